@@ -102,9 +102,8 @@ async fn perform(builder: &Builder, job: &JobLease) {
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
     let done = match (job.work.kind(), done) {
         // Whatever it has stored, and however it ended.
-        (JobKind::Build | JobKind::Backfill | JobKind::Analyse, done) | (_, done @ Err(JobFailure::TenantDeleted)) => {
-            unless_deleted(builder, job, done).await
-        }
+        (JobKind::Build | JobKind::Backfill | JobKind::Analyse, done)
+        | (_, done @ Err(JobFailure::TenantDeleted)) => unless_deleted(builder, job, done).await,
         (_, done) => done,
     };
     let outcome = match done {

@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_summed_under_its_caller() {
-        let stacks: Vec<(String, u64)> = (0..6_000).map(|at| (format!("main;f{at:04}"), 6_000 - at)).collect();
+        let stacks: Vec<(String, u64)> =
+            (0..6_000).map(|at| (format!("main;f{at:04}"), 6_000 - at)).collect();
         let stacks: Vec<(&str, u64)> = stacks.iter().map(|(stack, count)| (stack.as_str(), *count)).collect();
         let tree = tree(&stacks);
         let cut = CutTree::of(&tree);

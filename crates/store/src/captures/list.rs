@@ -26,12 +26,8 @@ pub type CapturePosition = (OffsetDateTime, Uuid);
 /// Where the database fails.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
     let (connection, tenant, _) = tx.parts();
-    let found = query_captures!(
-        "WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL)",
-        tenant,
-        id,
-        app
-    );
+    let found =
+        query_captures!("WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL)", tenant, id, app);
     Ok(found.fetch_optional(connection).await?)
 }
 

@@ -17,8 +17,8 @@ pub use receive::{NewCapture, ReceivedCapture, expect, receive};
 pub use run::{AnalysisEnd, CaptureRun, SeenSymbols, begin, fail, finish};
 pub use wake::wake;
 
-use crate::column::{json_column, words};
 use crate::Uuid;
+use crate::column::{json_column, words};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;

@@ -95,9 +95,10 @@ pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<Received
         let known = known.fetch_optional(connection).await?;
         return Ok(known.map_or(ReceivedCapture::GivenUp, ReceivedCapture::Known));
     }
-    let kept = sqlx::query!("DELETE FROM condemned_objects WHERE tenant = $1 AND key = ANY ($2)", tenant, new.keys)
-        .execute(connection)
-        .await?;
+    let kept =
+        sqlx::query!("DELETE FROM condemned_objects WHERE tenant = $1 AND key = ANY ($2)", tenant, new.keys)
+            .execute(connection)
+            .await?;
     if usize::try_from(kept.rows_affected()) != Ok(new.keys.len()) {
         return Ok(ReceivedCapture::GivenUp);
     }

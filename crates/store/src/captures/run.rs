@@ -32,7 +32,8 @@ pub async fn begin(tx: &mut TenantTx, id: Uuid) -> Result<Option<CaptureRun>> {
     )
     .execute(&mut *connection)
     .await?;
-    let found = query_captures!("WHERE tenant = $1 AND id = $2", tenant, id).fetch_optional(connection).await?;
+    let found =
+        query_captures!("WHERE tenant = $1 AND id = $2", tenant, id).fetch_optional(connection).await?;
     Ok(found.map(|capture| {
         let before = capture.run.saturating_sub(1);
         let unfinished = Some(before).filter(|run| *run > 0 && capture.answer != Some(*run));

@@ -25,6 +25,7 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use http::StatusCode;
+use pages::capture_pages::{capture, captures};
 use pages::group_pages::{group, group_actions, groups};
 use pages::report_pages::{explain, report, reports};
 use pages::tenant_pages::{alerts, audit_log, dead_letters, keys, settings};
@@ -53,6 +54,9 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/reports/{id}/explain", get(explain::page))
         .route("/console/reports/{id}/flame", get(flame::of_report))
         .route("/console/reports/{id}/threads/{position}", get(report::thread))
+        .route("/console/captures", get(captures::page))
+        .route("/console/captures/{id}", get(capture::page))
+        .route("/console/captures/{id}/delete", post(capture::delete))
         .route("/console/versions", get(versions::page))
         .route(exports::GROUPS, get(exports::groups))
         .route(exports::REPORTS, get(exports::reports))

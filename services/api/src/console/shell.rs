@@ -100,11 +100,12 @@ impl Shell {
     }
 
     /// The entries of the side bar: name, path and label; an empty one is a line.
-    pub fn entries(&self) -> [(&'static str, &'static str, &'static str); 11] {
+    pub fn entries(&self) -> [(&'static str, &'static str, &'static str); 12] {
         [
             ("overview", "/console", "Overview"),
             ("groups", "/console/groups", "Groups"),
             ("reports", "/console/reports", "Reports"),
+            ("captures", "/console/captures", "Captures"),
             ("versions", "/console/versions", "Versions"),
             ("symbols", "/console/symbols", "Symbols"),
             ("alerts", "/console/alerts", "Alerts"),

@@ -104,6 +104,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let (system_open, system_filled) =
         (begin(systems, 2).await, fill(systems, begin(systems, 3).await).await);
     store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let capture = crate::captures::analysed(world, "acme", key).await;
     let reprocess = world.post_json("/v1/reprocess", key, &json!({"version": "1.0"})).await.expect(202);
     assert_eq!((&reprocess["count"], &reprocess["status"]), (&1.into(), &"running".into()));
     let reprocess = reprocess["id"].as_str().unwrap();
@@ -172,6 +173,17 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new("/v1/reports", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
                 .body(crash(A, "1.0")),
         ),
+        (
+            "send_capture",
+            Case::new(
+                "/v1/captures?app=com.example.shop&kind=profile",
+                Foreign::Own(|body| assert_eq!(body["existing"], false)),
+            )
+            .body(Value::String("\u{cf}".to_owned())),
+        ),
+        ("list_captures", Case::new("/v1/captures", Foreign::Empty)),
+        ("get_capture", Case::new(format!("/v1/captures/{capture}"), Foreign::NotFound)),
+        ("delete_capture", Case::new(format!("/v1/captures/{capture}"), Foreign::NotFound)),
         (
             "send_sessions",
             Case::new("/v1/sessions", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))

@@ -14,10 +14,11 @@ use unslide_store::{erasure, keys};
 const B: &str = "22222222-2222-2222-2222-222222222222";
 const COOKIE: &str = "unslide_console=";
 /// Every page that needs no name of anything, with the scope that it needs.
-const PAGES: [(&str, Scope); 10] = [
+const PAGES: [(&str, Scope); 11] = [
     ("/console", Scope::ReportsRead),
     ("/console/groups", Scope::ReportsRead),
     ("/console/reports", Scope::ReportsRead),
+    ("/console/captures", Scope::ReportsRead),
     ("/console/versions", Scope::ReportsRead),
     ("/console/symbols", Scope::SymbolsRead),
     ("/console/dead-letters", Scope::TenantAdmin),
@@ -58,6 +59,18 @@ impl<'w> Browser<'w> {
         self.post("/console/sign-in", form).await
     }
 
+    /// The text of a page.
+    pub async fn page(&self, path: &str) -> String {
+        let answer = self.get(path).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
+        answer.text
+    }
+
+    /// Sends a form without fields, which leads to another page.
+    pub async fn submit(&self, path: &str) {
+        location(&self.post(path, String::new()).await);
+    }
+
     async fn get(&self, path: &str) -> Answer {
         self.send(self.request(Method::GET, path)).await
     }
@@ -71,7 +84,7 @@ impl<'w> Browser<'w> {
         if self.cookie.is_empty() { request } else { request.header("cookie", &self.cookie) }
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
+    pub async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
         let answer = self.world.send(request).await;
         let policy = answer.headers["content-security-policy"].to_str().unwrap();
         assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'"), "{policy}");
@@ -285,6 +298,7 @@ async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
         let form = [
             "/sign-out",
             "/revoke",
+            "/delete",
             "/replay",
             "/upload",
             "/update",

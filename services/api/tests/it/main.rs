@@ -5,6 +5,7 @@
 mod alerts;
 mod attacks;
 mod bodies;
+mod captures;
 mod cases;
 mod console;
 mod dead_letters;

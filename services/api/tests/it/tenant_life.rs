@@ -79,6 +79,7 @@ async fn a_suspended_tenant_adds_and_changes_nothing_by_any_operation() {
         "symbolicate",
         "delete_symbols",
         "delete_report",
+        "delete_capture",
         "revoke_key",
         "delete_alert_rule",
     ];

@@ -6,9 +6,9 @@ use crate::requests::pace::JobTurn;
 use time::Duration;
 use unslide_model::{DebugId, Owner, TenantId};
 use unslide_store::jobs::{self, JobLease, Work};
-use unslide_store::{captures, uploads};
 use unslide_store::wakes::system::{Arrived, Resume, SystemWakeCursor};
 use unslide_store::wakes::{self, WakeCursor};
+use unslide_store::{captures, uploads};
 
 /// Reports of one transaction.
 const PAGE: u32 = 200;

@@ -49,9 +49,8 @@ impl BodyMover {
             let mut tx = self.store.tenant(tenant).await?;
             let expired = retention::expire(&mut tx, before, REPORTS).await?;
             let sessions = sessions::expire(&mut tx, before, REPORTS).await?;
-            let captures = expire_captures(&mut tx, tenant, before).await?;
             tx.commit().await?;
-            if expired + sessions + captures == 0 {
+            if expired + sessions == 0 {
                 break;
             }
         }
@@ -63,8 +62,9 @@ impl BodyMover {
             let mut tx = self.store.tenant(tenant).await?;
             let condemned = retention::condemn_days(&mut tx, before, OBJECTS).await?;
             let forgotten = retention::forget_wanted(&mut tx, before, OBJECTS).await?;
+            let captures = expire_captures(&mut tx, tenant, before).await?;
             tx.commit().await?;
-            if condemned + forgotten == 0 {
+            if condemned + forgotten + captures == 0 {
                 break;
             }
         }

@@ -1,5 +1,6 @@
 //! The pages.
 
+pub mod capture_pages;
 pub mod exports;
 pub mod flame;
 pub mod group_pages;

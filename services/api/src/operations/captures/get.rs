@@ -72,11 +72,7 @@ pub struct FoundAnalysis {
 ///
 /// # Errors
 /// [`Kind::NotFound`]; where no bytes are left for it, or a server does not answer.
-pub async fn analysis(
-    api: &Api,
-    access: &Access<ReportsRead>,
-    id: &str,
-) -> Result<FoundAnalysis, Problem> {
+pub async fn analysis(api: &Api, access: &Access<ReportsRead>, id: &str) -> Result<FoundAnalysis, Problem> {
     let id: Uuid = parameter("id", id)?;
     let tenant: &TenantId = access.tenant();
     let mut tx = api.tenant(tenant).await?;

@@ -1,0 +1,68 @@
+//! `/console/captures`: the captures, newest first.
+
+use super::CaptureLine;
+use crate::console::bar::{BarSelect, FilterBar, PageState, app_select};
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::http::problem::{Kind, Problem};
+use crate::operations::captures::{CaptureQuery, list_captures};
+use crate::requests::access::ReportsRead;
+use crate::requests::input::Query;
+use crate::state::Api;
+use askama::Template;
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use unslide_model::CaptureKind;
+
+const PATH: &str = "/console/captures";
+const FILTERS: [&str; 2] = ["app", "kind"];
+
+#[derive(Template)]
+#[template(path = "console/captures.html")]
+struct CapturesPage {
+    shell: Shell,
+    captures: Vec<CaptureLine>,
+    next: Option<String>,
+    filtered: bool,
+}
+
+/// `GET /console/captures`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let (access, now) = (&signed.access, api.clock.now());
+    let query = CaptureQuery {
+        app: state.text("app"),
+        kind: state.get("kind").map(kind).transpose()?,
+        cursor: state.text("cursor"),
+        ..CaptureQuery::default()
+    };
+    let Json(found) = list_captures(State(api.clone()), access.clone(), Query(query)).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let app = app_select(&mut tx, access, &state).await?;
+    tx.rollback().await?;
+    let mut kinds = vec![("", "all")];
+    kinds.extend(CaptureKind::ALL.map(|kind| (kind.as_str(), super::kind(kind))));
+    let bar = FilterBar {
+        action: PATH.to_owned(),
+        selects: vec![app, BarSelect::of("kind", "Kind", &kinds, &state)],
+        chips: Vec::new(),
+        hidden: Vec::new(),
+        search: None,
+        search_label: "",
+    };
+    html(&CapturesPage {
+        shell: Shell::of(signed.viewer, "captures", "Captures").with(bar),
+        captures: found.items.iter().map(|capture| CaptureLine::of(capture, now)).collect(),
+        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
+        filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
+    })
+}
+
+fn kind(word: &str) -> Result<CaptureKind, Problem> {
+    let known = CaptureKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    known.ok_or_else(|| Problem::new(Kind::InvalidParameter, "kind: profile or malloc_log"))
+}

@@ -1,0 +1,172 @@
+//! Captures: sent, listed, read and deleted. What a builder does is done by hand.
+
+use crate::console::Browser;
+use crate::world::{Answer, World, tenant};
+use bytes::Bytes;
+use reqwest::Method;
+use serde_json::{Value, json};
+use unslide_artifacts::{Put, keys};
+use unslide_model::{CaptureForm, Scope};
+use unslide_signals::capture::analyse;
+use unslide_store::Uuid;
+use unslide_store::captures;
+
+const APP: &str = "com.example.shop";
+const STACKS: &str = "main;draw <b>everything</b> 3\nmain;load 1\n";
+
+/// A capture of a tenant that a builder has analysed.
+pub async fn analysed(world: &World, of: &str, key: &str) -> String {
+    let path = format!("/v1/captures?app={APP}&version=1.0&kind=profile");
+    let sent = world.post(&path, key, STACKS).await.expect(202);
+    let id = sent["id"].as_str().unwrap().to_owned();
+    analyse_as_builder(world, of, &id).await;
+    id
+}
+
+async fn analyse_as_builder(world: &World, of: &str, id: &str) {
+    let tenant = tenant(of);
+    let id: Uuid = id.parse().unwrap();
+    let mut tx = world.store.tenant(&tenant).await.unwrap();
+    let run = captures::begin(&mut tx, id).await.unwrap().unwrap().capture.run;
+    tx.commit().await.unwrap();
+    let read = analyse(&CaptureForm::Profile, &|_| STACKS.as_bytes(), &|_| None).unwrap();
+    let json = Bytes::from(serde_json::to_vec(&read.analysis).unwrap());
+    let key = keys::capture(&tenant, id).analysis(run);
+    world.bucket().await.put(&key, json, &Put::default()).await.unwrap();
+    let summary = json!({"unit": "samples", "weight": 4, "count": 4, "lacking": 0});
+    let mut tx = world.store.tenant(&tenant).await.unwrap();
+    captures::finish(&mut tx, (id, run), &summary, &[]).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// A log of allocations as a form with these files.
+async fn send_log(world: &World, key: &str, query: &str, files: &[(&str, &str)]) -> Answer {
+    let mut body = String::new();
+    for (name, content) in files {
+        body.push_str(&format!(
+            "--x\r\nContent-Disposition: form-data; name=\"{name}\"; filename=\"f\"\r\n\r\n{content}\r\n"
+        ));
+    }
+    body.push_str("--x--\r\n");
+    let path = format!("/v1/captures?app={APP}&{query}");
+    let request = world.request(Method::POST, &path, key);
+    world.send(request.header("content-type", "multipart/form-data; boundary=x").body(body)).await
+}
+
+#[tokio::test]
+async fn a_capture_is_stored_once_and_goes_with_all_that_is_stored_of_it() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let path = format!("/v1/captures?app={APP}&kind=profile");
+    let answer = world.post(&path, &key, STACKS).await;
+    let location = answer.headers["location"].to_str().unwrap().to_owned();
+    let sent = answer.expect(202);
+    assert_eq!(
+        (&sent["existing"], location.as_str()),
+        (&json!(false), &*format!("/v1/captures/{}", sent["id"].as_str().unwrap()))
+    );
+    let again = world.post(&path, &key, STACKS).await.expect(202);
+    assert_eq!((&again["id"], &again["existing"]), (&sent["id"], &json!(true)));
+    let other = world.post("/v1/captures?app=other&kind=profile", &key, STACKS).await.expect(202);
+    assert_ne!(other["id"], sent["id"], "another app's");
+    let waiting = world.get(&location, &key).await.expect(200);
+    assert_eq!((&waiting["state"], &waiting["analysis"]), (&json!("queued"), &Value::Null));
+    assert_eq!(world.objects("acme").await.len(), 2, "the second copy is gone");
+    assert_eq!(world.number("SELECT count(*) FROM jobs WHERE kind = 'analyse'").await, 2);
+
+    let id = sent["id"].as_str().unwrap();
+    analyse_as_builder(&world, "acme", id).await;
+    let ready = world.get(&location, &key).await.expect(200);
+    assert_eq!((&ready["state"], &ready["summary"]["weight"]), (&json!("ready"), &json!(4)));
+    assert_eq!(ready["analysis"]["tree"]["nodes"][0]["name"], "main");
+    let listed = world.get(&format!("/v1/captures?app={APP}&limit=1"), &key).await.expect(200);
+    assert_eq!((listed["items"].as_array().unwrap().len(), &listed["items"][0]["id"]), (1, &sent["id"]));
+    assert!(listed["items"][0]["analysis"].is_null() && listed["next_cursor"].is_null());
+    let first = world.get("/v1/captures?limit=1", &key).await.expect(200);
+    let next = format!("/v1/captures?limit=1&cursor={}", first["next_cursor"].as_str().unwrap());
+    let second = world.get(&next, &key).await.expect(200);
+    assert_ne!(first["items"][0]["id"], second["items"][0]["id"]);
+    assert!(second["next_cursor"].is_null());
+
+    let shop = world.key_for("acme", &Scope::ALL, Some("com.example.bank")).await;
+    world.get(&location, &shop).await.expect_problem(404, "not-found");
+    world.delete(&location, &shop).await.expect_problem(404, "not-found");
+    let refused = world.post(&path, &shop, STACKS).await;
+    refused.expect_problem(403, "insufficient-scope");
+    assert_eq!(world.delete(&location, &key).await.status, 204);
+    world.get(&location, &key).await.expect_problem(404, "not-found");
+    let condemned = format!("SELECT count(*) FROM condemned_objects WHERE key LIKE '%{id}%'");
+    assert_eq!(world.number(&condemned).await, 2, "the file and its analysis");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_log_comes_with_its_files_and_says_how_it_is_laid_out() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let files = [("events", "e"), ("stacks", "s"), ("images", "i")];
+    let sent = send_log(&world, &key, "kind=malloc_log&layout=index&from=1", &files).await.expect(202);
+    let path = format!("/v1/captures/{}", sent["id"].as_str().unwrap());
+    let found = world.get(&path, &key).await.expect(200);
+    assert_eq!(
+        (&found["kind"], &found["layout"], &found["size"]),
+        (&json!("malloc_log"), &json!("index"), &json!(3))
+    );
+    let reordered = [files[2], files[0], files[1]];
+    let again = send_log(&world, &key, "kind=malloc_log&layout=index&from=1", &reordered).await.expect(202);
+    assert_eq!(again["existing"], true, "whatever the order of its files");
+    let otherwise = send_log(&world, &key, "kind=malloc_log&layout=disk", &files[..2]).await.expect(202);
+    assert_eq!(otherwise["existing"], false, "read in another way it is another capture");
+
+    for (query, files, word) in [
+        ("kind=malloc_log&layout=index", &files[..1], "no file stacks"),
+        ("kind=malloc_log&layout=index", &[files[0], files[0]][..], "twice"),
+        ("kind=malloc_log&layout=index", &[("other", "x")][..], "something else"),
+        ("kind=malloc_log&layout=index", &[("events", ""), ("stacks", "s")][..], "events is empty"),
+    ] {
+        let detail = send_log(&world, &key, query, files).await.expect_problem(400, "invalid-upload");
+        assert!(detail.contains(word), "{detail}");
+    }
+    for query in ["kind=malloc_log", "kind=profile&layout=index", "kind=other", "kind=profile&from=1"] {
+        send_log(&world, &key, query, &files).await.expect_problem(400, "invalid-parameter");
+    }
+    let alone = world.post(&format!("/v1/captures?app={APP}&kind=malloc_log&layout=index"), &key, "x").await;
+    alone.expect_problem(400, "invalid-upload");
+    world.post("/v1/captures?kind=profile", &key, "x").await.expect_problem(400, "invalid-parameter");
+    assert_eq!(world.number("SELECT count(*) FROM captures").await, 2);
+    assert_eq!(world.objects("acme").await.len(), 5, "what was refused has left nothing");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn captures_count_as_what_a_tenant_stores() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let limits = unslide_store::tenants::QuotaLimits { symbol_bytes: 50, ..Default::default() };
+    world.limit("acme", &limits).await;
+    let path = format!("/v1/captures?app={APP}&kind=profile");
+    world.post(&path, &key, "main;draw 31\n".repeat(3)).await.expect(202);
+    world.post(&path, &key, "main;draw 32\n".repeat(3)).await.expect_problem(507, "symbol-quota");
+    assert_eq!(world.objects("acme").await.len(), 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_capture_has_a_page_and_is_deleted_from_it() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let id = analysed(&world, "acme", &key).await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let list = browser.page("/console/captures?kind=profile").await;
+    assert!(list.contains(&id) && list.contains("4 samples"), "{list}");
+    let path = format!("/console/captures/{id}");
+    let page = browser.page(&path).await;
+    for part in ["<svg", "Heaviest path", "Top functions", "draw &lt;b&gt;everything&lt;/b&gt;", "75.0 %"] {
+        assert!(page.replace("&#60;", "&lt;").replace("&#62;", "&gt;").contains(part), "{part} in {page}");
+    }
+    let other = Browser::signed_in(&world, &world.master("umbrella").await).await;
+    assert_eq!(other.send(other.request(Method::GET, &path)).await.status, 404);
+    browser.submit(&format!("{path}/delete")).await;
+    assert!(!browser.page("/console/captures").await.contains(&id));
+    world.stop().await;
+}
