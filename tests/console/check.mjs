@@ -43,9 +43,9 @@ async function signIn(page) {
 // Every kind of page, with what the data has.
 async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
-    versions: "/console/versions", symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
+    captures: "/console/captures", versions: "/console/versions", symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
     keys: "/console/keys", audit: "/console/audit-log", settings: "/console/settings", alerts: "/console/alerts", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
-  const lists = { group: ["/console/groups"],
+  const lists = { group: ["/console/groups"], capture: ["/console/captures"],
     report: ["/console/reports?status=partial", "/console/reports?status=complete"] };
   for (const [name, candidates] of Object.entries(lists)) {
     for (const list of candidates) {
@@ -53,7 +53,7 @@ async function pages(page) {
       const rows = page.locator("tr[data-row] a.open");
       if (!paths[name] && await rows.count()) paths[name] = await rows.last().getAttribute("href");
     }
-    if (!paths[name]) throw new Error(`the data has no ${name} with symbols`);
+    if (!paths[name]) throw new Error(`the data has no ${name}`);
   }
   await page.goto(`${base}/console/groups?kind=hang`);
   const hang = page.locator("tr[data-row] a.open").first();

@@ -80,6 +80,20 @@ impl App {
         self.report_at(number, IN_BUNDLE, debug_id)
     }
 
+    /// A log of one allocation of 1,000 bytes by the app, in the layout `index`: its events, its stacks and its images.
+    #[must_use]
+    pub fn allocations(&self) -> [Vec<u8>; 3] {
+        let load = self.text.0 + SLIDE;
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let images = serde_json::json!({"binary_images": [{"name": IN_BUNDLE, "image_addr": load,
+            "image_size": 0x10_0000, "uuid": self.debug_id.to_string()}]});
+        [
+            words(&[1_000, 0x6000_0010 ^ 0x5555, 2, 2]),
+            words(&[0, 0, 0x104, u64::MAX, load + self.caller.0 + 4, 1]),
+            images.to_string().into_bytes(),
+        ]
+    }
+
     fn report_at(&self, number: u32, path: &str, debug_id: DebugId) -> Report {
         let load = self.text.0 + SLIDE;
         let crash = load + self.crash.0;

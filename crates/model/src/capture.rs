@@ -9,6 +9,8 @@ crate::words! {
         MallocLog = "malloc_log",
         /// Samples of any form that `unslide flame` reads.
         Profile = "profile",
+        /// A message `unslide.signal.v1.StackSet`.
+        StackSet = "stack_set",
     }
 }
 
@@ -32,6 +34,8 @@ crate::words! {
 pub enum CaptureForm {
     /// A profile says itself how it is read.
     Profile,
+    /// So does a set of stacks.
+    StackSet,
     /// A log of allocations.
     MallocLog {
         /// How its records are laid out.
@@ -63,6 +67,7 @@ impl CaptureForm {
     pub fn kind(&self) -> CaptureKind {
         match self {
             CaptureForm::Profile => CaptureKind::Profile,
+            CaptureForm::StackSet => CaptureKind::StackSet,
             CaptureForm::MallocLog { .. } => CaptureKind::MallocLog,
         }
     }
@@ -71,7 +76,7 @@ impl CaptureForm {
     #[must_use]
     pub fn parts(&self) -> &'static [CapturePart] {
         match self {
-            CaptureForm::Profile => const { &[needed("file")] },
+            CaptureForm::Profile | CaptureForm::StackSet => const { &[needed("file")] },
             CaptureForm::MallocLog { .. } => {
                 const { &[needed("events"), needed("stacks"), CapturePart { name: "images", needed: false }] }
             }

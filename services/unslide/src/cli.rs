@@ -4,7 +4,7 @@ use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::failure::{CommandError, Exit, Outcome, exit_code};
 use crate::offline::{explain, flame, jetsam, malloc_log, swift, symbolicate};
-use crate::online::{dead_letter, groups, quarantine, reports, reprocess, symbols};
+use crate::online::{captures, dead_letter, groups, quarantine, reports, reprocess, symbols};
 use crate::output::{Console, say};
 use crate::servers::{audit, health, key, migrate, tenant};
 use crate::{configuration, serve, upload};
@@ -43,6 +43,9 @@ enum Command {
     Groups(groups::Arguments),
     /// List stored reports
     Reports(reports::Arguments),
+    /// Send profiles and logs of allocations, and read their analyses
+    #[command(subcommand)]
+    Capture(captures::Command),
     /// Upload dSYMs, or an operating system's libraries
     Upload(upload::Arguments),
     /// Ask for symbols
@@ -84,7 +87,7 @@ enum Command {
     /// Demangle Swift's names on standard input, for another process of this program
     #[command(name = swift::COMMAND, hide = true)]
     SwiftDemangler,
-    /// Unpack an upload or build a symcache, for a builder
+    /// Unpack an upload, build a symcache or analyse a capture, for a builder
     #[command(name = serve::BUILD_SYMCACHE, hide = true)]
     BuildSymcache,
 }
@@ -139,6 +142,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Jetsam(arguments) => jetsam::run(&arguments),
         Command::Groups(arguments) => groups::run(arguments),
         Command::Reports(arguments) => reports::run(arguments),
+        Command::Capture(command) => captures::run(command),
         Command::Upload(arguments) => upload::run(&arguments),
         Command::Symbols(command) => symbols::run(command),
         Command::Reprocess(arguments) => reprocess::run(&arguments),

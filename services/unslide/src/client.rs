@@ -1,10 +1,12 @@
 //! The public HTTP interface, from the client's side.
 
+mod captures;
 mod retry;
 mod sending;
 mod server;
 mod symbols;
 
+pub use captures::{FormContent, FormFile};
 pub use server::ApiServer;
 pub use symbols::{Accepted, Begun, BuiltObject, Upload};
 

@@ -33,6 +33,10 @@ async fn with_reports() -> Installation {
     client.post("/v1/reports", next.report(4).bytes()).await;
     client.post("/v1/reports", hang(&app, 5)).await;
     installation.topics.produce(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
+    let path = "/v1/captures?app=com.example.shop&version=1.2&kind=profile";
+    let (_, sent) = client.post(path, b"main;checkout;total 30\nmain;checkout;draw 12\n".to_vec()).await;
+    let path = format!("/v1/captures/{}", sent["id"].as_str().expect("an id"));
+    client.wait_for(&path, SOON, |_, capture| capture["state"] == "ready").await;
     let stored = |status, page: &serde_json::Value| {
         status == 200 && page["items"].as_array().is_some_and(|items| items.len() == 5)
     };

@@ -1,6 +1,7 @@
 //! The service as its users meet it: the built binary, real Kafka, real PostgreSQL, an S3 endpoint.
 
 mod administration;
+mod captures;
 mod commands;
 mod console;
 mod consumers;

@@ -7,12 +7,13 @@ pub use cut::{CutNode, CutTree};
 
 use crate::calltree::CallTree;
 use crate::malloc::{EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, StackTable};
-use crate::profile::{ProfileError, ProfileImage, read_images, read_profile};
+use crate::profile::{Profile, ProfileError, ProfileImage, read_images, read_profile};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use unslide_model::{CaptureForm, DebugId, MallocLayout};
+use unslide_proto::stacks::{self, StackSetError};
 use unslide_symbolicate::{ImageOutcome, ImageSymbols};
 
 /// The most bytes of the JSON of an analysis.
@@ -90,6 +91,9 @@ pub enum CaptureError {
     /// It is not what its sender said.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// It is no set of stacks.
+    #[error(transparent)]
+    StackSet(#[from] StackSetError),
     /// The images of a log are in no known form.
     #[error("images: {0}")]
     Images(ProfileError),
@@ -116,7 +120,8 @@ pub fn analyse<'f, 's>(
         symbols(id)
     };
     let (analysis, images) = match form {
-        CaptureForm::Profile => profile(file("file"), &noted)?,
+        CaptureForm::Profile => profile(&read_profile(file("file"))?, &noted),
+        CaptureForm::StackSet => profile(&Profile::from(&stacks::read(file("file"))?), &noted),
         CaptureForm::MallocLog { layout, lite, from } => malloc_log(*layout, *lite, *from, file, &noted)?,
     };
     let asked = asked.into_inner();
@@ -129,10 +134,9 @@ pub fn analyse<'f, 's>(
 }
 
 fn profile<'s>(
-    bytes: &[u8],
+    profile: &Profile,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
-) -> Result<(CaptureAnalysis, Vec<ProfileImage>), CaptureError> {
-    let profile = read_profile(bytes)?;
+) -> (CaptureAnalysis, Vec<ProfileImage>) {
     let symbolicated = profile.symbolicate(symbols);
     let skipped = [(profile.skipped, "lines or frames could not be read"), cut(&symbolicated.tree)];
     let analysis = CaptureAnalysis {
@@ -141,7 +145,7 @@ fn profile<'s>(
         lacking: lacking(symbolicated.lacking),
         memory: None,
     };
-    Ok((analysis, profile.images))
+    (analysis, profile.images.clone())
 }
 
 fn malloc_log<'f, 's>(

@@ -139,6 +139,8 @@ impl Database {
             "group_terms",
             "group_activity",
             "symbol_slots",
+            "captures",
+            "capture_waits",
             "outbox",
             "jobs",
         ] {

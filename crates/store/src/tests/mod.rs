@@ -1,6 +1,7 @@
 //! Tests on a real PostgreSQL, each in a database of its own.
 
 mod alerts;
+mod captures;
 mod database;
 mod dead_letters;
 mod live_events;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod captures;
 mod child;
 mod deletion;
 mod formats;

@@ -1,6 +1,7 @@
 //! `unslide demo`: the whole path with a real dSYM and a real report of a crash in the program that it
 //! belongs to, as a customer would walk it.
 
+mod captures;
 mod kafka;
 mod show;
 mod traffic;

@@ -5,7 +5,7 @@
 //! The reports are the demo's own with other builds, slides, devices and errors; the builds are the demo's dSYM under
 //! other UUIDs. The same numbers come with every run.
 
-use super::{CRASH, DSYM, LONGEST, kafka, step, upload};
+use super::{CRASH, DSYM, LONGEST, captures, kafka, step, upload};
 use crate::client::Client;
 use crate::dev::Installation;
 use crate::failure::BoxError;
@@ -27,6 +27,8 @@ const SESSIONS: u32 = 60;
 const REPORTS_PER_MEMORY_EVENT: u32 = 12;
 /// What the ids of reports about memory begin from, so that they differ from those of crashes.
 const MEMORY_IDS: u64 = 1 << 20;
+/// The id of the report that captures are made of.
+const CAPTURE_ID: u64 = 1 << 21;
 const DAY_MILLIS: i64 = 86_400_000;
 /// Reports of the tenant that sends too much.
 const NOISE: u32 = 1_500;
@@ -201,6 +203,9 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     say!("      {} sessions (POST /v1/sessions)", send_sessions(client, now, &mut random).await?);
     step("3/4", "they come back symbolicated and are stored");
     wait(client, |apps| reports_of(apps) >= own as u64).await?;
+    let (_, report) = made(&BUILDS[3], 0, CAPTURE_ID, now, &mut random)?;
+    captures::send(client, BUILDS[3].app, BUILDS[3].version, &report).await?;
+    say!("      a set of stacks and a log of allocations of Cafe 2.5.1 (POST /v1/captures)");
     step("4/4", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
     for build in BUILDS.iter().filter(|build| build.upload == Upload::Late) {
         upload_build(client, build).await?;

@@ -1,5 +1,6 @@
 //! Commands that ask the API.
 
+pub mod captures;
 pub mod dead_letter;
 pub mod groups;
 pub mod listing;

@@ -54,6 +54,10 @@ pub async fn fill(database: &Database) {
     crate::sessions::store(&mut tx, &[&session], session.event.day()).await.unwrap();
     let settings = crate::app_settings::AppSettings { source_root: "/ci".into(), ..Default::default() };
     assert!(crate::app_settings::put(&mut tx, "shop", &settings).await.unwrap());
+    let capture = crate::tests::captures::received(&mut tx, 1).await;
+    let run = crate::captures::begin(&mut tx, capture).await.unwrap().unwrap().capture.run;
+    let seen = [crate::tests::captures::seen(1, 9)];
+    crate::captures::finish(&mut tx, (capture, run), &serde_json::json!({}), &seen).await.unwrap();
     tx.commit().await.unwrap();
     // A report that came twice.
     let again = |offset| {

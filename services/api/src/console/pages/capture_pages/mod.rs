@@ -57,6 +57,7 @@ fn kind(kind: CaptureKind) -> &'static str {
     match kind {
         CaptureKind::MallocLog => "Log of allocations",
         CaptureKind::Profile => "Profile",
+        CaptureKind::StackSet => "Set of stacks",
     }
 }
 

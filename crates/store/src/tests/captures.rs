@@ -1,0 +1,196 @@
+//! Captures: received once, analysed by the last run alone, and never asleep while symbols are there.
+
+use crate::captures::{
+    self, AnalysisEnd, CaptureFile, CaptureFilter, CaptureState, NewCapture, ReceivedCapture, SeenSymbols,
+};
+use crate::jobs::{self, JobKind};
+use crate::tests::database::{Database, acme, debug_id, publish, symbols};
+use crate::wakes::Arrived;
+use crate::{TenantTx, Uuid, slots, usage};
+use serde_json::json;
+use std::time::Duration;
+use unslide_model::{CaptureForm, ContentHash, Quality};
+
+/// A capture whose files came.
+pub async fn received(tx: &mut TenantTx, n: u8) -> Uuid {
+    let id = crate::segments::new_id(tx).await.unwrap();
+    let keys = [format!("t/acme/captures/{id}/file")];
+    captures::expect(tx, &keys).await.unwrap();
+    let new = NewCapture {
+        id,
+        app: "shop",
+        version: "1.0",
+        form: CaptureForm::Profile,
+        files: &[CaptureFile { name: "file".into(), size: 100 }],
+        content_hash: ContentHash([n; 32]),
+        keys: &keys,
+    };
+    assert_eq!(captures::receive(tx, &new).await.unwrap(), ReceivedCapture::New);
+    assert_eq!(captures::receive(tx, &new).await.unwrap(), ReceivedCapture::Known(id));
+    id
+}
+
+/// What a run has seen of the tenant's symbols.
+pub fn seen(n: u8, generation: u64) -> SeenSymbols {
+    SeenSymbols { debug_id: debug_id(n), system: false, generation }
+}
+
+async fn begun(database: &Database, id: Uuid) -> u32 {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let run = captures::begin(&mut tx, id).await.unwrap().unwrap().capture.run;
+    tx.commit().await.unwrap();
+    run
+}
+
+async fn finished(database: &Database, id: Uuid, run: u32, seen: &[SeenSymbols]) -> AnalysisEnd {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let end = captures::finish(&mut tx, (id, run), &json!({}), seen).await.unwrap();
+    tx.commit().await.unwrap();
+    end
+}
+
+async fn woken(database: &Database, n: u8, generation: u64) -> u64 {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let arrived = [Arrived { debug_id: debug_id(n), generation }];
+    let woken = captures::wake(&mut tx, &arrived, false, 10).await.unwrap();
+    tx.commit().await.unwrap();
+    woken
+}
+
+async fn state(database: &Database, id: Uuid) -> CaptureState {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    captures::get(&mut tx, id, None).await.unwrap().unwrap().state
+}
+
+async fn jobs_of(database: &Database) -> i64 {
+    database.number("SELECT count(*) FROM jobs WHERE kind = 'analyse' AND status = 'queued'").await
+}
+
+async fn one(database: &Database) -> Uuid {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let id = received(&mut tx, 1).await;
+    tx.commit().await.unwrap();
+    let leased =
+        jobs::lease(&database.store, &[JobKind::Analyse], "w", time::Duration::MINUTE, 10).await.unwrap();
+    assert_eq!(leased.len(), 1);
+    id
+}
+
+#[tokio::test]
+async fn symbols_that_come_together_ask_for_one_analysis() {
+    let database = Database::new().await;
+    let id = one(&database).await;
+    let run = begun(&database, id).await;
+    let end = finished(&database, id, run, &[seen(1, 0), seen(2, 0)]).await;
+    assert_eq!(
+        (end, state(&database, id).await),
+        (AnalysisEnd::Answers { before: None }, CaptureState::Ready)
+    );
+    for n in [1, 2] {
+        publish(&database, n, Quality::Dwarf).await;
+    }
+    assert_eq!((woken(&database, 1, 1).await, woken(&database, 2, 1).await), (1, 0));
+    assert_eq!((state(&database, id).await, jobs_of(&database).await), (CaptureState::Queued, 1));
+    let run = begun(&database, id).await;
+    let end = finished(&database, id, run, &[seen(1, 1), seen(2, 1)]).await;
+    assert_eq!(end, AnalysisEnd::Answers { before: Some(1) });
+    assert_eq!((woken(&database, 1, 1).await, state(&database, id).await), (0, CaptureState::Ready));
+}
+
+#[tokio::test]
+async fn only_the_last_run_ends_and_a_deleted_capture_has_none() {
+    let database = Database::new().await;
+    let id = one(&database).await;
+    let first = begun(&database, id).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let second = captures::begin(&mut tx, id).await.unwrap().unwrap();
+    assert_eq!((second.capture.run, second.unfinished), (2, Some(1)));
+    tx.commit().await.unwrap();
+    assert_eq!(finished(&database, id, first, &[]).await, AnalysisEnd::Useless);
+    let mut tx = database.store.owner(&acme().into()).await.unwrap();
+    captures::fail(&mut tx, id, "malformed", "with a \0").await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(state(&database, id).await, CaptureState::Failed);
+    assert_eq!(finished(&database, id, 2, &[seen(1, 0)]).await, AnalysisEnd::Answers { before: None });
+
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert_eq!(usage::stored(&mut tx).await.unwrap().stored, 100);
+    let filter = CaptureFilter { app: Some("shop".into()), ..CaptureFilter::default() };
+    assert_eq!(captures::list(&mut tx, &filter, None, 10).await.unwrap().len(), 1);
+    assert!(captures::delete(&mut tx, id, Some("other")).await.unwrap().is_none());
+    let today = tx.now().date();
+    assert!(captures::expire(&mut tx, today, 10).await.unwrap().is_empty());
+    assert_eq!(
+        captures::expire(&mut tx, today.next_day().unwrap(), 10).await.unwrap()[0].runs().collect::<Vec<_>>(),
+        [2]
+    );
+    tx.commit().await.unwrap();
+    assert_eq!(finished(&database, id, 2, &[]).await, AnalysisEnd::Useless);
+    assert_eq!(database.number("SELECT count(*) FROM capture_waits").await, 0);
+}
+
+/// The builder that publishes is first: the analysis waits for it, sees what came, and asks for another.
+#[tokio::test]
+async fn an_analysis_that_ends_after_its_symbols_came_is_made_again() {
+    let database = Database::new().await;
+    let id = one(&database).await;
+    let run = begun(&database, id).await;
+    let mut publisher = database.store.tenant(&acme()).await.unwrap();
+    slots::publish(&mut publisher, &symbols(1, Quality::Dwarf)).await.unwrap();
+    let store = database.store.clone();
+    let ending = tokio::spawn(async move {
+        let mut tx = store.tenant(&acme()).await.unwrap();
+        let end = captures::finish(&mut tx, (id, run), &json!({}), &[seen(1, 0)]).await.unwrap();
+        tx.commit().await.unwrap();
+        end
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!ending.is_finished(), "it waits for the slot");
+    publisher.commit().await.unwrap();
+    assert_eq!(ending.await.unwrap(), AnalysisEnd::Answers { before: None });
+    assert_eq!((state(&database, id).await, jobs_of(&database).await), (CaptureState::Queued, 1));
+    assert_eq!((woken(&database, 1, 1).await, jobs_of(&database).await), (0, 1), "the wake adds nothing");
+}
+
+/// The analysis is first: the publisher waits for it, and its wake finds the capture.
+#[tokio::test]
+async fn symbols_that_come_while_an_analysis_ends_find_it() {
+    let database = Database::new().await;
+    let id = one(&database).await;
+    let run = begun(&database, id).await;
+    let mut ending = database.store.tenant(&acme()).await.unwrap();
+    captures::finish(&mut ending, (id, run), &json!({}), &[seen(1, 0)]).await.unwrap();
+    let store = database.store.clone();
+    let publishing = tokio::spawn(async move {
+        let mut tx = store.tenant(&acme()).await.unwrap();
+        let generation = slots::publish(&mut tx, &symbols(1, Quality::Dwarf)).await.unwrap();
+        tx.commit().await.unwrap();
+        generation
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!publishing.is_finished(), "it waits for the slot");
+    ending.commit().await.unwrap();
+    let generation = publishing.await.unwrap();
+    assert_eq!(
+        (woken(&database, 1, generation).await, state(&database, id).await),
+        (1, CaptureState::Queued)
+    );
+}
+
+#[tokio::test]
+async fn symbols_of_the_system_find_the_tenants_whose_captures_lack_them() {
+    let database = Database::new().await;
+    let id = one(&database).await;
+    let run = begun(&database, id).await;
+    let of_system = SeenSymbols { system: true, ..seen(3, 0) };
+    finished(&database, id, run, &[of_system, seen(3, 0)]).await;
+    let mut tx = database.store.owner(&unslide_model::Owner::System).await.unwrap();
+    slots::publish(&mut tx, &symbols(3, Quality::Dwarf)).await.unwrap();
+    tx.commit().await.unwrap();
+    let arrived = [Arrived { debug_id: debug_id(3), generation: 1 }];
+    let tenants = crate::wakes::system::tenants(&database.store, &arrived, None, 10).await.unwrap();
+    assert_eq!(tenants, [acme()]);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert_eq!(captures::wake(&mut tx, &arrived, true, 10).await.unwrap(), 1);
+    assert_eq!(captures::wake(&mut tx, &arrived, true, 10).await.unwrap(), 0);
+}

@@ -1,0 +1,172 @@
+//! `unslide capture`: files that were recorded on a device and are analysed as a whole.
+
+use crate::boot;
+use crate::client::{ApiServer, Client, FormContent, FormFile};
+use crate::failure::{CommandError, Exit, Outcome};
+use crate::offline::symbolicate::read_input;
+use crate::online::listing::{Listing, given, text};
+use crate::output::{Console, note, say};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+use unslide_signals::profile::MOST_BYTES;
+
+/// The pause between two looks while waiting.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The commands on captures.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Send a profile, or a log of allocations, to be analysed with the symbols that were uploaded
+    Send(SendArguments),
+    /// List captures, newest first
+    List(ListArguments),
+    /// Print a capture with its analysis as JSON
+    Show(ShowArguments),
+}
+
+/// Arguments of `unslide capture send`.
+#[derive(Args)]
+#[command(after_help = "\
+The key needs the scope reports:write, and with --wait reports:read.
+
+Examples:
+  unslide capture send --app com.example.shop --app-version 2.4.1 hang.txt
+  unslide capture send --app com.example.shop --layout index --stacks stacks.bin --images report.json events.bin")]
+pub struct SendArguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// A profile, as `unslide flame` reads it; with --layout the events of a log of allocations
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Bundle identifier
+    #[arg(long)]
+    app: Option<String>,
+    /// Version
+    #[arg(long = "app-version", value_name = "VERSION")]
+    app_version: Option<String>,
+    /// How the events of a log of allocations are laid out: disk, disk32 (of 32-bit processes), enumerator or index
+    #[arg(long, requires = "stacks")]
+    layout: Option<String>,
+    /// The log's table of stacks, from slot 0 on
+    #[arg(long, value_name = "TABLE", requires = "layout")]
+    stacks: Option<PathBuf>,
+    /// The log's binary images: a KSCrash report of the run, or its `binary_images`; also `usedImages` of an .ips file
+    #[arg(long, value_name = "FILE", requires = "layout")]
+    images: Option<PathBuf>,
+    /// The slots of the log's table count references, as those of the lite mode do
+    #[arg(long, requires = "layout")]
+    lite: bool,
+    /// Also what has grown since this many events of the log
+    #[arg(long, value_name = "N", requires = "layout")]
+    from: Option<u64>,
+    /// FILE is a message unslide.signal.v1.StackSet
+    #[arg(long, conflicts_with = "layout")]
+    stack_set: bool,
+    /// Wait for the analysis
+    #[arg(long)]
+    wait: bool,
+}
+
+/// Arguments of `unslide capture list`.
+#[derive(Args)]
+pub struct ListArguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// Bundle identifier
+    #[arg(long)]
+    app: Option<String>,
+    /// The most entries
+    #[arg(long, default_value_t = 50)]
+    limit: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `unslide capture show`.
+#[derive(Args)]
+pub struct ShowArguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// The capture's id
+    id: String,
+}
+
+/// Runs a command on captures.
+pub fn run(command: Command) -> Outcome {
+    match command {
+        Command::Send(arguments) => send(&arguments),
+        Command::List(arguments) => list(arguments),
+        Command::Show(arguments) => boot::block_on(async {
+            let capture: Value =
+                Client::new(&arguments.server)?.get(&format!("/v1/captures/{}", arguments.id)).await?;
+            Console::get().json(&capture)?;
+            Ok(Exit::Ready)
+        }),
+    }
+}
+
+fn send(arguments: &SendArguments) -> Outcome {
+    let kind = match (&arguments.layout, arguments.stack_set) {
+        (Some(_), _) => "malloc_log",
+        (None, true) => "stack_set",
+        (None, false) => "profile",
+    };
+    let query = given([
+        ("kind", Some(kind.to_owned())),
+        ("app", arguments.app.clone()),
+        ("version", arguments.app_version.clone()),
+        ("layout", arguments.layout.clone()),
+        ("lite", arguments.lite.then(|| "true".to_owned())),
+        ("from", arguments.from.map(|from| from.to_string())),
+    ]);
+    let files = files(arguments)?;
+    boot::block_on(async {
+        let client = Client::new(&arguments.server)?;
+        let sent = client.send_capture(&query, &files).await?;
+        say!("{}{}", sent.id, if sent.existing { "  was sent before" } else { "" });
+        if !arguments.wait {
+            return Ok(Exit::Ready);
+        }
+        loop {
+            let capture: Value = client.get(&format!("/v1/captures/{}", sent.id)).await?;
+            match capture["state"].as_str() {
+                Some("ready") => return Ok(Exit::Ready),
+                Some("failed") => {
+                    note!("{}: {}", text(&capture, "reason"), text(&capture, "detail"));
+                    return Ok(Exit::Failed);
+                }
+                _ => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    })
+}
+
+fn files(arguments: &SendArguments) -> Result<Vec<FormFile>, CommandError> {
+    let Some(stacks) = &arguments.stacks else {
+        let bytes = read_input(&arguments.file, MOST_BYTES);
+        let bytes = bytes.map_err(|error| CommandError::cannot_read(&arguments.file, error))?;
+        return Ok(vec![FormFile { name: "file", content: FormContent::Bytes(bytes.into()) }]);
+    };
+    let named =
+        [("events", Some(&arguments.file)), ("stacks", Some(stacks)), ("images", arguments.images.as_ref())];
+    let file = |(name, path): (&'static str, Option<&PathBuf>)| {
+        Some(FormFile { name, content: FormContent::File(path?.clone()) })
+    };
+    Ok(named.into_iter().filter_map(file).collect())
+}
+
+fn list(arguments: ListArguments) -> Outcome {
+    let listing = Listing {
+        path: "/v1/captures",
+        query: given([("app", arguments.app)]),
+        limit: arguments.limit,
+        head: &["ID", "RECEIVED", "APP", "VERSION", "KIND", "STATE", "REASON"],
+        row: |capture| {
+            ["id", "received_at", "app", "version", "kind", "state", "reason"].map(|name| text(capture, name))
+        },
+    };
+    boot::block_on(async { listing.print(&Client::new(&arguments.server)?, arguments.json).await })
+}
