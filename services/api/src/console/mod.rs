@@ -36,6 +36,7 @@ use tower_http::timeout::TimeoutLayer;
 /// The routes of the console.
 pub fn routes(api: &Api) -> Router<Api> {
     let limit = Duration::from_secs(api.limits.request_seconds);
+    let limit = TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, limit);
     let pages = Router::new()
         .route("/console", get(overview::page))
         .route("/console/sign-in", get(sign_in::page).post(sign_in::sign_in))
@@ -58,9 +59,6 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/captures/{id}", get(capture::page))
         .route("/console/captures/{id}/delete", post(capture::delete))
         .route("/console/versions", get(versions::page))
-        .route(exports::GROUPS, get(exports::groups))
-        .route(exports::REPORTS, get(exports::reports))
-        .route(exports::VERSIONS, get(exports::versions))
         .route("/console/symbols", get(symbols::page))
         .route("/console/dead-letters", get(dead_letters::page))
         .route("/console/dead-letters/{id}/replay", post(dead_letters::replay))
@@ -75,7 +73,8 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/keys", get(keys::page))
         .route("/console/keys/{id}/revoke", post(keys::revoke).layer(Extension(session::TakesAway)))
         .route("/console/{*rest}", get(shell::not_found))
-        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, limit));
+        .layer(limit)
+        .merge(exports::routes(api, limit));
     // An upload bounds its own time.
     pages
         .route("/console/symbols/upload", post(symbols::upload))

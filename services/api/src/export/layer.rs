@@ -1,6 +1,8 @@
 //! Exports of the API: the layer around the operations that answer lists.
 
-use super::{ExportRequest, ExportTable, MOST_ENTRIES, PAGE, PAGE_BYTES, Pages, negotiate, table};
+use super::format::negotiate;
+use super::tables::{ExportTable, table};
+use super::{ExportFormat, ExportRequest, MOST_ENTRIES, PAGE, PAGE_BYTES};
 use crate::http::problem::{Kind, Problem};
 use crate::limits::permits::RequestSlot;
 use crate::requests::input::parameter;
@@ -13,13 +15,18 @@ use form_urlencoded::Serializer;
 use http::request::Parts;
 use http::{Method, Uri};
 
-/// Answers a list as a file where the client asks for one, and leaves all other requests as they are.
+/// Answers a list as a file where the client asks for one or the route has an [`ExportFormat`], and leaves all other
+/// requests as they are.
 pub async fn export(State(api): State<Api>, request: Request, next: Next) -> Response {
     let table = request.extensions().get::<MatchedPath>().and_then(|path| table(path.as_str()));
     let Some(table) = table.filter(|_| request.method().is_safe()) else { return next.run(request).await };
     let (mut parts, body) = request.into_parts();
     let asked = Asked::of(&parts);
-    let format = match negotiate(asked.format.as_deref(), &parts.headers, table.has_ids) {
+    let format = match parts.extensions.get::<ExportFormat>() {
+        Some(format) => Ok(Some(*format)),
+        None => negotiate(asked.format.as_deref(), &parts.headers, table.has_ids),
+    };
+    let format = match format {
         Ok(Some(format)) => format,
         Ok(None) => {
             if asked.format.is_some() {
@@ -36,9 +43,8 @@ pub async fn export(State(api): State<Api>, request: Request, next: Next) -> Res
     // A client that asks for the head alone gets that of the same answer.
     parts.method = Method::GET;
     let wanted = ExportRequest { format, table, limit };
-    let first = asked.cursor.clone();
     let pages = OperationPages { api: api.clone(), parts, next, asked, table };
-    match pages.first(first).await {
+    match pages.ask(pages.parts.clone(), pages.asked.cursor.as_deref()).await {
         Ok(Ok(page)) => {
             let slot = pages.parts.extensions.get::<RequestSlot>().map(RequestSlot::caller);
             let Some(tenant) = slot.as_ref().and_then(|caller| caller.tenant()) else {
@@ -106,7 +112,7 @@ impl Asked {
 }
 
 /// The pages of a list, as its operation answers them to the client's request.
-struct OperationPages {
+pub struct OperationPages {
     api: Api,
     parts: Parts,
     next: Next,
@@ -115,32 +121,23 @@ struct OperationPages {
 }
 
 impl OperationPages {
-    /// The first page, in the request's own slot; or how the operation refused it.
-    async fn first(&self, cursor: Option<String>) -> Result<Result<Bytes, Response>, Problem> {
-        self.ask(self.parts.clone(), cursor).await
-    }
-
-    async fn ask(
-        &self,
-        mut parts: Parts,
-        cursor: Option<String>,
-    ) -> Result<Result<Bytes, Response>, Problem> {
+    /// The page at a cursor, or how the operation refused it.
+    async fn ask(&self, mut parts: Parts, cursor: Option<&str>) -> Result<Result<Bytes, Response>, Problem> {
         let limit = self.table.has_pages.then(|| PAGE.to_string());
-        parts.uri = self.asked.address(&parts.uri, limit.as_deref(), cursor.as_deref());
+        parts.uri = self.asked.address(&parts.uri, limit.as_deref(), cursor);
         let response = self.next.clone().run(Request::from_parts(parts, Body::empty())).await;
         if !response.status().is_success() {
             return Ok(Err(response));
         }
         to_bytes(response.into_body(), PAGE_BYTES).await.map(Ok).map_err(Problem::internal)
     }
-}
 
-impl Pages for OperationPages {
-    async fn page(&mut self, cursor: Option<String>) -> Result<Bytes, Problem> {
+    /// The page at a cursor, in a slot of its own.
+    pub(super) async fn page(&self, cursor: &str) -> Result<Bytes, Problem> {
         let slot = self.api.permits.slot()?;
         let mut parts = self.parts.clone();
         parts.extensions.insert(slot.clone());
-        let answer = self.ask(parts, cursor).await;
+        let answer = self.ask(parts, Some(cursor)).await;
         slot.release();
         answer?.map_err(|refused| {
             let problem = refused.extensions().get::<Problem>().cloned();

@@ -11,9 +11,10 @@ mod rows;
 mod tables;
 
 pub use documented::document_exports;
-pub use format::{ExportFormat, negotiate};
+pub use format::ExportFormat;
+use layer::OperationPages;
 pub use layer::export;
-pub use tables::{ExportTable, table};
+use tables::ExportTable;
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::answers;
@@ -39,27 +40,21 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is wanted of a list.
 #[derive(Clone, Copy, Debug)]
-pub struct ExportRequest {
+struct ExportRequest {
     /// The form of the answer.
-    pub format: ExportFormat,
+    format: ExportFormat,
     /// The list.
-    pub table: &'static ExportTable,
+    table: &'static ExportTable,
     /// The client wants no more entries; the whole list where `None`.
-    pub limit: Option<u64>,
-}
-
-/// Pages of a list, as its operation answers them.
-pub trait Pages: Send + 'static {
-    /// The JSON of the page at a cursor.
-    fn page(&mut self, cursor: Option<String>) -> impl Future<Output = Result<Bytes, Problem>> + Send;
+    limit: Option<u64>,
 }
 
 /// An export under way.
-struct Running<P> {
+struct Running {
     api: Api,
     tenant: TenantId,
     wanted: ExportRequest,
-    pages: P,
+    pages: OperationPages,
     written: u64,
     /// Bytes of the page that is being written.
     _reservation: Reservation,
@@ -77,12 +72,12 @@ impl ExportRequest {
     ///
     /// # Errors
     /// Where the first page can't be written.
-    pub async fn answer<P: Pages>(
+    async fn answer(
         self,
         api: &Api,
         tenant: &TenantId,
         first: Bytes,
-        pages: P,
+        pages: OperationPages,
     ) -> Result<Response, Problem> {
         let reservation = answers::reserve(&api.permits, tenant, PAGE_BYTES as u64)?;
         let mut running = Running {
@@ -123,7 +118,7 @@ fn cut_off(problem: &Problem) -> io::Error {
     io::Error::other("the export was cut off")
 }
 
-impl<P: Pages> Running<P> {
+impl Running {
     /// The rows of the page at a cursor, and the cursor of the next one.
     async fn next(&mut self, cursor: String) -> Result<(Bytes, Option<String>), Problem> {
         if self.written >= MOST_ENTRIES {
@@ -132,7 +127,7 @@ impl<P: Pages> Running<P> {
         }
         let mut attempts = 1;
         let page = loop {
-            match self.pages.page(Some(cursor.clone())).await {
+            match self.pages.page(&cursor).await {
                 Err(problem) if problem.kind().is_retriable() && attempts < ATTEMPTS => attempts += 1,
                 page => break page?,
             }

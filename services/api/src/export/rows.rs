@@ -116,7 +116,7 @@ fn is_control(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ExportTable, table};
+    use super::super::tables::{ExportTable, table};
     use super::*;
 
     const TABLE: ExportTable = ExportTable {

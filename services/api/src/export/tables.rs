@@ -16,9 +16,10 @@ pub struct ExportTable {
     pub columns: &'static [(&'static str, &'static str)],
 }
 
-/// The table of the operation at a path.
+/// The table of the operation at a path, or of the console's page of the same name.
 pub fn table(path: &str) -> Option<&'static ExportTable> {
-    TABLES.iter().find(|table| table.path == path)
+    let page = path.strip_prefix("/console/export/");
+    TABLES.iter().find(|table| page.map_or(table.path == path, |page| table.name == page))
 }
 
 pub(super) const TABLES: [ExportTable; 6] = [

@@ -2,8 +2,7 @@
 
 use crate::console::bar::{FilterBar, PageState, app_select};
 use crate::console::health::{crash_free, per_thousand};
-use crate::console::link::link;
-use crate::console::pages::exports;
+use crate::console::link::{EXPORTED_VERSIONS, link};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{counted, day, grouped, missing_command, percent, shown, shown_or};
@@ -97,7 +96,7 @@ pub async fn page(
         shell: Shell::of(signed.viewer, "versions", "Versions").with(bar),
         versions: items.iter().map(|version| line(&app, version, of(version))).collect(),
         health_days: HEALTH_DAYS,
-        export: link(exports::VERSIONS, &[("app", Some(&app))]),
+        export: link(EXPORTED_VERSIONS, &[("app", Some(&app))]),
         next: next.map(|cursor| link(PATH, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
         app: shown(&app),
     })

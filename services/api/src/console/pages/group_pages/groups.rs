@@ -2,8 +2,7 @@
 
 use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version, period};
 use crate::console::chart::by_group;
-use crate::console::link::link;
-use crate::console::pages::exports;
+use crate::console::link::{EXPORTED_GROUPS, link};
 use crate::console::rows::{GroupHead, GroupLine, group_heads};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
@@ -72,7 +71,7 @@ pub async fn page(
         shell: Shell::of(signed.viewer, "groups", "Groups").with(bar),
         groups: found.items.iter().map(|group| GroupLine::of(group, &trends, (first, now))).collect(),
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
-        export: state.address(exports::GROUPS, &FILTERS),
+        export: state.address(EXPORTED_GROUPS, &FILTERS),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
         days: state.days(),
     })

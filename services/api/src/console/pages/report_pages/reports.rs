@@ -1,8 +1,7 @@
 //! `/console/reports`: the reports, newest first.
 
 use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version};
-use crate::console::link::link;
-use crate::console::pages::exports;
+use crate::console::link::{EXPORTED_REPORTS, link};
 use crate::console::rows::ReportLine;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
@@ -57,7 +56,7 @@ pub async fn page(
         shell: Shell::of(signed.viewer, "reports", "Reports").with(bar),
         reports: found.items.iter().map(|report| ReportLine::of(report, now)).collect(),
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
-        export: state.address(exports::REPORTS, &FILTERS),
+        export: state.address(EXPORTED_REPORTS, &FILTERS),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
     })
 }
