@@ -2,7 +2,6 @@
 
 mod captures;
 mod retry;
-mod sending;
 mod server;
 mod symbols;
 
@@ -11,16 +10,20 @@ pub use server::ApiServer;
 pub use symbols::{Accepted, Begun, BuiltObject, Upload};
 
 use crate::failure::Exit;
+use bytes::Bytes;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use retry::Contact;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+use tokio::time::timeout;
 use unslide_model::Secret;
 
-/// How long nothing may move: of a body that is sent, and then of the answer.
+/// How long the API may take for an answer, and for each piece of it.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long it may take for the answer of a request that only asks.
+const SHORT: Duration = Duration::from_secs(20);
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -33,12 +36,6 @@ pub enum ClientError {
     /// The connection stands, and no answer came.
     #[error("the API at {url} did not answer for {seconds} s")]
     NoAnswer { url: String, seconds: u64 },
-    /// The body of a request stands still.
-    #[error("the API at {url} took nothing more of the file for {seconds} s")]
-    Stalled { url: String, seconds: u64 },
-    /// The whole body was sent, and nothing came.
-    #[error("the API at {url} took the file and did not answer for {seconds} s")]
-    Silent { url: String, seconds: u64 },
     /// The API's own problem details.
     #[error("{title}{} ({status}{})", detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default(), request_id.as_ref().map(|id| format!(", request {id}")).unwrap_or_default())]
     Refused { status: u16, title: String, detail: Option<String>, request_id: Option<String> },
@@ -68,13 +65,20 @@ impl ClientError {
         match self {
             ClientError::Unreachable { .. }
             | ClientError::NoAnswer { .. }
-            | ClientError::Stalled { .. }
-            | ClientError::Silent { .. }
             | ClientError::Refused { status: 502..=504, .. } => Exit::Unreachable,
             ClientError::Refused { status: 401 | 403, .. } => Exit::NotAllowed,
             ClientError::Refused { status: 404, .. } => Exit::Missing,
             ClientError::Address { .. } | ClientError::NoKey | ClientError::Key => Exit::Usage,
             _ => Exit::Failed,
+        }
+    }
+
+    /// True where the same request may succeed a little later.
+    fn may_pass(&self) -> bool {
+        match self {
+            ClientError::Unreachable { .. } | ClientError::NoAnswer { .. } => true,
+            ClientError::Refused { status, .. } => *status >= 500 || matches!(*status, 408 | 429),
+            _ => false,
         }
     }
 
@@ -105,11 +109,9 @@ struct Refusal {
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
-    /// For bodies that may take long: it knows no time-out for the answer, which would begin with the body.
-    slow: reqwest::Client,
-    patience: Duration,
     retry_for: Duration,
-    contact: Arc<Contact>,
+    /// That the API does not answer has been said, and it has not answered since.
+    told: Arc<AtomicBool>,
     url: String,
     /// What is said behind the address.
     origin: &'static str,
@@ -123,26 +125,18 @@ impl Client {
     /// # Errors
     /// Where the HTTP client cannot be made.
     pub fn new(server: &ApiServer) -> Result<Client, ClientError> {
-        Client::patient(server, PATIENCE)
-    }
-
-    fn patient(server: &ApiServer, patience: Duration) -> Result<Client, ClientError> {
         let (url, key) = (server.address()?, server.key()?);
         // The second time there is one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = || {
-            reqwest::Client::builder()
-                .connect_timeout(CONNECT)
-                .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
-        };
-        let http = builder().read_timeout(patience).build().map_err(ClientError::Client)?;
-        let slow = builder().build().map_err(ClientError::Client)?;
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(ClientError::Client)?;
         Ok(Client {
             http,
-            slow,
-            patience,
             retry_for: server.retry_for(),
-            contact: Arc::default(),
+            told: Arc::default(),
             url,
             origin: server.origin(),
             key,
@@ -172,9 +166,11 @@ impl Client {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(self.key.reveal())
     }
 
-    async fn answer(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let answer = request.send().await.map_err(|error| self.unreachable(error))?;
-        self.contact.answered();
+    /// Sends a request, and waits for the head of its answer.
+    async fn answer(&self, request: RequestBuilder, within: Duration) -> Result<Response, ClientError> {
+        let answer = timeout(within, request.send()).await.map_err(|_| self.no_answer(within))?;
+        let answer = answer.map_err(|error| self.unreachable(error))?;
+        self.told.store(false, Relaxed);
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
@@ -184,11 +180,18 @@ impl Client {
         Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id })
     }
 
-    async fn bytes(&self, answer: Response) -> Result<Vec<u8>, ClientError> {
-        let bytes = answer.bytes().await;
+    async fn piece(&self, answer: &mut Response) -> Result<Option<Bytes>, ClientError> {
+        let piece = timeout(PATIENCE, answer.chunk()).await.map_err(|_| self.no_answer(PATIENCE))?;
         // An answer that is cut off is none.
-        let bytes = bytes.map_err(|error| self.unreachable(error))?;
-        Ok(bytes.to_vec())
+        piece.map_err(|error| self.unreachable(error))
+    }
+
+    async fn bytes(&self, mut answer: Response) -> Result<Vec<u8>, ClientError> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = self.piece(&mut answer).await? {
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
     }
 
     async fn read<T: DeserializeOwned>(&self, answer: Response) -> Result<T, ClientError> {
@@ -200,8 +203,13 @@ impl Client {
         serde_json::from_slice(bytes).map_err(unreadable)
     }
 
+    /// How long the API may take for the answer of a request that only asks: no longer than it is tried for.
+    fn short(&self) -> Duration {
+        if self.retry_for.is_zero() { SHORT } else { SHORT.min(self.retry_for) }
+    }
+
     async fn get_once<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.read(self.answer(self.request(Method::GET, path)).await?).await
+        self.read(self.answer(self.request(Method::GET, path), self.short()).await?).await
     }
 
     /// GETs JSON, with tries.
@@ -209,7 +217,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.tries_soon(|| self.get_once(path)).await
+        self.tries(|| self.get_once(path)).await
     }
 
     /// POSTs JSON and reads JSON. It is sent again only where no connection was made.
@@ -221,7 +229,7 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        self.tries_to_connect(|| self.first_word(self.send_once(Method::POST, path, body))).await
+        self.send(Method::POST, path, body).await
     }
 
     /// PATCHes with JSON and reads JSON. It is sent again only where no connection was made.
@@ -233,7 +241,7 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        self.tries_to_connect(|| self.first_word(self.send_once(Method::PATCH, path, body))).await
+        self.send(Method::PATCH, path, body).await
     }
 
     /// PUTs JSON and reads JSON. It is sent again only where no connection was made.
@@ -245,7 +253,16 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        self.tries_to_connect(|| self.first_word(self.send_once(Method::PUT, path, body))).await
+        self.send(Method::PUT, path, body).await
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, ClientError> {
+        self.retry(ClientError::is_unsent, || self.send_once(method.clone(), path, body)).await
     }
 
     async fn send_once<T: DeserializeOwned>(
@@ -254,7 +271,7 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        let answer = self.answer(self.request(method, path).json(body)).await?;
+        let answer = self.answer(self.request(method, path).json(body), PATIENCE).await?;
         self.read(answer).await
     }
 
@@ -263,8 +280,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn get_bytes(&self, path: &str, accept: &str) -> Result<Option<Vec<u8>>, ClientError> {
-        let get = || self.answer(self.request(Method::GET, path).header("accept", accept));
-        let answer = self.tries_soon(get).await?;
+        let get = || self.answer(self.request(Method::GET, path).header("accept", accept), self.short());
+        let answer = self.tries(get).await?;
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(None);
         }
@@ -276,8 +293,9 @@ impl Client {
     /// # Errors
     /// [`ClientError`]; also where the answer breaks off.
     pub async fn get_pieces(&self, path: &str, mut take: impl FnMut(&[u8])) -> Result<(), ClientError> {
-        let mut answer = self.tries_soon(|| self.answer(self.request(Method::GET, path))).await?;
-        while let Some(piece) = answer.chunk().await.map_err(|error| self.unreachable(error))? {
+        let get = || self.answer(self.request(Method::GET, path), self.short());
+        let mut answer = self.tries(get).await?;
+        while let Some(piece) = self.piece(&mut answer).await? {
             take(&piece);
         }
         Ok(())

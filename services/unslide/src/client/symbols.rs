@@ -1,10 +1,9 @@
 //! Uploads of symbols, and what became of them.
 
-use super::retry::SHORT;
-use super::{Client, ClientError, sending};
+use super::{Client, ClientError, PATIENCE, SHORT};
 use bytes::Bytes;
 use futures::Stream;
-use reqwest::{Method, RequestBuilder, Url};
+use reqwest::{Body, Method, RequestBuilder, Url};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use unslide_model::DebugId;
@@ -12,6 +11,8 @@ use unslide_store::uploads::SkippedMember;
 
 /// How long the API may wait for the end of an upload before it answers.
 const WAIT: Duration = Duration::from_secs(30);
+/// The least bytes a second of a connection that an upload is waited for.
+const SLOWEST: u64 = 16 << 10;
 
 /// An upload as the API tells of it.
 #[derive(Clone, Debug, Deserialize)]
@@ -83,7 +84,7 @@ struct CheckedId {
 }
 
 impl Client {
-    /// Sends bytes, however long it takes. `sha256` is that of the `size` bytes.
+    /// Sends bytes, over a slow connection for hours. `sha256` is that of the `size` bytes.
     async fn send_body(
         &self,
         request: RequestBuilder,
@@ -91,18 +92,17 @@ impl Client {
         size: u64,
         sha256: &str,
     ) -> Result<Vec<u8>, ClientError> {
-        let (body, left) = sending::watched(pieces, size);
         let request = request
             .bearer_auth(self.key.reveal())
             .header("content-type", "application/octet-stream")
             .header("content-length", size)
             .header("x-content-sha256", sha256)
-            .body(body);
-        let answer = async { self.bytes(self.answer(request).await?).await };
-        sending::patiently(&self.url, self.patience, left, answer).await
+            .body(Body::wrap_stream(pieces));
+        let within = PATIENCE + Duration::from_secs(size / SLOWEST);
+        self.bytes(self.answer(request, within).await?).await
     }
 
-    /// Sends a file, once, however long it takes. `sha256` is that of the body.
+    /// Sends a file, once. `sha256` is that of the body.
     ///
     /// # Errors
     /// [`ClientError`]; see [`Client::tries`].
@@ -117,7 +117,7 @@ impl Client {
         let wrong = |error| ClientError::Address { url: self.url.clone(), why: format!("{error}") };
         let mut address = Url::parse(&text).map_err(wrong)?;
         address.query_pairs_mut().append_pair("name", name);
-        let bytes = self.send_body(self.slow.post(address), pieces, size, sha256).await?;
+        let bytes = self.send_body(self.http.post(address), pieces, size, sha256).await?;
         self.parsed(&bytes)
     }
 
@@ -140,7 +140,7 @@ impl Client {
         }
     }
 
-    /// Sends a part, once, however long it takes. `sha256` is that of its `size` bytes.
+    /// Sends a part, once. `sha256` is that of its `size` bytes.
     ///
     /// # Errors
     /// [`ClientError`]; see [`Client::tries`].
@@ -153,7 +153,7 @@ impl Client {
         sha256: &str,
     ) -> Result<(), ClientError> {
         let address = format!("{}{}/uploads/{id}/parts/{number}", self.url, self.symbols);
-        self.send_body(self.slow.put(address), pieces, size, sha256).await.map(drop)
+        self.send_body(self.http.put(address), pieces, size, sha256).await.map(drop)
     }
 
     /// Makes a file of an upload's parts. May be sent again.
@@ -162,7 +162,7 @@ impl Client {
     /// [`ClientError`]; see [`Client::tries`].
     pub async fn complete_upload(&self, id: &str) -> Result<Accepted, ClientError> {
         let path = format!("{}/uploads/{id}/complete", self.symbols);
-        let answer = self.answer(self.request(Method::POST, &path)).await?;
+        let answer = self.answer(self.request(Method::POST, &path), PATIENCE).await?;
         self.read(answer).await
     }
 
@@ -172,7 +172,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn find_upload(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
-        self.tries_soon(|| self.find_upload_once(sha256)).await
+        self.tries(|| self.find_upload_once(sha256)).await
     }
 
     /// As [`Client::find_upload`], asked once.
@@ -194,11 +194,8 @@ impl Client {
     /// [`ClientError`].
     pub async fn upload_status(&self, id: &str) -> Result<Upload, ClientError> {
         let path = format!("{}/uploads/{id}?wait={}s", self.symbols, WAIT.as_secs());
-        let status = self.tries(|| async {
-            let answer = tokio::time::timeout(WAIT + SHORT, self.get_once(&path)).await;
-            answer.unwrap_or_else(|_| Err(self.no_answer(WAIT + SHORT)))
-        });
-        let mut upload: Upload = status.await?;
+        let ask = || self.answer(self.request(Method::GET, &path), WAIT + SHORT);
+        let mut upload: Upload = self.tries(|| async { self.read(ask().await?).await }).await?;
         while let Some(cursor) = upload.next_cursor.take() {
             let path = format!("{}/uploads/{id}?limit=500&cursor={cursor}", self.symbols);
             let mut page: Upload = self.get(&path).await?;
@@ -228,8 +225,9 @@ impl Client {
         let mut all = Vec::with_capacity(ids.len());
         for some in ids.chunks(1_000) {
             let body = serde_json::json!({ "debug_ids": some });
-            let send = || self.answer(self.request(Method::POST, "/v1/symbols/check").json(&body));
-            let answer = self.tries_soon(send).await?;
+            let send =
+                || self.answer(self.request(Method::POST, "/v1/symbols/check").json(&body), self.short());
+            let answer = self.tries(send).await?;
             let checked: Checked = self.read(answer).await?;
             all.extend(checked.items.into_iter().map(|item| (item.debug_id, item.status)));
         }
