@@ -58,7 +58,7 @@ pub struct TenantGroupingRules {
 impl TenantGroupingRules {
     /// The last report of the page before.
     pub(crate) fn after(&self) -> Option<ReportCursor> {
-        self.last.as_deref().and_then(|last| ReportCursor::read(last).ok())
+        self.last.as_deref().and_then(|last| last.parse().ok())
     }
 }
 
@@ -131,9 +131,9 @@ pub(crate) async fn progressed(
     counts: RegroupCounts,
 ) -> Result<bool> {
     let (status, next) = match (last, rules.status) {
-        (Some(last), status) => (status, Some(last.write())),
+        (Some(last), status) => (status, Some(last.to_string())),
         // Reports that were on their way when the rules changed.
-        (None, RegroupStatus::Running) => (RegroupStatus::Settling, Some(rules.first_of_late().write())),
+        (None, RegroupStatus::Running) => (RegroupStatus::Settling, Some(rules.first_of_late().to_string())),
         (None, _) => (RegroupStatus::Done, None),
     };
     let (connection, tenant, _) = tx.parts();

@@ -230,8 +230,8 @@ fn push_page(query: &mut QueryBuilder<Postgres>, key: &str, (after, limit): (Opt
         // The time alone once more: by it the days that are over are left out.
         query.push(" AND ").push(key).push(".received_at <= ").push_bind(cursor.at);
         query.push(format!(" AND ({key}.received_at, {key}.report_id, {key}.variant) < ("));
-        let (report_id, variant) = cursor.report();
-        query.push_bind(cursor.at).push(", ").push_bind(report_id).push(", ").push_bind(variant).push(")");
+        query.push_bind(cursor.at).push(", ").push_bind(cursor.report_id);
+        query.push(", ").push_bind(cursor.variant).push(")");
     }
     push_order(query, key, limit);
 }

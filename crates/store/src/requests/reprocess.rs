@@ -195,7 +195,7 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Repr
     .await?;
     let Some(row) = row else { return Ok(None) };
     let JsonColumn(wanted) = row.wanted;
-    let after = row.last.as_deref().map(ReportCursor::read).transpose();
+    let after = row.last.as_deref().map(str::parse::<ReportCursor>).transpose();
     let after = after.map_err(|e| StoreError::corrupt("reprocesses", e))?;
     let found = reports::list(tx, &wanted.filter(), after.as_ref(), limit).await?;
     let listed: Vec<(Uuid, i32)> =
@@ -220,7 +220,7 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Repr
         tenant,
         id,
         row.last,
-        found.next.map(|next| next.write()),
+        found.next.map(|next| next.to_string()),
         to_row(found.reports.len() as u64),
         to_row(asked),
         to_row((asks.len() as u64).saturating_sub(asked)),

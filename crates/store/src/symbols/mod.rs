@@ -7,7 +7,6 @@ pub mod uploads;
 pub mod usage;
 
 use crate::column::HashColumn;
-use crate::cursor::ObjectCursor;
 use crate::jobs::{self, Work};
 use crate::number::from_row;
 use crate::objects::{ObjectRow, ObjectStatus, query_objects};
@@ -34,7 +33,7 @@ pub struct ObjectListingPage {
     /// The objects, newest first.
     pub objects: Vec<ObjectListing>,
     /// Where the next page begins; `None` on the last one.
-    pub next: Option<ObjectCursor>,
+    pub next: Option<(i64, ContentHash)>,
 }
 
 /// Which objects to list. What is absent does not matter.
@@ -63,10 +62,11 @@ pub struct ObjectFilter {
 pub async fn list(
     tx: &mut OwnerTx,
     filter: &ObjectFilter,
-    after: Option<&ObjectCursor>,
+    after: Option<(i64, ContentHash)>,
     limit: u32,
 ) -> Result<ObjectListingPage> {
     let (connection, tenant, _) = tx.parts();
+    let (at, hash) = after.map(|(at, hash)| (outbox::time(at), hash.0.to_vec())).unzip();
     let mut objects = query_objects!(
         "WHERE tenant = $1 AND ($2::timestamptz IS NULL OR (created_at, content_hash) < ($2, $3::bytea))
            AND ($5::text IS NULL OR name = $5) AND ($6::text IS NULL OR arch = $6)
@@ -77,8 +77,8 @@ pub async fn list(
                WHERE b.tenant = $1 AND b.content_hash = o.content_hash AND u.app = $12))
          ORDER BY created_at DESC, content_hash DESC LIMIT $4",
         tenant,
-        after.map(|cursor| cursor.at),
-        after.map(ObjectCursor::content_hash),
+        at,
+        hash,
         i64::from(limit) + 1,
         filter.name,
         filter.arch,
@@ -94,7 +94,8 @@ pub async fn list(
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = objects.len() > limit;
     objects.truncate(limit);
-    let next = objects.last().filter(|_| more).map(ObjectCursor::after);
+    let last = objects.last().filter(|_| more);
+    let next = last.map(|last| (outbox::micros(last.created_at), last.content_hash));
     let hashes: Vec<Vec<u8>> = objects.iter().map(|o| o.content_hash.0.to_vec()).collect();
     let debug_ids: Vec<Uuid> = objects.iter().filter_map(|o| o.debug_id).map(DebugId::uuid).collect();
     let active = sqlx::query_scalar!(

@@ -2,7 +2,6 @@
 //! only a SHA-256 is kept (it has 200 random bits, so that there is nothing to guess).
 
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
-use crate::cursor::KeyCursor;
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
@@ -298,7 +297,8 @@ pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTim
     Ok(written)
 }
 
-/// The keys of the transaction's tenant from the one after `after` on, revoked ones too, oldest first;
+/// The keys of the transaction's tenant, revoked ones too, oldest first, from the one after the time of creation in
+/// microseconds and the id in `after` on;
 /// with `app` those that speak for that app.
 ///
 /// # Errors
@@ -306,10 +306,11 @@ pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTim
 pub async fn list(
     tx: &mut TenantTx,
     app: Option<&str>,
-    after: Option<&KeyCursor>,
+    after: Option<(i64, Uuid)>,
     limit: u32,
 ) -> Result<Vec<ApiKey>> {
     let (connection, tenant, _) = tx.parts();
+    let (at, id) = after.map(|(at, id)| (crate::outbox::time(at), id)).unzip();
     Ok(query_keys!(
         "SELECT",
         "FROM api_keys
@@ -318,8 +319,8 @@ pub async fn list(
          ORDER BY created_at, id LIMIT $5",
         tenant,
         app,
-        after.map(|cursor| cursor.at),
-        after.map(KeyCursor::id),
+        at,
+        id,
         i64::from(limit)
     )
     .fetch_all(connection)

@@ -11,7 +11,8 @@
 use crate::http::problem::{Kind, Problem};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use unslide_store::Uuid;
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
 use utoipa::{IntoParams, ToSchema};
 
 const VERSION: u8 = 1;
@@ -53,7 +54,7 @@ pub struct List([u8; 8]);
 impl List {
     /// The list that an operation answers of an owner's things under some filters.
     #[must_use]
-    pub fn of(owner: &impl std::fmt::Display, operation: &str, filters: &impl std::fmt::Debug) -> List {
+    pub fn of(owner: &impl Display, operation: &str, filters: &impl Debug) -> List {
         let digest = Sha256::digest(format!("{owner}\n{operation}\n{filters:?}"));
         let mut tag = [0; 8];
         tag.copy_from_slice(&digest[..8]);
@@ -136,13 +137,13 @@ impl PageQuery {
 
 /// The position of a row that is ordered by a number, and by its id among equals.
 #[must_use]
-pub fn numbered(number: i64, id: Uuid) -> String {
+pub fn numbered(number: i64, id: impl Display) -> String {
     format!("{number}.{id}")
 }
 
 /// The number and the id of a [`numbered`] position.
 #[must_use]
-pub fn number_and_id(position: &str) -> Option<(i64, Uuid)> {
+pub fn number_and_id<T: FromStr>(position: &str) -> Option<(i64, T)> {
     let (number, id) = position.split_once('.')?;
     Some((number.parse().ok()?, id.parse().ok()?))
 }

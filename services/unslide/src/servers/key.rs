@@ -11,9 +11,8 @@ use serde_json::json;
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_model::{Scope, Secret, TenantId};
-use unslide_store::cursor::KeyCursor;
 use unslide_store::keys::{self, NewApiKey};
-use unslide_store::{Settings, Store, Uuid, audit};
+use unslide_store::{Settings, Store, Uuid, audit, outbox};
 
 /// What `key list` shows.
 const HEAD: [&str; 9] = ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
@@ -137,9 +136,9 @@ async fn list(settings: &Settings, tenant: &TenantId, as_json: bool) -> Outcome 
     let mut table = Table::new(&HEAD);
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let page = keys::list(&mut tx, None, after.as_ref(), PAGE).await?;
+        let page = keys::list(&mut tx, None, after, PAGE).await?;
         let Some(last) = page.last() else { break };
-        after = Some(KeyCursor::after(last));
+        after = Some((outbox::micros(last.created_at), last.id));
         for key in page {
             let state = match key.expires_at {
                 _ if key.revoked_at.is_some() => "revoked",

@@ -49,7 +49,7 @@ pub async fn next(tx: &mut TenantTx, version: u64, limit: u32) -> Result<Regroup
         _ => {}
     }
     let after = rules.after();
-    let (id, variant) = after.as_ref().map_or((Uuid::nil(), -1), ReportCursor::report);
+    let (id, variant) = after.map_or((Uuid::nil(), -1), |after| (after.report_id, after.variant));
     let at = after.map_or(OffsetDateTime::UNIX_EPOCH, |after| after.at);
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(

@@ -109,8 +109,7 @@ async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
     assert_eq!((shown.slot.generation, shown.objects.len()), (6, 2));
     assert_eq!(shown.objects.iter().filter(|o| o.active).count(), 1);
     let page = symbols::list(&mut tx, &symbols::ObjectFilter::default(), None, 1).await.unwrap();
-    let rest =
-        symbols::list(&mut tx, &symbols::ObjectFilter::default(), page.next.as_ref(), 5).await.unwrap();
+    let rest = symbols::list(&mut tx, &symbols::ObjectFilter::default(), page.next, 5).await.unwrap();
     assert_eq!((page.objects.len(), rest.objects.len(), rest.next), (1, 2, None));
     let deleted = symbols::delete(&mut tx, &debug_id(1)).await.unwrap().unwrap();
     assert_eq!((deleted.generation, deleted.objects.len()), (7, 2));

@@ -1,7 +1,7 @@
 //! `GET /v1/missing-symbols`.
 
 use crate::operations::prelude::*;
-use unslide_model::DebugId;
+use crate::requests::page::{number_and_id, numbered};
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 
 /// Which images to list.
@@ -44,17 +44,10 @@ pub async fn list_missing_symbols(
     };
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let list = List::of(access.tenant(), "list_missing_symbols", &filter);
-    let after = page.after(list, read)?;
+    let after = page.after(list, number_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = missing::list(&mut tx, &filter, after, limit + 1).await?;
     tx.rollback().await?;
-    let position = |last: &MissingDebugId| format!("{}.{}", last.image.reports, last.image.debug_id);
-    Ok(Json(Page::of(found, limit, list, position)))
-}
-
-/// The reports and the debug id of the last image of a page.
-fn read(position: &str) -> Option<(i64, DebugId)> {
-    let (reports, debug_id) = position.split_once('.')?;
-    Some((reports.parse().ok()?, debug_id.parse().ok()?))
+    Ok(Json(Page::of(found, limit, list, |last| numbered(last.image.reports, last.image.debug_id))))
 }

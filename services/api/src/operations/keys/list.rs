@@ -2,9 +2,10 @@
 
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
-use unslide_store::TenantTx;
-use unslide_store::cursor::KeyCursor;
+use crate::requests::page::{number_and_id, numbered};
 use unslide_store::keys::{self, ApiKey};
+use unslide_store::outbox::micros;
+use unslide_store::{TenantTx, Uuid};
 
 problems!(Failures: InvalidParameter);
 
@@ -24,7 +25,7 @@ pub async fn list_keys(
     let app = access.principal.app.as_deref();
     let list = List::of(access.tenant(), "list_keys", &app);
     // A cursor that is wrong is refused before the database is asked.
-    let after = page.after(list, |position| KeyCursor::read(position).ok())?;
+    let after = page.after(list, number_and_id)?;
     let limit = page.limit()?;
     let tx = api.tenant(access.tenant()).await?;
     answer(tx, app, after, limit, list).await
@@ -37,11 +38,11 @@ pub async fn list_keys(
 pub async fn answer(
     mut tx: Tx<TenantTx>,
     app: Option<&str>,
-    after: Option<KeyCursor>,
+    after: Option<(i64, Uuid)>,
     limit: u32,
     list: List,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
-    let found = keys::list(&mut tx, app, after.as_ref(), limit + 1).await?;
+    let found = keys::list(&mut tx, app, after, limit + 1).await?;
     tx.rollback().await?;
-    Ok(Json(Page::of(found, limit, list, |last| KeyCursor::after(last).write())))
+    Ok(Json(Page::of(found, limit, list, |last| numbered(micros(last.created_at), last.id))))
 }

@@ -2,8 +2,6 @@
 
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, search_text, time};
-use crate::requests::page::foreign;
-use unslide_store::cursor::ReportCursor;
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 
 /// Longer filters fit nothing that is stored.
@@ -65,15 +63,12 @@ pub async fn list_reports(
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
     let filter = filter(&access, query)?;
     let list = List::of(access.tenant(), "list_reports", &filter);
-    let after = match &page.cursor {
-        Some(cursor) => Some(ReportCursor::read(&list.position(cursor)?).map_err(|_| foreign())?),
-        None => None,
-    };
+    let after = page.after(list, |position| position.parse().ok())?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = reports::list(&mut tx, &filter, after.as_ref(), limit).await?;
     tx.rollback().await?;
-    let next_cursor = found.next.map(|next| list.cursor(&next.write()));
+    let next_cursor = found.next.map(|next| list.cursor(&next.to_string()));
     Ok(Json(Page { items: found.reports, next_cursor }))
 }
 

@@ -3,8 +3,8 @@
 use super::no_such_tenant;
 use crate::operations::keys::list::answer;
 use crate::operations::prelude::*;
+use crate::requests::page::number_and_id;
 use unslide_model::TenantId;
-use unslide_store::cursor::KeyCursor;
 use unslide_store::keys::ApiKey;
 use unslide_store::tenants;
 
@@ -25,7 +25,7 @@ pub async fn list_tenant_keys(
 ) -> Result<Json<Page<ApiKey>>, Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
     let list = List::of(&tenant, "list_tenant_keys", &());
-    let after = page.after(list, |position| KeyCursor::read(position).ok())?;
+    let after = page.after(list, number_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.store.tenant(&tenant).await?;
     tenants::get(&mut tx).await?.ok_or_else(no_such_tenant)?;
