@@ -10,29 +10,16 @@ use tracing::Instrument;
 use unslide_model::{Owner, TenantId};
 use unslide_store::{OwnerTx, StoreError, TenantTx};
 
-/// A transaction that commits or rolls back.
-pub trait Transaction: Send + 'static {
-    /// Commits it, or rolls it back.
-    fn end(self, commit: bool) -> impl Future<Output = Result<(), StoreError>> + Send;
-}
-
-impl<T: Into<OwnerTx> + Send + 'static> Transaction for T {
-    async fn end(self, commit: bool) -> Result<(), StoreError> {
-        let tx: OwnerTx = self.into();
-        if commit { tx.commit().await } else { tx.rollback().await }
-    }
-}
-
 /// A transaction and the permit for its connection. Where its request is cancelled, also while it begins or
 /// ends, the permit is kept until the database has answered: until then the connection is in use.
-pub struct Tx<T: Transaction> {
+pub struct Tx<T: Into<OwnerTx> + Send + 'static> {
     /// `None` once it is ended.
     tx: Option<T>,
     /// `None` for what operators do to a tenant, and for the system's symbols.
     permit: Option<Permit>,
 }
 
-impl<T: Transaction> Deref for Tx<T> {
+impl<T: Into<OwnerTx> + Send + 'static> Deref for Tx<T> {
     type Target = T;
 
     #[expect(clippy::expect_used, reason = "only what consumes it ends it")]
@@ -41,25 +28,25 @@ impl<T: Transaction> Deref for Tx<T> {
     }
 }
 
-impl<T: Transaction> DerefMut for Tx<T> {
+impl<T: Into<OwnerTx> + Send + 'static> DerefMut for Tx<T> {
     #[expect(clippy::expect_used, reason = "only what consumes it ends it")]
     fn deref_mut(&mut self) -> &mut T {
         self.tx.as_mut().expect("it has not ended")
     }
 }
 
-impl<T: Transaction> From<T> for Tx<T> {
+impl<T: Into<OwnerTx> + Send + 'static> From<T> for Tx<T> {
     fn from(tx: T) -> Tx<T> {
         Tx { tx: Some(tx), permit: None }
     }
 }
 
-impl<T: Transaction> Drop for Tx<T> {
+impl<T: Into<OwnerTx> + Send + 'static> Drop for Tx<T> {
     fn drop(&mut self) {
         let (Some(tx), Some(permit)) = (self.tx.take(), self.permit.take()) else { return };
         let Ok(runtime) = Handle::try_current() else { return };
         runtime.spawn(async move {
-            if let Err(error) = tx.end(false).await {
+            if let Err(error) = tx.into().rollback().await {
                 tracing::debug!(%error, "a transaction that was given up ended with its connection");
             }
             drop(permit);
@@ -67,7 +54,7 @@ impl<T: Transaction> Drop for Tx<T> {
     }
 }
 
-impl<T: Transaction> Tx<T> {
+impl<T: Into<OwnerTx> + Send + 'static> Tx<T> {
     /// As [`TenantTx::commit`].
     ///
     /// # Errors
@@ -86,13 +73,22 @@ impl<T: Transaction> Tx<T> {
 
     async fn end(mut self, commit: bool) -> Result<(), StoreError> {
         let (Some(tx), permit) = (self.tx.take(), self.permit.take()) else { return Ok(()) };
-        detached(async move {
-            let ended = tx.end(commit).await;
-            drop(permit);
-            ended
-        })
-        .await
+        let tx: OwnerTx = tx.into();
+        keeping(permit, async move { if commit { tx.commit().await } else { tx.rollback().await } }).await
     }
+}
+
+/// Keeps a permit until the work is done, also where the request goes away.
+async fn keeping<T: Send + 'static>(
+    permit: Option<Permit>,
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
+    detached(async move {
+        let done = work.await;
+        drop(permit);
+        done
+    })
+    .await
 }
 
 /// Goes on where the request goes away in the middle: the connection is taken until the database has answered.
@@ -107,7 +103,7 @@ pub async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 
     }
 }
 
-async fn begin<T: Transaction>(
+async fn begin<T: Into<OwnerTx> + Send + 'static>(
     permit: Option<Permit>,
     begun: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<Tx<T>, Problem> {
@@ -148,24 +144,14 @@ mod tests {
     use std::time::Duration;
     use tokio::sync::Notify;
 
-    /// A transaction that the database is slow to end.
-    struct Slow(Arc<Notify>);
-
-    impl Transaction for Slow {
-        async fn end(self, _: bool) -> Result<(), StoreError> {
-            self.0.notified().await;
-            Ok(())
-        }
-    }
-
     #[tokio::test]
     async fn a_request_that_goes_away_in_the_middle_of_a_commit_keeps_its_permit_until_the_end() {
         let (connections, tenant) =
             (TenantSemaphore::new("connections", 1, 1), TenantId::new("acme").unwrap());
         let permit = async || connections.acquire(&tenant, 1).await;
         let ended = Arc::new(Notify::new());
-        let tx = Tx { tx: Some(Slow(ended.clone())), permit: Some(permit().await) };
-        let mut commit = Box::pin(tx.commit());
+        let database = ended.clone();
+        let mut commit = Box::pin(keeping(Some(permit().await), async move { database.notified().await }));
         assert!(futures::poll!(commit.as_mut()).is_pending());
         drop(commit);
         let mut next = Box::pin(permit());
