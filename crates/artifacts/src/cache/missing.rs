@@ -1,7 +1,8 @@
-//! Remembered answers that are not a symcache, bounded in time and number. Where there are too many, the
-//! owner that has the most loses its oldest.
+//! Remembered answers that are not a symcache, bounded in time and number. Where there are too many, those that were
+//! asked for longest ago go.
 
-use std::collections::{BTreeMap, HashMap};
+use lru::LruCache;
+use std::num::NonZeroUsize;
 use unslide_model::{DebugId, Owned, Owner};
 use unslide_symbolicate::ImageSymbols;
 
@@ -12,71 +13,47 @@ pub(super) struct Negative {
     pub(super) until: i64,
 }
 
-pub(super) struct Missing {
-    most: usize,
-    all: HashMap<Owned<DebugId>, (Negative, u64)>,
-    /// Each owner's in the order in which they came, which is the order in which they end.
-    owners: HashMap<Owner, BTreeMap<u64, DebugId>>,
-    ticks: u64,
-}
+pub(super) struct Missing(LruCache<Owned<DebugId>, Negative>);
 
 impl Missing {
     /// Remembers at most `most`.
     pub(super) fn new(most: usize) -> Missing {
-        Missing { most: most.max(1), all: HashMap::new(), owners: HashMap::new(), ticks: 0 }
+        let mut all = LruCache::unbounded();
+        all.resize(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN));
+        Missing(all)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.all.len()
+        self.0.len()
     }
 
     pub(super) fn clear(&mut self) {
-        self.all.clear();
-        self.owners.clear();
+        self.0.clear();
     }
 
     pub(super) fn get(&mut self, id: &Owned<DebugId>, now: i64) -> Option<ImageSymbols> {
-        let (negative, _) = self.all.get(id)?;
-        if negative.until <= now {
-            self.remove(id);
-            return None;
+        let negative = self.0.get(id)?;
+        if negative.until > now {
+            return Some(negative.answer.clone());
         }
-        Some(negative.answer.clone())
+        self.0.pop(id);
+        None
     }
 
     pub(super) fn remove(&mut self, id: &Owned<DebugId>) {
-        let Some((_, came)) = self.all.remove(id) else { return };
-        if let Some(own) = self.owners.get_mut(&id.owner) {
-            own.remove(&came);
-            if own.is_empty() {
-                self.owners.remove(&id.owner);
-            }
-        }
+        self.0.pop(id);
     }
 
     pub(super) fn remove_owner(&mut self, owner: &Owner) {
-        for id in self.owners.remove(owner).unwrap_or_default().into_values() {
-            self.all.remove(&owner.own(id));
+        let ids: Vec<_> = self.0.iter().map(|(id, _)| id).filter(|id| id.owner == *owner).cloned().collect();
+        for id in ids {
+            self.0.pop(&id);
         }
     }
 
     /// Adds one; says how many had to go before their time.
     pub(super) fn insert(&mut self, id: Owned<DebugId>, negative: Negative) -> u64 {
-        self.remove(&id);
-        let mut dropped = 0;
-        while self.all.len() >= self.most {
-            // The oldest of the owner that has the most; of two that have as many the same one each time.
-            let largest =
-                self.owners.iter().max_by(|(a, x), (b, y)| x.len().cmp(&y.len()).then_with(|| b.cmp(a)));
-            let Some((owner, own)) = largest else { break };
-            let Some(id) = own.first_key_value().map(|(_, id)| *id) else { break };
-            let oldest = owner.own(id);
-            self.remove(&oldest);
-            dropped += 1;
-        }
-        self.ticks += 1;
-        self.owners.entry(id.owner.clone()).or_default().insert(self.ticks, id.id);
-        self.all.insert(id, (negative, self.ticks));
-        dropped
+        let gone = self.0.push(id.clone(), negative);
+        gone.is_some_and(|(gone, _)| gone != id).into()
     }
 }

@@ -162,18 +162,16 @@ async fn files_are_bounded() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_bounded_and_a_flood_drops_its_own() {
+async fn what_is_missing_is_bounded_and_what_is_asked_for_stays() {
     let world = World::new();
     let cache = world.open_for(10, CacheLimits { missing: 10, ..CacheLimits::default() });
     let quiet = tenant("quiet").scope(id(1));
-    assert_eq!(generation(&cache, &quiet).await, None);
     for n in 1..=100 {
+        assert_eq!(generation(&cache, &quiet).await, None);
         assert_eq!(generation(&cache, &tenant("noisy").scope(id(n))).await, None);
     }
     assert_eq!((cache.stats().missing, cache.stats().missing_dropped), (10, 91));
-    let gets = world.memory.calls(Operation::Get);
-    assert_eq!(generation(&cache, &quiet).await, None);
-    assert_eq!(world.memory.calls(Operation::Get), gets, "remembered");
+    assert_eq!(world.memory.calls(Operation::Get), 101, "the quiet tenant's is asked for once");
 }
 
 #[tokio::test]
