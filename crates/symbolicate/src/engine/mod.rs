@@ -6,7 +6,7 @@ mod output;
 
 use crate::answer::{DeviceNames, FrameAnswer, Judged, answer, judge};
 use crate::grouping::{self, Grouping, GroupingRules};
-use crate::javascript::{is_bundle, least_bytes as least_javascript_bytes};
+use crate::javascript::least_bytes as least_javascript_bytes;
 use crate::plan::{Plan, PlannedImage, SymbolNeed};
 use crate::status::{FrameStatus, FrameTally, ImageStatus, ReportStatus};
 use crate::symbols::ImageSymbols;
@@ -310,7 +310,7 @@ fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>, frames: u64) -> ImageO
         status: judged.status,
         slide: preferred
             .or(text)
-            .filter(|_| !is_bundle(image))
+            .filter(|_| !image.is_bundle())
             .map(|preferred| Slide::between(LoadAddress(image.start), preferred).0),
         generation: judged.generation,
         frames,

@@ -1,7 +1,6 @@
 //! What to do about symbols that are missing.
 
-use crate::javascript::PlannedJavaScript;
-use crate::plan::PlannedImage;
+use crate::plan::{PlannedImage, PlannedJavaScript};
 use unslide_model::shell_word;
 use unslide_report::{Report, ReportSummary};
 

@@ -4,10 +4,10 @@ use super::frames::{MOST_CALLS, NamedFrame, NamedFunction};
 use super::names::normalise;
 use super::rules::{GroupingRule, GroupingRules, RuleAction, Subject};
 use super::runtime::{is_entry, is_reporter, is_runtime};
-use super::{CountedFrame, GroupKind, GroupingVerdict};
-use crate::plan::PlannedImage;
+use super::{CountedFrame, FunctionVerdict, GroupKind, GroupingVerdict};
+use crate::plan::{PlannedFrame, PlannedImage};
 use std::collections::BTreeSet;
-use unslide_report::Text;
+use unslide_report::{Frame, Text};
 
 /// Functions of the system that count where none of the app does.
 const SYSTEM_FUNCTIONS: usize = 3;
@@ -196,6 +196,34 @@ impl<'r> Candidates<'r> {
                 _ => GroupingVerdict::Beyond,
             },
         }
+    }
+
+    /// What became of each function of a backtrace where these count, in the order of its frames.
+    pub(super) fn verdicts(
+        &self,
+        kind: GroupKind,
+        chosen: &[usize],
+        frames: &[(&Frame<'_>, &PlannedFrame)],
+    ) -> Vec<FunctionVerdict> {
+        let read = self.list.iter().enumerate().map(|(at, candidate)| FunctionVerdict {
+            frame: candidate.counted.frame,
+            function: candidate.counted.label.clone().unwrap_or_else(|| candidate.counted.function.clone()),
+            verdict: self.verdict(kind, chosen, at),
+            rule: candidate.rule.map(ToString::to_string),
+        });
+        let mut verdicts: Vec<FunctionVerdict> = read.collect();
+        let known: BTreeSet<usize> = verdicts.iter().map(|verdict| verdict.frame).collect();
+        // Frames outside of the turn of a recursion, or past the number that is looked at.
+        let verdict = if kind == GroupKind::StackOverflow {
+            GroupingVerdict::Repeated
+        } else {
+            GroupingVerdict::Beyond
+        };
+        let others = frames.iter().map(|(frame, _)| frame.index).filter(|index| !known.contains(index));
+        let others =
+            others.map(|frame| FunctionVerdict { frame, function: String::new(), verdict, rule: None });
+        verdicts.extend(others);
+        verdicts
     }
 }
 

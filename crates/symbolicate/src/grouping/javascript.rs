@@ -5,7 +5,8 @@ use super::fingerprint::fingerprint;
 use super::rules::{RuleAction, Subject};
 use super::{CountedFrame, GroupKind, Grouping, GroupingRules, title};
 use crate::answer::Judged;
-use crate::javascript::{self, FunctionSource, PlannedJavaScript};
+use crate::javascript::{self, FunctionSource};
+use crate::plan::PlannedJavaScript;
 use crate::status::FrameStatus;
 use unslide_report::{CrashError, OurJavaScriptFrame};
 

@@ -251,6 +251,6 @@ fn grouped(
     };
     let candidates = Candidates::read(named(plan, by, looked_at), kind, rules, all);
     let chosen = candidates.choose(kind);
-    let verdicts = if all { verdict::verdicts(kind, &candidates, &chosen, &frames) } else { Vec::new() };
+    let verdicts = if all { candidates.verdicts(kind, &chosen, &frames) } else { Vec::new() };
     Some((fingerprint::finish(kind, &error, rules, &candidates, &chosen), verdicts))
 }

@@ -4,7 +4,6 @@
 use super::candidates::{Candidates, Standing};
 use super::fingerprint::finish;
 use super::frames::{NamedBy, named, planned};
-use super::verdict::verdicts;
 use super::{FunctionVerdict, GroupKind, Grouping, GroupingRules, GroupingVerdict};
 use crate::plan::Plan;
 use std::cmp::Reverse;
@@ -38,7 +37,7 @@ pub(super) fn group(
         .find(|path| !path.is_empty());
     let chosen = chosen.unwrap_or_default();
     let grouping = finish(kind, &error, rules, &candidates, &chosen);
-    let mut verdicts = verdicts(kind, &candidates, &chosen, &heaviest);
+    let mut verdicts = candidates.verdicts(kind, &chosen, &heaviest);
     for one in &mut verdicts {
         if matches!(one.verdict, GroupingVerdict::InsideHang | GroupingVerdict::Beyond) {
             // A function has as many frames as addresses.

@@ -1,10 +1,6 @@
 //! Why a function counts, or does not.
 
-use super::GroupKind;
-use super::candidates::Candidates;
-use crate::plan::PlannedFrame;
 use unslide_model::words;
-use unslide_report::Frame;
 
 words! {
     /// What became of a function of the backtrace.
@@ -82,28 +78,4 @@ pub struct FunctionVerdict {
     pub verdict: GroupingVerdict,
     /// The rule of the tenant that fits it, such as `line 3: ignore function Log.*`.
     pub rule: Option<String>,
-}
-
-/// What became of each function of a backtrace where these count, in the order of its frames.
-pub(super) fn verdicts(
-    kind: GroupKind,
-    candidates: &Candidates<'_>,
-    chosen: &[usize],
-    frames: &[(&Frame<'_>, &PlannedFrame)],
-) -> Vec<FunctionVerdict> {
-    let read = candidates.list.iter().enumerate().map(|(at, candidate)| FunctionVerdict {
-        frame: candidate.counted.frame,
-        function: candidate.counted.label.clone().unwrap_or_else(|| candidate.counted.function.clone()),
-        verdict: candidates.verdict(kind, chosen, at),
-        rule: candidate.rule.map(ToString::to_string),
-    });
-    let mut verdicts: Vec<FunctionVerdict> = read.collect();
-    let known: std::collections::BTreeSet<usize> = verdicts.iter().map(|verdict| verdict.frame).collect();
-    // Frames outside of the turn of a recursion, or past the number that is looked at.
-    let verdict =
-        if kind == GroupKind::StackOverflow { GroupingVerdict::Repeated } else { GroupingVerdict::Beyond };
-    let others = frames.iter().map(|(frame, _)| frame.index).filter(|index| !known.contains(index));
-    let others = others.map(|frame| FunctionVerdict { frame, function: String::new(), verdict, rule: None });
-    verdicts.extend(others);
-    verdicts
 }

@@ -1,8 +1,8 @@
 //! What is said of the frames of an error of JavaScript.
 
-use super::PlannedJavaScript;
 use super::table::{MappedPlace, SourceMapTable};
 use crate::answer::Judged;
+use crate::plan::PlannedJavaScript;
 use crate::status::{FrameStatus, ImageStatus};
 use crate::symcache::SymCache;
 use std::borrow::Cow;

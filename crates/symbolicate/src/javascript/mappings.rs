@@ -1,11 +1,14 @@
 //! Base64 VLQ, in which source maps write their mappings: five bits a digit with the lowest first, bit 5 for one
 //! more digit, and the lowest bit of a number for its sign.
 
-use super::source_map::malformed;
 use crate::object::ObjectError;
 
 /// What stands for no source and no name.
 pub(super) const NONE: u32 = u32::MAX;
+
+pub(super) fn malformed(reason: impl std::fmt::Display) -> ObjectError {
+    ObjectError::Malformed(format!("source map: {reason}").into())
+}
 
 /// A place in the bundle and the place in a source that it comes from. All numbers are from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

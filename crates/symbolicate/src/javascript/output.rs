@@ -1,8 +1,9 @@
 //! The part of the report's member about its error of JavaScript.
 
-use super::{JavaScriptAnswer, PlannedJavaScript};
+use super::JavaScriptAnswer;
 use crate::answer::Judged;
 use crate::json::{ObjectWriter, key};
+use crate::plan::PlannedJavaScript;
 use crate::status::FrameStatus;
 use crate::symcache::SymCache;
 use unslide_report::Text;

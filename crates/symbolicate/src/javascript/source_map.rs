@@ -3,7 +3,7 @@
 //! An index map's sections are put together into one map, and keep their function maps. Numbers that make no sense
 //! make the map malformed; nothing in it is trusted.
 
-use super::mappings::{FunctionMap, Mapping, SectionStart, read_mappings};
+use super::mappings::{FunctionMap, Mapping, SectionStart, malformed, read_mappings};
 use crate::object::ObjectError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -93,10 +93,6 @@ struct RawSection {
 struct RawOffset {
     line: u32,
     column: u32,
-}
-
-pub(super) fn malformed(reason: impl std::fmt::Display) -> ObjectError {
-    ObjectError::Malformed(format!("source map: {reason}").into())
 }
 
 /// The JSON text of a file that may be a source map: without the line `)]}'` that keeps scripts from being run.

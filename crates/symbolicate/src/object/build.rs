@@ -2,7 +2,8 @@
 
 use super::code::CodeMap;
 use super::dwarf::{self, CodeStretch};
-use super::macho::{MachFile, malformed};
+use super::error::malformed;
+use super::macho::MachFile;
 use super::symbols::{SymbolExtent, extents};
 use super::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind, has_symbols};
 use crate::demangle::Unavailable;

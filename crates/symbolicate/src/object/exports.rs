@@ -2,8 +2,8 @@
 //! itself, or to one node from many others: the iterator of the crate `object` would go through it again for
 //! each of them.
 
-use super::macho::malformed;
-use super::{MAX_NAME_BYTES, ObjectError};
+use super::MAX_NAME_BYTES;
+use super::error::{ObjectError, malformed};
 
 const KIND_MASK: u64 = 0x03;
 const REGULAR: u64 = 0x00;

@@ -1,7 +1,8 @@
 //! The parts of a Mach-O file that symbolication needs. Nothing in the file is believed: each offset and count
 //! is checked against the bytes that there are.
 
-use super::{ObjectError, ObjectKind};
+use super::ObjectKind;
+use super::error::{ObjectError, malformed};
 use object::LittleEndian;
 use object::macho::{
     DyldInfoCommand, FAT_MAGIC, FAT_MAGIC_64, FatArch32, FatArch64, LC_DYLD_EXPORTS_TRIE, LC_DYLD_INFO,
@@ -21,10 +22,6 @@ const JAVA_VERSION: u32 = 45;
 const MAX_SLICES: u32 = 64;
 
 const LITTLE: LittleEndian = LittleEndian;
-
-pub(super) fn malformed(reason: &'static str) -> ObjectError {
-    ObjectError::Malformed(reason.into())
-}
 
 fn too_short(_: object::Error) -> ObjectError {
     malformed("a load command is too short")

@@ -4,6 +4,7 @@ mod aranges;
 mod build;
 mod code;
 mod dwarf;
+mod error;
 mod exports;
 mod functions;
 mod lines;
@@ -15,7 +16,7 @@ mod units;
 
 use crate::demangle::Unavailable;
 use crate::javascript::{self, SourceMapFacts};
-use std::borrow::Cow;
+pub use error::ObjectError;
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, Quality};
 
@@ -23,40 +24,6 @@ use unslide_model::{CpuType, DebugId, Quality};
 pub const MAX_SYMCACHE_BYTES: usize = 1 << 30;
 /// The longest name or path, in bytes; a longer one is cut.
 const MAX_NAME_BYTES: usize = 16 << 10;
-
-/// Why a file or a slice gives no symcache.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ObjectError {
-    /// Neither a Mach-O file, thin or fat, nor a source map.
-    #[error("not a Mach-O file")]
-    NotAnObject,
-    /// A Mach-O file that contradicts itself or ends too early.
-    #[error("malformed: {0}")]
-    Malformed(Cow<'static, str>),
-    /// A sound file of a kind that cannot be used.
-    #[error("unsupported: {0}")]
-    Unsupported(Cow<'static, str>),
-    /// More than the format of symcaches holds, or than a file has that is no attack.
-    #[error("too large: {0}")]
-    TooLarge(Cow<'static, str>),
-    /// Nothing is wrong with the file: what it takes to read it is not there for now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-}
-
-impl ObjectError {
-    /// A short constant name of the reason, for storage and counting.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            ObjectError::NotAnObject => "not_an_object",
-            ObjectError::Malformed(_) => "malformed",
-            ObjectError::Unsupported(_) => "unsupported",
-            ObjectError::TooLarge(_) => "too_large",
-            ObjectError::Unavailable(_) => "unavailable",
-        }
-    }
-}
 
 /// What a Mach-O file is for (`filetype`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

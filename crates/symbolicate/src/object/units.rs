@@ -3,7 +3,8 @@
 
 use super::ObjectError;
 use super::aranges::{self, Set};
-use super::macho::{MachFile, malformed};
+use super::error::malformed;
+use super::macho::MachFile;
 use gimli::{
     Attribute, AttributeValue, EndianSlice, LittleEndian, Section, SectionId, Unit, UnitHeader, UnitOffset,
     UnitSectionOffset,

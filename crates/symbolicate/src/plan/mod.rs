@@ -3,14 +3,15 @@
 
 mod attribute;
 mod index;
+mod javascript;
 mod space;
 mod system;
 
-use crate::javascript::PlannedJavaScript;
 use crate::rules::{Choice, Circumstances, Registers, Rule, choose, is_sigtramp};
 pub use attribute::Join;
 use attribute::{Attributed, Attribution, attribute};
 use index::AddressStretch;
+pub(crate) use javascript::PlannedJavaScript;
 use space::{Cleaned, Space};
 use std::collections::HashMap;
 use system::{file_name, is_system_without_path, names_image};
@@ -156,6 +157,11 @@ impl PlannedImage<'_> {
             approximate: false,
             bundle: Some(name),
         }
+    }
+
+    /// True for the bundle of an error of JavaScript.
+    pub(crate) fn is_bundle(&self) -> bool {
+        self.cpu == Some(CpuType::JAVASCRIPT)
     }
 
     /// The most bytes that the name of a bundle takes as JSON.

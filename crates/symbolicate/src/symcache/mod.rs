@@ -62,8 +62,9 @@ mod view;
 mod walk;
 mod write;
 
-pub use read::{CodeAnswer, CodeCall, CodeLookup, NameSource, SymCache, SymCacheError};
+pub use read::{CodeLookup, SymCache, SymCacheError};
 pub(crate) use view::FunctionTexts;
+pub use view::{CodeAnswer, CodeCall, NameSource};
 pub(crate) use walk::{RangeWalk, WalkedPlace};
 pub(crate) use write::{CodeOwner, CodePlace, CodeScope, NoSymcache, ObjectHeader, Writer};
 

@@ -1,7 +1,7 @@
 //! Reading: the header is checked once, every index and length again where it is used, so that no
 //! bytes whatever make a lookup panic or run on.
 
-use super::view::{PlaceRecord, View};
+use super::view::{CodeAnswer, CodeCall, Layout, SectionRange, View};
 use super::walk::RangeWalk;
 use super::{
     FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE, VERSION,
@@ -41,52 +41,6 @@ pub enum SymCacheError {
     },
 }
 
-/// Where a name comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NameSource {
-    /// DWARF, perhaps with the linkage name from the symbol table.
-    Dwarf,
-    /// The symbol table.
-    Symtab,
-    /// The export trie.
-    Exports,
-}
-
-impl NameSource {
-    pub(crate) fn code(self) -> u32 {
-        match self {
-            NameSource::Dwarf => 0,
-            NameSource::Symtab => 1,
-            NameSource::Exports => 2,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SectionRange {
-    pub(super) at: usize,
-    pub(super) len: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
-    pub(super) debug_id: DebugId,
-    pub(super) cpu: CpuType,
-    pub(super) text_address: u64,
-    pub(super) text_size: u64,
-    pub(super) extent: u32,
-    pub(super) quality: Quality,
-    pub(super) shift: u32,
-    pub(super) buckets: SectionRange,
-    pub(super) starts: SectionRange,
-    pub(super) places: SectionRange,
-    pub(super) calls: SectionRange,
-    pub(super) scopes: SectionRange,
-    pub(super) functions: SectionRange,
-    pub(super) texts: SectionRange,
-    pub(super) folds: SectionRange,
-}
-
 /// A symcache over its bytes: a buffer, or a memory map as [`Bytes::from_owner`] has it. Reading copies nothing.
 #[derive(Clone)]
 pub struct SymCache {
@@ -114,40 +68,6 @@ impl<'a> CodeLookup<'a> {
             CodeLookup::Gap | CodeLookup::Outside => None,
         }
     }
-}
-
-/// The function at an address, and the calls inlined there.
-#[derive(Clone, Copy, Debug)]
-pub struct CodeAnswer<'a> {
-    /// Where the name of the function that owns the code comes from.
-    pub source: NameSource,
-    /// True where the function's extent is not known, so that the name is only the nearest one.
-    pub approximate: bool,
-    /// Linkage name of the function that owns the machine code; `None` where it is nameless.
-    pub symbol: Option<Text<'a>>,
-    /// Where that function or symbol starts; `None` where it is not known.
-    pub symbol_address: Option<RelativeAddress>,
-    pub(super) view: View<'a>,
-    pub(super) place: PlaceRecord,
-    /// The scope that owns the code.
-    pub(super) owner: u32,
-}
-
-/// One call of the chain at an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodeCall<'a> {
-    /// The function's name, demangled. Empty where the debug information gives none.
-    pub function: Text<'a>,
-    /// Its linkage name, only where it differs from `function`.
-    pub raw: Option<Text<'a>>,
-    /// The path of the source file, joined with its directories.
-    pub file: Option<Text<'a>>,
-    /// Line, from 1; `None` where the compiler gave none.
-    pub line: Option<u32>,
-    /// Column, from 1; `None` where the compiler gave none.
-    pub column: Option<u32>,
-    /// True for a function that was inlined into the next call.
-    pub inlined: bool,
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {

@@ -1,7 +1,6 @@
 //! Many ascending addresses in one walk over the ranges.
 
-use super::read::CodeAnswer;
-use super::view::{CallRecord, FunctionTexts, View};
+use super::view::{CallRecord, CodeAnswer, FunctionTexts, View};
 use unslide_model::RelativeAddress;
 
 /// Where a walk finds an address.

@@ -1,0 +1,45 @@
+//! Errors of JavaScript: the bundle of each frame is an image.
+
+use super::PlannedImage;
+use crate::javascript::identity;
+use std::collections::HashMap;
+use unslide_report::{JavaScriptError, JavaScriptFrame};
+
+/// Bundles of one error.
+const MOST_BUNDLES: usize = 32;
+
+/// An error of JavaScript, and the bundle of each of its frames.
+#[derive(Debug)]
+pub(crate) struct PlannedJavaScript {
+    pub(crate) error: JavaScriptError,
+    /// For each frame the position of its bundle among the plan's images.
+    pub(crate) images: Vec<Option<u32>>,
+}
+
+impl PlannedJavaScript {
+    /// Adds the bundles of an error to the images of a plan.
+    pub(crate) fn plan(error: JavaScriptError, images: &mut Vec<PlannedImage<'_>>) -> PlannedJavaScript {
+        let mut known = HashMap::new();
+        let mut of_frames = Vec::with_capacity(error.frames.len());
+        for frame in &error.frames {
+            let Some(bundle) = &frame.bundle else {
+                of_frames.push(None);
+                continue;
+            };
+            let debug_id = frame.debug_id.or_else(|| identity(&error, bundle).map(|known| known.debug_id()));
+            let image = known.get(&(bundle, debug_id)).copied().or_else(|| {
+                let position = u32::try_from(images.len()).ok().filter(|_| known.len() < MOST_BUNDLES)?;
+                images.push(PlannedImage::bundle(bundle.clone(), debug_id));
+                known.insert((bundle, debug_id), position);
+                Some(position)
+            });
+            of_frames.push(image);
+        }
+        PlannedJavaScript { images: of_frames, error }
+    }
+
+    /// The frames with the positions of their bundles.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = (&JavaScriptFrame, Option<u32>)> {
+        self.error.frames.iter().zip(self.images.iter().copied())
+    }
+}
