@@ -10,7 +10,6 @@ use crate::limits::permits::Permit;
 use crate::limits::transactions::detached;
 use crate::requests::body::Chunks;
 use crate::requests::digest;
-use crate::requests::input::parameter;
 use crate::state::Api;
 use crate::uploads::format;
 use crate::uploads::receive::{AcceptedFile, UploadQuota, fits, remove, same_bytes};
@@ -151,9 +150,9 @@ async fn there(
 #[derive(Debug, Deserialize)]
 pub struct PartPath {
     /// The upload's id.
-    pub id: String,
+    pub id: Uuid,
     /// The part's number.
-    pub number: String,
+    pub number: u32,
 }
 
 /// Receives a part, for an owner as a key for `app` sees it, and keeps the permit as long as that takes.
@@ -169,7 +168,7 @@ pub async fn put(
     (headers, body): (&HeaderMap, Body),
     permit: Permit,
 ) -> Result<(), Problem> {
-    let (id, number): (Uuid, u32) = (parameter("id", &path.id)?, parameter("number", &path.number)?);
+    let PartPath { id, number } = *path;
     let mut tx = api.owner(&owner).await?;
     let upload = seen(&mut tx, app, id).await?;
     let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == UploadStatus::Receiving);
@@ -254,9 +253,8 @@ pub async fn complete(
     owner: Owner,
     app: Option<&str>,
     may: UploadQuota,
-    id: &str,
+    id: Uuid,
 ) -> Result<AcceptedFile, Problem> {
-    let id: Uuid = parameter("id", id)?;
     let mut tx = api.owner(&owner).await?;
     let upload = seen(&mut tx, app, id).await?;
     let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == UploadStatus::Receiving);

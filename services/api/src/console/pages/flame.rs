@@ -27,6 +27,7 @@ use unslide_model::ReportId;
 use unslide_report::{Report, ReportProfile};
 use unslide_signals::calltree::CallTree;
 use unslide_signals::profile::{MOST_REPORT_NODES, ReportTree, report_tree, report_tree_bytes};
+use unslide_store::Uuid;
 use unslide_store::queries::groups::GroupCounts;
 use unslide_store::queries::reports::{self, ReportFilter};
 use unslide_store::requests::RequestSource;
@@ -119,7 +120,7 @@ pub async fn of_report(
 pub async fn of_group(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;

@@ -19,10 +19,9 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 pub async fn change_alert_rule(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     input::Json(change): input::Json<AlertRuleChange>,
 ) -> Result<Json<AlertRule>, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     check(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
     match change.receiver() {
         Some(receiver) => check_receiver(&api, &receiver)?,

@@ -18,9 +18,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn delete_alert_rule(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     if !rules::delete(&mut tx, id, access.only_app()).await? {
         return Err(no_rule());

@@ -15,9 +15,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn get_alert_rule(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Result<Json<AlertRule>, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = rules::get(&mut tx, id, access.only_app()).await?;
     tx.rollback().await?;

@@ -17,9 +17,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn send_alert_again(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     if !messages::send_again(&mut tx, id, access.only_app()).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such alert message"));

@@ -19,9 +19,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn test_alert_rule(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
     let cause = AlertCause {

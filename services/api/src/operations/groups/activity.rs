@@ -21,10 +21,9 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn list_group_activity(
     State(api): State<Api>,
     access: Access<ReportsRead>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<GroupActivity>>, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     let list = List::of(access.tenant(), "list_group_activity", &id);
     let after = page.after(list, number_and_id)?;
     let limit = page.limit()?;

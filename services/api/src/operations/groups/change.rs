@@ -41,10 +41,10 @@ problems!(
 pub async fn change_group(
     State(api): State<Api>,
     access: Access<GroupsWrite>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     input::Json(patch): input::Json<GroupPatch>,
 ) -> Result<Json<ListedGroup>, Problem> {
-    change(&api, &Author { access: &access, name: None }, &id, patch).await.map(Json)
+    change(&api, &Author { access: &access, name: None }, id, patch).await.map(Json)
 }
 
 /// The same, by this author.
@@ -54,10 +54,9 @@ pub async fn change_group(
 pub async fn change(
     api: &Api,
     author: &Author<'_>,
-    id: &str,
+    id: Uuid,
     patch: GroupPatch,
 ) -> Result<ListedGroup, Problem> {
-    let id: Uuid = parameter("id", id)?;
     let update = checked(patch)?;
     let key = author.key();
     let mut tx = api.tenant(author.access.tenant()).await?;

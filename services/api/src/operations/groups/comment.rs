@@ -41,10 +41,10 @@ problems!(
 pub async fn comment_on_group(
     State(api): State<Api>,
     access: Access<GroupsWrite>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     input::Json(new): input::Json<NewGroupComment>,
 ) -> Result<(StatusCode, Json<AddedGroupComment>), Problem> {
-    let id = comment(&api, &Author { access: &access, name: None }, &id, &new.text).await?;
+    let id = comment(&api, &Author { access: &access, name: None }, id, &new.text).await?;
     Ok((StatusCode::CREATED, Json(AddedGroupComment { id })))
 }
 
@@ -52,8 +52,7 @@ pub async fn comment_on_group(
 ///
 /// # Errors
 /// As documented for the operation.
-pub async fn comment(api: &Api, author: &Author<'_>, id: &str, text: &str) -> Result<Uuid, Problem> {
-    let id: Uuid = parameter("id", id)?;
+pub async fn comment(api: &Api, author: &Author<'_>, id: Uuid, text: &str) -> Result<Uuid, Problem> {
     let text = text.replace("\r\n", "\n");
     let text = text.trim();
     let control = |c: char| c.is_control() && c != '\n' && c != '\t';

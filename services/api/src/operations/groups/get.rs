@@ -17,9 +17,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn get_group(
     State(api): State<Api>,
     access: Access<ReportsRead>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Result<Json<GroupCounts>, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = groups::get(&mut tx, id, access.principal.app.as_deref()).await?;
     tx.rollback().await?;

@@ -35,18 +35,17 @@ problems!(
 pub async fn merge_groups(
     State(api): State<Api>,
     access: Access<GroupsWrite>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     input::Json(wish): input::Json<GroupMerge>,
 ) -> Result<Json<GroupCounts>, Problem> {
-    merge(&api, &Author { access: &access, name: None }, &id, &wish.groups).await.map(Json)
+    merge(&api, &Author { access: &access, name: None }, id, &wish.groups).await.map(Json)
 }
 
 /// The same, by this author.
 ///
 /// # Errors
 /// As documented for the operation.
-pub async fn merge(api: &Api, author: &Author<'_>, id: &str, ids: &[Uuid]) -> Result<GroupCounts, Problem> {
-    let id: Uuid = parameter("id", id)?;
+pub async fn merge(api: &Api, author: &Author<'_>, id: Uuid, ids: &[Uuid]) -> Result<GroupCounts, Problem> {
     if ids.is_empty() || ids.len() > MOST {
         return Err(Problem::new(Kind::InvalidBody, format!("groups: 1 to {MOST} ids")));
     }

@@ -28,18 +28,17 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 pub async fn split_group(
     State(api): State<Api>,
     access: Access<GroupsWrite>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     input::Json(wish): input::Json<GroupSplit>,
 ) -> Result<Json<ListedGroup>, Problem> {
-    split(&api, &Author { access: &access, name: None }, &id, wish.group).await.map(Json)
+    split(&api, &Author { access: &access, name: None }, id, wish.group).await.map(Json)
 }
 
 /// The same, by this author.
 ///
 /// # Errors
 /// As documented for the operation.
-pub async fn split(api: &Api, author: &Author<'_>, id: &str, group: Uuid) -> Result<ListedGroup, Problem> {
-    let id: Uuid = parameter("id", id)?;
+pub async fn split(api: &Api, author: &Author<'_>, id: Uuid, group: Uuid) -> Result<ListedGroup, Problem> {
     let key = author.key();
     let mut tx = api.tenant(author.access.tenant()).await?;
     // As it will be where its last report goes with the split.

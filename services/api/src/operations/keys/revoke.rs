@@ -42,10 +42,9 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn revoke_key(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Query(query): Query<RevokeQuery>,
 ) -> Result<Json<RevokedKey>, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     let tx = api.tenant(access.tenant()).await?;
     let by = &access.principal;
     let within = (!by.may(Scope::Operator)).then_some(&by.tenant);

@@ -17,9 +17,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn operator_get_quarantined(
     State(api): State<Api>,
     access: Access<Operator>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Result<Json<QuarantinedRecord>, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = quarantine::get(&mut tx, id).await?;
     tx.rollback().await?;

@@ -20,9 +20,8 @@ problems!(Failures: InvalidParameter, NotFound, TenantSuspended);
 pub async fn operator_replay_quarantined(
     State(api): State<Api>,
     access: Access<Operator>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Result<AcceptedResponse<QuarantinedRecord>, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     let absent = || Problem::new(Kind::NotFound, "there is no such quarantined record");
     let by = access.principal.key_id.to_string();
     let mut tx = api.tenant(access.tenant()).await?;

@@ -14,9 +14,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn get_reprocess(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Result<Json<Reprocess>, Problem> {
-    let id: Uuid = parameter("id", &id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = reprocess::get(&mut tx, id).await?;
     tx.rollback().await?;

@@ -4,6 +4,7 @@ use super::upload::location;
 use crate::operations::prelude::*;
 use crate::uploads::parts::complete;
 use crate::uploads::receive::{AcceptedFile, UploadQuota};
+use unslide_store::Uuid;
 
 problems!(Failures: InvalidParameter, NotFound, IncompleteUpload, UploadEnded, SymbolQuota);
 
@@ -21,10 +22,10 @@ problems!(Failures: InvalidParameter, NotFound, IncompleteUpload, UploadEnded, S
 pub async fn complete_upload(
     State(api): State<Api>,
     access: Access<SymbolsWrite>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Result<AcceptedResponse<AcceptedFile>, Problem> {
     let (owner, may) = (access.owner(), UploadQuota::of(&api, &access));
-    let file = complete(api, owner.clone(), access.only_app(), may, &id).await?;
+    let file = complete(api, owner.clone(), access.only_app(), may, id).await?;
     let location = Some(location(&owner, file.id));
     Ok(AcceptedResponse { body: file, location })
 }

@@ -17,9 +17,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn delete_symbols(
     State(api): State<Api>,
     access: Access<SymbolsWrite>,
-    Path(debug_id): Path<String>,
+    Path(debug_id): Path<DebugId>,
 ) -> Result<StatusCode, Problem> {
-    let debug_id: DebugId = parameter("debug_id", &debug_id)?;
     let owner = access.owner();
     let mut tx = api.owner(&owner).await?;
     let none = || Problem::new(Kind::NotFound, "there are no symbols for this debug id");

@@ -18,11 +18,10 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn find_upload(
     State(api): State<Api>,
     access: Access<SymbolsState>,
-    Path(sha256): Path<String>,
+    Path(sha256): Path<ContentHash>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<UploadDetail>, Problem> {
     let (owner, app) = (access.owner(), access.only_app());
-    let sha256: ContentHash = parameter("sha256", &sha256)?;
     let page = ObjectPage::read(&owner, &sha256, &page)?;
     let mut tx = api.owner(&owner).await?;
     let earlier = same_bytes(&mut tx, &sha256).await?;

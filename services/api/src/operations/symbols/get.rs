@@ -35,9 +35,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn get_symbols(
     State(api): State<Api>,
     access: Access<SymbolsState>,
-    Path(debug_id): Path<String>,
+    Path(debug_id): Path<DebugId>,
 ) -> Result<Json<SymbolsDetail>, Problem> {
-    let debug_id: DebugId = parameter("debug_id", &debug_id)?;
     let mut tx = api.owner(&access.owner()).await?;
     let seen = sees_symbols(&mut tx, access.only_app(), &debug_id).await?;
     let found = symbols::best(&mut tx, &debug_id, Some(MOST_OBJECTS)).await?.filter(|_| seen);

@@ -164,11 +164,10 @@ pub async fn get_upload(
     State(api): State<Api>,
     access: Access<SymbolsState>,
     Extension(slot): Extension<RequestSlot>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<UploadDetail>, Problem> {
     let (owner, app) = (access.owner(), access.only_app());
-    let id: Uuid = parameter("id", &id)?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
     let page = ObjectPage::read(&owner, &id, &page)?;
     let mut wait = Wait::new(slot, query.wait.as_deref(), LONGEST_WAIT)?;

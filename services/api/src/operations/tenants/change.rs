@@ -63,10 +63,9 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 pub async fn change_tenant(
     State(api): State<Api>,
     access: Access<Operator>,
-    Path(tenant): Path<String>,
+    Path(tenant): Path<TenantId>,
     Json(change): Json<TenantChange>,
 ) -> Result<axum::Json<ChangedTenant>, Problem> {
-    let tenant: TenantId = parameter("tenant", &tenant)?;
     if change.state == Some(TenantStanding::Suspended) && tenant == *access.tenant() {
         let detail = "state: a key can't suspend the tenant that it belongs to: it could not take it back";
         return Err(Problem::new(Kind::InvalidParameter, detail));

@@ -22,10 +22,9 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 pub async fn create_tenant_key(
     State(api): State<Api>,
     access: Access<Operator>,
-    Path(tenant): Path<String>,
+    Path(tenant): Path<TenantId>,
     Json(new): Json<NewApiKey>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
-    let tenant: TenantId = parameter("tenant", &tenant)?;
     check(&new, &access.principal, api.clock.now())?;
     let mut tx = api.store.tenant(&tenant).await?;
     let found = tenants::get(&mut tx).await?;

@@ -20,9 +20,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn delete_tenant(
     State(api): State<Api>,
     access: Access<Operator>,
-    Path(tenant): Path<String>,
+    Path(tenant): Path<TenantId>,
 ) -> Result<AcceptedResponse<ChangedTenant>, Problem> {
-    let tenant: TenantId = parameter("tenant", &tenant)?;
     if tenant == *access.tenant() {
         return Err(Problem::new(
             Kind::InvalidParameter,

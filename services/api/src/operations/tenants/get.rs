@@ -18,9 +18,8 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn get_tenant(
     State(api): State<Api>,
     _access: Access<Operator>,
-    Path(tenant): Path<String>,
+    Path(tenant): Path<TenantId>,
 ) -> Result<Json<TenantDetail>, Problem> {
-    let tenant: TenantId = parameter("tenant", &tenant)?;
     let mut tx = api.store.tenant(&tenant).await?;
     let tenant = tenants::get(&mut tx).await?.ok_or_else(no_such_tenant)?;
     let usage = usage::get(&mut tx).await?;

@@ -20,10 +20,9 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn list_tenant_keys(
     State(api): State<Api>,
     _access: Access<Operator>,
-    Path(tenant): Path<String>,
+    Path(tenant): Path<TenantId>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
-    let tenant: TenantId = parameter("tenant", &tenant)?;
     let list = List::of(&tenant, "list_tenant_keys", &());
     let after = page.after(list, number_and_id)?;
     let limit = page.limit()?;

@@ -20,11 +20,9 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn revoke_tenant_key(
     State(api): State<Api>,
     access: Access<Operator>,
-    Path((tenant, id)): Path<(String, String)>,
+    Path((tenant, id)): Path<(TenantId, Uuid)>,
     Query(query): Query<RevokeQuery>,
 ) -> Result<Json<RevokedKey>, Problem> {
-    let tenant: TenantId = parameter("tenant", &tenant)?;
-    let id: Uuid = parameter("id", &id)?;
     let mut tx = api.store.tenant(&tenant).await?;
     let found = tenants::get(&mut tx).await?;
     if found.is_none_or(|tenant| tenant.state == TenantStanding::Deleted) {

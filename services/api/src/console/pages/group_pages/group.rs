@@ -21,6 +21,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use time::Duration;
+use unslide_store::Uuid;
 use unslide_store::queries::durations::{self, VersionDurations};
 use unslide_store::queries::groups::{GroupCounts, GroupDay};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
@@ -82,11 +83,11 @@ struct ShownReport {
 pub async fn page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
-    let Json(found) = get_group(State(api.clone()), access.clone(), Path(id.clone())).await?;
+    let Json(found) = get_group(State(api.clone()), access.clone(), Path(id)).await?;
     let group = &found.group;
     let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
     let mut tx = api.tenant(access.tenant()).await?;
@@ -117,7 +118,7 @@ pub async fn page(
         os_versions: os_versions(&found),
         newest,
         list: rows.reports.iter().map(|row| ReportLine::of(row, now)).collect(),
-        all: link("/console/reports", &[("group", Some(&id))]),
+        all: link("/console/reports", &[("group", Some(&id.to_string()))]),
         days: DAYS,
         more: rows.next.is_some(),
         state: GroupState::of(access, group),

@@ -7,7 +7,7 @@ use crate::operations::groups::Author;
 use crate::operations::groups::change::{GroupPatch, change};
 use crate::operations::groups::{comment, merge, split};
 use crate::requests::access::GroupsWrite;
-use crate::requests::input::Path;
+use crate::requests::input::{Path, parameter};
 use crate::state::Api;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -18,16 +18,15 @@ fn author(signed: &SignedIn<GroupsWrite>) -> Author<'_> {
     Author { access: &signed.access, name: signed.viewer.name.as_deref() }
 }
 
-fn back(id: &str) -> Result<Response, Problem> {
-    let id: Uuid = crate::requests::input::parameter("id", id)?;
-    Ok(Redirect::to(&format!("/console/groups/{id}")).into_response())
+fn back(id: Uuid) -> Response {
+    Redirect::to(&format!("/console/groups/{id}")).into_response()
 }
 
 /// `POST /console/groups/{id}/update`: its status or its assignee.
 pub async fn update(
     State(api): State<Api>,
     signed: SignedIn<GroupsWrite>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let status = form.get("status").map(|word| {
@@ -40,47 +39,47 @@ pub async fn update(
         // An empty field takes the assignee away.
         assignee: form.has("assignee").then(|| form.text("assignee")),
     };
-    change(&api, &author(&signed), &id, patch).await?;
-    back(&id)
+    change(&api, &author(&signed), id, patch).await?;
+    Ok(back(id))
 }
 
 /// `POST /console/groups/{id}/comment`.
 pub async fn add_comment(
     State(api): State<Api>,
     signed: SignedIn<GroupsWrite>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    comment::comment(&api, &author(&signed), &id, form.get("text").unwrap_or_default()).await?;
-    back(&id)
+    comment::comment(&api, &author(&signed), id, form.get("text").unwrap_or_default()).await?;
+    Ok(back(id))
 }
 
 /// `POST /console/groups/{id}/merge`: the groups that were chosen or whose ids were pasted.
 pub async fn merge_into(
     State(api): State<Api>,
     signed: SignedIn<GroupsWrite>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let words = form.all("group").flat_map(|text| text.split(|c: char| c.is_whitespace() || c == ','));
     // Addresses of pages are taken, too: they end in the id.
     let ids = words.filter(|word| !word.is_empty()).map(|word| read(word.rsplit('/').next().unwrap_or(word)));
     let ids: Vec<Uuid> = ids.collect::<Result<_, _>>()?;
-    merge::merge(&api, &author(&signed), &id, &ids).await?;
-    back(&id)
+    merge::merge(&api, &author(&signed), id, &ids).await?;
+    Ok(back(id))
 }
 
 /// `POST /console/groups/{id}/split`.
 pub async fn split_off(
     State(api): State<Api>,
     signed: SignedIn<GroupsWrite>,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    split::split(&api, &author(&signed), &id, read(form.get("group").unwrap_or_default())?).await?;
-    back(&id)
+    split::split(&api, &author(&signed), id, read(form.get("group").unwrap_or_default())?).await?;
+    Ok(back(id))
 }
 
 fn read(id: &str) -> Result<Uuid, Problem> {
-    crate::requests::input::parameter("group", id)
+    parameter("group", id)
 }

@@ -104,7 +104,7 @@ impl GroupWork {
     ) -> Result<GroupWork, Problem> {
         let (group, now) = (&found.group, api.clock.now());
         let page = PageQuery { limit: Some(MOST_ACTIVITY), cursor };
-        let id = Path(group.id.to_string());
+        let id = Path(group.id);
         let Json(activity) = list_group_activity(State(api.clone()), access.clone(), id, Query(page)).await?;
         let may_write = may_write(access, group);
         let similar = if may_write { similar(api, access, group).await? } else { Vec::new() };

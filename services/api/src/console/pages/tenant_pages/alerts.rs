@@ -20,6 +20,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use time::{Duration, OffsetDateTime};
 use unslide_model::Secret;
+use unslide_store::Uuid;
 use unslide_store::alerts::messages::{AlertStatus, ListedAlertMessage};
 use unslide_store::alerts::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
@@ -200,7 +201,7 @@ fn quiet_hours(form: &SentForm) -> Result<Option<QuietHours>, Problem> {
 pub async fn act(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
-    Path((id, action)): Path<(String, String)>,
+    Path((id, action)): Path<(Uuid, String)>,
 ) -> Result<Response, Problem> {
     let (access, now, id) = (signed.access, api.clock.now(), Path(id));
     let change = match action.as_str() {
@@ -225,7 +226,7 @@ pub async fn act(
 pub async fn change_receiver(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
-    id: Path<String>,
+    id: Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let change = AlertRuleChange {
@@ -243,7 +244,7 @@ pub async fn change_receiver(
 pub async fn send(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
-    id: Path<String>,
+    id: Path<Uuid>,
 ) -> Result<Response, Problem> {
     send_alert_again(State(api), signed.access, id).await?;
     Ok(Redirect::to(PATH).into_response())

@@ -16,6 +16,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use time::OffsetDateTime;
+use unslide_store::Uuid;
 use unslide_store::keys::ApiKey;
 
 const PATH: &str = "/console/keys";
@@ -85,7 +86,7 @@ fn line(key: &ApiKey, own: bool, now: OffsetDateTime) -> KeyLine {
 pub async fn revoke(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
-    id: Path<String>,
+    id: Path<Uuid>,
 ) -> Result<Response, Problem> {
     let query = RevokeQuery { cascade: false };
     let Json(_) = revoke_key(State(api), signed.access, id, Query(query)).await?;
