@@ -5,7 +5,11 @@ use super::words::shown;
 use crate::http::problem::Problem;
 use crate::limits::transactions::Tx;
 use crate::requests::access::{Access, ReportsRead};
+use crate::requests::input::parameter;
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::num::ParseIntError;
+use std::str::FromStr;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_store::TenantTx;
 use unslide_store::queries::{apps, trends};
@@ -16,49 +20,22 @@ const MOST_OFFERED: u32 = 50;
 const PERIODS: [i64; 4] = [7, 14, 30, 90];
 const PERIOD: i64 = 14;
 
-/// The state of a page, in its address. An empty value is none.
+/// The state of a page: the parameters of its address. An empty value is none.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct PageState {
-    app: Option<String>,
-    version: Option<String>,
-    compare: Option<String>,
-    days: Option<String>,
-    q: Option<String>,
-    kind: Option<String>,
-    symbols: Option<String>,
-    sort: Option<String>,
-    status: Option<String>,
-    assignee: Option<String>,
-    group: Option<String>,
-    debug_id: Option<String>,
-    reason: Option<String>,
-    cursor: Option<String>,
-    pub(super) variant: Option<u32>,
-    pub(super) thread: Option<usize>,
-}
+pub struct PageState(BTreeMap<String, String>);
 
 impl PageState {
     /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let value = match name {
-            "app" => &self.app,
-            "version" => &self.version,
-            "compare" => &self.compare,
-            "days" => &self.days,
-            "q" => &self.q,
-            "kind" => &self.kind,
-            "symbols" => &self.symbols,
-            "sort" => &self.sort,
-            "status" => &self.status,
-            "assignee" => &self.assignee,
-            "group" => &self.group,
-            "debug_id" => &self.debug_id,
-            "reason" => &self.reason,
-            "cursor" => &self.cursor,
-            _ => &None,
-        };
-        value.as_deref().map(str::trim).filter(|value| !value.is_empty())
+        self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// The value of a parameter that is a number.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidParameter`](crate::http::problem::Kind) where it is none.
+    pub fn number<T: FromStr<Err = ParseIntError>>(&self, name: &str) -> Result<Option<T>, Problem> {
+        self.get(name).map(|text| parameter(name, text)).transpose()
     }
 
     /// The same as a text of its own.

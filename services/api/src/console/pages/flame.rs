@@ -79,7 +79,7 @@ pub async fn of_report(
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let variant = state.variant.unwrap_or(0);
+    let variant = state.number("variant")?.unwrap_or(0);
     let (found, body) = whole(&api, &signed.access, &id, variant).await?;
     let viewer = signed.viewer;
     let work = move || {

@@ -57,7 +57,7 @@ pub async fn page(
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let (variant, thread) = (state.variant.unwrap_or(0), state.thread.unwrap_or(0));
+    let (variant, thread) = (state.number("variant")?.unwrap_or(0), state.number("thread")?.unwrap_or(0));
     let (viewer, report) = (signed.viewer, report_path(&id, variant, ""));
     let finish = move |explanation: &Explanation| {
         let page = page_of(viewer, report, explanation, thread)?;

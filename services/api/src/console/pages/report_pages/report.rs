@@ -84,7 +84,7 @@ pub async fn page(
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let variant = state.variant.unwrap_or(0);
+    let variant = state.number("variant")?.unwrap_or(0);
     let (found, body) = whole(&api, &signed.access, &id, variant).await?;
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let (newer, older) = reports::neighbours(&mut tx, &found.listed).await?;
@@ -176,7 +176,7 @@ pub async fn thread(
     Path((id, position)): Path<(String, usize)>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let variant = state.variant.unwrap_or(0);
+    let variant = state.number("variant")?.unwrap_or(0);
     let (found, body) = whole(&api, &signed.access, &id, variant).await?;
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let links = source_links(&mut tx, &found).await?;
@@ -294,6 +294,6 @@ async fn answered(
 ) -> Result<Response, Problem> {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static(form));
-    let query = GetQuery { variant: page.variant, wait: None };
+    let query = GetQuery { variant: page.number("variant")?, wait: None };
     get_report(state, signed.access, slot, id, Query(query), headers).await
 }
