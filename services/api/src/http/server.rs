@@ -1,7 +1,7 @@
 //! Accepting connections, and draining them.
 
 use super::client_address::{Network, TrustedProxies, proxy_header};
-use super::client_stream::{ClientStream, Exchange, ExchangeEnd};
+use super::client_stream::ClientStream;
 use super::connections::{ClientConnection, Connections, OpenConnection};
 use super::kept_body::KeptBody;
 use crate::limits::pace::ClientPace;
@@ -138,13 +138,10 @@ async fn connection(
         }
     }
     let proxies = settings.proxies.trusts(source).then(|| settings.proxies.clone());
-    let exchange = Exchange::default();
-    let stream =
-        ClientStream::new(TokioIo::new(stream), exchange.clone(), settings.pace, settings.metrics.stalled);
+    let stream = ClientStream::new(TokioIo::new(stream), settings.pace, settings.metrics.stalled);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        let end = exchange.begin();
         request.extensions_mut().insert(Peer(source));
-        answer(app.clone(), request.map(Body::new), client.clone(), proxies.as_ref(), end)
+        answer(app.clone(), request.map(Body::new), client.clone(), proxies.as_ref())
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -181,7 +178,6 @@ fn answer(
     mut request: Request<Body>,
     client: ClientConnection,
     proxies: Option<&TrustedProxies>,
-    end: ExchangeEnd,
 ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<> {
     let network = proxies.and_then(|proxies| proxies.forwarded_for(request.headers()));
     let counted = client.request(network);
@@ -191,7 +187,7 @@ fn answer(
     request.extensions_mut().insert(client);
     async move {
         let response = app.oneshot(request).await?;
-        Ok(response.map(|body| KeptBody::wrap(body, (counted, end))))
+        Ok(response.map(|body| KeptBody::wrap(body, counted)))
     }
 }
 

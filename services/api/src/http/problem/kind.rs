@@ -159,11 +159,6 @@ kinds! {
         "The body, or one of its parts, is over a limit of the service or of the tenant. The detail names the limit.",
         "Send less in one request. If one file or report alone is over the limit, ask the operator for a higher limit."
     ),
-    UriTooLong = (
-        URI_TOO_LONG, "uri-too-long", "The request's URI is too long",
-        "The path and query of the request are longer than the service reads.",
-        "Shorten the query. A `cursor` is handed back as it came; other parameters are short."
-    ),
     UnsupportedFormat = (
         UNSUPPORTED_MEDIA_TYPE, "unsupported-format", "The format is not supported",
         "The body's content type or content coding is one that the operation does not take.",
@@ -178,11 +173,6 @@ kinds! {
         TOO_MANY_REQUESTS, "tenant-busy", "Too many concurrent requests",
         "The tenant has as many requests, or as many bytes, in flight as one tenant may have.",
         "Send the same request again after the seconds in `Retry-After`, and fewer requests at the same time."
-    ),
-    HeadersTooLarge = (
-        REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large", "The request's headers are too large",
-        "The request has more headers, or larger ones, than the service reads.",
-        "Leave out headers that the API does not need, such as cookies."
     ),
     SymbolQuota = (
         INSUFFICIENT_STORAGE, "symbol-quota", "The tenant's storage for symbols is used up",
@@ -239,10 +229,8 @@ impl Kind {
             StatusCode::NOT_ACCEPTABLE => Kind::NotAcceptable,
             StatusCode::SERVICE_UNAVAILABLE => Kind::Unavailable,
             StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge,
-            StatusCode::URI_TOO_LONG => Kind::UriTooLong,
             StatusCode::UNSUPPORTED_MEDIA_TYPE => Kind::UnsupportedFormat,
             StatusCode::REQUEST_TIMEOUT => Kind::BodyTimeout,
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Kind::HeadersTooLarge,
             status if status.is_client_error() => Kind::InvalidRequest,
             _ => Kind::Internal,
         }
