@@ -165,15 +165,6 @@ pub struct ClientConnection {
 }
 
 impl ClientConnection {
-    /// Notes that the connection is of this network, as a trusted proxy says.
-    pub fn is_of(&self, network: Network) {
-        let mut table = self.connections.table();
-        table.make_way(network, self.id, self.connections.0.per_network);
-        if let Some(entry) = table.open.get_mut(&self.id) {
-            entry.network = Some(network);
-        }
-    }
-
     /// Notes that a request begins. On a trusted proxy's connection it may be another client's than the
     /// one before: it counts for its own network until it has ended. `None` where too many of that
     /// network are without a key.

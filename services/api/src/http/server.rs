@@ -1,6 +1,6 @@
 //! Accepting connections, and draining them.
 
-use super::client_address::{Network, TrustedProxies, proxy_header};
+use super::client_address::{Network, TrustedProxies};
 use super::client_stream::ClientStream;
 use super::connections::{ClientConnection, Connections, OpenConnection};
 use super::kept_body::KeptBody;
@@ -115,7 +115,7 @@ async fn next(
 }
 
 async fn connection(
-    mut stream: TcpStream,
+    stream: TcpStream,
     peer: IpAddr,
     client: ClientConnection,
     app: Router,
@@ -125,22 +125,10 @@ async fn connection(
     // Answers are written whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     bound_unsent(&stream);
-    let mut source = peer;
-    if settings.proxies.trusts(peer) {
-        let header = tokio::select! {
-            header = tokio::time::timeout(settings.head, proxy_header(&mut stream)) => header,
-            () = finish.cancelled() => return,
-        };
-        let Ok(Ok(named)) = header else { return };
-        source = named.unwrap_or(peer);
-        if !settings.proxies.trusts(source) {
-            client.is_of(Network::of(source));
-        }
-    }
-    let proxies = settings.proxies.trusts(source).then(|| settings.proxies.clone());
+    let proxies = settings.proxies.trusts(peer).then(|| settings.proxies.clone());
     let stream = ClientStream::new(TokioIo::new(stream), settings.pace, settings.metrics.stalled);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(source));
+        request.extensions_mut().insert(Peer(peer));
         answer(app.clone(), request.map(Body::new), client.clone(), proxies.as_ref())
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -324,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_trusted_proxy_has_no_bound_by_address_and_says_whose_its_connections_are() {
+    async fn a_trusted_proxy_has_no_bound_by_address() {
         let proxies = TrustedProxies::read(&["127.0.0.0/8"]).unwrap();
         let limits = ConnectionSettings { per_network: 2, proxies, ..limits(16) };
         let (open, evicted) = (limits.metrics.open.clone(), limits.metrics.evicted.clone());
@@ -336,19 +324,8 @@ mod tests {
         }
         until(&open, 8).await;
         assert_eq!(evicted.get(), 0);
-        for _ in 0..4 {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(b"PROXY TCP4 192.0.2.1 192.0.2.2 40000 443\r\n").await.unwrap();
-            idle.push(stream);
-        }
-        // Two of that client's make way for its other two.
-        until(&open, 10).await;
-        let mut client = TcpStream::connect(address).await.unwrap();
-        client.write_all(b"PROXY TCP4 192.0.2.3 192.0.2.2 40000 443\r\n").await.unwrap();
-        client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
-        assert!(answered(&mut client).await);
         stop.cancel();
-        drop((idle, client));
+        drop(idle);
         task.await.unwrap();
     }
 
