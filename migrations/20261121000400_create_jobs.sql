@@ -58,13 +58,6 @@ CREATE TABLE system_wakes (
 );
 GRANT SELECT, INSERT, UPDATE, DELETE ON system_wakes TO unslide_service;
 
--- The processes of the api that run now: they share each tenant's rate.
-CREATE TABLE api_processes (
-    id      uuid PRIMARY KEY,
-    seen_at timestamptz NOT NULL
-);
-GRANT SELECT, INSERT, UPDATE, DELETE ON api_processes TO unslide_service;
-
 -- Leases jobs by tenant and not by age, so that a tenant with very many delays no other: the tenant with the fewest of
 -- these jobs under way is next, with its oldest one. A lease that is over is not under way. Of a deleted tenant's jobs
 -- only the one that erases it runs. A job that more than six workers died with waits before the next one takes it: 10 s,

@@ -16,12 +16,12 @@ pub struct TenantDefaults {
     #[serde(rename = "symbols_size", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub symbol_bytes: u64,
-    /// Cost units a second of a tenant that has no limit of its own, over all processes: a report costs one,
-    /// and one more for each 64 KiB. Over HTTP more is refused; from Kafka more waits in the overflow topic.
-    /// 0: no limit.
+    /// Cost units a second of a tenant that has no limit of its own: a report costs one, and one more for each
+    /// 64 KiB. Each process of the api refuses more; all symbolizers together let more from Kafka wait in the
+    /// overflow topic. 0: no limit.
     pub units_per_second: u32,
-    /// Cost units a second of the reports that one tenant has symbolicated or explained by requests, over
-    /// all processes of the api.
+    /// Cost units a second of the reports that one tenant has symbolicated or explained by requests, in each
+    /// process of the api.
     pub symbolication_units_per_second: u32,
 }
 

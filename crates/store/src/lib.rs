@@ -31,7 +31,7 @@ pub use kafka::{dead_letters, outbox, positions, quarantine};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbols::{objects, partial, slots, uploads, usage};
-pub use tenants::{api_processes, app_settings, audit, console_sessions, erasure, keys};
+pub use tenants::{app_settings, audit, console_sessions, erasure, keys};
 pub use uuid::Uuid;
 
 /// The result of everything here.

@@ -4,7 +4,6 @@ use crate::alerts::{AlertSender, AlertTopic, AllowedNetworks};
 use crate::app::{app, document};
 use crate::background::deleted_tenants;
 use crate::background::key_uses::KeyUses;
-use crate::background::replicas::Replicas;
 use crate::background::topics_check::TopicsCheck;
 use crate::config::Config;
 use crate::entropy::Entropy;
@@ -139,10 +138,6 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         .limited(config.symcaches.clone());
     let symcaches = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
     let (key_uses, noting) = KeyUses::start(store.clone(), host.shutdown.token().clone());
-    let (replicas, counting) = Replicas::start(store.clone(), host.shutdown.token().clone()).await?;
-    let noting = tokio::spawn(async move {
-        let _ = tokio::join!(noting, counting);
-    });
     let metrics = Metrics::new(&host.metrics)?;
     let (downloads, connections) = (config.symcaches.downloads, config.postgres.max_connections);
     let sender = AlertSender::new(
@@ -165,7 +160,6 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         key_uses,
         report_units: Arc::default(),
         symbolication_units: Arc::default(),
-        replicas,
         kafka: config.kafka.clone(),
         topics: config.kafka.topics(),
         cpu: host.cpu.clone(),

@@ -2,7 +2,6 @@
 
 use crate::alerts::AllowedNetworks;
 use crate::background::key_uses::KeyUses;
-use crate::background::replicas::Replicas;
 use crate::config::RequestLimits;
 use crate::entropy::Entropy;
 use crate::http::trace::Ids;
@@ -59,8 +58,6 @@ pub struct Inner {
     pub report_units: Arc<TokenBuckets<TenantId>>,
     /// Cost units of each tenant's symbolications.
     pub symbolication_units: Arc<TokenBuckets<TenantId>>,
-    /// Processes that a tenant's requests are spread over.
-    pub replicas: Replicas,
     /// How to reach Kafka, for the topics of tenants and single records.
     pub kafka: unslide_stream::Settings,
     /// Empties the cache of tenants that are deleted.

@@ -1,6 +1,5 @@
 //! Tenants: who they are, whether they are served, and what they may use.
 
-pub mod api_processes;
 pub mod app_settings;
 pub mod audit;
 pub mod console_sessions;

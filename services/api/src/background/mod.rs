@@ -2,5 +2,4 @@
 
 pub mod deleted_tenants;
 pub mod key_uses;
-pub mod replicas;
 pub mod topics_check;

@@ -64,7 +64,7 @@ impl Charge {
             refused: api.metrics.refused.clone(),
             tenant: tenant.clone(),
             limit,
-            rate: Rate::with_burst(f64::from(limit.1) / f64::from(api.replicas.count()), BURST_SECONDS),
+            rate: Rate::with_burst(f64::from(limit.1), BURST_SECONDS),
             overdraw: false,
             prepaid: 0,
             rest: 0,

@@ -1,4 +1,3 @@
-pub mod api_processes;
 pub mod app_settings;
 pub mod erasure;
 pub mod isolation;
