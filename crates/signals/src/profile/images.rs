@@ -1,6 +1,7 @@
 //! The binaries of a profile, and which of them an address lies in.
 
 use super::{MOST_IMAGES, Profile};
+use crate::calltree::FrameOrigin;
 use std::collections::HashMap;
 use unslide_model::DebugId;
 use unslide_symbolicate::{is_system_path, lies_in_shared_cache};
@@ -31,17 +32,22 @@ impl ProfileImage {
             path => is_system_path(path),
         }
     }
+
+    /// Whose code it is, where nothing but the image says so.
+    pub(crate) fn origin(&self) -> FrameOrigin {
+        if self.is_system() { FrameOrigin::System } else { FrameOrigin::App }
+    }
 }
 
 /// Images by address.
-pub(super) struct ImageRanges {
+pub(crate) struct ImageRanges {
     /// Start, first address after, position; by start.
     ranges: Vec<(u64, u64, u32)>,
 }
 
 impl ImageRanges {
     /// The ranges of the images from position `first` on. One without an end reaches to the next.
-    pub(super) fn of(images: &[ProfileImage], first: usize) -> ImageRanges {
+    pub(crate) fn of(images: &[ProfileImage], first: usize) -> ImageRanges {
         let from = u32::try_from(first).unwrap_or(u32::MAX);
         let mut starts: Vec<(u64, Option<u64>, u32)> = (from..)
             .zip(&images[first..])
@@ -56,7 +62,7 @@ impl ImageRanges {
     }
 
     /// The image that an address lies in.
-    pub(super) fn find(&self, address: u64) -> Option<u32> {
+    pub(crate) fn find(&self, address: u64) -> Option<u32> {
         let after = self.ranges.partition_point(|(start, ..)| *start <= address);
         let (_, end, position) = self.ranges.get(after.checked_sub(1)?)?;
         (address < *end).then_some(*position)

@@ -15,11 +15,12 @@ mod stack_set;
 mod symbolicate;
 
 pub use image_list::read_images;
+pub(crate) use images::ImageRanges;
 pub use images::ProfileImage;
 pub use recognise::read_profile;
 pub use report::{MOST_REPORT_NODES, ReportTree, TimeSlice, report_tree, report_tree_bytes};
 pub use symbolicate::SymbolicatedTree;
-pub(crate) use symbolicate::{FrameNames, NamedCall};
+pub(crate) use symbolicate::{FrameNames, LackingImages, NamedCall};
 
 use crate::calltree::SourcePlace;
 

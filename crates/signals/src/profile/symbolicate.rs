@@ -251,10 +251,10 @@ fn unnamed(frame: &ProfileFrame, image: Option<&ProfileImage>, name: &str) -> St
 
 /// The images without symbols, by debug id and name.
 #[derive(Default)]
-struct LackingImages(BTreeMap<(Option<DebugId>, String), ImageOutcome>);
+pub(crate) struct LackingImages(BTreeMap<(Option<DebugId>, String), ImageOutcome>);
 
 impl LackingImages {
-    fn add(&mut self, image: &ProfileImage, found: Option<&ImageSymbols>, origin: FrameOrigin) {
+    pub(crate) fn add(&mut self, image: &ProfileImage, found: Option<&ImageSymbols>, origin: FrameOrigin) {
         let status = match found {
             Some(ImageSymbols::Found { .. }) => return,
             None | Some(ImageSymbols::Missing) => ImageStatus::Missing,
@@ -276,7 +276,7 @@ impl LackingImages {
         entry.frames += 1;
     }
 
-    fn into_list(self) -> Vec<ImageOutcome> {
+    pub(crate) fn into_list(self) -> Vec<ImageOutcome> {
         self.0.into_values().collect()
     }
 }

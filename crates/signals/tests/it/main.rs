@@ -6,6 +6,7 @@ static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::C
 
 mod corpus;
 mod memory;
+mod memory_graph;
 mod reports;
 mod samples;
 mod symbols;

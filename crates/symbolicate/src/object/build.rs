@@ -1,5 +1,6 @@
 //! From a slice to its symcache.
 
+use super::classes::add_classes;
 use super::code::CodeMap;
 use super::dwarf::{self, CodeStretch};
 use super::error::malformed;
@@ -37,6 +38,7 @@ pub(super) fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
         Vec::new()
     };
     let ranges = fill(&stretches, &symbols, &code, &mut writer)?;
+    add_classes(&file, text.start, &mut writer)?;
     let quality = Quality::of(!stretches.is_empty(), has_symbols(&file, &code), !symbols.is_empty());
     let facts = ObjectHeader {
         debug_id,

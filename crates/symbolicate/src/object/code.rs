@@ -14,8 +14,17 @@ pub(super) struct CodeMap {
 
 impl CodeMap {
     pub(super) fn new(file: &MachFile<'_>) -> CodeMap {
+        CodeMap::of(file, true)
+    }
+
+    /// The same of the sections without machine code.
+    pub(super) fn of_data(file: &MachFile<'_>) -> CodeMap {
+        CodeMap::of(file, false)
+    }
+
+    fn of(file: &MachFile<'_>, is_code: bool) -> CodeMap {
         let mut sections: Vec<Range<u64>> =
-            file.sections.iter().filter(|s| s.is_code).map(|s| s.addresses.clone()).collect();
+            file.sections.iter().filter(|s| s.is_code == is_code).map(|s| s.addresses.clone()).collect();
         sections.sort_by_key(|s| (s.start, s.end));
         for i in 1..sections.len() {
             let next = sections[i].start;

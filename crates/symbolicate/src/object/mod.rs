@@ -2,6 +2,7 @@
 
 mod aranges;
 mod build;
+mod classes;
 mod code;
 mod dwarf;
 mod error;
@@ -14,7 +15,6 @@ mod sources;
 mod symbols;
 mod units;
 
-use crate::demangle::Unavailable;
 use crate::javascript::{self, SourceMapFacts};
 pub use error::ObjectError;
 use std::ops::Range;

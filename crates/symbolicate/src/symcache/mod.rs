@@ -38,6 +38,7 @@
 //! The last bytes of the texts are the folds, which are counted as texts:
 //!
 //! | folds | u32 scope, u32 function | another function that has the same code as the one that owns the scope, by scope; at most [`MOST_FOLDED`] a scope |
+//! | classes | u32 offset, u32 function | the symbol of a class, by its offset from `__TEXT`, which has bit 31 set; `0xFFFF_FFFF` where the class before ends. Counted as folds: no scope has bit 31 set |
 //!
 //! Where the CPU type is [`CpuType::JAVASCRIPT`](unslide_model::CpuType::JAVASCRIPT), there is no machine code, and the
 //! texts are the table of a source map, which `javascript::table` describes.
@@ -54,8 +55,8 @@
 //! # History
 //!
 //! * 1: first version. The folds came later: readers from before take them for texts that nothing
-//!   refers to, and a symcache from before has none, so that both read both. Source maps came later, too: for
-//!   readers from before they are symcaches without code.
+//!   refers to, and a symcache from before has none, so that both read both. Source maps and classes came
+//!   later, too: for readers from before they are symcaches without code, and folds of scopes that are not there.
 
 mod read;
 mod view;
@@ -64,7 +65,7 @@ mod write;
 
 pub use read::{CodeLookup, SymCache, SymCacheError};
 pub(crate) use view::FunctionTexts;
-pub use view::{CodeAnswer, CodeCall, NameSource};
+pub use view::{ClassSymbol, CodeAnswer, CodeCall, NameSource};
 pub(crate) use walk::{RangeWalk, WalkedPlace};
 pub(crate) use write::{CodeOwner, CodePlace, CodeScope, NoSymcache, ObjectHeader, Writer};
 
@@ -87,6 +88,7 @@ pub const MOST_FOLDED: usize = 8;
 const MAGIC: &[u8; 8] = b"UNSLDSYM";
 const NONE: u32 = u32::MAX;
 const OWNER: u32 = 1 << 31;
+const CLASS: u32 = 1 << 31;
 const APPROXIMATE: u32 = 1 << 28;
 const SOURCE_SHIFT: u32 = 29;
 const FUNCTION_MASK: u32 = APPROXIMATE - 1;

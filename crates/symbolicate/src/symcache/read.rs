@@ -1,10 +1,11 @@
 //! Reading: the header is checked once, every index and length again where it is used, so that no
 //! bytes whatever make a lookup panic or run on.
 
-use super::view::{CodeAnswer, CodeCall, Layout, SectionRange, View};
+use super::view::{ClassSymbol, CodeAnswer, CodeCall, Layout, SectionRange, View};
 use super::walk::RangeWalk;
 use super::{
-    FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE, VERSION,
+    CLASS, FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE,
+    VERSION,
 };
 use crate::javascript::SourceMapTable;
 use bytes::Bytes;
@@ -221,6 +222,19 @@ impl SymCache {
             }
             _ => CodeLookup::Outside,
         }
+    }
+
+    /// The class that instances with this address in front are of: the address is that of its symbol, or lies in a vtable.
+    #[must_use]
+    pub fn class_symbol(&self, address: RelativeAddress) -> Option<ClassSymbol<'_>> {
+        let view = View { bytes: &self.bytes, layout: &self.layout };
+        let offset = u32::try_from(address.0).ok().filter(|offset| *offset < CLASS - 1)?;
+        let after = view.first_fold((offset | CLASS) + 1);
+        let (start, function) = view.fold(after.checked_sub(1)?)?;
+        let texts = view.function_texts(function).filter(|_| start >= CLASS)?;
+        let symbol = texts.raw.unwrap_or(texts.name);
+        let is_inside = start == offset | CLASS || symbol.raw().starts_with(b"_ZTV");
+        is_inside.then_some(ClassSymbol { symbol, name: texts.name })
     }
 
     /// A walk over the ranges for ascending addresses.

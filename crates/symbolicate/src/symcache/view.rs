@@ -70,6 +70,15 @@ pub struct CodeAnswer<'a> {
     pub(super) owner: u32,
 }
 
+/// The symbol of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassSymbol<'a> {
+    /// The name of an Objective-C class; else the linkage name of Swift's metadata or of a C++ vtable.
+    pub symbol: Text<'a>,
+    /// The same, demangled.
+    pub name: Text<'a>,
+}
+
 /// One call of the chain at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeCall<'a> {

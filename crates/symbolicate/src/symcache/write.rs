@@ -3,8 +3,8 @@
 
 use super::read::checksum;
 use super::{
-    APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MOST_FOLDED, NONE, NameSource,
-    OWNER, PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT, VERSION,
+    APPROXIMATE, CLASS, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MOST_FOLDED, NONE,
+    NameSource, OWNER, PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT, VERSION,
 };
 use crate::demangle::{SwiftNames, Unavailable, demangle, is_swift};
 use crate::json::escape;
@@ -95,6 +95,8 @@ pub(crate) struct Writer {
     call_index: HashMap<CodePlace, u32>,
     /// A scope that owns its code, and another function with the same code; by scope.
     folds: Vec<(u32, u32)>,
+    /// Where a class begins, marked as such, and the function with its name; by address.
+    classes: Vec<(u32, u32)>,
     swift: SwiftNames<'static>,
     /// Swift's names that wait to be asked for together, with their texts' places.
     waiting: Vec<(u32, Box<str>)>,
@@ -123,7 +125,7 @@ impl Writer {
             + FUNCTION_SIZE * self.functions.len()
             + SCOPE_SIZE * self.scopes.len()
             + PLACE_SIZE * self.calls.len()
-            + FOLD_SIZE * self.folds.len()
+            + FOLD_SIZE * (self.folds.len() + self.classes.len())
     }
 
     fn text(&mut self, text: &str) -> Result<u32, NoSymcache> {
@@ -235,6 +237,14 @@ impl Writer {
         Ok(scope)
     }
 
+    /// Adds the symbol of a class, or where the one before ends. They come by their offsets from `__TEXT`, which are below
+    /// 2^31.
+    pub(crate) fn class(&mut self, start: u32, name: Option<&str>) -> Result<(), NoSymcache> {
+        let function = name.map_or(Ok(NONE), |name| self.function(name, None))?;
+        self.classes.push((start | CLASS, function));
+        if self.size() > self.limit { Err(NoSymcache::TooLarge) } else { Ok(()) }
+    }
+
     /// The index of a call, for the scopes of the functions inlined there.
     pub(crate) fn call(&mut self, place: CodePlace) -> Result<u32, NoSymcache> {
         if let Some(index) = self.call_index.get(&place) {
@@ -253,6 +263,7 @@ impl Writer {
         ranges: &[(u32, Option<CodePlace>)],
     ) -> Result<Vec<u8>, NoSymcache> {
         self.ask()?;
+        self.folds.append(&mut self.classes);
         for [raw, demangled, _] in &mut self.functions {
             if *demangled == WAITING {
                 *demangled = self.demangled.get(raw).copied().unwrap_or(NONE);

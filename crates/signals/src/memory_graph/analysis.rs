@@ -1,0 +1,244 @@
+//! The analysis of a snapshot: what is large, what keeps it alive, and what leaked.
+
+use super::dominators::Dominators;
+use super::graph::{ClassKind, MemoryGraph, NO_CLASS, RootKind};
+use super::leaks::{LeakGroup, leak_groups};
+use super::paths::ShortestPaths;
+use super::tables::{BlockRow, ClassRow, LeakRow, MemorySource, MemoryTables, PathStep, RegionRow, ZoneRow};
+use crate::malloc::vm_tag_name;
+use crate::profile::ProfileImage;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// Blocks that are listed as those that retain most.
+const MOST_LARGEST: usize = 100;
+/// Steps of a way that are listed; those in the middle are left out.
+const MOST_STEPS: usize = 64;
+
+/// A snapshot with its dominator tree, the ways from roots, and its leaks.
+#[derive(Debug)]
+pub struct GraphAnalysis<'g> {
+    graph: &'g MemoryGraph,
+    dominators: Dominators,
+    retained: Vec<u64>,
+    paths: ShortestPaths,
+    leaks: Vec<LeakGroup>,
+}
+
+impl<'g> GraphAnalysis<'g> {
+    /// Analyses a snapshot. Weak, unowned and unmanaged references keep nothing alive.
+    #[must_use]
+    pub fn of(graph: &'g MemoryGraph) -> GraphAnalysis<'g> {
+        let roots: Vec<u32> = graph.roots.iter().map(|root| root.node).collect();
+        let keeps_alive = |edge| graph.keeps_alive(edge);
+        let dominators = Dominators::of(&graph.edges, &roots, keeps_alive);
+        let retained = dominators.retained(|node| graph.size(node));
+        let leaks = leak_groups(graph, &dominators);
+        let paths = ShortestPaths::of(&graph.edges, &roots, keeps_alive);
+        GraphAnalysis { graph, dominators, retained, paths, leaks }
+    }
+
+    /// The bytes that would be free without a node; 0 where no root reaches it.
+    #[must_use]
+    pub fn retained(&self, node: u32) -> u64 {
+        self.retained.get(node as usize).copied().unwrap_or(0)
+    }
+
+    /// The dominator tree.
+    #[must_use]
+    pub fn dominators(&self) -> &Dominators {
+        &self.dominators
+    }
+
+    /// The node of a class that retains most, else the largest one.
+    #[must_use]
+    pub fn largest_of_class(&self, name: &str) -> Option<u32> {
+        let named: Vec<bool> = self.graph.classes.iter().map(|class| class.name == name).collect();
+        let is_named = |node: &u32| match self.graph.class(*node) {
+            Some(class) => named.get(class as usize).copied().unwrap_or(false),
+            None => name == NO_CLASS,
+        };
+        let nodes = (0..self.graph.edges.nodes()).filter(is_named);
+        nodes.max_by_key(|node| (self.retained(*node), self.graph.size(*node), Reverse(*node)))
+    }
+
+    /// A node with the shortest way to it.
+    #[must_use]
+    pub fn block(&self, node: u32) -> BlockRow {
+        BlockRow {
+            address: hexadecimal(self.graph.address(node)),
+            class: self.graph.class_name(node),
+            bytes: self.graph.size(node),
+            retained: self.retained(node),
+            path: self.path(node),
+        }
+    }
+
+    fn path(&self, node: u32) -> Vec<PathStep> {
+        let path = self.paths.to(node, &self.graph.edges);
+        let cut = path.len().saturating_sub(MOST_STEPS);
+        let middle = MOST_STEPS / 2..MOST_STEPS / 2 + cut;
+        let shown = path.iter().enumerate().filter(|(at, _)| !middle.contains(at));
+        shown
+            .map(|(at, (node, edge))| PathStep {
+                left_out: if cut > 0 && at == middle.end { cut as u64 } else { 0 },
+                ..self.step(*node, *edge)
+            })
+            .collect()
+    }
+
+    fn step(&self, node: u32, edge: Option<usize>) -> PathStep {
+        let reference = edge.map(|edge| self.graph.reference(edge));
+        PathStep {
+            address: hexadecimal(self.graph.address(node)),
+            class: self.graph.class_name(node),
+            by: reference.map_or_else(|| self.root(node), |reference| snake_case(&reference.kind())),
+            offset: reference.and_then(super::graph::NodeReference::offset),
+            left_out: 0,
+        }
+    }
+
+    /// What refers to a node from outside of the heap: its kind, and the image that it lies in.
+    fn root(&self, node: u32) -> String {
+        let at = self.graph.roots.partition_point(|root| root.node < node);
+        let Some(root) = self.graph.roots.get(at) else { return snake_case(&RootKind::Unknown) };
+        let holds = |image: &&ProfileImage| {
+            image.start <= root.address && image.end.is_some_and(|end| root.address < end)
+        };
+        match self.graph.images.iter().find(holds) {
+            Some(image) => format!("{} of {}", snake_case(&root.kind), image.name),
+            None => snake_case(&root.kind),
+        }
+    }
+
+    /// All that is said of the snapshot.
+    #[must_use]
+    pub fn tables(&self) -> MemoryTables {
+        let mut tables = MemoryTables::new(MemorySource::MemoryGraph);
+        tables.process.clone_from(&self.graph.process);
+        let totals = &mut tables.totals;
+        totals.blocks = self.graph.nodes() as u64;
+        totals.bytes = self.graph.sizes.iter().sum();
+        totals.references = self.graph.edges.len() as u64;
+        totals.roots = self.graph.roots.len() as u64;
+        totals.leaked_blocks = self.leaks.iter().map(|group| group.blocks).sum();
+        totals.leaked_bytes = self.leaks.iter().map(|group| group.bytes).sum();
+        tables.regions = self.regions();
+        tables.zones = self.zones();
+        tables.classes = self.classes();
+        tables.leaks = self.leaks.iter().map(|group| self.leak_row(group)).collect();
+        tables.largest = self.largest();
+        tables.sort();
+        tables
+    }
+
+    fn regions(&self) -> Vec<RegionRow> {
+        let mut tags: HashMap<u8, RegionRow> = HashMap::new();
+        for region in &self.graph.regions {
+            let row = tags.entry(region.tag).or_insert_with(|| RegionRow {
+                name: vm_tag_name(region.tag).into_owned(),
+                ..RegionRow::default()
+            });
+            row.regions += 1;
+            row.dirty = row.dirty.saturating_add(region.dirty);
+            let parts = [
+                (&mut row.size, region.size),
+                (&mut row.swapped, region.swapped),
+                (&mut row.resident, region.resident),
+            ];
+            for (sum, more) in parts {
+                *sum = Some(sum.unwrap_or(0).saturating_add(more));
+            }
+        }
+        tags.into_values().collect()
+    }
+
+    fn zones(&self) -> Vec<ZoneRow> {
+        let names = std::iter::once("").chain(self.graph.zones.iter().map(String::as_str));
+        let mut rows: Vec<ZoneRow> =
+            names.map(|name| ZoneRow { name: name.to_owned(), ..ZoneRow::default() }).collect();
+        for (zone, size) in self.graph.node_zones.iter().zip(&self.graph.sizes) {
+            if let Some(row) = rows.get_mut(usize::from(*zone)) {
+                row.blocks += 1;
+                row.bytes += size;
+            }
+        }
+        rows.retain(|row| row.blocks > 0);
+        rows
+    }
+
+    /// Classes of one name and image are one row.
+    fn classes(&self) -> Vec<ClassRow> {
+        let mut rows = vec![class_row(NO_CLASS.to_owned(), ClassKind::Unknown, "")];
+        let mut known: HashMap<(String, Option<u32>), u32> = HashMap::new();
+        let mut row_of_class = vec![0_u32];
+        for (position, class) in (0_u32..).zip(&self.graph.classes) {
+            let name = self.graph.name_of_class(position);
+            let image = class.image.and_then(|image| self.graph.images.get(image as usize));
+            let image = image.map_or("", |image| image.name.as_str());
+            let row = *known.entry((name.clone(), class.image)).or_insert_with(|| {
+                rows.push(class_row(name, class.kind, image));
+                u32::try_from(rows.len() - 1).unwrap_or(0)
+            });
+            row_of_class.push(row);
+        }
+        let row_of = |node: u32| {
+            let class = self.graph.node_classes.get(node as usize).copied().unwrap_or(0);
+            row_of_class.get(class as usize).copied().unwrap_or(0)
+        };
+        for node in 0..self.graph.edges.nodes() {
+            if let Some(row) = rows.get_mut(row_of(node) as usize) {
+                row.blocks += 1;
+                row.bytes += self.graph.size(node);
+            }
+        }
+        let retained = self.dominators.retained_by_group(rows.len(), row_of, &self.retained);
+        for (row, retained) in rows.iter_mut().zip(retained) {
+            row.retained = Some(retained);
+        }
+        rows.retain(|row| row.blocks > 0);
+        rows
+    }
+
+    fn largest(&self) -> Vec<BlockRow> {
+        let mut nodes: Vec<u32> =
+            (0..self.graph.edges.nodes()).filter(|node| self.dominators.is_reached(*node)).collect();
+        let by_retained = |node: &u32| (Reverse(self.retained(*node)), *node);
+        if nodes.len() > MOST_LARGEST {
+            nodes.select_nth_unstable_by_key(MOST_LARGEST, by_retained);
+            nodes.truncate(MOST_LARGEST);
+        }
+        nodes.sort_unstable_by_key(by_retained);
+        nodes.into_iter().map(|node| self.block(node)).collect()
+    }
+
+    fn leak_row(&self, group: &LeakGroup) -> LeakRow {
+        let counted = |(name, count): &(String, u64)| match count {
+            1 => name.clone(),
+            count => format!("{count} \u{d7} {name}"),
+        };
+        LeakRow {
+            signature: group.signature.clone(),
+            cycle: group.is_cycle,
+            name: group.classes.iter().map(counted).collect::<Vec<_>>().join(", "),
+            leaks: group.leaks,
+            blocks: group.blocks,
+            bytes: group.bytes,
+            example: hexadecimal(self.graph.address(group.example)),
+        }
+    }
+}
+
+fn class_row(name: String, kind: ClassKind, image: &str) -> ClassRow {
+    let kind = if kind == ClassKind::Unknown { String::new() } else { snake_case(&kind) };
+    ClassRow { name, kind, image: image.to_owned(), blocks: 0, bytes: 0, retained: None }
+}
+
+fn hexadecimal(address: u64) -> String {
+    format!("{address:#x}")
+}
+
+/// The name of a variant as JSON has it.
+fn snake_case(kind: &impl serde::Serialize) -> String {
+    serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}

@@ -1,0 +1,62 @@
+//! The names of classes, from the symbols of the images that hold their class objects, metadata and vtables.
+
+use super::graph::{ClassKind, MemoryGraph};
+use crate::profile::LackingImages;
+use unslide_model::{DebugId, RelativeAddress};
+use unslide_symbolicate::symcache::{ClassSymbol, SymCache};
+use unslide_symbolicate::{ImageOutcome, ImageSymbols};
+
+/// What the demangler says before the name of a class.
+const BEFORE_NAMES: [&str; 2] = ["type metadata for ", "vtable for "];
+
+/// What symbols did for the names of classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedClasses {
+    /// Classes that symbols have named.
+    pub named: u64,
+    /// Classes without a name although their image has symbols: those have no symbol at the class's address.
+    pub without_symbol: u64,
+    /// The images whose classes have no names for want of symbols. Their frames are classes.
+    pub lacking: Vec<ImageOutcome>,
+}
+
+impl MemoryGraph {
+    /// Names the classes that the file does not name.
+    pub fn name_classes<'s>(
+        &mut self,
+        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    ) -> NamedClasses {
+        let mut told = NamedClasses::default();
+        let mut lacking = LackingImages::default();
+        for class in self.classes.iter_mut().filter(|class| class.name.is_empty()) {
+            let Some(image) = class.image.and_then(|image| self.images.get(image as usize)) else { continue };
+            let found = image.debug_id.as_ref().and_then(symbols);
+            let Some(ImageSymbols::Found { symcache, .. }) = found else {
+                lacking.add(image, found, image.origin());
+                continue;
+            };
+            match named(symcache, RelativeAddress(class.address - image.start)) {
+                Some((name, kind)) => {
+                    class.name = name;
+                    class.kind = if class.kind == ClassKind::Unknown { kind } else { class.kind };
+                    told.named += 1;
+                }
+                None => told.without_symbol += 1,
+            }
+        }
+        told.lacking = lacking.into_list();
+        told
+    }
+}
+
+fn named(symcache: &SymCache, address: RelativeAddress) -> Option<(String, ClassKind)> {
+    let ClassSymbol { symbol, name } = symcache.class_symbol(address)?;
+    let name = name.decode();
+    let kind = match symbol.raw() {
+        raw if raw.starts_with(b"_ZTV") => ClassKind::Cpp,
+        raw if raw.starts_with(b"$s") || raw.starts_with(b"_Tt") => ClassKind::Swift,
+        _ => ClassKind::ObjectiveC,
+    };
+    let own = BEFORE_NAMES.iter().find_map(|before| name.strip_prefix(before)).unwrap_or(&name);
+    Some((own.to_owned(), kind))
+}

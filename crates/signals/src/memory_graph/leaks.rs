@@ -1,0 +1,170 @@
+//! Leaks: blocks that no root reaches. Each belongs to a node or a cycle that nothing else leaked refers to; those of the
+//! same shape are one group.
+
+use super::components::Components;
+use super::dominators::Dominators;
+use super::graph::MemoryGraph;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Classes that are named of a cycle.
+const SHOWN_CLASSES: usize = 8;
+
+/// Leaks of one shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeakGroup {
+    /// The same for leaks of the same shape in any snapshot: a hash of class names, counts and references.
+    pub signature: String,
+    /// True for a cycle: objects that keep each other alive.
+    pub is_cycle: bool,
+    /// The classes at the top, with the number of objects of each, in one leak of the group.
+    pub classes: Vec<(String, u64)>,
+    /// Leaks of this shape.
+    pub leaks: u64,
+    /// Their blocks, with all that hangs on them.
+    pub blocks: u64,
+    /// The bytes of these.
+    pub bytes: u64,
+    /// A node at the top of the first of them.
+    pub example: u32,
+}
+
+/// The leaks of a snapshot, the largest group first.
+#[must_use]
+pub fn leak_groups(graph: &MemoryGraph, dominators: &Dominators) -> Vec<LeakGroup> {
+    let is_leaked = |node: u32| !dominators.is_reached(node);
+    let components = Components::of(&graph.edges, is_leaked, |edge| graph.keeps_alive(edge));
+    let tops = tops(graph, &components);
+    let mut owners: Vec<bool> = vec![false; graph.nodes()];
+    let mut groups: HashMap<String, LeakGroup> = HashMap::new();
+    for top in tops {
+        let leak = Leak::of(graph, &components, top, &mut owners);
+        let signature = leak.signature(graph);
+        let group = groups.entry(signature).or_insert_with_key(|signature| leak.group(graph, signature));
+        group.leaks += 1;
+        group.blocks += leak.blocks;
+        group.bytes = group.bytes.saturating_add(leak.bytes);
+        group.example = group.example.min(leak.first);
+    }
+    let mut groups: Vec<LeakGroup> = groups.into_values().collect();
+    groups.sort_unstable_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.signature.cmp(&b.signature)));
+    groups
+}
+
+/// The components that no other one refers to, in the order of their lowest addresses.
+fn tops(graph: &MemoryGraph, components: &Components) -> Vec<u32> {
+    let mut is_top = vec![true; components.len()];
+    let mut first = vec![u32::MAX; components.len()];
+    for node in 0..graph.edges.nodes() {
+        let Some(own) = components.component(node) else { continue };
+        first[own as usize] = first[own as usize].min(node);
+        for edge in graph.edges.range(node).filter(|edge| graph.keeps_alive(*edge)) {
+            if let Some(other) = components.component(graph.edges.target(edge)).filter(|other| *other != own)
+            {
+                is_top[other as usize] = false;
+            }
+        }
+    }
+    let mut tops: Vec<u32> =
+        (0_u32..).zip(&is_top).filter(|(_, is_top)| **is_top).map(|(top, _)| top).collect();
+    tops.sort_unstable_by_key(|top| first[*top as usize]);
+    tops
+}
+
+/// A leak: its component at the top, and what hangs on it and on no leak before.
+struct Leak {
+    first: u32,
+    is_cycle: bool,
+    blocks: u64,
+    bytes: u64,
+    /// Objects of the component by class, and the references between these.
+    classes: BTreeMap<Option<u32>, u64>,
+    references: BTreeSet<(Option<u32>, Option<u32>)>,
+    /// Blocks below by class.
+    below: BTreeMap<Option<u32>, u64>,
+}
+
+impl Leak {
+    fn of(graph: &MemoryGraph, components: &Components, top: u32, owners: &mut [bool]) -> Leak {
+        let members = components.nodes(top);
+        let mut leak = Leak {
+            first: members.iter().copied().min().unwrap_or(0),
+            is_cycle: members.len() > 1,
+            blocks: 0,
+            bytes: 0,
+            classes: BTreeMap::new(),
+            references: BTreeSet::new(),
+            below: BTreeMap::new(),
+        };
+        let mut todo: Vec<u32> = members.to_vec();
+        members.iter().for_each(|member| owners[*member as usize] = true);
+        while let Some(node) = todo.pop() {
+            leak.blocks += 1;
+            leak.bytes = leak.bytes.saturating_add(graph.size(node));
+            let is_member = components.component(node) == Some(top);
+            let class = graph.class(node);
+            let counts = if is_member { &mut leak.classes } else { &mut leak.below };
+            *counts.entry(class).or_default() += 1;
+            for edge in graph.edges.range(node).filter(|edge| graph.keeps_alive(*edge)) {
+                let target = graph.edges.target(edge);
+                // What a root reaches belongs to no leak.
+                let Some(component) = components.component(target) else { continue };
+                if is_member && component == top {
+                    leak.is_cycle = true;
+                    leak.references.insert((class, graph.class(target)));
+                }
+                if !std::mem::replace(&mut owners[target as usize], true) {
+                    todo.push(target);
+                }
+            }
+        }
+        leak
+    }
+
+    /// A hash of names, so that leaks of two snapshots are compared.
+    fn signature(&self, graph: &MemoryGraph) -> String {
+        let name = |class: &Option<u32>| class.map_or_else(String::new, |class| graph.name_of_class(class));
+        let counted = |counts: &BTreeMap<Option<u32>, u64>| {
+            let mut names: Vec<(String, u64)> = counts.iter().map(|(class, n)| (name(class), *n)).collect();
+            names.sort_unstable();
+            names
+        };
+        let mut references: Vec<(String, String)> =
+            self.references.iter().map(|(from, to)| (name(from), name(to))).collect();
+        references.sort_unstable();
+        let mut hash = Sha256::new();
+        for names in [counted(&self.classes), counted(&self.below)] {
+            for (name, count) in &names {
+                hash.update((name.len() as u64).to_le_bytes());
+                hash.update(name);
+                hash.update(count.to_le_bytes());
+            }
+            hash.update(u64::MAX.to_le_bytes());
+        }
+        for name in references.iter().flat_map(|(from, to)| [from, to]) {
+            hash.update((name.len() as u64).to_le_bytes());
+            hash.update(name);
+        }
+        hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The group of this leak, without one in it.
+    fn group(&self, graph: &MemoryGraph, signature: &str) -> LeakGroup {
+        let mut classes: Vec<(Option<u32>, u64)> =
+            self.classes.iter().map(|(class, n)| (*class, *n)).collect();
+        classes.sort_unstable_by_key(|(class, count)| (std::cmp::Reverse(*count), *class));
+        classes.truncate(SHOWN_CLASSES);
+        let name = |class: Option<u32>| {
+            class.map_or_else(|| super::graph::NO_CLASS.to_owned(), |class| graph.name_of_class(class))
+        };
+        LeakGroup {
+            signature: signature.to_owned(),
+            is_cycle: self.is_cycle,
+            classes: classes.into_iter().map(|(class, count)| (name(class), count)).collect(),
+            leaks: 0,
+            blocks: 0,
+            bytes: 0,
+            example: self.first,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Graphs of memory: what is large, what keeps it alive, and what leaked. Read from the open format
+//! `unslide.signal.v1.MemoryGraph`, as a stream, and from the text of Apple's tools as far as that has totals.
+//!
+//! ```
+//! # use unslide_signals::memory_graph::*;
+//! # let bytes = MemoryGraphWriter::new(Vec::new(), "Shop", 0)?.finish()?;
+//! let mut graph = read_memory_graph(&bytes[..], &MemoryGraphLimits::default())?;
+//! graph.name_classes(&|_debug_id| None);
+//! let tables = GraphAnalysis::of(&graph).tables();
+//! # assert_eq!(tables.totals.blocks, 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod analysis;
+mod classes;
+mod compare;
+mod components;
+mod dominators;
+mod edges;
+mod graph;
+mod leaks;
+mod paths;
+mod read;
+mod tables;
+mod write;
+
+pub use analysis::GraphAnalysis;
+pub use classes::NamedClasses;
+pub use compare::{ClassGrowth, MemoryComparison, compare};
+pub use components::Components;
+pub use dominators::Dominators;
+pub use edges::EdgeLists;
+pub use graph::{
+    ClassKind, GraphClass, GraphRegion, GraphRoot, MemoryGraph, NO_CLASS, NodeReference, ReferenceKind,
+    RootKind,
+};
+pub use leaks::{LeakGroup, leak_groups};
+pub use paths::ShortestPaths;
+pub use read::{MOST_CHUNK_BYTES, MemoryGraphError, MemoryGraphLimits, is_memory_graph, read_memory_graph};
+pub use tables::{
+    BlockRow, ClassRow, LeakRow, MemorySource, MemoryTables, MemoryTotals, PathStep, RegionRow, ZoneRow,
+};
+pub use write::{FORMAT, MemoryGraphWriter};

@@ -1,0 +1,211 @@
+//! What is said of memory, whatever it was read from: totals by class, by tag and by zone, what retains most, and leaks.
+
+use serde::Serialize;
+
+/// What tables were read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemorySource {
+    /// `unslide.signal.v1.MemoryGraph`.
+    MemoryGraph,
+    /// The text of `heap`.
+    Heap,
+    /// The text of `leaks`.
+    Leaks,
+    /// The text of `vmmap`.
+    Vmmap,
+    /// The text of `footprint`.
+    Footprint,
+}
+
+/// What is said of memory. Lists that the source does not have are empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryTables {
+    /// What they were read from.
+    pub source: MemorySource,
+    /// The name of the process; empty where it is not known.
+    pub process: String,
+    /// Sums over all.
+    pub totals: MemoryTotals,
+    /// Ranges of pages by what they are for, those with most dirty and swapped memory first.
+    pub regions: Vec<RegionRow>,
+    /// Blocks by malloc zone, the largest first.
+    pub zones: Vec<ZoneRow>,
+    /// Blocks by class, the largest first.
+    pub classes: Vec<ClassRow>,
+    /// Blocks that keep most memory alive.
+    pub largest: Vec<BlockRow>,
+    /// Leaks by shape, the largest first.
+    pub leaks: Vec<LeakRow>,
+    /// Lines that could not be read.
+    pub skipped: u64,
+    /// Rows that were left out of the lists.
+    pub left_out: u64,
+}
+
+/// Sums over the memory of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MemoryTotals {
+    /// Blocks of the heap.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// References between blocks.
+    pub references: u64,
+    /// References from outside of the heap.
+    pub roots: u64,
+    /// Blocks that are leaked.
+    pub leaked_blocks: u64,
+    /// Their bytes.
+    pub leaked_bytes: u64,
+    /// What the system charges the process with, where the source says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub footprint: Option<u64>,
+}
+
+/// Ranges of pages of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RegionRow {
+    /// What they are for.
+    pub name: String,
+    /// The number of ranges.
+    pub regions: u64,
+    /// Bytes of addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Bytes that were written.
+    pub dirty: u64,
+    /// Bytes that are compressed or swapped out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swapped: Option<u64>,
+    /// Bytes in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident: Option<u64>,
+}
+
+/// Blocks of one malloc zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ZoneRow {
+    /// Its name.
+    pub name: String,
+    /// The number of blocks.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Blocks of one class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClassRow {
+    /// Its name.
+    pub name: String,
+    /// Its language; empty where it is not known.
+    pub kind: String,
+    /// The image that has it; empty where it is not known.
+    pub image: String,
+    /// The number of blocks.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The bytes that would be free without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retained: Option<u64>,
+}
+
+/// A block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BlockRow {
+    /// Its address.
+    pub address: String,
+    /// Its class.
+    pub class: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The bytes that would be free without it.
+    pub retained: u64,
+    /// The shortest way to it, from a root.
+    pub path: Vec<PathStep>,
+}
+
+/// A block on a way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PathStep {
+    /// Its address.
+    pub address: String,
+    /// Its class.
+    pub class: String,
+    /// How it is referred to: the kind of the root for the first, and of the reference for the others.
+    pub by: String,
+    /// Where in the block before the reference lies, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u32>,
+    /// Steps that were left out before this one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Leaks of one shape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeakRow {
+    /// The same for leaks of the same shape in any snapshot.
+    pub signature: String,
+    /// True for objects that keep each other alive.
+    pub cycle: bool,
+    /// What is at the top: class names with counts.
+    pub name: String,
+    /// The number of leaks.
+    pub leaks: u64,
+    /// Their blocks, with all that hangs on them.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The address of a block at the top of one of them; empty where it is not known.
+    pub example: String,
+}
+
+impl MemoryTables {
+    /// Empty tables.
+    pub(super) fn new(source: MemorySource) -> MemoryTables {
+        MemoryTables {
+            source,
+            process: String::new(),
+            totals: MemoryTotals::default(),
+            regions: Vec::new(),
+            zones: Vec::new(),
+            classes: Vec::new(),
+            largest: Vec::new(),
+            leaks: Vec::new(),
+            skipped: 0,
+            left_out: 0,
+        }
+    }
+
+    /// Puts the largest rows of each list first.
+    pub(super) fn sort(&mut self) {
+        self.regions.sort_by(|a, b| {
+            let charged = |row: &RegionRow| row.dirty.saturating_add(row.swapped.unwrap_or(0));
+            (charged(b), b.size).cmp(&(charged(a), a.size)).then_with(|| a.name.cmp(&b.name))
+        });
+        self.zones.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+        self.classes.sort_by(|a, b| {
+            b.bytes.cmp(&a.bytes).then_with(|| (&a.name, &a.image).cmp(&(&b.name, &b.image)))
+        });
+        self.leaks.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.signature.cmp(&b.signature)));
+    }
+
+    /// Keeps so many rows of each list.
+    pub fn truncate(&mut self, rows: usize) {
+        let lengths = [self.regions.len(), self.zones.len(), self.classes.len(), self.leaks.len()];
+        self.left_out += lengths.iter().map(|length| length.saturating_sub(rows) as u64).sum::<u64>();
+        self.regions.truncate(rows);
+        self.zones.truncate(rows);
+        self.classes.truncate(rows);
+        self.leaks.truncate(rows);
+        self.largest.truncate(rows);
+    }
+}

@@ -1,0 +1,60 @@
+//! The symbols of classes, whose addresses instances begin with: Objective-C classes, Swift's metadata, C++ vtables.
+
+use super::code::CodeMap;
+use super::macho::MachFile;
+use super::{MAX_NAME_BYTES, ObjectError};
+use crate::symcache::{NoSymcache, Writer};
+use std::borrow::Cow;
+
+/// Offsets that a symcache can hold for classes.
+const OFFSETS: u64 = 1 << 31;
+
+/// Adds the symbols of classes, from the symbol table and the exports. Each ends at the next symbol or with its section.
+pub(super) fn add_classes(file: &MachFile<'_>, base: u64, writer: &mut Writer) -> Result<(), ObjectError> {
+    let data = CodeMap::of_data(file);
+    let mut symbols = data_symbols(file, &data)?;
+    symbols.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    let mut end = None;
+    for at_one in symbols.chunk_by(|a, b| a.0 == b.0) {
+        let Some((address, _)) = at_one.first() else { continue };
+        let Some(offset) = address.checked_sub(base).filter(|offset| *offset < OFFSETS) else { continue };
+        let name = at_one.iter().find_map(|(_, name)| class_name(name));
+        add_end(&mut end, offset, name.is_some(), writer)?;
+        if let Some(name) = name {
+            writer.class(offset as u32, Some(name))?;
+            end = data.section(*address).map(|section| section.end.saturating_sub(base));
+        }
+    }
+    Ok(add_end(&mut end, u64::MAX, false, writer)?)
+}
+
+/// Ends the class before `next`, unless another class begins where it ends.
+fn add_end(end: &mut Option<u64>, next: u64, is_class: bool, writer: &mut Writer) -> Result<(), NoSymcache> {
+    let Some(at) = end.take().map(|end| end.min(next)) else { return Ok(()) };
+    if (is_class && at == next) || at >= OFFSETS { Ok(()) } else { writer.class(at as u32, None) }
+}
+
+/// The names and addresses of what is no code.
+fn data_symbols<'a>(file: &MachFile<'a>, data: &CodeMap) -> Result<Vec<(u64, Cow<'a, str>)>, ObjectError> {
+    let is_data = |address: u64| data.section(address).is_some();
+    let mut symbols: Vec<(u64, Cow<'a, str>)> = file
+        .symbols(MAX_NAME_BYTES)
+        .filter(|symbol| !symbol.name.is_empty() && is_data(symbol.address))
+        .map(|symbol| (symbol.address, String::from_utf8_lossy(symbol.name)))
+        .collect();
+    for (name, address) in file.exports()? {
+        if is_data(address) {
+            symbols.push((address, Cow::Owned(String::from_utf8_lossy(&name).into_owned())));
+        }
+    }
+    Ok(symbols)
+}
+
+/// The name of the class that a symbol stands for: that of an Objective-C class alone, else the symbol.
+fn class_name(symbol: &str) -> Option<&str> {
+    if let Some(class) = symbol.strip_prefix("OBJC_CLASS_$_") {
+        return Some(class).filter(|class| !class.is_empty());
+    }
+    let is_metadata = symbol.starts_with("$s") && symbol.ends_with('N');
+    (is_metadata || symbol.starts_with("_ZTV")).then_some(symbol)
+}
