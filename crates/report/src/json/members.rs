@@ -67,12 +67,19 @@ impl<'a> JsonScanner<'a> {
     pub(crate) fn numeric(&mut self, slot: MemberSlot, into: &mut Option<Number>) -> Result<(), Stop> {
         *into = None;
         if self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
-            *into = Some(self.number()?.value());
+            let digits = self.number()?;
+            // Written here and not where the two ways meet: they would meet in memory, and each number would
+            // wait for its own store.
+            match digits.integer() {
+                Some((magnitude, negative)) => *into = Some(Number::Int { magnitude, negative }),
+                None => *into = Some(digits.unusual()),
+            }
         }
         Ok(())
     }
 
     /// A number that `fit` turns into what is wanted.
+    #[inline]
     fn fitting<T>(&mut self, slot: MemberSlot, fit: impl Fn(Number) -> Option<T>) -> Result<Option<T>, Stop> {
         let offset = self.pos();
         let mut number = None;

@@ -7,8 +7,11 @@
 
 use super::Value;
 use crate::{ReadError, ReadLimits, Text, Warning, WarningKind};
+use prefixes::Prefixes;
 use std::borrow::Cow;
 
+mod plain;
+mod prefixes;
 mod tokens;
 
 /// The most levels that the stack of open containers has room for.
@@ -57,6 +60,7 @@ pub(crate) struct JsonScanner<'a> {
     max_depth: usize,
     max_items: usize,
     items: usize,
+    prefixes: Prefixes,
     /// The part being read, for warnings.
     pub(crate) part: usize,
     pub(crate) warnings: Vec<Warning>,
@@ -71,7 +75,8 @@ impl<'a> JsonScanner<'a> {
         if input.len() > limits.max_bytes {
             return Err(ReadError::TooLarge { bytes: input.len(), limit: limits.max_bytes });
         }
-        Ok(JsonScanner { max_items: limits.max_items, ..JsonScanner::at(input, 0, limits.max_depth) })
+        let scanner = JsonScanner::at(input, 0, limits.max_depth);
+        Ok(JsonScanner { max_items: limits.max_items, prefixes: Prefixes::room(), ..scanner })
     }
 
     /// A scanner in the middle of `input`.
@@ -84,6 +89,7 @@ impl<'a> JsonScanner<'a> {
             max_depth,
             max_items: usize::MAX,
             items: 0,
+            prefixes: Prefixes::default(),
             part: 0,
             warnings: Vec::new(),
         }
@@ -206,7 +212,6 @@ impl<'a> JsonScanner<'a> {
         }
         self.depth += 1;
         self.pos += 1;
-        self.white();
         Ok(())
     }
 
@@ -226,23 +231,9 @@ impl<'a> JsonScanner<'a> {
     ) -> Result<PassedObject, Stop> {
         self.enter()?;
         let mut count = 0;
-        if self.byte() != Some(b'}') {
-            let mut separator = self.pos;
-            loop {
-                let key = self.key()?;
-                each(self, JsonMember { key, separator })?;
-                count += 1;
-                self.white();
-                match self.byte() {
-                    Some(b',') => {
-                        separator = self.pos;
-                        self.pos += 1;
-                        self.white();
-                    }
-                    Some(b'}') => break,
-                    _ => return self.fail(self.pos, "',' or '}'"),
-                }
-            }
+        while let Some(member) = self.next_member(count)? {
+            each(self, member)?;
+            count += 1;
         }
         let close = self.pos;
         self.leave();
@@ -257,6 +248,7 @@ impl<'a> JsonScanner<'a> {
         mut each: impl FnMut(&mut JsonScanner<'a>, usize) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         self.enter()?;
+        self.white();
         if self.byte() != Some(b']') {
             for index in 0.. {
                 each(self, index)?;
@@ -273,6 +265,42 @@ impl<'a> JsonScanner<'a> {
         }
         self.leave();
         Ok(())
+    }
+
+    /// Goes to the value of an object's member, from behind the brace or the value before it; `None` at the
+    /// closing brace. `ordinal` is the number of members before it.
+    #[inline(always)]
+    fn next_member(&mut self, ordinal: usize) -> Result<Option<JsonMember<'a>>, Stop> {
+        if let Some((prefix, key)) = self.prefixes.repeated(self.input, self.pos, self.depth, ordinal) {
+            let separator = self.pos + prefix.separator();
+            self.pos += prefix.len();
+            self.white();
+            return Ok(Some(JsonMember { key: Cow::Borrowed(key), separator }));
+        }
+        self.new_member(ordinal)
+    }
+
+    /// The same, of a member that stands otherwise than the one before it in that place.
+    #[inline(never)]
+    fn new_member(&mut self, ordinal: usize) -> Result<Option<JsonMember<'a>>, Stop> {
+        let start = self.pos;
+        self.white();
+        let separator = self.pos;
+        match self.byte() {
+            Some(b'}') => return Ok(None),
+            Some(b',') if ordinal > 0 => {
+                self.pos += 1;
+                self.white();
+            }
+            _ if ordinal > 0 => return self.fail(self.pos, "',' or '}'"),
+            _ => {}
+        }
+        let quote = self.pos;
+        let key = self.key()?;
+        if let Cow::Borrowed(key) = key {
+            self.prefixes.note(self.depth, ordinal, start..self.pos, separator, quote, key);
+        }
+        Ok(Some(JsonMember { key, separator }))
     }
 
     /// Passes a key and its colon, up to the value.
@@ -339,6 +367,7 @@ impl<'a> JsonScanner<'a> {
             match open {
                 Some(b'{' | b'[') => {
                     self.enter()?;
+                    self.white();
                     let object = open == Some(b'{');
                     let level = self.depth - 1;
                     let bit = 1 << (level % 64);

@@ -22,18 +22,7 @@ impl<'a> Report<'a> {
     /// # Errors
     /// [`ReadError`] where the bytes are too many, too deep, no JSON, cut off, or no object.
     pub fn read(input: &'a [u8], limits: &ReadLimits) -> Result<Report<'a>, ReadError> {
-        let mut s = JsonScanner::new(input, limits)?;
-        s.begin()?;
-        if s.byte() != Some(b'{') {
-            let (offset, found) = (s.pos(), type_name(s.byte()));
-            s.skip()?;
-            s.end()?;
-            return Err(ReadError::NotAReport { offset, found });
-        }
-        let outer = read_part(&mut s, 0)?;
-        s.part = 0;
-        s.end()?;
-        Ok(assemble(input, outer, s))
+        read_all(JsonScanner::new(input, limits)?)
     }
 
     /// Reads a report that was read before it was symbolicated: with what we added, only its size may be over
@@ -91,6 +80,20 @@ impl<'a> Report<'a> {
         spans.extend(self.own_member.clone());
         spans
     }
+}
+
+fn read_all(mut s: JsonScanner<'_>) -> Result<Report<'_>, ReadError> {
+    s.begin()?;
+    if s.byte() != Some(b'{') {
+        let (offset, found) = (s.pos(), type_name(s.byte()));
+        s.skip()?;
+        s.end()?;
+        return Err(ReadError::NotAReport { offset, found });
+    }
+    let outer = read_part(&mut s, 0)?;
+    s.part = 0;
+    s.end()?;
+    Ok(assemble(s.input(), outer, s))
 }
 
 fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Report<'a> {
@@ -158,5 +161,36 @@ fn lend_images(parts: &mut [ReportPart<'_>]) {
     for (own, part) in parts.iter_mut().enumerate() {
         let candidates = filled.iter().enumerate().filter(|(_, filled)| **filled).map(|(index, _)| index);
         part.image_source = candidates.min_by_key(|index| (index.abs_diff(own), *index < own));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// Members that stand as those before them are read as if each were the first.
+        #[test]
+        fn what_is_remembered_of_members_changes_nothing(
+            seed: u64,
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 0..4),
+        ) {
+            let mut bytes = unslide_testkit::reports::random(seed).bytes();
+            for (at, byte, kind) in changes {
+                let at = at.index(bytes.len());
+                match kind {
+                    0 => bytes[at] = byte,
+                    1 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, b"{}[],:\"\\ 0-e.tn\n\0"[usize::from(byte) % 17]),
+                }
+            }
+            let limits = ReadLimits::default();
+            let remembering = Report::read(&bytes, &limits);
+            let forgetting = read_all(JsonScanner::at(&bytes, 0, limits.max_depth));
+            prop_assert_eq!(format!("{remembering:?}"), format!("{forgetting:?}"));
+        }
     }
 }

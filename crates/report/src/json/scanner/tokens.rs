@@ -1,5 +1,6 @@
-//! Strings and numbers, eight bytes at a time.
+//! Strings and numbers, many bytes at a time.
 
+use super::plain::{PlainRun, plain};
 use super::{HIGH_BITS, JsonScanner, LOW_BITS, Stop};
 use crate::json::text::{hex4, low_surrogate};
 use crate::{Number, WarningKind};
@@ -17,15 +18,22 @@ impl Digits<'_> {
     /// The number that they stand for.
     #[inline(always)]
     pub(crate) fn value(&self) -> Number {
-        let count = self.raw.len() - usize::from(self.negative);
-        if !self.float && count < 20 {
-            return Number::Int { magnitude: self.magnitude, negative: self.negative };
+        match self.integer() {
+            Some((magnitude, negative)) => Number::Int { magnitude, negative },
+            None => self.unusual(),
         }
-        self.unusual()
     }
 
+    /// The digits of an integer that is not too long, and whether it is negative.
+    #[inline(always)]
+    pub(crate) fn integer(&self) -> Option<(u64, bool)> {
+        let count = self.raw.len() - usize::from(self.negative);
+        (!self.float && count < 20).then_some((self.magnitude, self.negative))
+    }
+
+    /// The value of any other number.
     #[inline(never)]
-    fn unusual(&self) -> Number {
+    pub(crate) fn unusual(&self) -> Number {
         let digits = &self.raw[usize::from(self.negative)..];
         let integer = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
         match integer {
@@ -41,9 +49,9 @@ impl<'a> JsonScanner<'a> {
     #[inline(always)]
     pub(crate) fn string(&mut self) -> Result<(&'a [u8], bool), Stop> {
         let start = self.pos + 1;
-        let (stop, high) = self.plain(start);
+        let PlainRun { stop, ascii } = plain(self.input, start);
         // Nearly every string is ASCII without escapes.
-        if high & HIGH_BITS == 0 && self.input.get(stop) == Some(&b'"') {
+        if ascii && self.input.get(stop) == Some(&b'"') {
             self.pos = stop + 1;
             return Ok((&self.input[start..stop], false));
         }
@@ -53,16 +61,16 @@ impl<'a> JsonScanner<'a> {
     #[inline(never)]
     fn unusual_string(&mut self, start: usize) -> Result<(&'a [u8], bool), Stop> {
         let mut pos = start;
-        let mut high = 0;
+        let mut all_ascii = true;
         let mut escaped = false;
         loop {
-            let (stop, bits) = self.plain(pos);
-            high |= bits;
+            let PlainRun { stop, ascii } = plain(self.input, pos);
+            all_ascii &= ascii;
             match self.input.get(stop) {
                 Some(b'"') => {
                     self.pos = stop + 1;
                     let raw = &self.input[start..stop];
-                    if high & HIGH_BITS != 0 && std::str::from_utf8(raw).is_err() {
+                    if !all_ascii && std::str::from_utf8(raw).is_err() {
                         self.warn(WarningKind::InvalidUtf8, "", "", start);
                     }
                     return Ok((raw, escaped));
@@ -75,37 +83,6 @@ impl<'a> JsonScanner<'a> {
                 None => return self.fail(stop, "the end of a string"),
             }
         }
-    }
-
-    /// The offset of the first quote, backslash or control character from `pos` on (the end where
-    /// there is none), and bits of the bytes before it.
-    #[inline(always)]
-    fn plain(&self, mut pos: usize) -> (usize, u64) {
-        let mut high = 0;
-        while let Some(word) = self.word(pos) {
-            // The lowest bit that is set marks the first hit; borrows can only make bits above it wrong.
-            let quote = word ^ (LOW_BITS * u64::from(b'"'));
-            let backslash = word ^ (LOW_BITS * u64::from(b'\\'));
-            let hits = (word.wrapping_sub(LOW_BITS * 0x20) & !word
-                | quote.wrapping_sub(LOW_BITS) & !quote
-                | backslash.wrapping_sub(LOW_BITS) & !backslash)
-                & HIGH_BITS;
-            if hits != 0 {
-                let bits = hits.trailing_zeros() & !7;
-                return (pos + (bits / 8) as usize, high | word & ((1 << bits) - 1));
-            }
-            high |= word;
-            pos += 8;
-        }
-        while let Some(&byte) = self.input.get(pos)
-            && byte >= 0x20
-            && byte != b'"'
-            && byte != b'\\'
-        {
-            high |= u64::from(byte);
-            pos += 1;
-        }
-        (pos, high)
     }
 
     /// The offset behind the escape at `at`.
