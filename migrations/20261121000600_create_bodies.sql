@@ -131,7 +131,7 @@ BEGIN
         RAISE EXCEPTION 'too many days: % to %', first_day, last_day;
     END IF;
     PERFORM pg_advisory_xact_lock(hashtext('unslide_partitions'));
-    FOREACH parent IN ARRAY ARRAY['reports', 'report_bodies', 'report_frames', 'waits', 'sessions'] LOOP
+    FOREACH parent IN ARRAY ARRAY['reports', 'report_bodies', 'report_frames', 'waits', 'sessions', 'metric_payloads'] LOOP
         this_day := first_day;
         WHILE this_day <= last_day LOOP
             child := parent || '_' || to_char(this_day, 'YYYYMMDD');
@@ -162,7 +162,7 @@ BEGIN
         SELECT c.oid::regclass AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent IN ('public.reports'::regclass, 'public.report_bodies'::regclass,
                               'public.report_frames'::regclass, 'public.waits'::regclass,
-                              'public.sessions'::regclass)
+                              'public.sessions'::regclass, 'public.metric_payloads'::regclass)
           AND c.relname ~ '_[0-9]{8}$' AND to_date(right(c.relname, 8), 'YYYYMMDD') < before
     LOOP
         EXECUTE format('DROP TABLE %s', child.name);

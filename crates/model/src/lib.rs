@@ -15,6 +15,7 @@ pub use clock::{Clock, FixedClock, SystemClock};
 pub use counts::cost;
 pub use counts::distinct::DistinctSketch;
 pub use counts::figures::Figures;
+pub use counts::quantile::QuantileSketch;
 pub use grouping::ReportGrouping;
 pub use ids::body_key::BodyKey;
 pub use ids::id::{ContentHash, DebugId, IdError, ReportId, Scoped, TenantId};

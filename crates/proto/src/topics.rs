@@ -8,6 +8,8 @@ pub const INPUT: &str = "crash.reports";
 pub const OUTPUT: &str = "crash.symbolicated";
 /// Session events of apps.
 pub const SESSIONS: &str = "crash.sessions";
+/// Metric payloads of apps.
+pub const METRICS: &str = "crash.metrics";
 /// Alerts whose receiver is Kafka.
 pub const ALERTS: &str = "crash.alerts";
 /// Records that wait ten seconds for another try.
@@ -39,6 +41,8 @@ pub struct TopicNames {
     pub output: String,
     /// See [`SESSIONS`].
     pub sessions: String,
+    /// See [`METRICS`].
+    pub metrics: String,
     /// See [`ALERTS`].
     pub alerts: String,
     /// See [`RETRY_10S`].
@@ -70,6 +74,7 @@ impl TopicNames {
             input: name(INPUT),
             output: name(OUTPUT),
             sessions: name(SESSIONS),
+            metrics: name(METRICS),
             alerts: name(ALERTS),
             retry_10s: name(RETRY_10S),
             retry_1m: name(RETRY_1M),
@@ -117,11 +122,12 @@ impl TopicNames {
 
     /// Every name, in the order of the fields. Topics of single tenants are not among them.
     #[must_use]
-    pub fn all(&self) -> [&str; 13] {
+    pub fn all(&self) -> [&str; 14] {
         [
             &self.input,
             &self.output,
             &self.sessions,
+            &self.metrics,
             &self.alerts,
             &self.retry_10s,
             &self.retry_1m,

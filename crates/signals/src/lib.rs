@@ -1,7 +1,8 @@
-//! Signals beside crashes, without I/O: call trees of samples and hangs, logs of allocations, and graphs of memory.
+//! Signals beside crashes, without I/O: call trees of samples and hangs, logs of allocations, graphs of memory, and metrics.
 
 pub mod calltree;
 pub mod capture;
 pub mod malloc;
 pub mod memory_graph;
+pub mod metrics;
 pub mod profile;

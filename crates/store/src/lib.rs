@@ -13,6 +13,7 @@ pub mod groups;
 pub mod jobs;
 mod kafka;
 pub mod live_events;
+pub mod metrics;
 pub mod queries;
 pub mod reports;
 pub mod requests;

@@ -93,7 +93,7 @@ pub enum Protocol {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Partitions {
-    /// `crash.reports`, and `crash.sessions`.
+    /// `crash.reports`, `crash.sessions` and `crash.metrics`.
     pub input: i32,
     /// `crash.symbolicated`.
     pub output: i32,

@@ -63,7 +63,7 @@ async fn read(settings: &Settings, topic: &str, count: usize) -> Vec<String> {
 async fn topics_are_created_once_and_checked() {
     let settings = installation().await;
     let again = admin::create(&settings).await.unwrap();
-    assert_eq!(again.len(), 13);
+    assert_eq!(again.len(), 14);
     assert!(again.iter().all(|(_, created)| *created == Created::Existing));
     admin::verify(&settings).await.unwrap();
 
@@ -71,9 +71,9 @@ async fn topics_are_created_once_and_checked() {
     let larger = Settings { max_record_bytes: settings.max_record_bytes + 1, ..settings.clone() };
     let elsewhere = Settings { topic_prefix: "nobody.".to_owned(), ..settings.clone() };
     for (wrong, word, count) in [
-        (strict, "min.insync.replicas", 13),
+        (strict, "min.insync.replicas", 14),
         (larger, "max.message.bytes", 8),
-        (elsewhere, "does not exist", 13),
+        (elsewhere, "does not exist", 14),
     ] {
         match admin::verify(&wrong).await {
             Err(StreamError::Topics(problems)) => {

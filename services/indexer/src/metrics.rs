@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 use unslide_artifacts::ObjectStore;
 use unslide_runtime::{MetricFactory, sampled};
 use unslide_store::Store;
+use unslide_store::metrics::MetricOutcome;
 use unslide_store::reports::ArrivalOutcome;
 use unslide_store::segments::PendingDay;
 use unslide_store::sessions::SessionOutcome;
@@ -25,6 +26,7 @@ const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 pub struct Metrics {
     records: IntCounterVec,
     sessions: IntCounterVec,
+    payloads: IntCounterVec,
     /// Requests that ended without a new revision.
     pub answered: IntCounter,
     /// From the first record of a batch to its commit.
@@ -65,6 +67,11 @@ impl Metrics {
             sessions: make.counters(
                 "unslide_indexer_sessions_total",
                 "Session events read, by what became of them.",
+                &["outcome"],
+            )?,
+            payloads: make.counters(
+                "unslide_indexer_metric_payloads_total",
+                "Metric payloads read, by what became of them.",
                 &["outcome"],
             )?,
             answered: make.counter(
@@ -167,6 +174,17 @@ impl Metrics {
             SessionOutcome::Expired => "expired",
         };
         self.sessions.with_label_values(&[name]).inc();
+    }
+
+    /// Counts a metric payload.
+    pub fn payload(&self, outcome: MetricOutcome) {
+        let name = match outcome {
+            MetricOutcome::New => "new",
+            MetricOutcome::Duplicate => "duplicate",
+            MetricOutcome::Deleted => "deleted",
+            MetricOutcome::Expired => "expired",
+        };
+        self.payloads.with_label_values(&[name]).inc();
     }
 
     /// Says what waits in the database to be moved.

@@ -165,7 +165,7 @@ impl Pipeline {
 
     async fn fetch(&self, records: Vec<Record>) -> Result<Vec<external_body::FetchedBody>, IndexerError> {
         let Resources { objects, host, failing, metrics, content, .. } = &self.resources;
-        if *content == Content::Sessions {
+        if content.is_of_gateways() {
             // Gateways write these: a header of theirs must not name an object that is read.
             return Ok(records.into_iter().map(external_body::FetchedBody::inline).collect());
         }

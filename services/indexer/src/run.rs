@@ -66,9 +66,10 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         resources(Topics { shared: topics.ledger, tenants: false }, Content::Ledger),
         resources(Topics { shared: topics.dead_letter, tenants: false }, Content::DeadLetters),
         resources(Topics { shared: topics.sessions, tenants: false }, Content::Sessions),
+        resources(Topics { shared: topics.metrics, tenants: false }, Content::Metrics),
     ];
     let pipelines = all.each_ref().map(Pipeline::new);
-    let [reports, ledger, letters, sessions] =
+    let [reports, ledger, letters, sessions, app_metrics] =
         all.map(|resources| OutputReader::new(resources, owner.clone()));
     let asked = store.clone();
     host.health.register("postgres", move || {
@@ -85,6 +86,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         ("ledger", ledger.state()),
         ("dead letters", letters.state()),
         ("sessions", sessions.state()),
+        ("metrics", app_metrics.state()),
     ] {
         host.health.register(name, move || {
             let state = state.clone();
@@ -98,7 +100,15 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let maintenance =
         maintenance::run(store.clone(), own, metrics, state, bodies, orphans, host.shutdown.clone());
     let replays = replays::run(store.clone(), config.kafka.clone(), pipelines, host.shutdown.clone());
-    tokio::join!(reports.run(), ledger.run(), letters.run(), sessions.run(), maintenance, replays);
+    tokio::join!(
+        reports.run(),
+        ledger.run(),
+        letters.run(),
+        sessions.run(),
+        app_metrics.run(),
+        maintenance,
+        replays
+    );
     store.close().await;
     Ok(())
 }

@@ -3,3 +3,4 @@
 pub mod cost;
 pub(super) mod distinct;
 pub(super) mod figures;
+pub(super) mod quantile;

@@ -21,7 +21,7 @@ pub const MOST_VERSIONS: usize = 50;
 pub const MOST_DAYS: u32 = 90;
 /// A difference is taken for more than noise where chance alone makes a larger one in one of a hundred
 /// cases: so many standard deviations.
-const DEVIATIONS: f64 = 2.576;
+pub(super) const DEVIATIONS: f64 = 2.576;
 
 /// What sessions say of an app, a version or a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, ToSchema)]
@@ -311,13 +311,17 @@ pub fn periods(today: Date, days: u32) -> [(Date, Date); 2] {
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a test of significance")]
 pub fn more_than_noise((some, all): (i64, i64), (other_some, other_all): (i64, i64)) -> bool {
-    if all <= 0 || other_all <= 0 {
+    shares_differ((some as f64, all as f64), (other_some as f64, other_all as f64))
+}
+
+/// The same of counts that are no whole numbers.
+pub(super) fn shares_differ((some, all): (f64, f64), (other_some, other_all): (f64, f64)) -> bool {
+    if all <= 0.0 || other_all <= 0.0 {
         return false;
     }
-    let (n, m) = (all as f64, other_all as f64);
-    let (share, other) = (some as f64 / n, other_some as f64 / m);
-    let pooled = (some + other_some) as f64 / (n + m);
-    let deviation = (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).sqrt();
+    let (share, other) = (some / all, other_some / other_all);
+    let pooled = (some + other_some) / (all + other_all);
+    let deviation = (pooled * (1.0 - pooled) * (1.0 / all + 1.0 / other_all)).sqrt();
     deviation > 0.0 && (share - other).abs() > DEVIATIONS * deviation
 }
 

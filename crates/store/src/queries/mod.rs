@@ -1,6 +1,7 @@
 //! What dashboards ask: one file a question.
 
 pub mod apps;
+pub mod comparison;
 pub mod duplicates;
 pub mod durations;
 pub mod groups;
@@ -8,6 +9,7 @@ pub mod health;
 pub mod missing;
 pub mod report;
 pub mod reports;
+pub mod signals;
 pub mod trends;
 pub mod versions;
 

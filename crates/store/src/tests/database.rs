@@ -141,6 +141,10 @@ impl Database {
             "symbol_slots",
             "captures",
             "capture_waits",
+            "sessions",
+            "session_days",
+            "metric_payloads",
+            "metric_days",
             "outbox",
             "jobs",
         ] {

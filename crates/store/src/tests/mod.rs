@@ -5,6 +5,7 @@ mod captures;
 mod database;
 mod dead_letters;
 mod live_events;
+mod metrics;
 mod pool;
 mod positions;
 mod reports;

@@ -64,6 +64,7 @@ fn specs(settings: &Settings) -> Vec<Spec> {
         log(names.input, p.input, input, 7),
         log(names.output, p.output, output, 7),
         log(names.sessions, p.input, 1 << 20, 7),
+        log(names.metrics, p.input, 1 << 20, 7),
         log(names.alerts, p.internal, 1 << 20, 7),
         copies(names.retry_10s, p.internal, copy),
         copies(names.retry_1m, p.internal, copy),

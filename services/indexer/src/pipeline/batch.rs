@@ -6,13 +6,14 @@ use crate::metrics::Metrics;
 use crate::records::answers::Answered;
 use crate::records::dead_letter;
 use crate::records::enriched::{ReadReport, Unreadable};
-use crate::records::session::ReadSession;
+use crate::records::event::{ReadMetrics, ReadSession};
 use crate::records::{Item, Parsed};
 use crate::topics::Positions;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 use unslide_model::TenantId;
 use unslide_store::dead_letters::{self, NewLetter};
+use unslide_store::metrics::{self, MetricOutcome};
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::quarantine::{self, NewRecord, Quarantined, ReplayStatus};
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
@@ -50,6 +51,7 @@ pub struct BatchWriter {
 struct Tally {
     stored: Vec<StoredArrival>,
     sessions: Vec<SessionOutcome>,
+    payloads: Vec<MetricOutcome>,
     answered: u64,
     lost: u64,
     dead_letters: Vec<String>,
@@ -160,6 +162,9 @@ impl BatchWriter {
         for outcome in &tally.sessions {
             self.metrics.session(*outcome);
         }
+        for outcome in &tally.payloads {
+            self.metrics.payload(*outcome);
+        }
         self.metrics.answered.inc_by(tally.answered);
         self.metrics.damaged_frames.inc_by(tally.lost);
         for reason in &tally.dead_letters {
@@ -196,6 +201,9 @@ impl BatchWriter {
         }
         for (tenant, sessions) in std::mem::take(&mut sorted.sessions) {
             self.store_sessions(&mut tx, tenant, &sessions, &mut sorted.unreadable, &mut tally).await?;
+        }
+        for (tenant, payloads) in std::mem::take(&mut sorted.payloads) {
+            self.store_metrics(&mut tx, tenant, &payloads, &mut sorted.unreadable, &mut tally).await?;
         }
         for answer in sorted.answers {
             close_request(&mut tx, answer, &mut tally).await?;
@@ -260,28 +268,54 @@ impl BatchWriter {
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
         let tx = tx.enter(tenant).await?;
-        let refused = match tenants::standing(tx).await? {
-            None => "unknown_tenant",
-            Some(tenants::TenantStanding::Suspended) => "tenant_suspended",
-            Some(tenants::TenantStanding::Deleted) => {
-                tally.sessions.extend(events.iter().map(|_| SessionOutcome::Deleted));
-                return Ok(());
+        match self.events_kept(tx).await? {
+            EventsKept::From(day) => {
+                let own: Vec<_> = events.iter().map(|(_, session)| &session.arrival).collect();
+                tally.sessions.extend(sessions::store(tx, &own, day).await?);
             }
+            EventsKept::Deleted => tally.sessions.extend(events.iter().map(|_| SessionOutcome::Deleted)),
+            EventsKept::Refused(reason) => {
+                unreadable.extend(events.iter().map(|(item, _)| refused(item, reason, tenant)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of metric payloads.
+    async fn store_metrics<'i>(
+        &self,
+        tx: &mut BatchTx,
+        tenant: &TenantId,
+        payloads: &[(&'i Item, &ReadMetrics)],
+        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        tally: &mut Tally,
+    ) -> Result<(), StoreError> {
+        let tx = tx.enter(tenant).await?;
+        match self.events_kept(tx).await? {
+            EventsKept::From(day) => {
+                let own: Vec<_> = payloads.iter().map(|(_, payload)| &payload.arrival).collect();
+                tally.payloads.extend(metrics::store(tx, &own, day).await?);
+            }
+            EventsKept::Deleted => tally.payloads.extend(payloads.iter().map(|_| MetricOutcome::Deleted)),
+            EventsKept::Refused(reason) => {
+                unreadable.extend(payloads.iter().map(|(item, _)| refused(item, reason, tenant)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is kept of the events that gateways send for the transaction's tenant.
+    async fn events_kept(&self, tx: &mut TenantTx) -> Result<EventsKept, StoreError> {
+        Ok(match tenants::standing(tx).await? {
+            None => EventsKept::Refused("unknown_tenant"),
+            Some(tenants::TenantStanding::Suspended) => EventsKept::Refused("tenant_suspended"),
+            Some(tenants::TenantStanding::Deleted) => EventsKept::Deleted,
             Some(tenants::TenantStanding::Active) => {
                 let limit = tenants::get(tx).await?.map_or(0, |row| row.limits.retention_days);
                 let days = retention::days(limit, self.keep_days, self.remember_days);
-                let own: Vec<_> = events.iter().map(|(_, session)| &session.arrival).collect();
-                let stored = sessions::store(tx, &own, self.keep_from(days).date()).await?;
-                tally.sessions.extend(stored);
-                return Ok(());
+                EventsKept::From(self.keep_from(days).date())
             }
-        };
-        unreadable.extend(
-            events
-                .iter()
-                .map(|(item, _)| (&item.at, Unreadable { reason: refused, detail: tenant.to_string() })),
-        );
-        Ok(())
+        })
     }
 
     /// Makes sure that there are tables for the days of what was read.
@@ -291,6 +325,9 @@ impl BatchWriter {
                 Parsed::Report(enriched) => Some(enriched.arrival.received_at),
                 Parsed::Session(session) if !session.arrival.is_late() => {
                     Some(session.arrival.event.day().midnight().assume_utc())
+                }
+                Parsed::Metrics(metrics) if !metrics.arrival.is_late() => {
+                    Some(metrics.arrival.payload.day().midnight().assume_utc())
                 }
                 _ => None,
             })
@@ -314,10 +351,25 @@ impl BatchWriter {
     }
 }
 
+/// What is kept of a tenant's session events and metric payloads.
+enum EventsKept {
+    /// Those from this day on.
+    From(Date),
+    /// Nothing: the tenant was deleted.
+    Deleted,
+    /// Nothing, for this reason.
+    Refused(&'static str),
+}
+
+fn refused<'i>(item: &'i Item, reason: &'static str, tenant: &TenantId) -> (&'i RecordRef, Unreadable) {
+    (&item.at, Unreadable { reason, detail: tenant.to_string() })
+}
+
 /// What was read, by what is to be done with it.
 struct Sorted<'i> {
     arrivals: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadReport)>>,
     sessions: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadSession)>>,
+    payloads: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadMetrics)>>,
     /// By tenant and report.
     answers: BTreeSet<&'i Answered>,
     dead_letters: Vec<NewLetter>,
@@ -330,6 +382,7 @@ impl<'i> Sorted<'i> {
         let mut sorted = Sorted {
             arrivals: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            payloads: BTreeMap::new(),
             answers: BTreeSet::new(),
             dead_letters: Vec::new(),
             unreadable: Vec::new(),
@@ -342,6 +395,9 @@ impl<'i> Sorted<'i> {
                 }
                 Parsed::Session(session) => {
                     sorted.sessions.entry(&session.tenant).or_default().push((item, &**session));
+                }
+                Parsed::Metrics(metrics) => {
+                    sorted.payloads.entry(&metrics.tenant).or_default().push((item, &**metrics));
                 }
                 Parsed::Answer(answer) => {
                     sorted.answers.insert(answer);

@@ -2,13 +2,13 @@
 
 use answers::Answered;
 use enriched::{ReadReport, Unreadable};
+use event::{ReadMetrics, ReadSession};
 use external_body::FetchedBody;
-use session::ReadSession;
 pub mod answers;
 pub mod dead_letter;
 pub mod enriched;
+pub mod event;
 pub mod external_body;
-pub mod session;
 
 use crate::failure::{Failure, TRIES};
 use std::sync::Arc;
@@ -34,6 +34,15 @@ pub enum Content {
     DeadLetters,
     /// Session events.
     Sessions,
+    /// Metric payloads.
+    Metrics,
+}
+
+impl Content {
+    /// True where gateways write the records, and not only the service itself.
+    pub fn is_of_gateways(self) -> bool {
+        matches!(self, Content::Sessions | Content::Metrics)
+    }
 }
 
 /// What a record says.
@@ -47,6 +56,8 @@ pub enum Parsed {
     DeadLetter(Box<NewLetter>, Option<Answered>),
     /// A session event to store.
     Session(Box<ReadSession>),
+    /// A metric payload to count.
+    Metrics(Box<ReadMetrics>),
     /// Nothing that concerns the store.
     Nothing,
     /// Nothing that can be read.
@@ -82,7 +93,7 @@ pub struct Reading {
     pub content: Content,
     /// The bounds of a report.
     pub limits: ReadLimits,
-    /// The keys of gateways, which session events are held to.
+    /// The keys of gateways, which session events and metric payloads are held to.
     pub signatures: Arc<Signatures>,
     /// The topic of requests.
     pub requests: Arc<str>,
@@ -157,6 +168,7 @@ fn item(fetched: &FetchedBody, reading: &Reading, parsed: Parsed) -> Item {
     let tenant = match &parsed {
         Parsed::Report(report) => Some(report.tenant.clone()),
         Parsed::Session(session) => Some(session.tenant.clone()),
+        Parsed::Metrics(metrics) => Some(metrics.tenant.clone()),
         Parsed::Answer(answer) => Some(answer.tenant.clone()),
         Parsed::DeadLetter(letter, _) => letter.tenant.clone(),
         // Symbolizers alone write the outputs. The header of a dead letter or an event is what anybody claimed.
@@ -185,8 +197,10 @@ pub fn parse(fetched: &FetchedBody, reading: &Reading) -> Parsed {
             Ok(None) => Parsed::Nothing,
             Err(error) => Parsed::Unreadable(error),
         },
-        Content::Sessions => session::read(record, &reading.signatures, reading.now)
+        Content::Sessions => event::read_session(record, &reading.signatures, reading.now)
             .map_or_else(Parsed::Unreadable, |read| Parsed::Session(Box::new(read))),
+        Content::Metrics => event::read_metrics(record, &reading.signatures, reading.now)
+            .map_or_else(Parsed::Unreadable, |read| Parsed::Metrics(Box::new(read))),
         Content::DeadLetters => Parsed::DeadLetter(
             Box::new(dead_letter::read(record, reading.now)),
             answers::of_letter(record, &reading.requests),

@@ -6,9 +6,9 @@ use unslide_artifacts::keys;
 use unslide_model::TenantId;
 use unslide_runtime::causes;
 use unslide_store::tenants::{self, TenantStanding};
-use unslide_store::{StoreError, TenantTx, captures, partitions, retention, segments, sessions};
+use unslide_store::{StoreError, TenantTx, captures, metrics, partitions, retention, segments, sessions};
 
-/// Reports, and sessions, that one transaction deletes.
+/// Reports, sessions, and metric payloads that one transaction deletes.
 const REPORTS: u32 = 1_000;
 /// Objects that one transaction condemns, and images that it forgets.
 const OBJECTS: u32 = 1_000;
@@ -16,7 +16,7 @@ const OBJECTS: u32 = 1_000;
 const TENANTS: u32 = 200;
 
 impl BodyMover {
-    /// Deletes every tenant's reports and sessions that are older than its limit, then the tables of the days that
+    /// Deletes every tenant's reports, sessions and metric payloads that are older than its limit, then the tables of the days that
     /// nobody keeps, then what of those days lies in object storage, and images that no report wants any
     /// more. Gives up half-way when the service stops; the next time goes on.
     ///
@@ -49,8 +49,9 @@ impl BodyMover {
             let mut tx = self.store.tenant(tenant).await?;
             let expired = retention::expire(&mut tx, before, REPORTS).await?;
             let sessions = sessions::expire(&mut tx, before, REPORTS).await?;
+            let payloads = metrics::expire(&mut tx, before, REPORTS).await?;
             tx.commit().await?;
-            if expired + sessions == 0 {
+            if expired + sessions + payloads == 0 {
                 break;
             }
         }

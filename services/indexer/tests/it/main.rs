@@ -4,6 +4,7 @@
 mod bodies;
 mod bounds;
 mod deleted_tenants;
+mod metrics;
 mod quarantine;
 mod replays;
 mod sessions;

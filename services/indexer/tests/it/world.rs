@@ -110,6 +110,11 @@ impl World {
         self.producer.send(&record).await.unwrap();
     }
 
+    pub async fn send_metrics(&self, tenant: &'static str, value: &str) {
+        let record = OutRecord::to(self.topics().metrics, value.to_owned()).header(headers::TENANT, tenant);
+        self.producer.send(&record).await.unwrap();
+    }
+
     pub fn start(&self) -> Running {
         self.start_with(Settings::default())
     }
@@ -169,9 +174,13 @@ impl World {
 
     /// Waits until every record that is in the topics now was read.
     pub async fn until_caught_up(&self) {
-        for topic in
-            [self.topics().output, self.topics().ledger, self.topics().dead_letter, self.topics().sessions]
-        {
+        for topic in [
+            self.topics().output,
+            self.topics().ledger,
+            self.topics().dead_letter,
+            self.topics().sessions,
+            self.topics().metrics,
+        ] {
             let facts = unslide_stream::topic_facts(&self.kafka, &topic).await.unwrap();
             for held in facts.partitions {
                 // What the idempotent producer wrote has no markers behind it.
@@ -201,6 +210,8 @@ impl World {
             "group_days",
             "sessions",
             "session_days",
+            "metric_payloads",
+            "metric_days",
             "symbol_slots",
             "outbox",
             "unreadable_records",

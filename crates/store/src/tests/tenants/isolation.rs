@@ -52,6 +52,8 @@ pub async fn fill(database: &Database) {
     crate::groups::comment(&mut tx, actor, group[0].id, "x").await.unwrap();
     let session = crate::tests::sessions::event("s1", "i1", 0, None);
     crate::sessions::store(&mut tx, &[&session], session.event.day()).await.unwrap();
+    let metrics = crate::tests::metrics::arrival("m1", 0, &serde_json::json!({}));
+    crate::metrics::store(&mut tx, &[&metrics], metrics.payload.day()).await.unwrap();
     let settings = crate::app_settings::AppSettings { source_root: "/ci".into(), ..Default::default() };
     assert!(crate::app_settings::put(&mut tx, "shop", &settings).await.unwrap());
     let capture = crate::tests::captures::received(&mut tx, 1).await;

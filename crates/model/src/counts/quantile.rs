@@ -1,0 +1,267 @@
+//! Approximate quantiles of weighted values.
+//!
+//! A `DDSketch` (Masson, Rim and Lee, VLDB 2019): buckets whose bounds grow by a constant factor, so that each quantile is
+//! at most 1 % off. Values lie between 10⁻³ and 10¹⁵, which bounds the number of buckets. Sketches of parts merge into the
+//! sketch of the whole, in any order.
+
+use std::collections::BTreeMap;
+
+/// The smallest value that is told from nothing.
+const LEAST: f64 = 1e-3;
+/// Larger values count as this one.
+const MOST: f64 = 1e15;
+/// The buckets of [`LEAST`] and of [`MOST`].
+const BUCKETS: std::ops::RangeInclusive<i16> = -345..=1727;
+/// The first byte, which says what follows: the weight of nothing, and each bucket as its distance from the one before
+/// it and its weight, all of them as LEB128.
+const FORM: u8 = 1;
+
+/// The distribution of values: it can be added to, merged, asked and stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuantileSketch {
+    nothing: u64,
+    buckets: BTreeMap<i16, u64>,
+}
+
+impl QuantileSketch {
+    /// By how much of it a quantile is off at most.
+    pub const RELATIVE_ERROR: f64 = 0.01;
+
+    /// Adds a value that stands for `weight` ones. Negative values count as 0, what is no number not at all.
+    pub fn add(&mut self, value: f64, weight: u64) {
+        if value.is_nan() || weight == 0 {
+            return;
+        }
+        let own = match bucket(value) {
+            Some(bucket) => self.buckets.entry(bucket).or_default(),
+            None => &mut self.nothing,
+        };
+        *own = own.saturating_add(weight);
+    }
+
+    /// Adds everything that was added to another sketch.
+    pub fn merge(&mut self, other: &QuantileSketch) {
+        self.nothing = self.nothing.saturating_add(other.nothing);
+        for (bucket, weight) in &other.buckets {
+            let own = self.buckets.entry(*bucket).or_default();
+            *own = own.saturating_add(*weight);
+        }
+    }
+
+    /// The weight of all values.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        self.buckets.values().fold(self.nothing, |sum, weight| sum.saturating_add(*weight))
+    }
+
+    /// The value that `share` (0 to 1) of the weight lies below; `None` where nothing was added.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rank is positive, and approximate like its value"
+    )]
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        let weight = self.weight();
+        let rank = (share.clamp(0.0, 1.0) * weight.checked_sub(1)? as f64) as u64;
+        let mut below = self.nothing;
+        if rank < below {
+            return Some(0.0);
+        }
+        let mut last = 0.0;
+        for (bucket, weight) in &self.buckets {
+            last = middle(*bucket);
+            below = below.saturating_add(*weight);
+            if rank < below {
+                break;
+            }
+        }
+        Some(last)
+    }
+
+    /// The sketch as bytes: a few for each bucket that has a value.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![FORM];
+        write(&mut bytes, self.nothing);
+        let mut last = i32::from(*BUCKETS.start());
+        for (bucket, weight) in &self.buckets {
+            let bucket = i32::from(*bucket);
+            write(&mut bytes, u64::try_from(bucket - last).unwrap_or_default());
+            write(&mut bytes, *weight);
+            last = bucket;
+        }
+        bytes
+    }
+
+    /// The sketch of these bytes; `None` where [`QuantileSketch::to_bytes`] did not write them.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<QuantileSketch> {
+        let (form, mut rest) = bytes.split_first()?;
+        if *form != FORM {
+            return None;
+        }
+        let mut sketch = QuantileSketch { nothing: read(&mut rest)?, buckets: BTreeMap::new() };
+        let mut last = *BUCKETS.start();
+        while !rest.is_empty() {
+            let distance = i16::try_from(read(&mut rest)?).ok()?;
+            if distance == 0 && !sketch.buckets.is_empty() {
+                return None;
+            }
+            last = last.checked_add(distance).filter(|bucket| BUCKETS.contains(bucket))?;
+            let weight = read(&mut rest)?;
+            if weight == 0 {
+                return None;
+            }
+            sketch.buckets.insert(last, weight);
+        }
+        Some(sketch)
+    }
+}
+
+/// By how much a bucket's bound is more than that of the one below.
+fn growth() -> f64 {
+    (1.0 + QuantileSketch::RELATIVE_ERROR) / (1.0 - QuantileSketch::RELATIVE_ERROR)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the bounds of values bound the number")]
+fn bucket(value: f64) -> Option<i16> {
+    let number = || (value.min(MOST).ln() / growth().ln()).ceil() as i16;
+    (value >= LEAST).then(|| number().clamp(*BUCKETS.start(), *BUCKETS.end()))
+}
+
+/// The value of a bucket that is as far from its lower bound as from its upper one, as a share of each.
+fn middle(bucket: i16) -> f64 {
+    growth().powi(bucket.into()) * 2.0 / (growth() + 1.0)
+}
+
+fn write(bytes: &mut Vec<u8>, mut number: u64) {
+    loop {
+        let low = number.to_le_bytes()[0] & 0x7f;
+        number >>= 7;
+        if number == 0 {
+            return bytes.push(low);
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+fn read(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let bits = u64::from(byte & 0x7f);
+        if bits << shift >> shift != bits || (*byte == 0 && shift > 0) {
+            return None;
+        }
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sketch(of: &[(f64, u64)]) -> QuantileSketch {
+        let mut sketch = QuantileSketch::default();
+        of.iter().for_each(|(value, weight)| sketch.add(*value, *weight));
+        sketch
+    }
+
+    /// The exact value at the rank that a sketch looks for.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "small"
+    )]
+    fn exact(values: &[(f64, u64)], share: f64) -> f64 {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let weight: u64 = sorted.iter().map(|(_, weight)| weight).sum();
+        let rank = (share * (weight - 1) as f64) as u64;
+        let mut below = 0;
+        let reached = |(_, weight): &&(f64, u64)| {
+            below += weight;
+            rank < below
+        };
+        sorted.iter().find(reached).unwrap().0
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_or_is_no_number_does_no_harm() {
+        assert_eq!(QuantileSketch::default().quantile(0.5), None);
+        let odd = [f64::NAN, -1.0, 0.0, 1e-9, f64::INFINITY, f64::NEG_INFINITY].map(|value| (value, 1));
+        let sketch = sketch(&odd);
+        assert_eq!((sketch.weight(), sketch.quantile(0.5)), (5, Some(0.0)));
+        let most = sketch.quantile(1.0).unwrap();
+        assert!((most / MOST - 1.0).abs() <= QuantileSketch::RELATIVE_ERROR, "{most}");
+        let bounds = [LEAST, MOST].map(|value| bucket(value).unwrap());
+        assert_eq!(bounds, [*BUCKETS.start(), *BUCKETS.end()]);
+    }
+
+    #[test]
+    fn a_weight_is_as_many_values() {
+        assert_eq!(sketch(&[(7.0, 3)]), sketch(&[(7.0, 1), (7.0, 2)]));
+        let full = sketch(&[(7.0, u64::MAX), (7.0, 1), (1.0, 1)]);
+        assert_eq!((full.weight(), full.quantile(1.0).is_some()), (u64::MAX, true));
+    }
+
+    /// Stored sketches outlive the program: these bytes stay.
+    #[test]
+    fn the_form_of_a_stored_sketch_stays() {
+        let bytes = sketch(&[(0.0, 2), (1.0, 1), (1_000.0, 300)]).to_bytes();
+        assert_eq!(bytes, [1, 2, 217, 2, 1, 218, 2, 172, 2]);
+        for bytes in [
+            &[][..],
+            &[2, 0],
+            &[1],
+            &[1, 0x80],
+            &[1, 0, 1],
+            &[1, 0, 1, 0],
+            &[1, 0, 0, 1, 0, 1],
+            &[1, 0, 0xff, 0x7f, 1],
+        ] {
+            assert_eq!(QuantileSketch::from_bytes(bytes), None, "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_quantile_lies_within_the_stated_error(
+            values in proptest::collection::vec((0.001_f64..1e12, 1_u64..5_000), 1..300),
+            share in 0.0_f64..=1.0,
+        ) {
+            let (found, exact) = (sketch(&values).quantile(share).unwrap(), exact(&values, share));
+            // One part in a million for the rounding of logarithms.
+            prop_assert!((found / exact - 1.0).abs() <= QuantileSketch::RELATIVE_ERROR + 1e-6, "{found} for {exact}");
+        }
+
+        #[test]
+        fn sketches_of_parts_make_the_sketch_of_the_whole(
+            one in proptest::collection::vec((0.0_f64..1e6, 0_u64..1_000_000), 0..200),
+            two in proptest::collection::vec((0.0_f64..1e6, 0_u64..1_000_000), 0..200),
+        ) {
+            let mut merged = sketch(&one);
+            merged.merge(&sketch(&two));
+            let whole = sketch(&[two, one].concat());
+            prop_assert_eq!(&merged, &whole);
+            prop_assert_eq!(QuantileSketch::from_bytes(&whole.to_bytes()), Some(whole));
+        }
+
+        #[test]
+        fn any_bytes_are_a_sketch_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            if let Some(sketch) = QuantileSketch::from_bytes(&bytes) {
+                let _ = sketch.quantile(0.5);
+                prop_assert_eq!(sketch.to_bytes(), bytes);
+            }
+        }
+    }
+}

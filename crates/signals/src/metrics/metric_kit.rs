@@ -1,0 +1,102 @@
+//! `MXMetricPayload.jsonRepresentation()`. Its keys are documented nowhere: these are the ones that devices with iOS 13 to
+//! 26 have sent. Values are texts in the device's language, see [`super::measurement`].
+
+use super::measurement::measurement;
+use super::payload::{MOST_BUCKETS, PayloadBuilder};
+use super::{MetricName, Sample};
+use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Values of a period, with where they are. Several of one metric are added up.
+const TOTALS: [(&str, &str, MetricName); 12] = [
+    ("cpuMetrics", "cumulativeCPUTime", MetricName::CpuTime),
+    ("gpuMetrics", "cumulativeGPUTime", MetricName::GpuTime),
+    ("applicationTimeMetrics", "cumulativeForegroundTime", MetricName::ForegroundTime),
+    ("applicationTimeMetrics", "cumulativeBackgroundTime", MetricName::BackgroundTime),
+    ("memoryMetrics", "peakMemoryUsage", MetricName::PeakMemory),
+    ("diskIOMetrics", "cumulativeLogicalWrites", MetricName::DiskWrites),
+    ("networkTransferMetrics", "cumulativeWifiUpload", MetricName::Upload),
+    ("networkTransferMetrics", "cumulativeCellularUpload", MetricName::Upload),
+    ("networkTransferMetrics", "cumulativeWifiDownload", MetricName::Download),
+    ("networkTransferMetrics", "cumulativeCellularDownload", MetricName::Download),
+    ("animationMetrics", "hitchTimeRatio", MetricName::HitchRatio),
+    ("animationMetrics", "scrollHitchTimeRatio", MetricName::HitchRatio),
+];
+/// Histograms, with where they are.
+const HISTOGRAMS: [(&str, &str, MetricName); 3] = [
+    ("applicationLaunchMetrics", "histogrammedTimeToFirstDrawKey", MetricName::LaunchTime),
+    ("applicationLaunchMetrics", "histogrammedResumeTime", MetricName::ResumeTime),
+    ("applicationResponsivenessMetrics", "histogrammedAppHangTime", MetricName::HangTime),
+];
+
+/// True for a payload of MetricKit without anything around it.
+pub(super) fn is_payload(json: &Value) -> bool {
+    json.get("id").is_none() && json.get("timeStampEnd").is_some() && json.get("metaData").is_some()
+}
+
+/// A text of the payload's description.
+pub(super) fn text<'p>(payload: &'p Value, key: &str) -> Option<&'p str> {
+    let found = match key {
+        "appVersion" | "timeStampEnd" => payload.get(key),
+        key => payload.get("metaData").and_then(|about| about.get(key)),
+    };
+    found?.as_str()
+}
+
+/// The end of the payload's period.
+pub(super) fn end(payload: &Value) -> Option<OffsetDateTime> {
+    let text = text(payload, "timeStampEnd")?;
+    let mut words = text.split_whitespace();
+    let (date, clock, offset) = (words.next()?, words.next()?, words.next().unwrap_or("+0000"));
+    let (hours, minutes) = offset.split_at_checked(3)?;
+    OffsetDateTime::parse(&format!("{date}T{clock}{hours}:{minutes}"), &Rfc3339).ok()
+}
+
+/// Reads what is counted.
+pub(super) fn read(payload: &Value, into: &mut PayloadBuilder) {
+    let region = text(payload, "regionFormat").unwrap_or_default();
+    let mut totals: Vec<(MetricName, f64)> = Vec::new();
+    for (group, key, metric) in TOTALS {
+        let Some(found) = payload.get(group).and_then(|group| group.get(key)) else { continue };
+        let value = found.as_str().and_then(|text| measurement(text, metric.unit(), region));
+        let Some(value) = value else {
+            into.unread(&format!("{group}.{key}"));
+            continue;
+        };
+        match totals.iter_mut().find(|(known, _)| *known == metric) {
+            // The ratio of late frames of all animations, not of scrolling alone, where both are there.
+            Some(_) if metric == MetricName::HitchRatio => {}
+            Some((_, total)) => *total += value,
+            None => totals.push((metric, value)),
+        }
+    }
+    totals.into_iter().for_each(|(metric, value)| into.sample(Sample { metric, value, count: 1 }));
+    for (group, key, metric) in HISTOGRAMS {
+        let Some(found) = payload.get(group).and_then(|group| group.get(key)) else { continue };
+        if !histogram(found, metric, region, into) {
+            into.unread(&format!("{group}.{key}"));
+        }
+    }
+}
+
+/// A histogram's buckets, each with its middle: true where all of them were read.
+fn histogram(histogram: &Value, metric: MetricName, region: &str, into: &mut PayloadBuilder) -> bool {
+    let Some(buckets) = histogram.get("histogramValue").and_then(Value::as_object) else { return false };
+    let bound = |bucket: &Value, key: &str| {
+        bucket.get(key).and_then(Value::as_str).and_then(|text| measurement(text, metric.unit(), region))
+    };
+    let read = |bucket: &Value| {
+        let (start, end) = (bound(bucket, "bucketStart")?, bound(bucket, "bucketEnd")?);
+        let count = u32::try_from(bucket.get("bucketCount")?.as_u64()?).ok()?;
+        Some(Sample { metric, value: f64::midpoint(start, end), count })
+    };
+    let mut whole = buckets.len() <= MOST_BUCKETS;
+    for bucket in buckets.values().take(MOST_BUCKETS) {
+        match read(bucket) {
+            Some(sample) => into.sample(sample),
+            None => whole = false,
+        }
+    }
+    whole
+}

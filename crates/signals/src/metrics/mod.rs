@@ -1,0 +1,14 @@
+//! What apps measure of themselves: launch times, processor time, disk writes, network requests and more, for one device
+//! and period. MetricKit's payloads are read, and a JSON of our own.
+
+mod measurement;
+mod metric_kit;
+mod name;
+mod payload;
+#[cfg(test)]
+mod tests;
+
+pub use name::{MetricName, MetricUnit};
+pub use payload::{
+    LATEST_DAYS, MAX_PAYLOAD_BYTES, MetricPayload, MetricPayloadError, RequestTiming, Sample, WEIGHT_UNIT,
+};

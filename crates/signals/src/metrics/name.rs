@@ -1,0 +1,135 @@
+//! The metrics that are counted, and their units.
+
+unslide_model::words! {
+    /// What is measured.
+    #[derive(PartialOrd, Ord)]
+    pub enum MetricName {
+        /// From the start of the process to the first frame.
+        LaunchTime = "launch_time",
+        /// From the background to the first frame.
+        ResumeTime = "resume_time",
+        /// How long the main thread did not answer, each time.
+        HangTime = "hang_time",
+        /// From a page's request until it can be used.
+        PageLoadTime = "page_load_time",
+        /// Processor time of a period.
+        CpuTime = "cpu_time",
+        /// Time of the graphics processor in a period.
+        GpuTime = "gpu_time",
+        /// Time on the screen in a period.
+        ForegroundTime = "foreground_time",
+        /// Time in the background in a period.
+        BackgroundTime = "background_time",
+        /// Milliseconds of late frames in a second of animation.
+        HitchRatio = "hitch_ratio",
+        /// Frames in a second.
+        FrameRate = "frame_rate",
+        /// The most memory in a period.
+        PeakMemory = "peak_memory",
+        /// Bytes written to disk in a period.
+        DiskWrites = "disk_writes",
+        /// Bytes sent in a period.
+        Upload = "upload",
+        /// Bytes received in a period.
+        Download = "download",
+        /// Energy used in a period.
+        Energy = "energy",
+        /// A request's look-up of its host.
+        RequestDns = "request_dns",
+        /// A request's connection, without TLS.
+        RequestConnect = "request_connect",
+        /// A request's TLS handshake.
+        RequestTls = "request_tls",
+        /// From a request's first byte to the first byte of its answer.
+        RequestFirstByte = "request_first_byte",
+        /// A whole request.
+        RequestTotal = "request_total",
+    }
+}
+
+/// What a metric's values are stored in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricUnit {
+    /// Milliseconds.
+    Milliseconds,
+    /// Bytes.
+    Bytes,
+    /// Milliseconds in a second.
+    MillisecondsPerSecond,
+    /// Frames in a second.
+    FramesPerSecond,
+    /// Joules.
+    Joules,
+}
+
+impl MetricUnit {
+    /// The unit's symbol.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MetricUnit::Milliseconds => "ms",
+            MetricUnit::Bytes => "B",
+            MetricUnit::MillisecondsPerSecond => "ms/s",
+            MetricUnit::FramesPerSecond => "fps",
+            MetricUnit::Joules => "J",
+        }
+    }
+
+    /// How many of this unit one of another is, by the other's symbol; `None` where the two measure different things.
+    #[must_use]
+    pub fn factor(self, symbol: &str) -> Option<f64> {
+        let known: &[(&str, f64)] = match self {
+            MetricUnit::Milliseconds => &[("ms", 1.0), ("s", 1e3), ("us", 1e-3), ("min", 6e4), ("h", 3.6e6)],
+            MetricUnit::Bytes => &[
+                ("B", 1.0),
+                ("kB", 1e3),
+                ("MB", 1e6),
+                ("GB", 1e9),
+                ("KiB", 1_024.0),
+                ("MiB", 1_048_576.0),
+                ("GiB", 1_073_741_824.0),
+            ],
+            MetricUnit::MillisecondsPerSecond => &[("ms/s", 1.0)],
+            MetricUnit::FramesPerSecond => &[("fps", 1.0)],
+            MetricUnit::Joules => &[("J", 1.0), ("mJ", 1e-3), ("kJ", 1e3), ("Wh", 3_600.0), ("mWh", 3.6)],
+        };
+        known.iter().find(|(unit, _)| *unit == symbol).map(|(_, factor)| *factor)
+    }
+}
+
+impl MetricName {
+    /// The metrics of the phases of a request, the whole request last.
+    pub const REQUEST_PHASES: [MetricName; 5] = [
+        MetricName::RequestDns,
+        MetricName::RequestConnect,
+        MetricName::RequestTls,
+        MetricName::RequestFirstByte,
+        MetricName::RequestTotal,
+    ];
+
+    /// The metric of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<MetricName> {
+        MetricName::ALL.into_iter().find(|metric| metric.as_str() == name)
+    }
+
+    /// What its values are stored in.
+    #[must_use]
+    pub fn unit(self) -> MetricUnit {
+        match self {
+            MetricName::HitchRatio => MetricUnit::MillisecondsPerSecond,
+            MetricName::FrameRate => MetricUnit::FramesPerSecond,
+            MetricName::Energy => MetricUnit::Joules,
+            MetricName::PeakMemory | MetricName::DiskWrites | MetricName::Upload | MetricName::Download => {
+                MetricUnit::Bytes
+            }
+            _ => MetricUnit::Milliseconds,
+        }
+    }
+
+    /// True where more is better.
+    #[must_use]
+    pub fn more_is_better(self) -> bool {
+        self == MetricName::FrameRate
+    }
+}

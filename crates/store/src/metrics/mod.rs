@@ -1,0 +1,146 @@
+//! Metric payloads of apps: each counted once, however often it comes, by app, version, day, metric and host in the same
+//! transaction.
+
+mod days;
+
+pub(crate) use days::sketch;
+
+use crate::{Result, TenantTx};
+use days::PayloadSums;
+use std::collections::{BTreeMap, BTreeSet};
+use time::{Date, Duration, OffsetDateTime};
+use unslide_signals::metrics::{LATEST_DAYS, MetricPayload};
+
+/// Hosts of one app, version and day that are counted by themselves; later ones count as [`OTHER_HOSTS`].
+pub const MOST_HOSTS: usize = 200;
+/// The hosts beyond [`MOST_HOSTS`].
+pub const OTHER_HOSTS: &str = "(other)";
+
+/// A metric payload that came from the topic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricArrival {
+    /// The payload.
+    pub payload: MetricPayload,
+    /// The broker's time.
+    pub received_at: OffsetDateTime,
+}
+
+impl MetricArrival {
+    /// True where the period ended so long before the payload arrived that it is not counted any more.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.payload.day() < self.received_at.date().saturating_sub(Duration::days(LATEST_DAYS.into()))
+    }
+}
+
+/// What became of a metric payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricOutcome {
+    /// It was counted.
+    New,
+    /// It was there already: nothing was done.
+    Duplicate,
+    /// The tenant was deleted: nothing was done.
+    Deleted,
+    /// Its period ended before what is kept, or too long before it came: nothing was done.
+    Expired,
+}
+
+/// App, id and day: what a payload is found by.
+type PayloadKey = (String, String, Date);
+
+/// Stores a tenant's metric payloads, in the order of their offsets, and says what became of each. Partitions of the days
+/// have to exist (see [`crate::partitions`]); those before the day `keep_from` are not stored.
+///
+/// Rows are locked in one order everywhere: payloads by their keys, then counts by theirs.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn store(
+    tx: &mut TenantTx,
+    arrivals: &[&MetricArrival],
+    keep_from: Date,
+) -> Result<Vec<MetricOutcome>> {
+    let mut outcomes = vec![MetricOutcome::Duplicate; arrivals.len()];
+    let mut first: BTreeMap<PayloadKey, usize> = BTreeMap::new();
+    for (place, arrival) in arrivals.iter().enumerate() {
+        let (payload, day) = (&arrival.payload, arrival.payload.day());
+        if day < keep_from || arrival.is_late() {
+            outcomes[place] = MetricOutcome::Expired;
+        } else {
+            first.entry((payload.app.clone(), payload.id.clone(), day)).or_insert(place);
+        }
+    }
+    if first.is_empty() {
+        return Ok(outcomes);
+    }
+    let candidates: Vec<&MetricArrival> = first.values().map(|place| arrivals[*place]).collect();
+    let new = insert_new(tx, &candidates).await?;
+    let mut counted = Vec::new();
+    for (key, place) in &first {
+        if new.contains(key) {
+            outcomes[*place] = MetricOutcome::New;
+            counted.push(&arrivals[*place].payload);
+        }
+    }
+    let known = days::known_hosts(tx, &counted).await?;
+    let mut sums = PayloadSums::new(known);
+    counted.iter().for_each(|payload| sums.add(payload));
+    days::add(tx, &sums.finish()).await?;
+    Ok(outcomes)
+}
+
+/// Inserts the payloads that are not there yet, in the order of their keys, and returns their keys.
+async fn insert_new(tx: &mut TenantTx, arrivals: &[&MetricArrival]) -> Result<BTreeSet<PayloadKey>> {
+    let of = |text: fn(&MetricPayload) -> &String| -> Vec<String> {
+        arrivals.iter().map(|arrival| text(&arrival.payload).clone()).collect()
+    };
+    let optional = |text: fn(&MetricPayload) -> &Option<String>| -> Vec<Option<String>> {
+        arrivals.iter().map(|arrival| text(&arrival.payload).clone()).collect()
+    };
+    let days: Vec<Date> = arrivals.iter().map(|arrival| arrival.payload.day()).collect();
+    let measured: Vec<OffsetDateTime> = arrivals.iter().map(|arrival| arrival.payload.measured_at).collect();
+    let received: Vec<OffsetDateTime> = arrivals.iter().map(|arrival| arrival.received_at).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "INSERT INTO metric_payloads (tenant, app, payload_id, day, version, build, os, device, session_id, measured_at,
+                                      received_at)
+         SELECT $1, n.* FROM unnest($2::text[], $3::text[], $4::date[], $5::text[], $6::text[], $7::text[], $8::text[],
+                                    $9::text[], $10::timestamptz[], $11::timestamptz[]) AS n
+         ON CONFLICT (tenant, app, payload_id, day) DO NOTHING
+         RETURNING app, payload_id, day",
+        tenant,
+        &of(|payload| &payload.app),
+        &of(|payload| &payload.id),
+        &days,
+        &of(|payload| &payload.version),
+        &optional(|payload| &payload.build) as &[Option<String>],
+        &optional(|payload| &payload.os) as &[Option<String>],
+        &optional(|payload| &payload.device) as &[Option<String>],
+        &optional(|payload| &payload.session) as &[Option<String>],
+        &measured,
+        &received
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.app, row.payload_id, row.day)).collect())
+}
+
+/// Deletes payloads of the transaction's tenant before the day `before`, at most `limit` of them; returns their number.
+/// What was counted of them stays.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
+    let (connection, tenant, _) = tx.parts();
+    let gone = sqlx::query!(
+        "DELETE FROM metric_payloads WHERE tenant = $1 AND day < $2 AND (app, payload_id, day) IN (
+             SELECT app, payload_id, day FROM metric_payloads WHERE tenant = $1 AND day < $2 LIMIT $3)",
+        tenant,
+        before,
+        i64::from(limit)
+    )
+    .execute(connection)
+    .await?;
+    Ok(gone.rows_affected())
+}

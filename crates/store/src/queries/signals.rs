@@ -1,0 +1,355 @@
+//! How the versions of an app do: crashes, memory, and what metric payloads say, each compared with the version before.
+
+use super::comparison::{ChangeVerdict, MetricSums, share_change};
+use super::health::{self, HealthFigures, MOST_VERSIONS};
+use crate::groups::versions::is_newer;
+use crate::metrics::sketch;
+use crate::{Result, StoreError, TenantTx};
+use serde::Serialize;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use time::Date;
+use unslide_signals::metrics::MetricName;
+use utoipa::ToSchema;
+
+/// Rows that one query reads: their sketches have some hundred bytes each.
+const PAGE_ROWS: i64 = 1_000;
+/// Rows of a period, one for each version, day, metric and host, that figures are made of: those of its most recent days,
+/// where there are more.
+const MOST_ROWS: i64 = 50_000;
+/// Hosts that are listed: those with the most requests.
+pub const MOST_HOSTS: usize = 200;
+
+/// One figure of a version.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SignalFigure {
+    /// What it is of: `crash_free_sessions`, `out_of_memory_sessions`, `request_failures`, or a metric.
+    #[schema(example = "launch_time")]
+    pub signal: &'static str,
+    /// `share` of what is counted, or a quantile of the values: `p5`, `p50` or `p95`.
+    #[schema(example = "p95")]
+    pub statistic: &'static str,
+    /// `1` for shares, else `ms`, `B`, `ms/s`, `fps` or `J`.
+    #[schema(example = "ms")]
+    pub unit: &'static str,
+    /// The figure. Quantiles are at most 1 % off.
+    pub value: f64,
+    /// Sessions or observations that it is made of. What was sampled counts as many as it stands for.
+    pub observations: f64,
+    /// The same figure of the version before; absent where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<f64>,
+    /// Whether the change is more than noise, at 1 %: for shares by a two-proportion z-test, for quantiles where their 99 %
+    /// confidence intervals have no value in common.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<ChangeVerdict>,
+}
+
+/// A version's figures, compared with those of the version before.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct VersionSignals {
+    /// The version; empty for what names none.
+    #[schema(example = "3.1.4")]
+    pub version: String,
+    /// The version that it is compared with: the next older one of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version_before: Option<String>,
+    /// Its figures; what was not sent has none.
+    #[schema(max_items = 64)]
+    pub signals: Vec<SignalFigure>,
+}
+
+/// What apps measured of their requests to one host.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct HostFigures {
+    /// The host; `(other)` for those beyond 200 of a version and day.
+    #[schema(example = "api.example.com")]
+    pub host: String,
+    /// Requests. What was sampled counts as many as it stands for.
+    pub requests: f64,
+    /// The share of them that failed, 0 to 1.
+    pub failed: f64,
+    /// The phases that were measured.
+    #[schema(max_items = 5)]
+    pub phases: Vec<PhaseFigures>,
+}
+
+/// One phase of the requests to a host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
+pub struct PhaseFigures {
+    /// `request_dns`, `request_connect`, `request_tls`, `request_first_byte` or `request_total`.
+    #[schema(example = "request_total")]
+    pub phase: &'static str,
+    /// The median in milliseconds, at most 1 % off.
+    pub p50: f64,
+    /// The time in milliseconds that 95 of 100 requests take at most, at most 1 % off.
+    pub p95: f64,
+}
+
+type MetricsOfVersion = BTreeMap<MetricName, MetricSums>;
+
+/// The versions of an app that had sessions or metrics in a period, at most [`MOST_VERSIONS`], the newest first: where
+/// there are more, those with the most sessions.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn of_versions(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> Result<Vec<VersionSignals>> {
+    let mut versions = versions_of(tx, app, period).await?;
+    versions.sort_by(|a, b| match (is_newer(a, b), is_newer(b, a)) {
+        (true, _) => Ordering::Less,
+        (_, true) => Ordering::Greater,
+        _ => b.cmp(a),
+    });
+    let sessions = health::of_versions(tx, app, &versions, period).await?;
+    let mut metrics: BTreeMap<String, MetricsOfVersion> = BTreeMap::new();
+    read_whole(tx, app, &versions, period, |row| {
+        let of = metrics.entry(row.version.clone()).or_default();
+        of.entry(row.metric()?).or_default().merge(&row.sums()?);
+        Ok(())
+    })
+    .await?;
+    let of = |version: &String| {
+        let health = sessions.iter().find(|known| known.version == *version).map(|known| known.figures);
+        (health.unwrap_or_default(), metrics.get(version).cloned().unwrap_or_default())
+    };
+    let figures: Vec<_> = versions.iter().map(of).collect();
+    let compared = versions.iter().enumerate().map(|(place, version)| VersionSignals {
+        version: version.clone(),
+        version_before: versions.get(place + 1).cloned(),
+        signals: signals(&figures[place], figures.get(place + 1)),
+    });
+    Ok(compared.collect())
+}
+
+fn signals(
+    (sessions, metrics): &(HealthFigures, MetricsOfVersion),
+    before: Option<&(HealthFigures, MetricsOfVersion)>,
+) -> Vec<SignalFigure> {
+    let mut found = Vec::new();
+    let sessions_before = before.map(|(sessions, _)| sessions);
+    found.extend(session_share("crash_free_sessions", crash_free, true, sessions, sessions_before));
+    found.extend(session_share("out_of_memory_sessions", out_of_memory, false, sessions, sessions_before));
+    for (metric, sums) in metrics {
+        let sums_before = before.and_then(|(_, metrics)| metrics.get(metric));
+        if *metric == MetricName::RequestTotal {
+            found.extend(sums.failed_share().map(|value| SignalFigure {
+                signal: "request_failures",
+                statistic: "share",
+                unit: "1",
+                value,
+                observations: sums.observations,
+                before: sums_before.and_then(MetricSums::failed_share),
+                change: sums_before.and_then(|before| sums.failed_change(before)),
+            }));
+        }
+        let worst = if metric.more_is_better() { ("p5", 0.05) } else { ("p95", 0.95) };
+        for (statistic, share) in [("p50", 0.5), worst] {
+            let Some(value) = sums.sketch.quantile(share) else { continue };
+            found.push(SignalFigure {
+                signal: metric.as_str(),
+                statistic,
+                unit: metric.unit().as_str(),
+                value,
+                observations: sums.observations,
+                before: sums_before.and_then(|before| before.sketch.quantile(share)),
+                change: sums_before
+                    .and_then(|before| sums.quantile_change(before, share, metric.more_is_better())),
+            });
+        }
+    }
+    found
+}
+
+fn crash_free(figures: &HealthFigures) -> (i64, i64) {
+    (figures.sessions - figures.crashed_sessions, figures.sessions)
+}
+
+fn out_of_memory(figures: &HealthFigures) -> (i64, i64) {
+    (figures.out_of_memory_sessions, figures.sessions)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share for people")]
+fn session_share(
+    signal: &'static str,
+    of: fn(&HealthFigures) -> (i64, i64),
+    more_is_better: bool,
+    now: &HealthFigures,
+    before: Option<&HealthFigures>,
+) -> Option<SignalFigure> {
+    let share = |(some, all): (i64, i64)| (all > 0).then(|| some as f64 / all as f64);
+    Some(SignalFigure {
+        signal,
+        statistic: "share",
+        unit: "1",
+        value: share(of(now))?,
+        observations: of(now).1 as f64,
+        before: before.and_then(|before| share(of(before))),
+        change: before.and_then(|before| share_change(of(now), of(before), more_is_better)),
+    })
+}
+
+/// The hosts that an app's requests went to in a period, those with the most requests first, at most [`MOST_HOSTS`].
+///
+/// # Errors
+/// Where the database fails.
+pub async fn hosts(
+    tx: &mut TenantTx,
+    app: &str,
+    version: Option<&str>,
+    period: (Date, Date),
+) -> Result<Vec<HostFigures>> {
+    let mut found: BTreeMap<String, MetricsOfVersion> = BTreeMap::new();
+    read_hosts(tx, app, version, period, |row| {
+        let of = found.entry(row.host.clone()).or_default();
+        of.entry(row.metric()?).or_default().merge(&row.sums()?);
+        Ok(())
+    })
+    .await?;
+    let mut hosts: Vec<HostFigures> =
+        found.into_iter().map(|(host, metrics)| host_figures(host, &metrics)).collect();
+    hosts.sort_by(|a, b| b.requests.total_cmp(&a.requests).then_with(|| a.host.cmp(&b.host)));
+    hosts.truncate(MOST_HOSTS);
+    Ok(hosts)
+}
+
+fn host_figures(host: String, metrics: &MetricsOfVersion) -> HostFigures {
+    let total = metrics.get(&MetricName::RequestTotal);
+    let phases = metrics.iter().filter_map(|(phase, sums)| {
+        let (p50, p95) = (sums.sketch.quantile(0.5)?, sums.sketch.quantile(0.95)?);
+        Some(PhaseFigures { phase: phase.as_str(), p50, p95 })
+    });
+    HostFigures {
+        host,
+        requests: total.map_or(0.0, |sums| sums.observations),
+        failed: total.and_then(MetricSums::failed_share).unwrap_or(0.0),
+        phases: phases.collect(),
+    }
+}
+
+/// What is read of a row.
+struct MetricRow {
+    day: Date,
+    version: String,
+    metric: String,
+    host: String,
+    observations: f64,
+    failed: f64,
+    squares: f64,
+    sketch: Vec<u8>,
+}
+
+impl MetricRow {
+    fn metric(&self) -> Result<MetricName> {
+        MetricName::parse(&self.metric)
+            .ok_or_else(|| StoreError::corrupt("metric_days", "a metric that no program of ours knows"))
+    }
+
+    fn sums(&self) -> Result<MetricSums> {
+        let (observations, failed, squares) = (self.observations, self.failed, self.squares);
+        Ok(MetricSums { observations, failed, squares, sketch: sketch(&self.sketch)? })
+    }
+}
+
+async fn versions_of(tx: &mut TenantTx, app: &str, (from, to): (Date, Date)) -> Result<Vec<String>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        r#"SELECT r.version AS "version!" FROM (
+             (SELECT version, sessions FROM session_days
+              WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 ORDER BY day DESC, version DESC LIMIT $5)
+             UNION ALL
+             (SELECT version, 0 FROM metric_days
+              WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND host = ''
+              ORDER BY day DESC, version DESC, metric DESC LIMIT $5)) r
+         GROUP BY r.version ORDER BY sum(r.sessions) DESC, r.version LIMIT $6"#,
+        tenant,
+        app,
+        from,
+        to,
+        MOST_ROWS,
+        i64::try_from(MOST_VERSIONS).unwrap_or(i64::MAX)
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Hands over the rows of all hosts together, the newest day first, a page at a time.
+async fn read_whole(
+    tx: &mut TenantTx,
+    app: &str,
+    versions: &[String],
+    (from, to): (Date, Date),
+    mut each: impl FnMut(&MetricRow) -> Result<()>,
+) -> Result<()> {
+    let mut last: Option<MetricRow> = None;
+    for _ in 0..MOST_ROWS / PAGE_ROWS {
+        let after = last.as_ref();
+        let (connection, tenant, _) = tx.parts();
+        let rows = sqlx::query_as!(
+            MetricRow,
+            "SELECT day, version, metric, host, observations, failed, squares, sketch FROM metric_days
+             WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND host = '' AND version = ANY($5)
+               AND ($6::date IS NULL OR (day, version, metric) < ($6, $7::text, $8::text))
+             ORDER BY day DESC, version DESC, metric DESC LIMIT $9",
+            tenant,
+            app,
+            from,
+            to,
+            versions,
+            after.map(|row| row.day),
+            after.map(|row| &*row.version),
+            after.map(|row| &*row.metric),
+            PAGE_ROWS
+        )
+        .fetch_all(connection)
+        .await?;
+        rows.iter().try_for_each(&mut each)?;
+        let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == PAGE_ROWS);
+        last = rows.into_iter().next_back();
+        if !full {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The same of single hosts.
+async fn read_hosts(
+    tx: &mut TenantTx,
+    app: &str,
+    version: Option<&str>,
+    (from, to): (Date, Date),
+    mut each: impl FnMut(&MetricRow) -> Result<()>,
+) -> Result<()> {
+    let mut last: Option<MetricRow> = None;
+    for _ in 0..MOST_ROWS / PAGE_ROWS {
+        let after = last.as_ref();
+        let (connection, tenant, _) = tx.parts();
+        let rows = sqlx::query_as!(
+            MetricRow,
+            "SELECT day, version, metric, host, observations, failed, squares, sketch FROM metric_days
+             WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND host <> ''
+               AND ($5::text IS NULL OR version = $5)
+               AND ($6::date IS NULL OR (day, version, host, metric) < ($6, $7::text, $8::text, $9::text))
+             ORDER BY day DESC, version DESC, host DESC, metric DESC LIMIT $10",
+            tenant,
+            app,
+            from,
+            to,
+            version,
+            after.map(|row| row.day),
+            after.map(|row| &*row.version),
+            after.map(|row| &*row.host),
+            after.map(|row| &*row.metric),
+            PAGE_ROWS
+        )
+        .fetch_all(connection)
+        .await?;
+        rows.iter().try_for_each(&mut each)?;
+        let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == PAGE_ROWS);
+        last = rows.into_iter().next_back();
+        if !full {
+            break;
+        }
+    }
+    Ok(())
+}

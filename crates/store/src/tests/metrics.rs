@@ -1,0 +1,155 @@
+//! Metric payloads: counted once, whatever comes how often, and compared by version.
+
+use crate::metrics::{self, MOST_HOSTS, MetricArrival, MetricOutcome, OTHER_HOSTS};
+use crate::partitions;
+use crate::queries::comparison::ChangeVerdict;
+use crate::queries::signals::{self, SignalFigure};
+use crate::tests::database::{Database, acme, start, tenant_id};
+use serde_json::{Value, json};
+use time::format_description::well_known::Rfc3339;
+use time::{Date, Duration};
+use unslide_model::TenantId;
+use unslide_signals::metrics::MetricPayload;
+
+const APP: &str = "com.acme.shop";
+
+/// A payload with more fields that ended so many days ago.
+pub fn arrival(id: &str, days: i64, more: &Value) -> MetricArrival {
+    let at = (start() - Duration::days(days)).format(&Rfc3339).unwrap();
+    let mut payload = json!({"id": id, "app": APP, "version": "1.0", "measured_at": at,
+        "measurements": [{"name": "launch_time", "unit": "ms", "value": 800}],
+        "requests": [{"host": "api.example.com", "dns": 10, "total": 200}]});
+    payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let payload = MetricPayload::read(payload.to_string().as_bytes()).unwrap();
+    MetricArrival { payload, received_at: start() }
+}
+
+async fn store_of(database: &Database, of: &TenantId, arrivals: &[MetricArrival]) -> Vec<MetricOutcome> {
+    for day in arrivals.iter().map(|arrival| arrival.payload.day()) {
+        partitions::ensure(&database.store, day, day).await.unwrap();
+    }
+    let mut tx = database.store.tenant(of).await.unwrap();
+    let arrivals: Vec<&MetricArrival> = arrivals.iter().collect();
+    let stored = metrics::store(&mut tx, &arrivals, (start() - Duration::days(90)).date()).await.unwrap();
+    tx.commit().await.unwrap();
+    stored
+}
+
+fn period() -> (Date, Date) {
+    ((start() - Duration::days(13)).date(), (start() + Duration::DAY).date())
+}
+
+fn figure<'s>(signals: &'s [SignalFigure], signal: &str, statistic: &str) -> &'s SignalFigure {
+    let found = signals.iter().find(|one| one.signal == signal && one.statistic == statistic);
+    found.unwrap_or_else(|| panic!("{signal} {statistic} in {signals:?}"))
+}
+
+/// Proves: replay
+#[tokio::test]
+async fn a_payload_counts_once_however_often_it_comes() {
+    use MetricOutcome::{Duplicate, Expired, New};
+    let database = Database::new().await;
+    let first = arrival("m1", 0, &json!({}));
+    assert_eq!(store_of(&database, &acme(), &[first.clone(), first.clone()]).await, [New, Duplicate]);
+    let before = database.dump().await;
+    let later =
+        arrival("m1", 0, &json!({"measurements": [{"name": "launch_time", "unit": "ms", "value": 9000}]}));
+    assert_eq!(store_of(&database, &acme(), &[later, first]).await, [Duplicate; 2]);
+    assert_eq!(database.dump().await, before);
+    let old = [arrival("m2", 31, &json!({})), arrival("m3", 100, &json!({}))];
+    assert_eq!(store_of(&database, &acme(), &old).await, [Expired; 2]);
+    assert_eq!(database.dump().await, before);
+    assert_eq!(store_of(&database, &acme(), &[arrival("m1", 1, &json!({}))]).await, [New], "of another day");
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let hosts = signals::hosts(&mut tx, APP, Some("1.0"), period()).await.unwrap();
+    assert_eq!((hosts.len(), hosts[0].host.as_str(), hosts[0].requests), (1, "api.example.com", 2.0));
+    assert_eq!(metrics::expire(&mut tx, Date::MAX, 1).await.unwrap(), 1);
+    assert_eq!(metrics::expire(&mut tx, Date::MAX, 10).await.unwrap(), 1);
+    assert_eq!(signals::of_versions(&mut tx, APP, period()).await.unwrap().len(), 1, "counts stay");
+}
+
+#[tokio::test]
+async fn versions_are_compared_with_the_one_before() {
+    let database = Database::new().await;
+    let mut arrivals = Vec::new();
+    for (version, launch, failed) in [("1.9", 800, 0), ("1.10", 1_600, 3), ("2.0", 1_602, 3)] {
+        for n in 0..400 {
+            let spread = launch + n % 100;
+            arrivals.push(arrival(
+                &format!("{version}-{n}"),
+                n % 3,
+                &json!({"version": version,
+                "measurements": [{"name": "launch_time", "unit": "ms", "value": spread}],
+                "requests": [{"host": "api.example.com", "total": 100, "failed": n % 10 < failed}]}),
+            ));
+        }
+    }
+    store_of(&database, &acme(), &arrivals).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = signals::of_versions(&mut tx, APP, period()).await.unwrap();
+    let order: Vec<_> =
+        found.iter().map(|one| (one.version.as_str(), one.version_before.as_deref())).collect();
+    assert_eq!(order, [("2.0", Some("1.10")), ("1.10", Some("1.9")), ("1.9", None)]);
+    let changes = |place: usize| {
+        let signals = &found[place].signals;
+        [("launch_time", "p50"), ("launch_time", "p95"), ("request_failures", "share")]
+            .map(|(signal, statistic)| figure(signals, signal, statistic).change)
+    };
+    assert_eq!(changes(0), [Some(ChangeVerdict::WithinNoise); 3]);
+    assert_eq!(changes(1), [Some(ChangeVerdict::Worse); 3]);
+    assert_eq!(changes(2), [None; 3]);
+    let median = figure(&found[1].signals, "launch_time", "p50");
+    assert!((median.value / 1_650.0 - 1.0).abs() < 0.02, "{median:?}");
+    assert!((median.before.unwrap() / 850.0 - 1.0).abs() < 0.02, "{median:?}");
+    assert_eq!((median.unit, median.observations), ("ms", 400.0));
+    assert_eq!(figure(&found[1].signals, "request_failures", "share").value, 0.3);
+}
+
+#[tokio::test]
+async fn what_was_sampled_counts_as_many_as_it_stands_for() {
+    let database = Database::new().await;
+    store_of(&database, &acme(), &[arrival("m1", 0, &json!({"sampled": 0.1})), arrival("m2", 0, &json!({}))])
+        .await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let hosts = signals::hosts(&mut tx, APP, None, period()).await.unwrap();
+    assert_eq!(hosts[0].requests, 11.0);
+    assert_eq!(
+        database.number("SELECT squares::bigint FROM metric_days WHERE metric = 'launch_time'").await,
+        101
+    );
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn hosts_beyond_a_bound_count_together() {
+    let database = Database::new().await;
+    let many = |from: usize, to: usize| {
+        let requests: Vec<Value> =
+            (from..to).map(|n| json!({"host": format!("h{n}.example.com"), "total": 5})).collect();
+        json!({ "requests": requests })
+    };
+    let half = MOST_HOSTS / 2;
+    store_of(&database, &acme(), &[arrival("m1", 0, &many(0, half))]).await;
+    let both = [arrival("m2", 0, &many(half - 10, 3 * half)), arrival("m3", 0, &many(3 * half, 4 * half))];
+    store_of(&database, &acme(), &both).await;
+    let hosts = "SELECT count(DISTINCT host) FROM metric_days WHERE host <> ''";
+    assert_eq!(database.number(hosts).await, i64::try_from(MOST_HOSTS).unwrap() + 1);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = signals::hosts(&mut tx, APP, None, period()).await.unwrap();
+    assert_eq!(found.len(), signals::MOST_HOSTS);
+    assert_eq!((found[0].host.as_str(), found[0].requests), (OTHER_HOSTS, 200.0));
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn metrics_of_tenants_are_apart() {
+    let database = Database::new().await;
+    let other = tenant_id("umbrella");
+    let payload = arrival("m1", 0, &json!({}));
+    assert_eq!(store_of(&database, &acme(), std::slice::from_ref(&payload)).await, [MetricOutcome::New]);
+    let mut tx = database.store.tenant(&other).await.unwrap();
+    assert_eq!(signals::of_versions(&mut tx, APP, period()).await.unwrap(), []);
+    assert_eq!(signals::hosts(&mut tx, APP, None, period()).await.unwrap(), []);
+    drop(tx);
+    assert_eq!(store_of(&database, &other, &[payload]).await, [MetricOutcome::New]);
+}

@@ -1,0 +1,42 @@
+-- One row a metric payload, for as long as reports are kept: a payload that comes again counts nothing. The day is that on
+-- which its period ended, which the payload says.
+CREATE TABLE metric_payloads (
+    tenant      text NOT NULL,
+    day         date NOT NULL,
+    app         text NOT NULL,
+    payload_id  text NOT NULL,
+    version     text NOT NULL,
+    build       text,
+    os          text,
+    device      text,
+    -- The id of the session that it is of, where it names one.
+    session_id  text,
+    measured_at timestamptz NOT NULL,
+    -- The broker's time.
+    received_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, app, payload_id, day)
+) PARTITION BY RANGE (day);
+SELECT unslide_protect('metric_payloads', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- What is counted here outlives the payloads. The host is empty for all hosts together and for what is no request.
+CREATE TABLE metric_days (
+    tenant       text NOT NULL,
+    app          text NOT NULL,
+    version      text NOT NULL,
+    day          date NOT NULL,
+    metric       text NOT NULL,
+    host         text NOT NULL,
+    -- Observations, and those of them that failed, each as many as it stands for.
+    observations double precision NOT NULL,
+    failed       double precision NOT NULL,
+    -- The sum of the squares of what each payload added to the observations: says how many independent payloads they
+    -- are worth.
+    squares      double precision NOT NULL,
+    -- A DDSketch of the values.
+    sketch       bytea NOT NULL,
+    PRIMARY KEY (tenant, app, version, day, metric, host)
+);
+-- What versions have of all hosts together, without the rows of single hosts; and these.
+CREATE INDEX metric_days_whole ON metric_days (tenant, app, day DESC, version DESC, metric) WHERE host = '';
+CREATE INDEX metric_days_hosts ON metric_days (tenant, app, day DESC, version DESC, host, metric) WHERE host <> '';
+SELECT unslide_protect('metric_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
