@@ -52,8 +52,8 @@ impl Missing {
     }
 
     /// Adds one; says how many had to go before their time.
-    pub(super) fn insert(&mut self, id: Owned<DebugId>, negative: Negative) -> u64 {
+    pub(super) fn insert(&mut self, id: &Owned<DebugId>, negative: Negative) -> u64 {
         let gone = self.0.push(id.clone(), negative);
-        gone.is_some_and(|(gone, _)| gone != id).into()
+        gone.is_some_and(|(gone, _)| gone != *id).into()
     }
 }

@@ -168,7 +168,7 @@ impl CacheState {
         if self.overtaken(id, None) {
             return false;
         }
-        self.stats.missing_dropped += self.missing.insert(id.clone(), negative);
+        self.stats.missing_dropped += self.missing.insert(id, negative);
         true
     }
 
