@@ -16,8 +16,6 @@ mod object_store;
 mod readings;
 pub mod segment;
 mod settings;
-#[cfg(feature = "testkit")]
-mod testkit;
 
 pub use alias::AliasMeta;
 pub use cache::{CacheError, CacheLimits, CacheSettings, CacheStats, Evictions, Hint, SymcacheCache};
@@ -27,7 +25,7 @@ pub use object_store::{
     Condition, Download, ETag, FetchedFile, FetchedObject, Head, ListingEntry, ListingPage, MOST_PARTS,
     MULTIPART_FROM, ObjectStore, PART_BYTES, Put, StoreStats, StoredObject, hashed_part,
 };
+#[cfg(feature = "testkit")]
+pub use object_store::{Fault, Hold, Memory, Operation};
 pub use readings::{READINGS, Wrong, read_again};
 pub use settings::Settings;
-#[cfg(feature = "testkit")]
-pub use testkit::{Fault, Hold, Memory, Operation};

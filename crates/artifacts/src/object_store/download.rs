@@ -17,7 +17,24 @@ pub(crate) enum DownloadBody {
     #[cfg(feature = "s3")]
     S3(aws_sdk_s3::primitives::ByteStream),
     #[cfg(feature = "testkit")]
-    Memory(crate::testkit::HeldBytes),
+    Memory(HeldBytes),
+}
+
+/// The bytes of a get, which come when their hold is dropped.
+#[cfg(feature = "testkit")]
+pub(crate) struct HeldBytes {
+    pub(super) bytes: Option<Bytes>,
+    pub(super) open: Option<tokio::sync::watch::Receiver<bool>>,
+}
+
+#[cfg(feature = "testkit")]
+impl HeldBytes {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(open) = &mut self.open {
+            open.wait_for(|open| *open).await.ok();
+        }
+        self.bytes.take()
+    }
 }
 
 /// An object that is being read. Until it is dropped it takes one of the requests that may run at

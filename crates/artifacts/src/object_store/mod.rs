@@ -2,6 +2,8 @@
 
 mod download;
 mod gate;
+#[cfg(feature = "testkit")]
+mod memory;
 #[cfg(feature = "s3")]
 mod s3;
 mod upload;
@@ -10,11 +12,11 @@ use crate::keys::{ObjectKey, Prefix};
 use crate::{Settings, StorageError};
 use bytes::Bytes;
 pub use download::Download;
-#[cfg(feature = "testkit")]
-pub(crate) use download::DownloadBody;
 pub(crate) use download::Opened;
 use gate::RequestGate;
 pub use gate::StoreStats;
+#[cfg(feature = "testkit")]
+pub use memory::{Fault, Hold, Memory, Operation};
 #[cfg(feature = "s3")]
 use s3::S3;
 use sha2::{Digest, Sha256};
@@ -133,7 +135,7 @@ pub(crate) enum Backend {
     #[cfg(feature = "s3")]
     S3(S3),
     #[cfg(feature = "testkit")]
-    Memory(crate::testkit::Memory),
+    Memory(Memory),
 }
 
 /// One bucket. Cheap to clone; clones share the bound on requests at the same time.

@@ -1,10 +1,9 @@
-//! Object storage in memory, whose failures a test switches on and off.
+//! Object storage in memory, whose failures a test switches on and off. Built with the feature `testkit` only.
 
+use super::download::{DownloadBody, HeldBytes, Opened};
+use super::{Backend, Condition, ETag, Head, ListingEntry, ListingPage, ObjectStore, Put};
 use crate::keys::{ObjectKey, Prefix};
-use crate::object_store::{
-    Backend, Condition, DownloadBody, ETag, Head, ListingEntry, ListingPage, Opened, Put,
-};
-use crate::{ObjectStore, Settings, StorageError};
+use crate::{Settings, StorageError};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -98,21 +97,6 @@ pub struct Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.open.send(true).ok();
-    }
-}
-
-/// The bytes of a get, which come when their hold is dropped.
-pub(crate) struct HeldBytes {
-    bytes: Option<Bytes>,
-    open: Option<watch::Receiver<bool>>,
-}
-
-impl HeldBytes {
-    pub(crate) async fn next(&mut self) -> Option<Bytes> {
-        if let Some(open) = &mut self.open {
-            open.wait_for(|open| *open).await.ok();
-        }
-        self.bytes.take()
     }
 }
 
