@@ -5,12 +5,14 @@ mod bundles;
 mod input;
 mod lacking;
 mod library;
+mod mapped;
 mod packed;
 mod pipeline;
 mod rate;
 
 pub use lacking::Lacking;
-pub use library::{Library, map};
+pub use library::Library;
+pub use mapped::map;
 pub use packed::{read_input, read_unpacked, unpack_archive, unpacked};
 
 use crate::failure::{Exit, Outcome};

@@ -1,6 +1,6 @@
 //! One record answered.
 
-use crate::offline::symbolicate::input::{InputRecord, is_filler};
+use crate::offline::symbolicate::input::{InputRecord, is_array, is_filler};
 use crate::offline::symbolicate::library::Library;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -72,11 +72,6 @@ pub fn answer(
             answer
         }
     }
-}
-
-/// True where the first thing behind a byte order mark is an array.
-pub fn is_array(bytes: &[u8]) -> bool {
-    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start().first() == Some(&b'[')
 }
 
 /// A report, or an array of reports as the HTTP sink of the crash handler sends them. An element that can't

@@ -1,7 +1,7 @@
 //! Source maps of a folder by the names of their bundles: a report on this machine rarely comes with the ids that an
 //! upload would have given.
 
-use crate::offline::symbolicate::library::map;
+use crate::offline::symbolicate::mapped::map;
 use crate::output::note;
 use parking_lot::Mutex;
 use std::collections::HashMap;

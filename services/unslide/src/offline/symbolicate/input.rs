@@ -5,7 +5,6 @@
 //! is a report a line. Else the input is one report, sound or not, as long as it is no longer than a
 //! report may be. Memory is bounded by that size, however long the input or a line is.
 
-use crate::offline::symbolicate::answer::is_array;
 use std::io::{self, BufRead, BufReader, Read};
 use unslide_report::{ReadError, ReadLimits, Report, split};
 
@@ -140,6 +139,11 @@ fn report(line: u64, mut bytes: Vec<u8>) -> InputRecord {
     }
     let ending = bytes.split_off(end);
     InputRecord::Report { line, bytes, ending }
+}
+
+/// True where the first thing behind a byte order mark is an array.
+pub fn is_array(bytes: &[u8]) -> bool {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start().first() == Some(&b'[')
 }
 
 fn is_one_line(bytes: &[u8]) -> bool {

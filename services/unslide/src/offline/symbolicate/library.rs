@@ -1,12 +1,12 @@
 //! Symbols from files: found by debug id when the command begins, built when a report first asks.
 
 use crate::offline::symbolicate::bundles::Bundles;
+use crate::offline::symbolicate::mapped::map;
 use crate::offline::symbolicate::packed::{UnpackedArchive, unpack_archive};
 use crate::output::note;
 use crate::upload::{is_archive, starts_as_mach_o, starts_as_source_map};
-use memmap2::Mmap;
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -238,18 +238,6 @@ fn files_under(folder: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
-}
-
-/// The bytes of a file.
-///
-/// # Errors
-/// Where it cannot be read.
-#[expect(unsafe_code, reason = "a memory map; files of debug information are too large to be read whole")]
-pub fn map(path: &Path) -> io::Result<Mmap> {
-    let file = File::open(path)?;
-    // SAFETY: the map is read-only, and dropped before the command ends. A file that is cut off
-    // meanwhile ends the process by a signal, as it does every tool that maps its input.
-    unsafe { Mmap::map(&file) }
 }
 
 #[cfg(test)]
