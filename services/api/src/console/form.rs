@@ -4,6 +4,9 @@ use crate::http::problem::{Kind, Problem};
 use crate::requests::body::Chunks;
 use crate::state::Api;
 use axum::extract::{FromRequest, Request};
+use http::HeaderMap;
+use http::header::HOST;
+use http::uri::Authority;
 use serde::de::DeserializeOwned;
 use std::str::FromStr;
 
@@ -66,5 +69,57 @@ impl FromRequest<Api> for SentForm {
             sent.extend_from_slice(&piece);
         }
         Ok(SentForm(form_urlencoded::parse(&sent).into_owned().collect()))
+    }
+}
+
+/// Checks that what changes something was sent by the console's own page. Browsers say so in `Sec-Fetch-Site`; one
+/// that does not has to name this host as the `Origin`.
+pub fn is_own_form(headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site == "same-origin";
+    }
+    let origin = headers.get("origin").and_then(|origin| origin.to_str().ok());
+    let authority = origin.and_then(|origin| {
+        origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"))?.parse::<Authority>().ok()
+    });
+    authority.is_some() && authority == host(headers)
+}
+
+/// What is said where it was not.
+pub fn foreign_form() -> Problem {
+    Problem::new(Kind::InvalidRequest, "the request was not sent by a page of the console")
+}
+
+/// The host that a request names.
+pub fn host(headers: &HeaderMap) -> Option<Authority> {
+    Authority::try_from(headers.get(HOST)?.as_bytes()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs = pairs
+            .iter()
+            .map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)));
+        pairs.collect()
+    }
+
+    #[test]
+    fn a_form_of_another_site_is_none_of_ours() {
+        for (own, sent) in [
+            (true, headers(&[("sec-fetch-site", "same-origin"), ("origin", "null")])),
+            (true, headers(&[("host", "a.example:8080"), ("origin", "https://a.example:8080")])),
+            (false, headers(&[("sec-fetch-site", "same-site"), ("host", "a"), ("origin", "http://a")])),
+            (false, headers(&[("sec-fetch-site", "none")])),
+            (false, headers(&[("host", "a.example"), ("origin", "https://b.example")])),
+            (false, headers(&[("host", "a.example"), ("origin", "https://a.example:444")])),
+            (false, headers(&[("host", "a.example"), ("origin", "null")])),
+            (false, headers(&[("host", "a.example")])),
+        ] {
+            assert_eq!(is_own_form(&sent), own, "{sent:?}");
+        }
     }
 }

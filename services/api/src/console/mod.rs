@@ -18,6 +18,7 @@ mod session;
 mod shell;
 mod source_link;
 mod stack;
+mod viewer;
 mod words;
 
 use crate::state::Api;

@@ -1,17 +1,18 @@
 //! The cookie of a session, and what a request may do that has one.
 
-use super::link::is_local;
-use super::pages::sign_in;
-use super::shell::{Viewer, ViewerCell};
-use crate::http::problem::{Kind, Problem};
+use super::form::host;
+use super::link::{is_local, link};
+use super::shell::{Shell, html};
+use super::viewer::{Viewer, ViewerCell};
+use crate::http::problem::Problem;
 use crate::http::server::Peer;
 use crate::requests::access::{Access, Permission, admit};
 use crate::state::Api;
+use askama::Template;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Redirect, Response};
-use http::header::{COOKIE, HOST};
+use http::header::COOKIE;
 use http::request::Parts;
-use http::uri::Authority;
 use http::{Extensions, HeaderMap, HeaderValue, Method};
 use std::net::IpAddr;
 use unslide_store::console_sessions::{self, ConsoleSession, LASTS, SessionToken};
@@ -70,9 +71,27 @@ fn not_signed_in(parts: &Parts) -> Response {
     let back = if parts.method.is_safe() && is_local(here) { here } else { "/console" };
     let from_elsewhere = parts.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
     if from_elsewhere && parts.method.is_safe() {
-        return sign_in::come_again(back);
+        return come_again(back);
     }
-    Redirect::to(&sign_in::path(back)).into_response()
+    Redirect::to(&path(back)).into_response()
+}
+
+#[derive(Template)]
+#[template(path = "console/come_again.html")]
+struct ComeAgainPage {
+    shell: Shell,
+    next: String,
+}
+
+/// The address of the sign-in page that leads back.
+fn path(back: &str) -> String {
+    link("/console/sign-in", &[("next", Some(back).filter(|back| *back != "/console"))])
+}
+
+/// Asks the browser for the same page once more, with its cookie.
+fn come_again(next: &str) -> Response {
+    let page = ComeAgainPage { shell: Shell::signed_out(), next: next.to_owned() };
+    html(&page).into_response()
 }
 
 /// What a request's cookie holds.
@@ -118,28 +137,6 @@ fn is_loopback(headers: &HeaderMap, extensions: &Extensions) -> bool {
     near && named && !proxied.iter().any(|name| headers.contains_key(*name))
 }
 
-fn host(headers: &HeaderMap) -> Option<Authority> {
-    Authority::try_from(headers.get(HOST)?.as_bytes()).ok()
-}
-
-/// Checks that what changes something was sent by the console's own page. Browsers say so in `Sec-Fetch-Site`; one
-/// that does not has to name this host as the `Origin`.
-pub fn is_own_form(headers: &HeaderMap) -> bool {
-    if let Some(site) = headers.get("sec-fetch-site") {
-        return site == "same-origin";
-    }
-    let origin = headers.get("origin").and_then(|origin| origin.to_str().ok());
-    let authority = origin.and_then(|origin| {
-        origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"))?.parse::<Authority>().ok()
-    });
-    authority.is_some() && authority == host(headers)
-}
-
-/// What is said where it was not.
-pub fn foreign_form() -> Problem {
-    Problem::new(Kind::InvalidRequest, "the request was not sent by a page of the console")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,22 +146,6 @@ mod tests {
             .iter()
             .map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)));
         pairs.collect()
-    }
-
-    #[test]
-    fn a_form_of_another_site_is_none_of_ours() {
-        for (own, sent) in [
-            (true, headers(&[("sec-fetch-site", "same-origin"), ("origin", "null")])),
-            (true, headers(&[("host", "a.example:8080"), ("origin", "https://a.example:8080")])),
-            (false, headers(&[("sec-fetch-site", "same-site"), ("host", "a"), ("origin", "http://a")])),
-            (false, headers(&[("sec-fetch-site", "none")])),
-            (false, headers(&[("host", "a.example"), ("origin", "https://b.example")])),
-            (false, headers(&[("host", "a.example"), ("origin", "https://a.example:444")])),
-            (false, headers(&[("host", "a.example"), ("origin", "null")])),
-            (false, headers(&[("host", "a.example")])),
-        ] {
-            assert_eq!(is_own_form(&sent), own, "{sent:?}");
-        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::assets::{SCRIPT_PATH, STYLE_PATH};
 use super::bar::FilterBar;
-use super::session::{foreign_form, is_own_form};
+use super::form::{foreign_form, is_own_form};
+use super::viewer::{Viewer, ViewerCell};
 use crate::http::observe::RequestId;
 use crate::http::problem::{Kind, Problem, Rendered};
 use crate::limits::answers::ReservedAnswer;
@@ -12,9 +13,7 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use http::header::{self, HeaderName};
 use http::{HeaderValue, StatusCode};
-use std::sync::{Arc, OnceLock};
 use unslide_report::text::escaped;
-use unslide_store::console_sessions::ConsoleSession;
 
 const HEADERS: [(HeaderName, &str); 4] = [
     (
@@ -26,45 +25,6 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
 ];
-
-/// Who is signed in.
-#[derive(Clone, Debug)]
-pub struct Viewer {
-    /// The tenant.
-    pub tenant: String,
-    /// The name that was chosen at sign-in.
-    pub name: Option<String>,
-    /// The only app that the key speaks for.
-    pub app: Option<String>,
-    /// What the key may do.
-    pub scopes: String,
-}
-
-impl Viewer {
-    /// Who a session is of.
-    pub fn of(session: &ConsoleSession) -> Viewer {
-        let principal = &session.principal;
-        let scopes: Vec<String> = principal.scopes.iter().map(ToString::to_string).collect();
-        let shown = |text: &String| escaped(text).into_owned();
-        Viewer {
-            tenant: principal.tenant.to_string(),
-            name: session.name.as_ref().map(shown),
-            app: principal.app.as_ref().map(shown),
-            scopes: scopes.join(", "),
-        }
-    }
-}
-
-/// Where a request's session notes who is signed in, for the page that says what went wrong.
-#[derive(Clone, Default)]
-pub struct ViewerCell(Arc<OnceLock<Viewer>>);
-
-impl ViewerCell {
-    /// Notes it.
-    pub fn set(&self, viewer: Viewer) {
-        let _ = self.0.set(viewer);
-    }
-}
 
 /// What the layout of a page needs.
 pub struct Shell {
@@ -82,6 +42,11 @@ impl Shell {
     /// The layout of a page of somebody who is signed in.
     pub fn of(viewer: Viewer, current: &'static str, title: impl Into<String>) -> Shell {
         Shell { title: title.into(), current, viewer: Some(viewer), bar: None }
+    }
+
+    /// The layout of the pages around the sign-in.
+    pub fn signed_out() -> Shell {
+        Shell { title: "Sign in".to_owned(), current: "", viewer: None, bar: None }
     }
 
     /// The same with a bar of filters.
@@ -164,7 +129,7 @@ pub async fn frame(mut request: Request, next: Next) -> Response {
     } else {
         foreign_form().into_response()
     };
-    let mut response = failed(response, &id, cell.0.get());
+    let mut response = failed(response, &id, cell.get());
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

@@ -1,6 +1,6 @@
 //! `/console/sign-in` and `/console/sign-out`.
 
-use crate::console::link::{is_local, link};
+use crate::console::link::is_local;
 use crate::console::session::{cookie, find, token};
 use crate::console::shell::{Shell, html, html_with};
 use crate::http::problem::{Kind, Problem};
@@ -39,28 +39,6 @@ struct SignInPage {
     refused: bool,
 }
 
-#[derive(Template)]
-#[template(path = "console/come_again.html")]
-struct ComeAgainPage {
-    shell: Shell,
-    next: String,
-}
-
-fn shell() -> Shell {
-    Shell { title: "Sign in".to_owned(), current: "", viewer: None, bar: None }
-}
-
-/// The address of the sign-in page that leads back.
-pub fn path(back: &str) -> String {
-    link("/console/sign-in", &[("next", Some(back).filter(|back| *back != "/console"))])
-}
-
-/// Asks the browser for the same page once more, with its cookie.
-pub fn come_again(next: &str) -> Response {
-    let page = ComeAgainPage { shell: shell(), next: next.to_owned() };
-    html(&page).into_response()
-}
-
 fn back(next: Option<String>) -> String {
     next.filter(|next| is_local(next)).unwrap_or_else(|| "/console".to_owned())
 }
@@ -75,7 +53,7 @@ pub async fn page(
     if find(&headers, &api).await?.is_some() {
         return Ok(Redirect::to(&next).into_response());
     }
-    html(&SignInPage { shell: shell(), next, name: String::new(), refused: false })
+    html(&SignInPage { shell: Shell::signed_out(), next, name: String::new(), refused: false })
 }
 
 /// What the form holds.
@@ -99,7 +77,7 @@ pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Respons
     match authenticate(&parts.extensions, &api, form.key.trim()).await {
         Ok(principal) => begin(&api, &parts, &principal, &form.name, &next).await,
         Err(problem) if problem.kind() == Kind::Unauthorized => {
-            let page = SignInPage { shell: shell(), next, name: form.name, refused: true };
+            let page = SignInPage { shell: Shell::signed_out(), next, name: form.name, refused: true };
             Ok(html_with(StatusCode::UNAUTHORIZED, &page))
         }
         Err(problem) => Err(problem),

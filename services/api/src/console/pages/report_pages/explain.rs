@@ -3,8 +3,9 @@
 use crate::console::bar::PageState;
 use crate::console::rows::report_path;
 use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, Viewer, html_answer};
+use crate::console::shell::{Shell, html_answer};
 use crate::console::stack::status;
+use crate::console::viewer::Viewer;
 use crate::console::words::{shown, shown_or};
 use crate::http::problem::{Kind, Problem};
 use crate::operations::reports::explain::explain;

@@ -1,0 +1,49 @@
+//! Who is signed in.
+
+use std::sync::{Arc, OnceLock};
+use unslide_report::text::escaped;
+use unslide_store::console_sessions::ConsoleSession;
+
+/// Who is signed in.
+#[derive(Clone, Debug)]
+pub struct Viewer {
+    /// The tenant.
+    pub tenant: String,
+    /// The name that was chosen at sign-in.
+    pub name: Option<String>,
+    /// The only app that the key speaks for.
+    pub app: Option<String>,
+    /// What the key may do.
+    pub scopes: String,
+}
+
+impl Viewer {
+    /// Who a session is of.
+    pub fn of(session: &ConsoleSession) -> Viewer {
+        let principal = &session.principal;
+        let scopes: Vec<String> = principal.scopes.iter().map(ToString::to_string).collect();
+        let shown = |text: &String| escaped(text).into_owned();
+        Viewer {
+            tenant: principal.tenant.to_string(),
+            name: session.name.as_ref().map(shown),
+            app: principal.app.as_ref().map(shown),
+            scopes: scopes.join(", "),
+        }
+    }
+}
+
+/// Where a request's session notes who is signed in, for the page that says what went wrong.
+#[derive(Clone, Default)]
+pub struct ViewerCell(Arc<OnceLock<Viewer>>);
+
+impl ViewerCell {
+    /// Notes it.
+    pub fn set(&self, viewer: Viewer) {
+        let _ = self.0.set(viewer);
+    }
+
+    /// Who was noted.
+    pub fn get(&self) -> Option<&Viewer> {
+        self.0.get()
+    }
+}
