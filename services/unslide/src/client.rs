@@ -11,7 +11,8 @@ pub use symbols::{Accepted, Begun, BuiltObject, Upload};
 
 use crate::failure::Exit;
 use bytes::Bytes;
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use futures::Stream;
+use reqwest::{Body, Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use unslide_model::Secret;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long it may take for the answer of a request that only asks.
 const SHORT: Duration = Duration::from_secs(20);
+/// The least bytes a second of a connection that an upload is waited for.
+const SLOWEST: u64 = 16 << 10;
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -178,6 +181,18 @@ impl Client {
         let nothing = || Refusal { title: "the API refuses".to_owned(), detail: None, request_id: None };
         let Refusal { title, detail, request_id } = answer.json().await.unwrap_or_else(|_| nothing());
         Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id })
+    }
+
+    /// Sends `size` bytes, over a slow connection for hours, and reads the answer.
+    async fn send_pieces(
+        &self,
+        request: RequestBuilder,
+        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+        size: u64,
+    ) -> Result<Vec<u8>, ClientError> {
+        let request = request.bearer_auth(self.key.reveal()).header("content-length", size);
+        let within = PATIENCE + Duration::from_secs(size / SLOWEST);
+        self.bytes(self.answer(request.body(Body::wrap_stream(pieces)), within).await?).await
     }
 
     async fn piece(&self, answer: &mut Response) -> Result<Option<Bytes>, ClientError> {

@@ -82,7 +82,6 @@ pub struct Capture {
 
 impl Capture {
     /// The runs that may have stored an analysis: the one that answers, and the last one.
-    #[must_use]
     pub fn runs(&self) -> impl Iterator<Item = u32> + use<> {
         let last = Some(self.run).filter(|run| *run > 0 && self.answer != Some(*run));
         self.answer.into_iter().chain(last)

@@ -1,6 +1,6 @@
 //! Captures on their way to the API.
 
-use super::{Client, ClientError, sending};
+use super::{Client, ClientError};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use reqwest::Url;
@@ -59,17 +59,9 @@ impl Client {
             Url::parse(&format!("{}/v1/captures", self.url)).map_err(|e| wrong(e.to_string()))?;
         address.query_pairs_mut().extend_pairs(query);
         let (pieces, size) = form(files).await?;
-        let (body, left) = sending::watched(pieces, size);
-        let request = self
-            .slow
-            .post(address)
-            .bearer_auth(self.key.reveal())
-            .header("content-type", format!("multipart/form-data; boundary={BOUNDARY}"))
-            .header("content-length", size)
-            .body(body);
-        let answer = async { self.bytes(self.answer(request).await?).await };
-        let answer = sending::patiently(&self.url, self.patience, left, answer).await?;
-        self.parsed(&answer)
+        let request = self.http.post(address);
+        let request = request.header("content-type", format!("multipart/form-data; boundary={BOUNDARY}"));
+        self.parsed(&self.send_pieces(request, pieces, size).await?)
     }
 }
 

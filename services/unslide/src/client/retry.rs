@@ -101,7 +101,8 @@ mod tests {
             [(60, Duration::ZERO, 15), (7, Duration::ZERO, 5), (60, SHORT, 3), (60, hour, 3), (0, SHORT, 1)]
         {
             let sent = Cell::new(0);
-            let tried = client(retry_for).tries(async || {
+            let client = client(retry_for);
+            let tried = client.tries(async || {
                 sent.set(sent.get() + 1);
                 sleep(takes).await;
                 Err::<(), _>(refused(503))

@@ -3,7 +3,7 @@
 use super::{Client, ClientError, PATIENCE, SHORT};
 use bytes::Bytes;
 use futures::Stream;
-use reqwest::{Body, Method, RequestBuilder, Url};
+use reqwest::{Method, RequestBuilder, Url};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use unslide_model::DebugId;
@@ -11,8 +11,6 @@ use unslide_store::uploads::SkippedMember;
 
 /// How long the API may wait for the end of an upload before it answers.
 const WAIT: Duration = Duration::from_secs(30);
-/// The least bytes a second of a connection that an upload is waited for.
-const SLOWEST: u64 = 16 << 10;
 
 /// An upload as the API tells of it.
 #[derive(Clone, Debug, Deserialize)]
@@ -84,7 +82,7 @@ struct CheckedId {
 }
 
 impl Client {
-    /// Sends bytes, over a slow connection for hours. `sha256` is that of the `size` bytes.
+    /// Sends bytes whose SHA-256 is `sha256`.
     async fn send_body(
         &self,
         request: RequestBuilder,
@@ -92,14 +90,9 @@ impl Client {
         size: u64,
         sha256: &str,
     ) -> Result<Vec<u8>, ClientError> {
-        let request = request
-            .bearer_auth(self.key.reveal())
-            .header("content-type", "application/octet-stream")
-            .header("content-length", size)
-            .header("x-content-sha256", sha256)
-            .body(Body::wrap_stream(pieces));
-        let within = PATIENCE + Duration::from_secs(size / SLOWEST);
-        self.bytes(self.answer(request, within).await?).await
+        let request =
+            request.header("content-type", "application/octet-stream").header("x-content-sha256", sha256);
+        self.send_pieces(request, pieces, size).await
     }
 
     /// Sends a file, once. `sha256` is that of the body.

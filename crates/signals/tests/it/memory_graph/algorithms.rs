@@ -26,7 +26,7 @@ impl RandomGraph {
     /// Edges anywhere, or mostly to neighbours: long ways with many cycles.
     fn new(seed: u64, nodes: u32, edges: u32) -> RandomGraph {
         let mut numbers = Numbers(seed);
-        let near = seed % 2 == 0;
+        let near = seed.is_multiple_of(2);
         let edge = |_| {
             let source = numbers.below(nodes);
             let target = match near && numbers.below(8) > 0 {
