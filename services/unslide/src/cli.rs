@@ -3,7 +3,7 @@
 use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::failure::{CommandError, Exit, Outcome, exit_code};
-use crate::offline::{explain, flame, jetsam, malloc_log, swift, symbolicate};
+use crate::offline::{explain, flame, jetsam, malloc_log, memory_graph, swift, symbolicate};
 use crate::online::{captures, dead_letter, groups, quarantine, reports, reprocess, symbols};
 use crate::output::{Console, say};
 use crate::servers::{audit, health, key, migrate, tenant};
@@ -37,6 +37,8 @@ enum Command {
     Flame(flame::Arguments),
     /// Say which functions hold memory, from a log of malloc's stack logging, without any server
     MallocLog(malloc_log::Arguments),
+    /// Say what is large in memory, what keeps it alive and what leaked, from a snapshot, without any server
+    MemoryGraph(memory_graph::Arguments),
     /// Say which processes the system killed for lack of memory, from a Jetsam event log, without any server
     Jetsam(jetsam::Arguments),
     /// List groups of reports, one bug each
@@ -139,6 +141,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Flame(arguments) => flame::run(&arguments),
         Command::MallocLog(arguments) => malloc_log::run(&arguments),
+        Command::MemoryGraph(arguments) => memory_graph::run(&arguments),
         Command::Jetsam(arguments) => jetsam::run(&arguments),
         Command::Groups(arguments) => groups::run(arguments),
         Command::Reports(arguments) => reports::run(arguments),

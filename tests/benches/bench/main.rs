@@ -14,6 +14,7 @@ mod guarantee;
 mod input;
 mod late;
 mod malloc;
+mod memory_graph;
 mod queries;
 mod quota;
 mod ratios;
@@ -31,6 +32,9 @@ fn main() {
     }
     if wanted("malloc") {
         malloc::print(full);
+    }
+    if wanted("memory-graph") {
+        memory_graph::print(full);
     }
     let input = input::Input::prepare();
     let mut ratios = ratios::Ratios::read();

@@ -17,7 +17,11 @@ use unslide_proto::report::{
     BatchAccount, LedgerRecord, Need, Outcome, OutcomeCount, PartitionBatch, RecordRef, Resymbolicate,
     SegmentRef, TerminalOutcome, ledger_record, resymbolicate,
 };
-use unslide_proto::signal::{StackImage, StackNode, StackSet};
+use unslide_proto::signal::{
+    MemoryClass, MemoryClassKind, MemoryGraph, MemoryGraphEnd, MemoryGraphHeader, MemoryImage, MemoryNodes,
+    MemoryReferenceKind, MemoryReferences, MemoryRegion, MemoryRootKind, MemoryRoots, MemoryZone, StackImage,
+    StackNode, StackSet,
+};
 use unslide_proto::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
 use unslide_proto::{Message, keys, lanes, topics};
 
@@ -50,6 +54,55 @@ fn message<M: Message + Default + PartialEq + std::fmt::Debug>(
 
 fn record(topic: &str, partition: i32, offset: i64) -> RecordRef {
     RecordRef { topic: topic.to_owned(), partition, offset }
+}
+
+/// A snapshot of memory with every field set.
+fn memory_graph() -> MemoryGraph {
+    let (name, path) = ("Cart".to_owned(), "/Shop.app/Shop".to_owned());
+    let region = MemoryRegion {
+        address: 0x6000_0000,
+        size: 0x4000,
+        tag: 7,
+        dirty: 0x3000,
+        swapped: 0x1000,
+        resident: 0x2000,
+        protection: 3,
+        path: path.clone(),
+    };
+    MemoryGraph {
+        header: Some(MemoryGraphHeader {
+            format: "unslide.memory-graph".to_owned(),
+            process: "Shop".to_owned(),
+            at_micros: 1_764_000_000_000_005,
+        }),
+        images: vec![MemoryImage {
+            debug_id: vec![1; 16].into(),
+            path,
+            address: 0x1_0000_0000,
+            size: 0x8000,
+        }],
+        classes: vec![MemoryClass { name, kind: MemoryClassKind::Swift.into(), address: 0x1_0000_4000 }],
+        zones: vec![MemoryZone { name: "DefaultMallocZone".to_owned() }],
+        regions: vec![region],
+        nodes: vec![MemoryNodes {
+            address_deltas: vec![0x6000_0000, 64],
+            sizes: vec![48, 300],
+            classes: vec![1, 0],
+            zones: vec![1, 1],
+        }],
+        references: vec![MemoryReferences {
+            source_deltas: vec![0, 1],
+            target_deltas: vec![1, -1],
+            kinds: vec![MemoryReferenceKind::Strong.into(), MemoryReferenceKind::Conservative.into()],
+            offsets: vec![8, 16],
+        }],
+        roots: vec![MemoryRoots {
+            node_deltas: vec![0],
+            kinds: vec![MemoryRootKind::Stack.into()],
+            addresses: vec![0x1_6000_0000],
+        }],
+        end: Some(MemoryGraphEnd { nodes: 2, references: 2, roots: 1 }),
+    }
 }
 
 /// One of every message with every field set; a new field is missing here until it is added.
@@ -145,6 +198,7 @@ fn messages() -> Vec<String> {
         ),
         message(REPORT, "LedgerRecord", &ledger(ledger_record::Entry::Terminal(terminal))),
         message(SIGNAL, "StackSet", &stacks),
+        message(SIGNAL, "MemoryGraph", &memory_graph()),
     ]
 }
 

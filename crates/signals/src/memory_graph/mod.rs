@@ -18,10 +18,12 @@ mod components;
 mod dominators;
 mod edges;
 mod graph;
+mod input;
 mod leaks;
 mod paths;
 mod read;
 mod tables;
+mod tool_text;
 mod write;
 
 pub use analysis::GraphAnalysis;
@@ -34,10 +36,12 @@ pub use graph::{
     ClassKind, GraphClass, GraphRegion, GraphRoot, MemoryGraph, NO_CLASS, NodeReference, ReferenceKind,
     RootKind,
 };
+pub use input::{MemoryFile, read_memory};
 pub use leaks::{LeakGroup, leak_groups};
 pub use paths::ShortestPaths;
 pub use read::{MOST_CHUNK_BYTES, MemoryGraphError, MemoryGraphLimits, is_memory_graph, read_memory_graph};
 pub use tables::{
     BlockRow, ClassRow, LeakRow, MemorySource, MemoryTables, MemoryTotals, PathStep, RegionRow, ZoneRow,
 };
+pub use tool_text::{MOST_TEXT_BYTES, read_tool_text};
 pub use write::{FORMAT, MemoryGraphWriter};

@@ -48,8 +48,13 @@ pub enum MemoryGraphError {
     #[error("cannot read the memory graph")]
     Io(#[from] io::Error),
     /// It does not begin like one.
-    #[error("not a memory graph")]
+    #[error("neither a memory graph nor the text of heap, leaks, vmmap or footprint")]
     NotAMemoryGraph,
+    /// A property list of Apple's tools.
+    #[error(
+        "a .memgraph file, whose layout Apple does not publish; send the text that heap, leaks, vmmap or footprint prints for it"
+    )]
+    Opaque,
     /// A chunk is damaged, or says what cannot be.
     #[error("memory graph, chunk at byte {at}: {problem}")]
     Wrong {

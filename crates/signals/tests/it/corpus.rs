@@ -5,6 +5,8 @@ use unslide_testkit::corpus::replay;
 
 #[path = "../../../../fuzz/checks/malloc.rs"]
 mod malloc;
+#[path = "../../../../fuzz/checks/memory_graph.rs"]
+mod memory_graph;
 #[path = "../../../../fuzz/checks/profile.rs"]
 mod profile;
 
@@ -16,6 +18,11 @@ fn profiles_are_read_or_refused() {
 #[test]
 fn logs_of_allocations_are_replayed() {
     replay("malloc", malloc::check);
+}
+
+#[test]
+fn graphs_of_memory_are_read_or_refused() {
+    replay("memory_graph", memory_graph::check);
 }
 
 /// Lines that the readers of texts know, whole and damaged.
@@ -39,6 +46,22 @@ const LINES: [&str; 16] = [
 ];
 
 proptest! {
+    #[test]
+    fn graphs_of_memory_with_any_edges_add_up(
+        edges in prop::collection::vec((0..12_u32, 0..12_u32, 0..5_usize), 0..60),
+        roots in prop::collection::vec(0..12_u32, 0..4),
+    ) {
+        memory_graph::check(&crate::memory_graph::random(12, edges, roots));
+    }
+
+    #[test]
+    fn graphs_of_memory_with_damage_are_read_or_refused(at in any::<prop::sample::Index>(), byte: u8) {
+        let mut bytes = crate::memory_graph::random(4, vec![(0, 1, 0), (1, 2, 1), (3, 3, 4)], vec![0]);
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        memory_graph::check(&bytes);
+    }
+
     #[test]
     fn lines_in_any_order_are_read_or_refused(lines in prop::collection::vec(prop::sample::select(&LINES[..]), 0..40)) {
         profile::check(lines.join("\n").as_bytes());

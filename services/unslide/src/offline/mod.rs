@@ -4,5 +4,6 @@ pub mod explain;
 pub mod flame;
 pub mod jetsam;
 pub mod malloc_log;
+pub mod memory_graph;
 pub mod swift;
 pub mod symbolicate;

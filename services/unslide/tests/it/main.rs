@@ -8,6 +8,7 @@ mod flame;
 mod jetsam;
 mod layering;
 mod malloc_log;
+mod memory_graph;
 mod names;
 mod output;
 mod promises;

@@ -46,3 +46,15 @@ impl Example<'_> {
         read_memory_graph(&self.bytes()[..], &MemoryGraphLimits::default()).unwrap()
     }
 }
+
+/// The file of a graph with these edges and roots, in any order.
+pub fn random(nodes: u32, mut edges: Vec<(u32, u32, usize)>, mut roots: Vec<u32>) -> Vec<u8> {
+    use ReferenceKind::{Conservative, Strong, Unmanaged, Unowned, Weak};
+    edges.sort_unstable();
+    roots.sort_unstable();
+    let kinds = [Strong, Weak, Unowned, Unmanaged, Conservative];
+    let references: Vec<_> = edges.iter().map(|(from, to, kind)| (*from, *to, kinds[*kind])).collect();
+    let nodes: Vec<ExampleNode> =
+        (0..nodes).map(|node| (node.checked_sub(1).map(|n| n % 2), u64::from(node) * 8)).collect();
+    Example { classes: &["Cart", "Item"], nodes: &nodes, references: &references, roots: &roots }.bytes()
+}

@@ -1,0 +1,117 @@
+//! The text of `footprint`: memory by category, for one or several processes.
+
+use super::super::tables::{MemoryTables, RegionRow};
+use super::size;
+use std::collections::BTreeMap;
+
+/// Reads the categories. Those of several processes are added.
+pub(super) fn read(text: &str, tables: &mut MemoryTables) {
+    let mut rows: BTreeMap<String, RegionRow> = BTreeMap::new();
+    let mut columns: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let Some((name, rest)) = line.split_once("Footprint: ").filter(|_| line.contains("]: ")) {
+            if tables.process.is_empty() {
+                tables.process = name.rsplit_once(" [").map_or("", |(name, _)| name).trim().to_owned();
+            }
+            let sum = tables.totals.footprint.unwrap_or(0);
+            tables.totals.footprint =
+                size(rest.split('(').next().unwrap_or_default()).map(|one| sum.saturating_add(one));
+            columns.clear();
+        } else if words.last() == Some(&"Category") {
+            columns = words;
+        } else if columns.is_empty()
+            || words.is_empty()
+            || words.contains(&"TOTAL")
+            || words[0].starts_with('-')
+        {
+            // The table ends with its sum.
+            if words.is_empty() || words.contains(&"TOTAL") {
+                columns.clear();
+            }
+        } else if let Some(row) = row(&columns, &words) {
+            add(&mut rows, row);
+        } else {
+            tables.skipped += 1;
+        }
+    }
+    tables.regions = rows.into_values().collect();
+}
+
+/// A row: a number and its unit for each column, the number of regions, and the name.
+fn row(columns: &[&str], words: &[&str]) -> Option<RegionRow> {
+    let mut row = RegionRow::default();
+    let mut at = 0;
+    for column in columns {
+        match *column {
+            "Category" => row.name = words.get(at..).filter(|rest| !rest.is_empty())?.join(" "),
+            "Regions" => {
+                row.regions = words.get(at)?.parse().ok()?;
+                at += 1;
+            }
+            column => {
+                let bytes = size(&format!("{} {}", words.get(at)?, words.get(at + 1)?))?;
+                at += 2;
+                match column {
+                    "Dirty" => row.dirty = bytes,
+                    "(Swapped)" | "Swapped" => row.swapped = Some(bytes),
+                    _ => {}
+                }
+            }
+        }
+    }
+    Some(row)
+}
+
+fn add(rows: &mut BTreeMap<String, RegionRow>, row: RegionRow) {
+    let sum =
+        rows.entry(row.name.clone()).or_insert_with(|| RegionRow { name: row.name, ..RegionRow::default() });
+    sum.regions = sum.regions.saturating_add(row.regions);
+    sum.dirty = sum.dirty.saturating_add(row.dirty);
+    if let Some(swapped) = row.swapped {
+        sum.swapped = Some(sum.swapped.unwrap_or(0).saturating_add(swapped));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::tables::MemorySource;
+    use super::super::read_tool_text;
+
+    #[test]
+    fn categories_are_read_with_and_without_swapped_memory() {
+        let text = "\
+======================================================================
+Shop [14047]: 64-bit    Footprint: 195 MB (16384 bytes per page)
+======================================================================
+
+  Dirty  (Swapped)      Clean  Reclaimable    Regions    Category
+    ---        ---        ---          ---        ---    ---
+  90 MB       1 MB        0 B          0 B         44    Owned physical footprint (unmapped) (graphics)
+3013 KB        0 B      16 KB          0 B       1001    __DATA
+ broken        0 B      16 KB          0 B       1001    __TEXT
+    ---        ---        ---          ---        ---    ---
+ 195 MB       1 MB      16 KB          0 B       1045    TOTAL
+
+Auxiliary data:
+    phys_footprint: 195 MB
+";
+        let tables = read_tool_text(text).unwrap();
+        assert_eq!((tables.source, tables.process.as_str()), (MemorySource::Footprint, "Shop"));
+        assert_eq!((tables.totals.footprint, tables.skipped), (Some(195 << 20), 1));
+        let rows: Vec<_> = tables
+            .regions
+            .iter()
+            .map(|row| (row.name.as_str(), row.regions, row.dirty, row.swapped))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("Owned physical footprint (unmapped) (graphics)", 44, 90 << 20, Some(1 << 20)),
+                ("__DATA", 1001, 3013 << 10, Some(0)),
+            ]
+        );
+        let two = read_tool_text(&text.repeat(2)).unwrap();
+        assert_eq!((two.totals.footprint, two.regions[0].dirty), (Some(390 << 20), 180 << 20));
+    }
+}
