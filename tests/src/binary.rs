@@ -3,6 +3,7 @@
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -105,6 +106,17 @@ pub fn connects_from(process: u32, address: SocketAddr) -> bool {
 pub struct Process {
     child: Child,
     name: String,
+}
+
+/// What threads of one name have used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadUse {
+    /// The number of them that run.
+    pub count: usize,
+    /// Their CPU time.
+    pub cpu: Duration,
+    /// How often they went to sleep and were woken.
+    pub wakes: u64,
 }
 
 impl Process {
@@ -221,6 +233,25 @@ impl Process {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(field));
         line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
+    }
+
+    /// What its threads have used so far, by their names, which the kernel cuts to fifteen bytes.
+    #[must_use]
+    pub fn use_by_thread(&self) -> BTreeMap<String, ThreadUse> {
+        let mut found: BTreeMap<String, ThreadUse> = BTreeMap::new();
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        for task in tasks.into_iter().flatten().flatten() {
+            let read = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+            // The first field is the time on a CPU in nanoseconds.
+            let nanos = read("schedstat").split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+            let status = read("status");
+            let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            let threads = found.entry(read("comm").trim_end().to_owned()).or_default();
+            threads.count += 1;
+            threads.cpu += Duration::from_nanos(nanos);
+            threads.wakes += waits.and_then(|waits| waits.trim().parse::<u64>().ok()).unwrap_or(0);
+        }
+        found
     }
 
     /// CPU time that the process has used, in user and kernel mode, to a hundredth of a second.

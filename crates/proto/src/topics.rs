@@ -12,6 +12,8 @@ pub const SESSIONS: &str = "crash.sessions";
 pub const METRICS: &str = "crash.metrics";
 /// Alerts whose receiver is Kafka.
 pub const ALERTS: &str = "crash.alerts";
+/// Records that wait a second for symbols that are on their way.
+pub const RETRY_1S: &str = "unslide.retry.1s";
 /// Records that wait ten seconds for another try.
 pub const RETRY_10S: &str = "unslide.retry.10s";
 /// Records that wait a minute for another try.
@@ -45,6 +47,8 @@ pub struct TopicNames {
     pub metrics: String,
     /// See [`ALERTS`].
     pub alerts: String,
+    /// See [`RETRY_1S`].
+    pub retry_1s: String,
     /// See [`RETRY_10S`].
     pub retry_10s: String,
     /// See [`RETRY_1M`].
@@ -76,6 +80,7 @@ impl TopicNames {
             sessions: name(SESSIONS),
             metrics: name(METRICS),
             alerts: name(ALERTS),
+            retry_1s: name(RETRY_1S),
             retry_10s: name(RETRY_10S),
             retry_1m: name(RETRY_1M),
             retry_10m: name(RETRY_10M),
@@ -122,13 +127,14 @@ impl TopicNames {
 
     /// Every name, in the order of the fields. Topics of single tenants are not among them.
     #[must_use]
-    pub fn all(&self) -> [&str; 14] {
+    pub fn all(&self) -> [&str; 15] {
         [
             &self.input,
             &self.output,
             &self.sessions,
             &self.metrics,
             &self.alerts,
+            &self.retry_1s,
             &self.retry_10s,
             &self.retry_1m,
             &self.retry_10m,

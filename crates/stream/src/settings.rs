@@ -344,7 +344,9 @@ impl Settings {
             .set("receive.message.max.bytes", (self.max_output_bytes() + fetched + (1 << 20)).to_string())
             // A full queue is looked at again soon: the default, a second, lets a busy consumer idle.
             .set("fetch.queue.backoff.ms", "5")
-            .set("fetch.wait.max.ms", "50")
+            // What comes is answered at once. A partition that is taken up again waits for the answer that
+            // the others wait for, and each answer wakes the client, also where nothing ever comes.
+            .set("fetch.wait.max.ms", "100")
             .set("fetch.error.backoff.ms", "100")
             .set("reconnect.backoff.max.ms", "2000");
         config

@@ -42,7 +42,7 @@ pub struct Settings {
     #[schemars(with = "String")]
     pub cache_bytes: u64,
     /// How long a batch waits for symcaches that are not here yet. Reports whose symcaches take longer go on
-    /// by way of the shortest retry tier, while the downloads go on.
+    /// by way of the retry tier of one second, while the downloads go on.
     #[serde(rename = "fetch_wait", with = "unslide_model::units::milliseconds")]
     #[schemars(with = "String")]
     pub fetch_milliseconds: u64,

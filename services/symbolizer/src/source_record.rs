@@ -107,7 +107,7 @@ mod tests {
             value: None,
             headers: headers.clone(),
         };
-        for topic in [&names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow] {
+        for topic in [&names.retry_1s, &names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow] {
             let record = record(topic);
             let entry = SourceRecord::of(&record, &names);
             assert_eq!((entry.origin.partition, entry.origin.offset), (3, 77), "{topic}");

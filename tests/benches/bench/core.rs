@@ -38,19 +38,28 @@ fn medians<const N: usize>(rounds: usize, mut work: [&mut dyn FnMut(); N]) -> [D
     })
 }
 
+/// Milliseconds of CPU that one report costs without any server, warm.
+pub fn core_time(input: &Input) -> f64 {
+    let report = input.report(0);
+    let [whole] = medians(100, [&mut || drop(black_box(answer(input, &report)))]);
+    whole.as_secs_f64() * 1_000.0
+}
+
+/// Reads a report, looks its frames up and writes it.
+fn answer(input: &Input, bytes: &[u8]) -> Vec<u8> {
+    let tenant = TenantId::new("acme").expect("a slug");
+    let context = Context { tenant: Some(&tenant), revision: Some(1), ..Context::default() };
+    let symbols = ImageSymbols::found(Arc::clone(&input.symcache));
+    let report = Report::read(bytes, &ReadLimits::default()).expect("a report");
+    enrich(&report, &|id| (*id == input.debug_id).then_some(&symbols), &context).bytes
+}
+
 /// Prints the costs of the parts of a report, of a symcache, and of look-ups, and notes the ratios.
 pub fn print(input: &Input, full: bool, ratios: &mut Ratios) {
     let rounds = if full { 400 } else { 3 };
     let report = input.report(0);
     let limits = ReadLimits::default();
-    let tenant = TenantId::new("acme").expect("a slug");
-    let context = Context { tenant: Some(&tenant), revision: Some(1), ..Context::default() };
-    let symbols = ImageSymbols::found(Arc::clone(&input.symcache));
-    let answer = |bytes: &[u8]| {
-        let report = Report::read(bytes, &limits).expect("a report");
-        enrich(&report, &|id| (*id == input.debug_id).then_some(&symbols), &context).bytes
-    };
-    let output = answer(&report);
+    let output = answer(input, &report);
     println!(
         "A report: {} frames, {} images, {} bytes in, {} bytes out",
         input.frames,
@@ -65,7 +74,7 @@ pub fn print(input: &Input, full: bool, ratios: &mut Ratios) {
             &mut || drop(black_box(sonic_rs::from_slice::<sonic_rs::Value>(&report).expect("JSON"))),
             &mut || drop(black_box(serde_json::from_slice::<serde_json::Value>(&report).expect("JSON"))),
             &mut || drop(black_box(Report::read(&report, &limits).expect("a report"))),
-            &mut || drop(black_box(answer(&report))),
+            &mut || drop(black_box(answer(input, &report))),
         ],
     );
     println!("CPU time of one thread, median of {rounds} rounds in turns");

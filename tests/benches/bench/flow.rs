@@ -1,8 +1,11 @@
 //! Reports through real Kafka with one and with two workers, and the first answer of a cold image.
 
+use crate::core::core_time;
 use crate::input::Input;
 use crate::quota::Quota;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use unslide_tests::binary::ThreadUse;
 use unslide_tests::installation::{Installation, TENANT};
 
 /// Input partitions of a test's installation.
@@ -51,6 +54,39 @@ async fn compare(input: &Input, reports: u32, share: Option<f64>) {
         );
     }
     println!("  two workers against one: {:.2}x", two.per_second / one.per_second);
+    if share.is_none() {
+        let core = core_time(input);
+        println!(
+            "  of one worker's CPU a report the core is {:.3} ms, all is {:.2}x:",
+            core,
+            one.cpu_millis / core
+        );
+        print_threads(&one.threads, reports);
+    }
+}
+
+/// Prints what the threads of a worker used a report.
+fn print_threads(threads: &BTreeMap<String, ThreadUse>, reports: u32) {
+    let mut threads: Vec<_> = threads.iter().collect();
+    threads.sort_by_key(|(_, used)| std::cmp::Reverse(used.cpu));
+    for (name, used) in threads.into_iter().take(12) {
+        let micros = used.cpu.as_secs_f64() * 1e6 / f64::from(reports);
+        let wakes = used.wakes as f64 / f64::from(reports);
+        println!("    {name:<16} {:>3} thread(s) {micros:>7.1} µs {wakes:>6.2} wake-ups", used.count);
+    }
+}
+
+/// What was used since `before`.
+fn since(
+    mut now: BTreeMap<String, ThreadUse>,
+    before: &BTreeMap<String, ThreadUse>,
+) -> BTreeMap<String, ThreadUse> {
+    for (name, used) in &mut now {
+        let old = before.get(name).copied().unwrap_or_default();
+        used.cpu = used.cpu.saturating_sub(old.cpu);
+        used.wakes = used.wakes.saturating_sub(old.wakes);
+    }
+    now
 }
 
 struct Run {
@@ -59,6 +95,8 @@ struct Run {
     resident: u64,
     transaction_reports: f64,
     transaction_millis: f64,
+    /// Of the first worker.
+    threads: BTreeMap<String, ThreadUse>,
 }
 
 async fn throughput(input: &Input, workers: usize, reports: u32, share: Option<f64>) -> std::io::Result<Run> {
@@ -90,6 +128,7 @@ async fn throughput(input: &Input, workers: usize, reports: u32, share: Option<f
     settle(&mut installation, &names, f64::from(warm)).await;
     let limits = names.iter().filter_map(|name| Some((installation.process(name).id(), share?)));
     let quotas = limits.map(|(id, share)| Quota::of(id, share)).collect::<Result<Vec<_>, _>>();
+    let threads_before = installation.process(&names[0]).use_by_thread();
     let before: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
     let sends = (warm..warm + reports).map(|number| {
         let (installation, topic) = (&installation, &topic);
@@ -103,6 +142,7 @@ async fn throughput(input: &Input, workers: usize, reports: u32, share: Option<f
     futures::future::join_all(sends).await;
     settle(&mut installation, &names, f64::from(warm + reports)).await;
     let elapsed = start.elapsed();
+    let threads = since(installation.process(&names[0]).use_by_thread(), &threads_before);
     let after: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
     let resident = names.iter().map(|name| installation.process(name).peak_bytes()).max().unwrap_or(0);
     let (mut transactions, mut seconds) = (0.0, 0.0);
@@ -116,6 +156,7 @@ async fn throughput(input: &Input, workers: usize, reports: u32, share: Option<f
         transaction_reports: f64::from(warm + reports) / transactions,
         transaction_millis: seconds * 1_000.0 / transactions,
         per_second: f64::from(reports) / elapsed.as_secs_f64(),
+        threads,
         cpu_millis: (after - before).as_secs_f64() * 1_000.0 / f64::from(reports),
         resident,
     })

@@ -9,8 +9,9 @@ use unslide_proto::report::ledger_record::Entry;
 use unslide_tests::topics::{Record, Topics};
 
 /// The topics whose records each have one outcome.
-pub const CONSUMED: [&str; 6] = [
+pub const CONSUMED: [&str; 7] = [
     "crash.reports",
+    "unslide.retry.1s",
     "unslide.retry.10s",
     "unslide.retry.1m",
     "unslide.retry.10m",

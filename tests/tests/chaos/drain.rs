@@ -10,7 +10,16 @@ use tokio::time::{Instant, sleep};
 /// The consumer groups, and what each reads.
 const LANES: [(&str, &[&str]); 3] = [
     ("live", &["crash.reports"]),
-    ("retry", &["unslide.retry.10s", "unslide.retry.1m", "unslide.retry.10m", "unslide.overflow"]),
+    (
+        "retry",
+        &[
+            "unslide.retry.1s",
+            "unslide.retry.10s",
+            "unslide.retry.1m",
+            "unslide.retry.10m",
+            "unslide.overflow",
+        ],
+    ),
     ("resymbolicate", &["unslide.resymbolicate"]),
 ];
 /// What the indexers read.

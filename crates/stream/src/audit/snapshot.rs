@@ -69,7 +69,7 @@ fn consumed(settings: &Settings, topics: &Topics) -> Vec<Consumed> {
             Some(Consumed { tenant, ..one(name, Role::Input, lanes::LIVE) })
         }));
     }
-    for copies in [&names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow] {
+    for copies in [&names.retry_1s, &names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow] {
         all.push(one(copies, Role::Copies, lanes::RETRY));
     }
     all.push(one(&names.resymbolicate, Role::Requests, lanes::RESYMBOLICATE));
@@ -84,7 +84,7 @@ fn with_outcomes(settings: &Settings, topics: &Topics) -> Vec<(String, Option<Ou
         all.extend(tenants.map(|name| (name.clone(), Some(Outcome::Symbolicated))));
     }
     all.push((names.dead_letter, Some(Outcome::DeadLetter)));
-    for tier in [names.retry_10s, names.retry_1m, names.retry_10m] {
+    for tier in [names.retry_1s, names.retry_10s, names.retry_1m, names.retry_10m] {
         all.push((tier, Some(Outcome::Retry)));
     }
     all.push((names.overflow, Some(Outcome::Overflow)));

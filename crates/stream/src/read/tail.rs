@@ -73,6 +73,8 @@ impl TailReader {
         config
             .set("group.id", format!("{}unslide.tail", settings.topic_prefix))
             .set("auto.offset.reset", "earliest")
+            // No partition of a table is ever paused.
+            .set("fetch.wait.max.ms", "250")
             .set("enable.partition.eof", "true");
         let consumer: BaseConsumer<Logging> = config
             .create_with_context(Logging)

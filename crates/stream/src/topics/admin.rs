@@ -66,6 +66,7 @@ fn specs(settings: &Settings) -> Vec<Spec> {
         log(names.sessions, p.input, 1 << 20, 7),
         log(names.metrics, p.input, 1 << 20, 7),
         log(names.alerts, p.internal, 1 << 20, 7),
+        copies(names.retry_1s, p.internal, copy),
         copies(names.retry_10s, p.internal, copy),
         copies(names.retry_1m, p.internal, copy),
         copies(names.retry_10m, p.internal, copy),

@@ -1,15 +1,16 @@
 //! The producer that only one process has at a time: whoever starts it under a name fences off the one that had
 //! the name before, also in the middle of a transaction.
 
-use crate::client;
 use crate::error::StreamError;
 use crate::record::OutRecord;
 use crate::settings::Settings;
+use crate::write::polled::PolledProducer;
 use crate::write::producer::too_large;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
+use rdkafka::producer::Producer as _;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -39,7 +40,7 @@ pub enum NotSent {
 
 /// Writes records in transactions, under a name.
 pub struct FencedProducer {
-    inner: FutureProducer<client::Logging>,
+    inner: Arc<PolledProducer>,
     max_bytes: usize,
 }
 
@@ -55,10 +56,9 @@ impl FencedProducer {
             .set("transactional.id", format!("{}{name}", settings.topic_prefix))
             .set("transaction.timeout.ms", TRANSACTION.as_millis().to_string())
             .set("message.timeout.ms", DELIVERY.as_millis().to_string());
-        let inner: FutureProducer<_> = config
-            .create_with_context(client::Logging)
+        let inner = PolledProducer::start(&config, Box::new(|_| {}))
             .map_err(|e| StreamError::kafka("making the fenced producer", e))?;
-        let producer = FencedProducer { inner, max_bytes: settings.max_output_bytes() };
+        let producer = FencedProducer { inner: Arc::new(inner), max_bytes: settings.max_output_bytes() };
         producer.call("starting the fenced producer", START, |inner| inner.init_transactions(CALL)).await?;
         Ok(producer)
     }
@@ -98,15 +98,7 @@ impl FencedProducer {
     async fn deliver(&self, records: &[OutRecord]) -> Result<(), (usize, KafkaError)> {
         let mut deliveries = FuturesUnordered::new();
         for (place, record) in records.iter().enumerate() {
-            let mut future: FutureRecord<'_, [u8], [u8]> =
-                FutureRecord::to(&record.topic).headers(record.headers.to_owned_headers());
-            if let Some(value) = record.value.as_deref() {
-                future = future.payload(value);
-            }
-            if let Some(key) = record.key.as_deref() {
-                future = future.key(key);
-            }
-            let delivery = self.inner.send_result(future).map_err(|(e, _)| (place, e))?;
+            let delivery = self.inner.send(record).map_err(|e| (place, e))?;
             deliveries.push(async move { (place, delivery.await) });
         }
         let deadline = Instant::now() + DELIVERY;
@@ -115,7 +107,7 @@ impl FencedProducer {
             match timeout_at(deadline, deliveries.next()).await {
                 Ok(None) => return Ok(()),
                 Ok(Some((_, Ok(Ok(_))))) => {}
-                Ok(Some((place, Ok(Err((error, _)))))) => return Err((place, error)),
+                Ok(Some((place, Ok(Err(error))))) => return Err((place, error)),
                 Ok(Some((place, Err(_)))) => return Err((place, KafkaError::Canceled)),
                 Err(_) => return Err((0, late)),
             }
@@ -127,9 +119,9 @@ impl FencedProducer {
         &self,
         what: &'static str,
         within: Duration,
-        call: impl Fn(&FutureProducer<client::Logging>) -> KafkaResult<()> + Send + 'static,
+        call: impl Fn(&PolledProducer) -> KafkaResult<()> + Send + 'static,
     ) -> Result<(), StreamError> {
-        let (inner, deadline) = (self.inner.clone(), Instant::now() + within);
+        let (inner, deadline) = (Arc::clone(&self.inner), Instant::now() + within);
         let called = tokio::task::spawn_blocking(move || {
             loop {
                 match call(&inner) {
@@ -149,15 +141,5 @@ fn is_retriable(error: &KafkaError) -> bool {
         // The wrapper flushes before it commits, and says so when that takes too long.
         KafkaError::Flush(code) => *code == RDKafkaErrorCode::OperationTimedOut,
         _ => false,
-    }
-}
-
-impl Drop for FencedProducer {
-    fn drop(&mut self) {
-        // Its end waits for the client's threads, and must not keep the runtime's.
-        let inner = self.inner.clone();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn_blocking(move || drop(inner));
-        }
     }
 }

@@ -1,13 +1,11 @@
 //! The idempotent producer: what was sent is on the log once, in order.
 
-use crate::client;
 use crate::error::StreamError;
 use crate::record::OutRecord;
 use crate::settings::Settings;
-use rdkafka::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
+use crate::write::polled::{Delivery, PolledProducer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer as _};
+use rdkafka::producer::Producer as _;
 use rdkafka::statistics::Statistics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,31 +24,12 @@ const FIGURES: &str = "1000";
 /// Writes records outside of transactions. Cheap to clone; clones share one client.
 #[derive(Clone)]
 pub struct Producer {
-    inner: FutureProducer<Queue>,
+    inner: Arc<PolledProducer>,
     max_bytes: usize,
     queued: Arc<AtomicU64>,
     waiting: Arc<AtomicU64>,
     /// Held by the one record that asks for room.
     turn: Arc<Mutex<()>>,
-}
-
-/// Takes down what the client's queue holds.
-struct Queue {
-    bytes: Arc<AtomicU64>,
-}
-
-impl ClientContext for Queue {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        client::log(level, facility, text);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        client::log_error(&error, reason);
-    }
-
-    fn stats(&self, statistics: Statistics) {
-        self.bytes.store(statistics.msg_size, Ordering::Relaxed);
-    }
 }
 
 /// Bytes of a record that waits for room.
@@ -102,11 +81,18 @@ impl Producer {
         let mut config = settings.checked()?.producer();
         config.set("message.timeout.ms", "30000").set("statistics.interval.ms", FIGURES);
         let queued = Arc::new(AtomicU64::new(0));
-        let inner = config
-            .create_with_context(Queue { bytes: queued.clone() })
+        let bytes = queued.clone();
+        let takes_down = move |statistics: &Statistics| bytes.store(statistics.msg_size, Ordering::Relaxed);
+        let inner = PolledProducer::start(&config, Box::new(takes_down))
             .map_err(|e| StreamError::kafka("making the producer", e))?;
         let max_bytes = settings.max_output_bytes();
-        Ok(Producer { inner, max_bytes, queued, waiting: Arc::default(), turn: Arc::default() })
+        Ok(Producer {
+            inner: Arc::new(inner),
+            max_bytes,
+            queued,
+            waiting: Arc::default(),
+            turn: Arc::default(),
+        })
     }
 
     /// Writes a record; returns when all in-sync replicas have it. Records of one key that are sent
@@ -121,23 +107,15 @@ impl Producer {
         if size > self.max_bytes {
             return Err(StreamError::TooLarge { topic: record.topic.to_string(), bytes: size });
         }
-        let mut future: FutureRecord<'_, [u8], [u8]> =
-            FutureRecord::to(&record.topic).headers(record.headers.to_owned_headers());
-        if let Some(value) = record.value.as_deref() {
-            future = future.payload(value);
-        }
-        if let Some(key) = record.key.as_deref() {
-            future = future.key(key);
-        }
-        let written = match self.enqueue(future, size).await {
+        let written = match self.enqueue(record, size).await {
             Ok(delivery) => match delivery.await {
-                Ok(written) => written.map_err(|(e, _)| e),
+                Ok(written) => written,
                 Err(_) => return Err(StreamError::Ended(record.topic.to_string())),
             },
             Err(e) => Err(e),
         };
         match written {
-            Ok(delivery) => Ok(Delivered { partition: delivery.partition, offset: delivery.offset }),
+            Ok(delivered) => Ok(delivered),
             Err(e) if too_large(&e) => {
                 Err(StreamError::TooLarge { topic: record.topic.to_string(), bytes: size })
             }
@@ -146,11 +124,7 @@ impl Producer {
     }
 
     /// Gives a record to the client as soon as its queue has room.
-    async fn enqueue(
-        &self,
-        mut record: FutureRecord<'_, [u8], [u8]>,
-        bytes: usize,
-    ) -> Result<DeliveryFuture, KafkaError> {
+    async fn enqueue(&self, record: &OutRecord, bytes: usize) -> Result<Delivery, KafkaError> {
         let full = |e: &KafkaError| e.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
         let _waiting = Waiting::of(&self.waiting, bytes);
         let deadline = Instant::now() + PATIENCE;
@@ -159,10 +133,9 @@ impl Producer {
             return Err(KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull));
         };
         loop {
-            match self.inner.send_result(record) {
-                Ok(delivery) => return Ok(delivery),
-                Err((e, back)) if full(&e) && Instant::now() < deadline => record = back,
-                Err((e, _)) => return Err(e),
+            match self.inner.send(record) {
+                Err(e) if full(&e) && Instant::now() < deadline => {}
+                sent => return sent,
             }
             sleep(LOOK).await;
         }

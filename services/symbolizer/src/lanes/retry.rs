@@ -25,7 +25,9 @@ pub const NAME: &str = unslide_proto::lanes::RETRY;
 /// The topics that the lane reads.
 pub fn topics(worker: &Worker) -> Vec<String> {
     let names = &worker.topics;
-    [&names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow].map(Clone::clone).into()
+    [&names.retry_1s, &names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow]
+        .map(Clone::clone)
+        .into()
 }
 
 /// Tries again.

@@ -38,10 +38,12 @@ impl Worker {
         detail: &str,
     ) -> Option<Done> {
         let tries = entry.tries(reason).saturating_add(1);
-        let tier = match Tier::after(tries) {
+        let tier = match (reason, Tier::after(tries)) {
+            // The download goes on.
+            (Reason::Cold, _) => Tier::OneSecond,
             // Who is unknown has no last try: what ends it is the record's age.
-            None if reason == Reason::UnknownTenant => Tier::TenMinutes,
-            tier => tier?,
+            (Reason::UnknownTenant, None) => Tier::TenMinutes,
+            (_, tier) => tier?,
         };
         let key = id.map_or_else(|| tenant.to_string(), |id| format!("{tenant}/{id}")).into();
         let history = Provenance::of(entry, Some(tenant), self.traceparent(entry.record));

@@ -10,6 +10,8 @@ use unslide_stream::RecordRef;
 /// One tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
+    /// `unslide.retry.1s`: for symcaches that are on their way
+    OneSecond,
     /// `unslide.retry.10s`
     TenSeconds,
     /// `unslide.retry.1m`
@@ -19,7 +21,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Where a record goes that was tried so often; `None` once it was in every tier.
+    /// Where a record goes that has failed so often; `None` once it was in every tier.
     pub fn after(tries: u32) -> Option<Tier> {
         match tries {
             0 | 1 => Some(Tier::TenSeconds),
@@ -31,12 +33,14 @@ impl Tier {
 
     /// The tier whose topic this is.
     pub fn of(names: &TopicNames, topic: &str) -> Option<Tier> {
-        [Tier::TenSeconds, Tier::Minute, Tier::TenMinutes].into_iter().find(|tier| tier.topic(names) == topic)
+        let mut tiers = [Tier::OneSecond, Tier::TenSeconds, Tier::Minute, Tier::TenMinutes].into_iter();
+        tiers.find(|tier| tier.topic(names) == topic)
     }
 
     /// Its topic.
     pub fn topic(self, names: &TopicNames) -> &str {
         match self {
+            Tier::OneSecond => &names.retry_1s,
             Tier::TenSeconds => &names.retry_10s,
             Tier::Minute => &names.retry_1m,
             Tier::TenMinutes => &names.retry_10m,
@@ -47,6 +51,7 @@ impl Tier {
     /// a partition is always the first that is due.
     pub fn delay(self) -> Duration {
         match self {
+            Tier::OneSecond => Duration::from_secs(1),
             Tier::TenSeconds => Duration::from_secs(10),
             Tier::Minute => Duration::from_secs(60),
             Tier::TenMinutes => Duration::from_secs(600),
@@ -171,7 +176,9 @@ mod tests {
         for topic in topics {
             assert_eq!(Tier::of(&names, topic).unwrap().topic(&names), topic);
         }
+        assert_eq!(Tier::of(&names, &names.retry_1s), Some(Tier::OneSecond));
         assert_eq!(Tier::of(&names, &names.overflow), None);
+        assert!(Tier::OneSecond.delay() < Tier::TenSeconds.delay());
         assert!(Tier::TenSeconds.delay() < Tier::Minute.delay());
         assert!(Tier::Minute.delay() < Tier::TenMinutes.delay());
     }

@@ -224,8 +224,8 @@ async fn a_report_whose_symbols_come_late_does_not_wait_for_the_rate_of_another_
     bench.input(Some("other"), app.report(20, 2)).await;
     let mut lanes = vec![bench.live()];
     bench.wait(&bench.names.overflow, 18).await;
-    bench.wait(&bench.names.retry_10s, 1).await;
-    assert_eq!(bench.reasons(&bench.names.retry_10s).await, [("cold".to_owned(), 1)]);
+    bench.wait(&bench.names.retry_1s, 1).await;
+    assert_eq!(bench.reasons(&bench.names.retry_1s).await, [("cold".to_owned(), 1)]);
     drop(hold);
     lanes.push(bench.retry());
     bench.clock.ahead(60);

@@ -360,7 +360,9 @@ impl Bench {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         let mut elsewhere = Vec::new();
-        for other in [&self.names.overflow, &self.names.retry_10s, &self.names.dead_letter] {
+        for other in
+            [&self.names.overflow, &self.names.retry_1s, &self.names.retry_10s, &self.names.dead_letter]
+        {
             elsewhere.push(self.reasons(other).await);
         }
         let found = self.read(topic).await.len();

@@ -5,12 +5,13 @@ use crate::error::StreamError;
 use crate::lane::{Control, Observer};
 use crate::record::OutRecord;
 use crate::settings::Settings;
+use crate::write::waking::WakingProducer;
 use parking_lot::Mutex;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::message::DeliveryResult;
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
+use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext};
 use rdkafka::{ClientContext, TopicPartitionList};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -124,8 +125,13 @@ impl TxContext {
     }
 }
 
-/// How long to wait for the client where it has nothing to say.
-const PAUSE: Duration = Duration::from_millis(1);
+/// How long to wait for the client where it has nothing to say, until the deadline is looked at again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes of records in one request: what the client takes by default, and what five requests of a partition
+/// need for the outputs of a batch. No topic of copies takes less.
+const LEAST_BATCH: usize = 1_000_000;
+const MOST_BATCH: usize = 4 << 20;
 
 /// Bits of the opaque number that name the item; the higher ones name the transaction.
 const ITEM_BITS: u32 = 32;
@@ -155,7 +161,7 @@ impl ProducerContext for TxContext {
 
 /// A transactional producer.
 pub(in crate::lane) struct TxProducer {
-    inner: BaseProducer<TxContext>,
+    inner: WakingProducer<TxContext>,
     within: Duration,
     number: AtomicUsize,
     control: Arc<Control>,
@@ -180,15 +186,18 @@ impl TxProducer {
             .set("transactional.id", id)
             .set("transaction.timeout.ms", &millis)
             .set("message.timeout.ms", &millis)
-            .set("linger.ms", "1")
+            // For as long as it takes to hand a batch over, and the coordinator to note the partitions.
+            .set("linger.ms", "5")
             // All records of a transaction are handed over at once and waited for.
-            .set("queue.buffering.max.messages", "1000000");
+            .set("queue.buffering.max.messages", "1000000")
+            // A partition has at most five requests under way, and while it has, the client's thread asks
+            // without a pause whether it may send more: a transaction has to fit into five.
+            .set("batch.size", settings.max_copy_bytes().clamp(LEAST_BATCH, MOST_BATCH).to_string());
         // What the producer before this one held is gone with it.
         observer.produced(0);
         let context =
             TxContext { failures: Mutex::default(), queued: AtomicUsize::new(0), observer: observer.clone() };
-        let inner = config
-            .create_with_context(context)
+        let inner = WakingProducer::new(&config, context)
             .map_err(|e| StreamError::kafka("making the transactional producer", e))?;
         Ok(TxProducer {
             inner,
@@ -205,7 +214,7 @@ impl TxProducer {
     /// Fences off earlier producers of the same id and ends what they left open. `Ok(false)`: not
     /// yet; call again.
     pub(in crate::lane) fn init(&self, within: Duration) -> Result<bool, StreamError> {
-        self.inner.poll(Duration::ZERO);
+        self.inner.serve();
         match self.inner.init_transactions(within) {
             Ok(()) => Ok(true),
             Err(KafkaError::Transaction(e)) if e.is_retriable() => Ok(false),
@@ -238,7 +247,7 @@ impl TxProducer {
         let control = &*self.control;
         let number = self.number.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let call = control.watch.enter("begin");
-        self.inner.poll(Duration::ZERO);
+        self.inner.serve();
         self.context().failures.lock().clear();
         if let Err(e) = self.inner.begin_transaction() {
             return Err(Self::end_of(Failed(kind(&e), format!("begin: {e}"))));
@@ -323,25 +332,15 @@ impl TxProducer {
             }
             self.serve();
         }
-        self.inner.poll(Duration::ZERO);
+        self.inner.serve();
         self.failures(number).map_or(Ok(()), Err)
     }
 
-    /// Takes one report of the client, or sleeps for a moment where there is none. The wrapper's own waiting
-    /// spins: it asks for what is left of the time in whole milliseconds, and so without a wait throughout
-    /// the last one.
+    /// Takes the client's reports, or waits for one.
     fn serve(&self) {
         let _call = self.control.watch.enter("send");
-        if !self.took_report() {
-            std::thread::sleep(PAUSE);
-        }
-    }
-
-    /// Takes one report of the client, if there is one.
-    fn took_report(&self) -> bool {
-        let before = self.inner.in_flight_count();
-        self.inner.poll(Duration::ZERO);
-        self.inner.in_flight_count() < before
+        self.inner.wait(PAUSE);
+        self.inner.serve();
     }
 
     /// What the records of this transaction that were not delivered say together.
@@ -376,7 +375,7 @@ impl TxProducer {
         let deadline = Instant::now() + self.within;
         let aborted = until(&self.control, deadline, "abort", |_| {
             // Aborting waits for the reports of purged records, which come by polling only.
-            while self.took_report() {}
+            self.inner.serve();
             self.inner.abort_transaction(Duration::from_millis(300))
         });
         match aborted {

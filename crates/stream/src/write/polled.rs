@@ -1,0 +1,119 @@
+//! A producer with a thread that takes its reports, so that each record can be waited for.
+
+use crate::client;
+use crate::record::OutRecord;
+use crate::write::producer::Delivered;
+use crate::write::waking::WakingProducer;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::message::{DeliveryResult, Message};
+use rdkafka::producer::{BaseProducer, BaseRecord, ProducerContext};
+use rdkafka::statistics::Statistics;
+use rdkafka::{ClientConfig, ClientContext};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long the thread sleeps where nothing wakes it.
+const SLEEP: Duration = Duration::from_secs(10);
+
+/// The end of a record's way, once it is known.
+pub(crate) type Delivery = oneshot::Receiver<Result<Delivered, KafkaError>>;
+
+/// What the client says of itself from time to time.
+pub(crate) type OnStatistics = Box<dyn Fn(&Statistics) + Send + Sync>;
+
+/// Tells each record's sender what became of it.
+pub(crate) struct Deliveries(OnStatistics);
+
+impl ClientContext for Deliveries {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        client::log(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        client::log_error(&error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        (self.0)(&statistics);
+    }
+}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = Box<oneshot::Sender<Result<Delivered, KafkaError>>>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, sender: Self::DeliveryOpaque) {
+        let end = match result {
+            Ok(message) => Ok(Delivered { partition: message.partition(), offset: message.offset() }),
+            Err((error, _)) => Err(error.clone()),
+        };
+        // Nobody may be waiting any more.
+        let _ = sender.send(end);
+    }
+}
+
+/// The producer. Dropped, it lets go of records that were not delivered.
+pub(crate) struct PolledProducer {
+    inner: Arc<WakingProducer<Deliveries>>,
+    /// Behind `inner`, so that the thread has the last of it: the client's end takes its time.
+    _thread: Ending,
+}
+
+/// Ends the thread when it is dropped.
+struct Ending {
+    stop: Arc<AtomicBool>,
+    thread: Thread,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
+impl PolledProducer {
+    /// Makes the client and starts the thread.
+    pub(crate) fn start(config: &ClientConfig, on_statistics: OnStatistics) -> KafkaResult<PolledProducer> {
+        let inner = Arc::new(WakingProducer::new(config, Deliveries(on_statistics))?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (serving, ended) = (Arc::clone(&inner), Arc::clone(&stop));
+        let thread = std::thread::Builder::new().name("producer".to_owned()).spawn(move || {
+            while !ended.load(Ordering::Acquire) {
+                serving.serve();
+                serving.wait(SLEEP);
+            }
+        });
+        let thread = thread
+            .map_err(|error| KafkaError::ClientCreation(format!("no thread for its reports: {error}")))?;
+        Ok(PolledProducer { inner, _thread: Ending { stop, thread: thread.thread().clone() } })
+    }
+
+    /// Gives a record to the client, if its queue has room.
+    pub(crate) fn send(&self, record: &OutRecord) -> KafkaResult<Delivery> {
+        let (sender, delivery) = oneshot::channel();
+        let mut message: BaseRecord<'_, [u8], [u8], _> =
+            BaseRecord::with_opaque_to(&record.topic, Box::new(sender))
+                .headers(record.headers.to_owned_headers());
+        if let Some(value) = record.value.as_deref() {
+            message = message.payload(value);
+        }
+        if let Some(key) = record.key.as_deref() {
+            message = message.key(key);
+        }
+        self.inner.send(message).map_err(|(error, _)| error)?;
+        Ok(delivery)
+    }
+}
+
+impl Deref for PolledProducer {
+    type Target = BaseProducer<Deliveries>;
+
+    fn deref(&self) -> &BaseProducer<Deliveries> {
+        &self.inner
+    }
+}
