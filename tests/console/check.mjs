@@ -43,7 +43,7 @@ async function signIn(page) {
 // Every kind of page, with what the data has.
 async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
-    captures: "/console/captures", versions: "/console/versions", symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
+    captures: "/console/captures", versions: "/console/versions", health: "/console/health", symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
     keys: "/console/keys", audit: "/console/audit-log", settings: "/console/settings", alerts: "/console/alerts", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
   const lists = { group: ["/console/groups"], capture: ["/console/captures"],
     report: ["/console/reports?status=partial", "/console/reports?status=complete"] };

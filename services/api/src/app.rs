@@ -8,7 +8,7 @@ use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::openapi;
 use crate::operations::{
-    alerts, apps, audit_log, captures, dead_letters, events, grouping_rules, groups, keys, quarantine,
+    alerts, apps, audit_log, captures, dead_letters, events, grouping_rules, groups, keys, metrics, quarantine,
     reports, reprocess, sessions, symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
@@ -68,6 +68,7 @@ pub fn document() -> OpenApi {
         reports::routes(),
         captures::routes(),
         sessions::routes(),
+        metrics::routes(),
         reprocess::routes(),
         apps::routes(),
         groups::routes(),
@@ -96,6 +97,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(reports::routes())
         .merge(captures::routes())
         .merge(sessions::routes())
+        .merge(metrics::routes())
         .merge(reprocess::routes())
         .merge(apps::routes())
         .merge(groups::routes())

@@ -22,6 +22,8 @@ pub struct Metrics {
     pub reports: IntCounter,
     /// Session events that the broker has taken.
     pub sessions: IntCounter,
+    /// Metric payloads that the broker has taken.
+    pub payloads: IntCounter,
     /// Requests for a stored report whose body is lost or damaged.
     pub lost_bodies: IntCounter,
     /// Attempts to send alerts, by outcome.
@@ -91,6 +93,8 @@ impl Metrics {
             reports: make.counter("unslide_api_reports_total", "Reports that the broker has taken.")?,
             sessions: make
                 .counter("unslide_api_sessions_total", "Session events that the broker has taken.")?,
+            payloads: make
+                .counter("unslide_api_metric_payloads_total", "Metric payloads that the broker has taken.")?,
             lost_bodies: make.counter(
                 "unslide_api_lost_bodies_total",
                 "Requests for a stored report whose body is lost or damaged.",

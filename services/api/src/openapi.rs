@@ -48,6 +48,7 @@ pub fn base() -> OpenApi {
         ("system", "Symbols of operating systems, for operators."),
         ("reports", "Crash reports: send, find, read, explain."),
         ("sessions", "Session events: how often apps run without a crash."),
+        ("metrics", "What apps measure of themselves: launches, hangs, energy, disk writes, requests."),
         ("apps", "Figures by app and version."),
         ("groups", "Reports of the same bug."),
         ("alerts", "Rules for what to be told of, and what was sent. For a tenant's administrators."),

@@ -4,6 +4,9 @@ use super::health::{DEVIATIONS, shares_differ};
 use unslide_model::QuantileSketch;
 use utoipa::ToSchema;
 
+/// Independent observations that lie on each side of a quantile where anything is said of its change.
+const LEAST_BESIDE: f64 = 5.0;
+
 unslide_model::words! {
     /// What a change from one version to the next is.
     #[derive(ToSchema)]
@@ -90,9 +93,14 @@ impl MetricSums {
     }
 
     /// What a quantile lies between with a confidence of 99 %: the values at the ranks that a binomial distribution gives,
-    /// made wider by the error of the sketch. An end beyond the observations is open. `None` without values.
+    /// made wider by the error of the sketch. An end beyond the observations is open, and both are where there are fewer
+    /// than five on one side of the quantile. `None` without values.
     fn quantile_interval(&self, share: f64) -> Option<(f64, f64)> {
-        let deviation = DEVIATIONS * (share * (1.0 - share) / self.independent().max(1.0)).sqrt();
+        let independent = self.independent();
+        if independent * share.min(1.0 - share) < LEAST_BESIDE {
+            return self.sketch.quantile(share).map(|_| (0.0, f64::INFINITY));
+        }
+        let deviation = DEVIATIONS * (share * (1.0 - share) / independent).sqrt();
         let (low, high) = (share - deviation, share + deviation);
         let at = |share: f64| self.sketch.quantile(share);
         let low = if low > 0.0 { at(low)? / (1.0 + QuantileSketch::RELATIVE_ERROR) } else { 0.0 };

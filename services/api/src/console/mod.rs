@@ -30,7 +30,7 @@ use pages::capture_pages::{capture, captures};
 use pages::group_pages::{group, group_actions, groups};
 use pages::report_pages::{explain, report, reports};
 use pages::tenant_pages::{alerts, audit_log, dead_letters, keys, settings};
-use pages::{exports, flame, overview, sign_in, symbols, versions};
+use pages::{exports, flame, overview, sign_in, symbols, version_health, versions};
 use std::time::Duration;
 use tower_http::timeout::TimeoutLayer;
 
@@ -60,6 +60,7 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/captures/{id}", get(capture::page))
         .route("/console/captures/{id}/delete", post(capture::delete))
         .route("/console/versions", get(versions::page))
+        .route("/console/health", get(version_health::page))
         .route("/console/symbols", get(symbols::page))
         .route("/console/dead-letters", get(dead_letters::page))
         .route("/console/dead-letters/{id}/replay", post(dead_letters::replay))

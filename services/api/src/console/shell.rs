@@ -72,6 +72,7 @@ impl Shell {
             ("reports", "/console/reports", "Reports"),
             ("captures", "/console/captures", "Captures"),
             ("versions", "/console/versions", "Versions"),
+            ("health", "/console/health", "Health"),
             ("symbols", "/console/symbols", "Symbols"),
             ("alerts", "/console/alerts", "Alerts"),
             ("", "", ""),

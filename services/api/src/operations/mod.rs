@@ -9,6 +9,7 @@ pub mod events;
 pub mod grouping_rules;
 pub mod groups;
 pub mod keys;
+pub mod metrics;
 pub mod prelude;
 pub mod quarantine;
 pub mod reports;

@@ -5,6 +5,7 @@ pub mod accepted;
 pub mod access;
 pub mod body;
 pub mod digest;
+pub mod events;
 pub mod input;
 pub mod page;
 pub mod wait;

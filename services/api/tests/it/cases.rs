@@ -110,6 +110,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let reprocess = reprocess["id"].as_str().unwrap();
     store(world, "acme", &crash(DOOMED, "1.0"), 1, world.host.clock.now()).await;
     crate::sessions::store(world, "acme", &[crate::sessions::now(world, "s1")]).await;
+    crate::metrics::store(world, "acme", &[crate::metrics::now(world, "m1")]).await;
     let mut hang = crash(MERGED, "1.0");
     hang["crash"]["error"]["type"] = "hang".into();
     store(world, "acme", &hang, 1, world.host.clock.now()).await;
@@ -189,6 +190,13 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new("/v1/sessions", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
                 .body(crate::sessions::event("s1", "2026-11-20T08:00:00Z")),
         ),
+        (
+            "send_metrics",
+            Case::new("/v1/metrics", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
+                .body(crate::metrics::payload("m1", "2026-11-20T08:00:00Z")),
+        ),
+        ("compare_versions", Case::new("/v1/apps/com.example.shop/health/versions", Foreign::NotFound)),
+        ("get_network", Case::new("/v1/apps/com.example.shop/network", Foreign::NotFound)),
         ("get_health", Case::new("/v1/apps/com.example.shop/health", Foreign::NotFound)),
         ("list_reports", Case::new("/v1/reports", Foreign::Empty)),
         ("get_report", Case::new(format!("/v1/reports/{A}"), Foreign::NotFound)),

@@ -20,6 +20,7 @@ const PAGES: [(&str, Scope); 11] = [
     ("/console/reports", Scope::ReportsRead),
     ("/console/captures", Scope::ReportsRead),
     ("/console/versions", Scope::ReportsRead),
+    ("/console/health", Scope::ReportsRead),
     ("/console/symbols", Scope::SymbolsRead),
     ("/console/dead-letters", Scope::TenantAdmin),
     ("/console/alerts", Scope::TenantAdmin),

@@ -15,6 +15,7 @@ mod grouping_rules;
 mod groups;
 mod isolation;
 mod keys_and_tenants;
+mod metrics;
 mod openapi;
 mod pages;
 mod parts;

@@ -247,6 +247,7 @@ fn result_path(answer: &Answer, id: &str) -> String {
     let of = |id: &Value| id.as_str().unwrap().to_owned();
     match id {
         "send_reports" => format!("/v1/reports/{}", of(&body["reports"][0]["id"])),
+        "send_metrics" => "/v1/apps/com.example.shop/health/versions".to_owned(),
         "send_sessions" => "/v1/apps/com.example.shop/health".to_owned(),
         "operator_replay_quarantined" => format!("/v1/operator/quarantine/{}", of(&body["id"])),
         "delete_tenant" => format!("/v1/tenants/{}", of(&body["id"])),

@@ -9,4 +9,5 @@ pub mod report_pages;
 pub mod sign_in;
 pub mod symbols;
 pub mod tenant_pages;
+pub mod version_health;
 pub mod versions;

@@ -1,13 +1,12 @@
 //! `GET /v1/apps/{app}/health`.
 
+use super::signals::days;
 use crate::operations::prelude::*;
 use time::Date;
-use unslide_store::queries::health::{
-    self, DayHealth, HealthFigures, MOST_DAYS, VersionHealth, more_than_noise,
-};
+use unslide_store::queries::health::{self, DayHealth, HealthFigures, VersionHealth, more_than_noise};
 
 /// Days of a period that is not named.
-const DAYS: u32 = 14;
+pub(super) const DAYS: u32 = 14;
 
 /// What is asked of an app's sessions.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -47,7 +46,7 @@ pub struct AppHealth {
     pub versions: Vec<VersionHealth>,
 }
 
-time::serde::format_description!(day, Date, "[year]-[month]-[day]");
+time::serde::format_description!(pub(super) day, Date, "[year]-[month]-[day]");
 
 /// Whether a change is more than noise: a two-proportion z-test at 1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -86,11 +85,7 @@ pub async fn get_health(
     Path(app): Path<String>,
     Query(query): Query<HealthQuery>,
 ) -> Result<Json<AppHealth>, Problem> {
-    let days = query.days.unwrap_or(DAYS);
-    if !(1..=MOST_DAYS).contains(&days) {
-        let detail = format!("days: must be between 1 and {MOST_DAYS}");
-        return Err(Problem::new(Kind::InvalidParameter, detail));
-    }
+    let days = days(query.days)?;
     let none = || {
         let detail = "no session events of this app came for these days; send them with POST /v1/sessions";
         Problem::new(Kind::NotFound, detail)

@@ -3,7 +3,9 @@
 pub mod health;
 pub mod list;
 pub mod missing_symbols;
+pub mod network;
 pub mod settings;
+pub mod signals;
 pub mod versions;
 
 use crate::operations::prelude::*;
@@ -15,6 +17,8 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(list::list_apps))
         .routes(routes!(versions::list_versions))
         .routes(routes!(health::get_health))
+        .routes(routes!(signals::compare_versions))
+        .routes(routes!(network::get_network))
         .routes(routes!(settings::list_app_settings, settings::set_app_settings))
         .routes(routes!(missing_symbols::list_missing_symbols))
 }

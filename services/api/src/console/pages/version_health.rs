@@ -1,0 +1,194 @@
+//! `/console/health`: how each version of an app does, beside the version before.
+
+use crate::console::bar::{FilterBar, PageState, app_select, period};
+use crate::console::health::crash_free;
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::words::{bytes, counted, duration, shown, shown_or};
+use crate::http::problem::Problem;
+use crate::requests::access::ReportsRead;
+use crate::requests::input::Query;
+use crate::state::Api;
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use unslide_store::queries::comparison::ChangeVerdict;
+use unslide_store::queries::signals::{self, HostFigures, SignalFigure, VersionSignals};
+use unslide_store::queries::{apps, health};
+
+const PATH: &str = "/console/health";
+/// The columns: signal, head, and what to know of it.
+const COLUMNS: [(&str, &str, &str); 13] = [
+    ("crash_free_sessions", "Crash-free", "Sessions that did not end with a crash"),
+    (
+        "out_of_memory_sessions",
+        "Out of memory",
+        "Sessions on the screen that the system ended for lack of memory",
+    ),
+    ("hang_time", "Hangs", "How long the main thread did not answer, each time"),
+    ("launch_time", "Launch", "From the start of the process to the first frame"),
+    ("cpu_time", "CPU", "Processor time that one device used in one period"),
+    ("energy", "Energy", "What one device used in one period"),
+    ("disk_writes", "Disk writes", "What one device wrote in one period"),
+    ("peak_memory", "Peak memory", "The most that one device used in one period"),
+    ("frame_rate", "Frame rate", "Frames in a second; p5 is the slowest twentieth"),
+    ("hitch_ratio", "Hitches", "Late frames, in milliseconds of each second of animation"),
+    ("page_load_time", "Page load", "From the request until a page can be used"),
+    ("request_failures", "Failed requests", "Requests without an answer, or that the app counts as failed"),
+    ("request_total", "Requests", "How long requests took"),
+];
+/// The phases of a request: metric and head.
+const PHASES: [(&str, &str); 5] = [
+    ("request_dns", "DNS"),
+    ("request_connect", "Connect"),
+    ("request_tls", "TLS"),
+    ("request_first_byte", "First byte"),
+    ("request_total", "Total"),
+];
+
+#[derive(Template)]
+#[template(path = "console/health.html")]
+struct HealthPage {
+    shell: Shell,
+    app: String,
+    days: i64,
+    /// Head and title of each column that has figures.
+    heads: Vec<(&'static str, &'static str)>,
+    versions: Vec<HealthRow>,
+    hosts: Vec<HostRow>,
+    phases: [(&'static str, &'static str); 5],
+}
+
+struct HealthRow {
+    version: String,
+    before: Option<String>,
+    cells: Vec<HealthCell>,
+}
+
+struct HealthCell {
+    head: &'static str,
+    lines: Vec<HealthCellLine>,
+    observations: String,
+}
+
+struct HealthCellLine {
+    /// The quantile; empty for a share.
+    statistic: &'static str,
+    value: String,
+    /// The mark's class, the word, and the value before; `None` where there is no version before that has one.
+    change: Option<(&'static str, &'static str, String)>,
+}
+
+struct HostRow {
+    host: String,
+    requests: String,
+    failed: String,
+    /// Median and 95th percentile of each phase; empty where it was not measured.
+    phases: Vec<(&'static str, String)>,
+}
+
+/// `GET /console/health`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let access = &signed.access;
+    let asked = access.app(state.text("app"))?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let mut select = app_select(&mut tx, access, &state).await?;
+    let newest = apps::list(&mut tx, access.only_app(), None, 1).await?.into_iter().next();
+    // Of all apps the one that reported last, where none is named.
+    let app = asked.or(newest.map(|app| app.app)).unwrap_or_default();
+    let length = u32::try_from(state.days()).unwrap_or(1);
+    let [days, _] = health::periods(api.clock.now().date(), length);
+    let versions = signals::of_versions(&mut tx, &app, days).await?;
+    let hosts = signals::hosts(&mut tx, &app, None, days).await?;
+    tx.rollback().await?;
+    select.options.retain(|(value, ..)| !value.is_empty());
+    for (value, _, current) in &mut select.options {
+        *current = *value == app;
+    }
+    let bar =
+        FilterBar { action: PATH.to_owned(), selects: vec![select, period(&state)], ..FilterBar::default() };
+    let has = |signal: &str| versions.iter().any(|of| of.signals.iter().any(|one| one.signal == signal));
+    let columns: Vec<_> = COLUMNS.into_iter().filter(|(signal, ..)| has(signal)).collect();
+    html(&HealthPage {
+        shell: Shell::of(signed.viewer, "health", "Health").with(bar),
+        app: shown(&app),
+        days: state.days(),
+        heads: columns.iter().map(|(_, head, title)| (*head, *title)).collect(),
+        versions: versions.iter().map(|version| row(version, &columns)).collect(),
+        hosts: hosts.iter().map(host).collect(),
+        phases: PHASES,
+    })
+}
+
+fn row(version: &VersionSignals, columns: &[(&str, &'static str, &str)]) -> HealthRow {
+    let cell = |(signal, head, _): &(&str, &'static str, &str)| {
+        let figures: Vec<_> = version.signals.iter().filter(|figure| figure.signal == *signal).collect();
+        let unit = if signal.ends_with("_sessions") { ("session", "sessions") } else { ("value", "values") };
+        let observations = figures.first().map(|figure| counted(whole(figure.observations), unit.0, unit.1));
+        HealthCell {
+            head,
+            lines: figures.into_iter().map(line).collect(),
+            observations: observations.unwrap_or_default(),
+        }
+    };
+    HealthRow {
+        version: shown_or(&version.version, "no version"),
+        before: version.version_before.as_ref().map(|before| shown_or(before, "no version")),
+        cells: columns.iter().map(cell).collect(),
+    }
+}
+
+fn line(figure: &SignalFigure) -> HealthCellLine {
+    let change = figure.change.zip(figure.before).map(|(change, before)| {
+        let (class, word) = match change {
+            ChangeVerdict::Better => ("good", "better"),
+            ChangeVerdict::Worse => ("bad", "worse"),
+            ChangeVerdict::WithinNoise => ("", "within noise"),
+        };
+        (class, word, value(figure, before))
+    });
+    let statistic = if figure.statistic == "share" { "" } else { figure.statistic };
+    HealthCellLine { statistic, value: value(figure, figure.value), change }
+}
+
+/// A value in its unit. A share without crashes is never rounded up to all of it.
+fn value(figure: &SignalFigure, value: f64) -> String {
+    match (figure.unit, figure.signal) {
+        ("1", "crash_free_sessions") => {
+            crash_free(1_000_000 - whole(value * 1_000_000.0), 1_000_000).unwrap_or_default()
+        }
+        ("1", _) => format!("{:.2} %", value * 100.0),
+        ("ms", _) => duration(positive(value)),
+        ("B", _) => bytes(positive(value)),
+        (unit, _) => format!("{value:.1} {unit}"),
+    }
+}
+
+fn host(host: &HostFigures) -> HostRow {
+    let phase = |(metric, head): (&str, &'static str)| {
+        let found = host.phases.iter().find(|phase| phase.phase == metric);
+        let text = |found: &signals::PhaseFigures| {
+            format!("{} · {}", duration(positive(found.p50)), duration(positive(found.p95)))
+        };
+        (head, found.map(text).unwrap_or_default())
+    };
+    HostRow {
+        host: shown(&host.host),
+        requests: counted(whole(host.requests), "request", "requests"),
+        failed: format!("{:.2} %", host.failed * 100.0),
+        phases: PHASES.into_iter().map(phase).collect(),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a figure for people")]
+fn whole(value: f64) -> i64 {
+    value.round() as i64
+}
+
+fn positive(value: f64) -> u64 {
+    u64::try_from(whole(value)).unwrap_or(0)
+}

@@ -1,0 +1,61 @@
+//! `GET /v1/apps/{app}/network`.
+
+use super::signals::days;
+use crate::operations::prelude::*;
+use unslide_store::queries::health;
+use unslide_store::queries::signals::{self, HostFigures};
+
+/// What is asked of an app's requests.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct NetworkQuery {
+    /// Only this version.
+    pub version: Option<String>,
+    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    #[param(minimum = 1, maximum = 90)]
+    pub days: Option<u32>,
+}
+
+/// Where an app's requests go, and how they do.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AppNetwork {
+    /// Bundle identifier.
+    #[schema(example = "com.example.shop")]
+    pub app: String,
+    /// The hosts, those with the most requests first.
+    #[schema(max_items = 200)]
+    pub hosts: Vec<HostFigures>,
+}
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Get an app's network requests by host
+///
+/// Requests, the share that failed, and the median and 95th percentile of each phase. They are sent with
+/// `POST /v1/metrics`.
+#[utoipa::path(get, path = "/v1/apps/{app}/network", tag = "apps", operation_id = "get_network",
+    params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), NetworkQuery),
+    responses((status = 200, description = "The hosts.", body = AppNetwork), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn get_network(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(app): Path<String>,
+    Query(query): Query<NetworkQuery>,
+) -> Result<Json<AppNetwork>, Problem> {
+    let days = days(query.days)?;
+    let none = "no requests of this app came for these days; send them with POST /v1/metrics";
+    if !access.sees(&app) {
+        return Err(Problem::new(Kind::NotFound, none));
+    }
+    let (app, version) = (app.replace('\0', ""), query.version.map(|version| version.replace('\0', "")));
+    let [period, _] = health::periods(api.clock.now().date(), days);
+    let mut tx = api.tenant(access.tenant()).await?;
+    let hosts = signals::hosts(&mut tx, &app, version.as_deref(), period).await?;
+    tx.rollback().await?;
+    if hosts.is_empty() {
+        return Err(Problem::new(Kind::NotFound, none));
+    }
+    Ok(Json(AppNetwork { app, hosts }))
+}

@@ -1,0 +1,10 @@
+//! What apps measure of themselves.
+
+mod send;
+
+use crate::operations::prelude::*;
+
+/// The routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(send::send_metrics))
+}
