@@ -64,6 +64,13 @@ fn main() {
     ] {
         save("key", name, key.as_bytes());
     }
+    let metrics = r#"{"id":"m1","app":"com.acme.shop","measured_at":"2026-11-20T08:00:00Z","sampled":0.1,
+"measurements":[{"name":"launch_time","unit":"s","value":1.5},{"name":"hang_time","unit":"ms","histogram":[{"from":250,"to":500,"count":3}]}],
+"requests":[{"host":"api.example.com","dns":12,"total":140,"failed":true}],
+"metric_kit":{"timeStampEnd":"2026-11-20 08:00:00 +0000","appVersion":"1.0","metaData":{"regionFormat":"US"},
+"cpuMetrics":{"cumulativeCPUTime":"1,100 sec"},"applicationLaunchMetrics":{"histogrammedTimeToFirstDrawKey":
+{"histogramNumBuckets":1,"histogramValue":{"0":{"bucketCount":5,"bucketStart":"1,000 ms","bucketEnd":"1,010 ms"}}}}}}"#;
+    save("metrics", "both", metrics.as_bytes());
     let archives = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/archive");
     std::fs::create_dir_all(&archives).expect("the corpus is writable");
     let done =

@@ -5,6 +5,8 @@
 //! The reports are the demo's own with other builds, slides, devices and errors; the builds are the demo's dSYM under
 //! other UUIDs. The same numbers come with every run.
 
+mod metrics;
+
 use super::{CRASH, DSYM, LONGEST, captures, kafka, step, upload};
 use crate::client::Client;
 use crate::dev::Installation;
@@ -201,6 +203,7 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     let own = reports.len();
     say!("      {own} of two apps, {NOISE} of the tenant `{NOISY}`");
     say!("      {} sessions (POST /v1/sessions)", send_sessions(client, now, &mut random).await?);
+    say!("      {} metric payloads (POST /v1/metrics)", metrics::send(client, now, &mut random).await?);
     step("3/4", "they come back symbolicated and are stored");
     wait(client, |apps| reports_of(apps) >= own as u64).await?;
     let (_, report) = made(&BUILDS[3], 0, CAPTURE_ID, now, &mut random)?;
