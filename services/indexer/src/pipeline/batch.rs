@@ -1,5 +1,7 @@
 //! One transaction: what was read, and the positions after it.
 
+mod events;
+
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
@@ -13,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 use unslide_model::TenantId;
 use unslide_store::dead_letters::{self, NewLetter};
-use unslide_store::metrics::{self, MetricOutcome};
+use unslide_store::metrics::MetricOutcome;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::quarantine::{self, NewRecord, Quarantined, ReplayStatus};
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
 use unslide_store::requests::RequestOutcome;
-use unslide_store::sessions::{self, SessionOutcome};
+use unslide_store::sessions::SessionOutcome;
 use unslide_store::{
     BatchTx, Store, StoreError, TenantTx, Uuid, outbox, partitions, requests, retention, segments, tenants,
 };
@@ -257,67 +259,6 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Stores the session events of one tenant. Those of a tenant that does not exist or is suspended are
-    /// unreadable.
-    async fn store_sessions<'i>(
-        &self,
-        tx: &mut BatchTx,
-        tenant: &TenantId,
-        events: &[(&'i Item, &ReadSession)],
-        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
-        tally: &mut Tally,
-    ) -> Result<(), StoreError> {
-        let tx = tx.enter(tenant).await?;
-        match self.events_kept(tx).await? {
-            EventsKept::From(day) => {
-                let own: Vec<_> = events.iter().map(|(_, session)| &session.arrival).collect();
-                tally.sessions.extend(sessions::store(tx, &own, day).await?);
-            }
-            EventsKept::Deleted => tally.sessions.extend(events.iter().map(|_| SessionOutcome::Deleted)),
-            EventsKept::Refused(reason) => {
-                unreadable.extend(events.iter().map(|(item, _)| refused(item, reason, tenant)));
-            }
-        }
-        Ok(())
-    }
-
-    /// The same of metric payloads.
-    async fn store_metrics<'i>(
-        &self,
-        tx: &mut BatchTx,
-        tenant: &TenantId,
-        payloads: &[(&'i Item, &ReadMetrics)],
-        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
-        tally: &mut Tally,
-    ) -> Result<(), StoreError> {
-        let tx = tx.enter(tenant).await?;
-        match self.events_kept(tx).await? {
-            EventsKept::From(day) => {
-                let own: Vec<_> = payloads.iter().map(|(_, payload)| &payload.arrival).collect();
-                tally.payloads.extend(metrics::store(tx, &own, day).await?);
-            }
-            EventsKept::Deleted => tally.payloads.extend(payloads.iter().map(|_| MetricOutcome::Deleted)),
-            EventsKept::Refused(reason) => {
-                unreadable.extend(payloads.iter().map(|(item, _)| refused(item, reason, tenant)));
-            }
-        }
-        Ok(())
-    }
-
-    /// What is kept of the events that gateways send for the transaction's tenant.
-    async fn events_kept(&self, tx: &mut TenantTx) -> Result<EventsKept, StoreError> {
-        Ok(match tenants::standing(tx).await? {
-            None => EventsKept::Refused("unknown_tenant"),
-            Some(tenants::TenantStanding::Suspended) => EventsKept::Refused("tenant_suspended"),
-            Some(tenants::TenantStanding::Deleted) => EventsKept::Deleted,
-            Some(tenants::TenantStanding::Active) => {
-                let limit = tenants::get(tx).await?.map_or(0, |row| row.limits.retention_days);
-                let days = retention::days(limit, self.keep_days, self.remember_days);
-                EventsKept::From(self.keep_from(days).date())
-            }
-        })
-    }
-
     /// Makes sure that there are tables for the days of what was read.
     async fn ensure_days(&mut self, items: &[Item]) -> Result<(), StoreError> {
         let times = || {
@@ -349,20 +290,6 @@ impl BatchWriter {
         }
         Ok(())
     }
-}
-
-/// What is kept of a tenant's session events and metric payloads.
-enum EventsKept {
-    /// Those from this day on.
-    From(Date),
-    /// Nothing: the tenant was deleted.
-    Deleted,
-    /// Nothing, for this reason.
-    Refused(&'static str),
-}
-
-fn refused<'i>(item: &'i Item, reason: &'static str, tenant: &TenantId) -> (&'i RecordRef, Unreadable) {
-    (&item.at, Unreadable { reason, detail: tenant.to_string() })
 }
 
 /// What was read, by what is to be done with it.

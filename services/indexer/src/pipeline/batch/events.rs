@@ -1,0 +1,89 @@
+//! What gateways send of a tenant: session events and metric payloads.
+
+use super::{BatchWriter, Tally};
+use crate::records::Item;
+use crate::records::enriched::Unreadable;
+use crate::records::event::{ReadMetrics, ReadSession};
+use time::Date;
+use unslide_model::TenantId;
+use unslide_store::metrics::{self, MetricOutcome};
+use unslide_store::sessions::{self, SessionOutcome};
+use unslide_store::{BatchTx, StoreError, TenantTx, retention, tenants};
+use unslide_stream::RecordRef;
+
+/// What is kept of a tenant's session events and metric payloads.
+enum EventsKept {
+    /// Those from this day on.
+    From(Date),
+    /// Nothing: the tenant was deleted.
+    Deleted,
+    /// Nothing, for this reason.
+    Refused(&'static str),
+}
+
+fn refused<'i>(item: &'i Item, reason: &'static str, tenant: &TenantId) -> (&'i RecordRef, Unreadable) {
+    (&item.at, Unreadable { reason, detail: tenant.to_string() })
+}
+
+impl BatchWriter {
+    /// Stores the session events of one tenant. Those of a tenant that does not exist or is suspended are
+    /// unreadable.
+    pub(super) async fn store_sessions<'i>(
+        &self,
+        tx: &mut BatchTx,
+        tenant: &TenantId,
+        events: &[(&'i Item, &ReadSession)],
+        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        tally: &mut Tally,
+    ) -> Result<(), StoreError> {
+        let tx = tx.enter(tenant).await?;
+        match self.events_kept(tx).await? {
+            EventsKept::From(day) => {
+                let own: Vec<_> = events.iter().map(|(_, session)| &session.arrival).collect();
+                tally.sessions.extend(sessions::store(tx, &own, day).await?);
+            }
+            EventsKept::Deleted => tally.sessions.extend(events.iter().map(|_| SessionOutcome::Deleted)),
+            EventsKept::Refused(reason) => {
+                unreadable.extend(events.iter().map(|(item, _)| refused(item, reason, tenant)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of metric payloads.
+    pub(super) async fn store_metrics<'i>(
+        &self,
+        tx: &mut BatchTx,
+        tenant: &TenantId,
+        payloads: &[(&'i Item, &ReadMetrics)],
+        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        tally: &mut Tally,
+    ) -> Result<(), StoreError> {
+        let tx = tx.enter(tenant).await?;
+        match self.events_kept(tx).await? {
+            EventsKept::From(day) => {
+                let own: Vec<_> = payloads.iter().map(|(_, payload)| &payload.arrival).collect();
+                tally.payloads.extend(metrics::store(tx, &own, day).await?);
+            }
+            EventsKept::Deleted => tally.payloads.extend(payloads.iter().map(|_| MetricOutcome::Deleted)),
+            EventsKept::Refused(reason) => {
+                unreadable.extend(payloads.iter().map(|(item, _)| refused(item, reason, tenant)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is kept of the events that gateways send for the transaction's tenant.
+    async fn events_kept(&self, tx: &mut TenantTx) -> Result<EventsKept, StoreError> {
+        Ok(match tenants::standing(tx).await? {
+            None => EventsKept::Refused("unknown_tenant"),
+            Some(tenants::TenantStanding::Suspended) => EventsKept::Refused("tenant_suspended"),
+            Some(tenants::TenantStanding::Deleted) => EventsKept::Deleted,
+            Some(tenants::TenantStanding::Active) => {
+                let limit = tenants::get(tx).await?.map_or(0, |row| row.limits.retention_days);
+                let days = retention::days(limit, self.keep_days, self.remember_days);
+                EventsKept::From(self.keep_from(days).date())
+            }
+        })
+    }
+}
