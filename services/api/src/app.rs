@@ -8,8 +8,8 @@ use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::openapi;
 use crate::operations::{
-    alerts, apps, audit_log, captures, dead_letters, events, grouping_rules, groups, keys, metrics, quarantine,
-    reports, reprocess, sessions, symbols, tenants,
+    alerts, apps, audit_log, captures, dead_letters, events, grouping_rules, groups, keys, metrics,
+    quarantine, reports, reprocess, sessions, symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;

@@ -65,7 +65,7 @@ impl Shell {
     }
 
     /// The entries of the side bar: name, path and label; an empty one is a line.
-    pub fn entries(&self) -> [(&'static str, &'static str, &'static str); 12] {
+    pub fn entries(&self) -> [(&'static str, &'static str, &'static str); 13] {
         [
             ("overview", "/console", "Overview"),
             ("groups", "/console/groups", "Groups"),
