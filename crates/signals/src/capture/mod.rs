@@ -69,7 +69,7 @@ pub struct LackingImage {
 
 /// An image whose symbols a capture can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct WantedImage {
+pub struct CaptureImage {
     /// Its debug id.
     pub debug_id: DebugId,
     /// True for an image of the operating system.
@@ -82,7 +82,7 @@ pub struct CaptureReading {
     /// The analysis.
     pub analysis: CaptureAnalysis,
     /// The images whose symbols it can use, whether they were there or not.
-    pub wanted: Vec<WantedImage>,
+    pub wanted: Vec<CaptureImage>,
 }
 
 /// Why a capture cannot be analysed.
@@ -127,9 +127,9 @@ pub fn analyse<'f, 's>(
     let asked = asked.into_inner();
     let of_asked = |image: &ProfileImage| {
         let debug_id = image.debug_id.filter(|id| asked.contains(id))?;
-        Some(WantedImage { debug_id, system: image.is_system() || image.kernel })
+        Some(CaptureImage { debug_id, system: image.is_system() || image.kernel })
     };
-    let wanted: BTreeSet<WantedImage> = images.iter().filter_map(of_asked).take(MOST_WANTED).collect();
+    let wanted: BTreeSet<CaptureImage> = images.iter().filter_map(of_asked).take(MOST_WANTED).collect();
     Ok(CaptureReading { analysis, wanted: wanted.into_iter().collect() })
 }
 
@@ -258,7 +258,7 @@ mod tests {
         let memory = reading.analysis.memory.unwrap();
         assert_eq!((memory.position, memory.memory.heap_bytes), (Some(3), 300));
         assert_eq!(memory.growth.unwrap().len(), 1);
-        assert_eq!(reading.wanted, [WantedImage { debug_id: image.parse().unwrap(), system: false }]);
+        assert_eq!(reading.wanted, [CaptureImage { debug_id: image.parse().unwrap(), system: false }]);
         assert_eq!((reading.analysis.lacking.len(), reading.analysis.lacking[0].frames), (1, 2));
         assert_eq!(reading.analysis.tree.tree().total().weight, 300);
         let beyond = CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, from: Some(9) };

@@ -6,7 +6,7 @@ use crate::failure::JobFailure;
 use std::path::{Path, PathBuf};
 use unslide_artifacts::{StorageError, keys};
 use unslide_model::{DebugId, Owned, Owner, TenantId};
-use unslide_signals::capture::WantedImage;
+use unslide_signals::capture::CaptureImage;
 use unslide_store::captures::SeenSymbols;
 use unslide_store::slots;
 use unslide_symbolicate::symcache::READS;
@@ -35,7 +35,7 @@ pub(super) async fn fetch(
     builder: &Builder,
     tenant: &TenantId,
     room: &Room,
-    wanted: &[WantedImage],
+    wanted: &[CaptureImage],
 ) -> Result<FetchedSymbols, JobFailure> {
     let ids: Vec<DebugId> = wanted.iter().map(|image| image.debug_id).collect();
     let mut tx = builder.store.tenant(tenant).await?;
@@ -43,7 +43,7 @@ pub(super) async fn fetch(
     tx.rollback().await?;
     let mut found = FetchedSymbols { fetched: Vec::new(), too_large: 0, seen: Vec::new() };
     let mut left = MOST_BYTES.min(room.limits().total_bytes);
-    for WantedImage { debug_id, system } in wanted {
+    for CaptureImage { debug_id, system } in wanted {
         let own = answering.own.get(debug_id).copied();
         let of_system = answering.system.get(debug_id).copied().filter(|_| *system);
         found.seen.push(SeenSymbols { debug_id: *debug_id, system: false, generation: own.unwrap_or(0) });
