@@ -10,7 +10,7 @@ use crate::failure::JobFailure;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use symbols::FetchedSymbols;
+use symbols::CaptureSymbols;
 use unslide_artifacts::keys::{self, CaptureKeys};
 use unslide_artifacts::{Put, StorageError};
 use unslide_model::{DebugId, TenantId};
@@ -83,7 +83,7 @@ async fn read(
 }
 
 /// The analysis, with what is said of the symbols that were not fetched.
-fn complete(reading: CaptureReading, found: &FetchedSymbols) -> CaptureAnalysis {
+fn complete(reading: CaptureReading, found: &CaptureSymbols) -> CaptureAnalysis {
     let mut analysis = reading.analysis;
     if found.too_large > 0 {
         let what = "images have symbols that are too large together".to_owned();
@@ -105,7 +105,7 @@ async fn store(
     job: &JobLease,
     (keys, capture): (&CaptureKeys, &Capture),
     analysis: &CaptureAnalysis,
-    found: &FetchedSymbols,
+    found: &CaptureSymbols,
 ) -> Result<(), JobFailure> {
     let tenant: &TenantId = job.tenant()?;
     let json = serde_json::to_vec(analysis).map_err(std::io::Error::from)?;

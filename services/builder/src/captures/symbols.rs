@@ -20,7 +20,7 @@ pub(crate) fn file(debug_id: &DebugId) -> PathBuf {
 }
 
 /// What was fetched for a capture.
-pub(super) struct FetchedSymbols {
+pub(super) struct CaptureSymbols {
     /// The debug ids whose symcaches lie in the folder.
     pub(super) fetched: Vec<DebugId>,
     /// Images whose symcaches found no room.
@@ -36,12 +36,12 @@ pub(super) async fn fetch(
     tenant: &TenantId,
     room: &Room,
     wanted: &[CaptureImage],
-) -> Result<FetchedSymbols, JobFailure> {
+) -> Result<CaptureSymbols, JobFailure> {
     let ids: Vec<DebugId> = wanted.iter().map(|image| image.debug_id).collect();
     let mut tx = builder.store.tenant(tenant).await?;
     let answering = slots::answering(&mut tx, &ids).await?;
     tx.rollback().await?;
-    let mut found = FetchedSymbols { fetched: Vec::new(), too_large: 0, seen: Vec::new() };
+    let mut found = CaptureSymbols { fetched: Vec::new(), too_large: 0, seen: Vec::new() };
     let mut left = MOST_BYTES.min(room.limits().total_bytes);
     for CaptureImage { debug_id, system } in wanted {
         let own = answering.own.get(debug_id).copied();
