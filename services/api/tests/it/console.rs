@@ -14,7 +14,7 @@ use unslide_store::{erasure, keys};
 const B: &str = "22222222-2222-2222-2222-222222222222";
 const COOKIE: &str = "unslide_console=";
 /// Every page that needs no name of anything, with the scope that it needs.
-const PAGES: [(&str, Scope); 99] = [
+const PAGES: [(&str, Scope); 12] = [
     ("/console", Scope::ReportsRead),
     ("/console/groups", Scope::ReportsRead),
     ("/console/reports", Scope::ReportsRead),
