@@ -1,5 +1,6 @@
 //! `MXMetricPayload.jsonRepresentation()`. Its keys are documented nowhere: these are the ones that devices with iOS 13 to
-//! 26 have sent. Values are texts in the device's language, see [`super::measurement`].
+//! 15 have sent, and `hitchTimeRatio` from the code of the framework. Values are texts in the device's language, see
+//! [`super::measurement`].
 
 use super::measurement::measurement;
 use super::payload::{MOST_BUCKETS, PayloadBuilder};

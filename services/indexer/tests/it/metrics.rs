@@ -22,7 +22,9 @@ async fn metrics_are_counted_once_and_a_replay_changes_nothing() {
     world.send_metrics("acme", &first).await;
     world.send_metrics("acme", &payload("m2", 900)).await;
     let running = world.start();
-    world.until("SELECT sum(observations)::bigint FROM metric_days WHERE tenant = 'acme'", 2).await;
+    world
+        .until("SELECT coalesce(sum(observations), 0)::bigint FROM metric_days WHERE tenant = 'acme'", 2)
+        .await;
     world.until_caught_up().await;
     running.until_ready().await;
     running.until_counter("unslide_indexer_metric_payloads_total", 3).await;

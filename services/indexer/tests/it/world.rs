@@ -266,7 +266,7 @@ impl Running {
     }
 
     pub async fn until_ready(&self) {
-        self.until(|answer| answer.ready && answer.probes.len() == 6).await;
+        self.until(|answer| answer.ready && answer.probes.len() == 7).await;
     }
 
     async fn until(&self, wanted: impl Fn(&unslide_runtime::health::Readiness) -> bool) {
