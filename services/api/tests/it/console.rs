@@ -288,6 +288,21 @@ async fn a_page_names_the_scope_that_is_missing() {
     world.stop().await;
 }
 
+#[tokio::test]
+async fn the_page_of_versions_health_says_what_became_worse() {
+    let world = World::start().await;
+    crate::metrics::store_two_versions(&world, "acme").await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let page = browser.get("/console/health?app=com.example.shop").await;
+    for words in ["compared with 1.0", "Launch", "p95", "1.7 s", "worse", "api.example.com", "141 ms"] {
+        assert!(page.text.contains(words), "{words}: {}", page.text);
+    }
+    assert!(!page.text.contains("Energy"), "nothing was sent of it");
+    let nothing = browser.get("/console/health?app=com.example.bank").await;
+    assert!(nothing.text.contains("No session events and no metrics came"), "{}", nothing.text);
+    world.stop().await;
+}
+
 /// Follows every link of the console from its first page on: each page with its path.
 async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
     let mut seen: BTreeSet<String> = BTreeSet::new();

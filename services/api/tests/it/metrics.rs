@@ -37,6 +37,20 @@ pub async fn store(world: &World, of: &str, payloads: &[Value]) {
     tx.commit().await.unwrap();
 }
 
+/// Counts 200 payloads of each of two versions: the newer one launches slower.
+pub async fn store_two_versions(world: &World, of: &str) {
+    let mut payloads = Vec::new();
+    for (version, launch) in [("1.0", 800), ("1.1", 1_600)] {
+        for n in 0..200 {
+            let mut payload = now(world, &format!("{version}-{n}"));
+            payload["version"] = version.into();
+            payload["measurements"][0]["value"] = (launch + n).into();
+            payloads.push(payload);
+        }
+    }
+    store(world, of, &payloads).await;
+}
+
 #[tokio::test]
 async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_named() {
     let world = World::start().await;
@@ -69,16 +83,7 @@ async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_n
 async fn versions_and_hosts_are_told_for_their_tenant_alone() {
     let world = World::start().await;
     let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
-    let mut payloads = Vec::new();
-    for (version, launch) in [("1.0", 800), ("1.1", 1_600)] {
-        for n in 0..200 {
-            let mut payload = now(&world, &format!("{version}-{n}"));
-            payload["version"] = version.into();
-            payload["measurements"][0]["value"] = (launch + n).into();
-            payloads.push(payload);
-        }
-    }
-    store(&world, "acme", &payloads).await;
+    store_two_versions(&world, "acme").await;
     let path = "/v1/apps/com.example.shop/health/versions";
     let found = world.get(path, &acme).await.expect(200);
     let newest = &found["versions"][0];
