@@ -47,14 +47,14 @@ async fn serve(owner: &str, login: &str, database: &str) {
     relay.sent(&[unsent[0].id], start()).await.unwrap();
     assert!(relay.next(10).await.unwrap().is_empty());
     assert_eq!(relay.purge(start() + time::Duration::HOUR).await.unwrap(), 1);
-    assert_eq!(partitions::ensure(&store, start().date(), start().date()).await.unwrap(), 5);
+    assert_eq!(partitions::ensure(&store, start().date(), start().date()).await.unwrap(), 6);
     let mut tx = store.tenant(&acme()).await.unwrap();
     reports::store(&mut tx, &[arrival(1)], reports::Effects::Deferred, None).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(requests::ask_pending(&store, 10).await.unwrap(), 0);
     assert_eq!(requests::resend_overdue(&store, 10).await.unwrap(), 0);
     let tomorrow = start().date().next_day().unwrap();
-    assert_eq!(partitions::drop_before(&store, tomorrow).await.unwrap(), 5);
+    assert_eq!(partitions::drop_before(&store, tomorrow).await.unwrap(), 6);
     assert_eq!(partitions::purge_keys(&store, start() + time::Duration::DAY).await.unwrap(), 1);
     store.close().await;
 }
