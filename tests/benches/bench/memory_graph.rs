@@ -1,13 +1,14 @@
 //! What a graph of memory costs: bytes of its file, memory and time to read and to analyse it, and its dominators beside
 //! those of `petgraph`.
 
+use crate::core::spent;
 use petgraph::algo::dominators::simple_fast;
 use petgraph::graph::{DiGraph, NodeIndex};
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use unslide_signals::memory_graph::{
     ClassKind, Dominators, GraphAnalysis, MemoryGraph, MemoryGraphLimits, MemoryGraphWriter, ReferenceKind,
     RootKind, read_memory_graph,
@@ -22,10 +23,8 @@ pub fn print(full: bool) {
     let (middling, large) = if full { (5_000_000, 100_000_000) } else { (20_000, 40_000) };
     println!("\nGraphs of memory, on one core");
     let file = ExampleFile::write(middling);
-    let graph = read(&file.path);
-    beside_petgraph(&graph);
-    drop(graph);
     figures(&file, middling);
+    beside_petgraph(&read(&file.path));
     drop(file);
     figures(&ExampleFile::write(large), large);
 }
@@ -90,10 +89,11 @@ fn read(path: &Path) -> MemoryGraph {
     read_memory_graph(input, &MemoryGraphLimits::default()).expect("a sound graph")
 }
 
+/// What the work gives, and its CPU time.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
-    let start = Instant::now();
-    let done = work();
-    (done, start.elapsed())
+    let mut done = None;
+    let time = spent(|| done = Some(work()));
+    (done.expect("it was run"), time)
 }
 
 /// A figure of this process, in bytes; 0 where the system has none.

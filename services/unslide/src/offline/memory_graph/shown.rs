@@ -3,7 +3,7 @@
 use crate::output::{Table, note, say};
 use serde::Serialize;
 use unslide_signals::memory_graph::{
-    BlockRow, ClassRow, LeakRow, MemoryComparison, MemoryTables, MemoryTotals, RegionRow,
+    BlockRow, ClassRow, LeakRow, MemoryComparison, MemorySource, MemoryTables, MemoryTotals, RegionRow,
 };
 
 /// Rows of each list that people are shown.
@@ -38,7 +38,13 @@ impl GraphAnswer {
 fn print_tables(tables: &MemoryTables) {
     let MemoryTotals { blocks, bytes, leaked_blocks, leaked_bytes, footprint, .. } = tables.totals;
     if blocks > 0 {
-        say!("{bytes} bytes in {blocks} blocks; {leaked_bytes} bytes in {leaked_blocks} of them are leaked");
+        let leaked = match tables.source {
+            MemorySource::MemoryGraph | MemorySource::Leaks => {
+                format!("; {leaked_bytes} bytes in {leaked_blocks} of them are leaked")
+            }
+            MemorySource::Heap | MemorySource::Vmmap | MemorySource::Footprint => String::new(),
+        };
+        say!("{bytes} bytes in {blocks} blocks{leaked}");
     }
     if let Some(footprint) = footprint {
         say!("footprint: {footprint} bytes");
