@@ -7,6 +7,8 @@ crate::words! {
     pub enum CaptureKind {
         /// A log of allocations.
         MallocLog = "malloc_log",
+        /// A graph of memory, or what Apple's tools print of one.
+        MemoryGraph = "memory_graph",
         /// Samples of any form that `unslide flame` reads.
         Profile = "profile",
         /// A message `unslide.signal.v1.StackSet`.
@@ -36,6 +38,8 @@ pub enum CaptureForm {
     Profile,
     /// So does a set of stacks.
     StackSet,
+    /// And a graph of memory.
+    MemoryGraph,
     /// A log of allocations.
     MallocLog {
         /// How its records are laid out.
@@ -68,6 +72,7 @@ impl CaptureForm {
         match self {
             CaptureForm::Profile => CaptureKind::Profile,
             CaptureForm::StackSet => CaptureKind::StackSet,
+            CaptureForm::MemoryGraph => CaptureKind::MemoryGraph,
             CaptureForm::MallocLog { .. } => CaptureKind::MallocLog,
         }
     }
@@ -76,7 +81,9 @@ impl CaptureForm {
     #[must_use]
     pub fn parts(&self) -> &'static [CapturePart] {
         match self {
-            CaptureForm::Profile | CaptureForm::StackSet => const { &[needed("file")] },
+            CaptureForm::Profile | CaptureForm::StackSet | CaptureForm::MemoryGraph => {
+                const { &[needed("file")] }
+            }
             CaptureForm::MallocLog { .. } => {
                 const { &[needed("events"), needed("stacks"), CapturePart { name: "images", needed: false }] }
             }

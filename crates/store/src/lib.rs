@@ -4,6 +4,7 @@
 //! Everything of a tenant happens in a [`TenantTx`], a transaction that names the tenant to the
 //! database; the few questions that concern all tenants are functions of the database's owner.
 //! Modules are named after what they keep. Times come from the store's clock.
+//! Every function fails where the database does; its documentation names only further errors.
 
 pub mod alerts;
 pub mod captures;

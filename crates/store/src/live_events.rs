@@ -91,9 +91,6 @@ pub struct LiveEvents {
 }
 
 /// The position behind all events that no running transaction can come before.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn latest(tx: &mut TenantTx) -> Result<EventPosition> {
     let next =
         sqlx::query_scalar!(r#"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS "next!""#)
@@ -103,9 +100,6 @@ pub async fn latest(tx: &mut TenantTx) -> Result<EventPosition> {
 }
 
 /// The events after a position, at most `limit`. With `app`, only those of that app.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn after(
     tx: &mut TenantTx,
     position: EventPosition,
@@ -195,9 +189,6 @@ fn of_group(event: &GroupEvent) -> NewLiveEvent {
 }
 
 /// Forgets events that are a day old. Returns their number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn purge(store: &Store) -> Result<i64> {
     let before = store.now() - KEPT;
     Ok(sqlx::query_scalar!(r#"SELECT unslide_live_events_purge($1) AS "gone!""#, before)

@@ -7,6 +7,9 @@ pub use cut::{CutNode, CutTree};
 
 use crate::calltree::CallTree;
 use crate::malloc::{EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, StackTable};
+use crate::memory_graph::{
+    GraphAnalysis, MemoryFile, MemoryGraphError, MemoryGraphLimits, MemoryTables, read_memory,
+};
 use crate::profile::{Profile, ProfileError, ProfileImage, read_images, read_profile};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -40,6 +43,9 @@ pub struct CaptureAnalysis {
     /// The memory of a log of allocations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemorySummary>,
+    /// What a graph of memory says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<MemoryTables>,
 }
 
 /// What was passed over of a capture.
@@ -94,6 +100,9 @@ pub enum CaptureError {
     /// It is no set of stacks.
     #[error(transparent)]
     StackSet(#[from] StackSetError),
+    /// It is no graph of memory.
+    #[error("{0}")]
+    MemoryGraph(String),
     /// The images of a log are in no known form.
     #[error("images: {0}")]
     Images(ProfileError),
@@ -103,6 +112,12 @@ pub enum CaptureError {
     /// A log is to be looked at beyond its end.
     #[error("from: the log has {0} events")]
     BeyondEnd(usize),
+}
+
+impl From<MemoryGraphError> for CaptureError {
+    fn from(error: MemoryGraphError) -> CaptureError {
+        CaptureError::MemoryGraph(error.to_string())
+    }
 }
 
 /// Analyses a capture. `file` gives the bytes of a part by its name: nothing of one that was not sent.
@@ -122,6 +137,7 @@ pub fn analyse<'f, 's>(
     let (analysis, images) = match form {
         CaptureForm::Profile => profile(&read_profile(file("file"))?, &noted),
         CaptureForm::StackSet => profile(&Profile::from(&stacks::read(file("file"))?), &noted),
+        CaptureForm::MemoryGraph => memory_graph(file("file"), &noted)?,
         CaptureForm::MallocLog { layout, lite, from } => malloc_log(*layout, *lite, *from, file, &noted)?,
     };
     let asked = asked.into_inner();
@@ -144,8 +160,44 @@ fn profile<'s>(
         skipped: noted(skipped),
         lacking: lacking(symbolicated.lacking),
         memory: None,
+        graph: None,
     };
     (analysis, profile.images.clone())
+}
+
+fn memory_graph<'s>(
+    bytes: &[u8],
+    symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+) -> Result<(CaptureAnalysis, Vec<ProfileImage>), CaptureError> {
+    let mut graph = match read_memory(bytes, &MemoryGraphLimits::default())? {
+        MemoryFile::Graph(graph) => graph,
+        MemoryFile::Text(tables) => {
+            let tree = tables.tree();
+            return Ok((memory_answer(*tables, &tree, Vec::new()), Vec::new()));
+        }
+    };
+    let named = graph.name_classes(symbols);
+    let (tables, tree) = {
+        let analysis = GraphAnalysis::of(&graph);
+        (analysis.tables(), analysis.retained_tree())
+    };
+    Ok((memory_answer(tables, &tree, lacking(named.lacking)), graph.images))
+}
+
+fn memory_answer(mut tables: MemoryTables, tree: &CallTree, lacking: Vec<LackingImage>) -> CaptureAnalysis {
+    tables.truncate(MOST_ROWS);
+    let skipped = [
+        (tables.skipped, "lines could not be read"),
+        (tables.left_out, "rows of lists are left out"),
+        (tree.cut(), "blocks are too many or too deep for the tree"),
+    ];
+    CaptureAnalysis {
+        tree: CutTree::of(tree),
+        skipped: noted(skipped),
+        lacking,
+        memory: None,
+        graph: Some(tables),
+    }
 }
 
 fn malloc_log<'f, 's>(
@@ -191,6 +243,7 @@ fn malloc_log<'f, 's>(
         skipped: noted(skipped),
         lacking: lacking(tree.lacking),
         memory: Some(memory),
+        graph: None,
     };
     Ok((analysis, images))
 }

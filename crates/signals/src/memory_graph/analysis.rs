@@ -44,6 +44,11 @@ impl<'g> GraphAnalysis<'g> {
         self.retained.get(node as usize).copied().unwrap_or(0)
     }
 
+    /// The snapshot.
+    pub(super) fn graph(&self) -> &'g MemoryGraph {
+        self.graph
+    }
+
     /// The dominator tree.
     #[must_use]
     pub fn dominators(&self) -> &Dominators {

@@ -53,6 +53,11 @@ impl Dominators {
         self.order.get(above as usize).copied()
     }
 
+    /// The nodes that roots reach, each after the one right above it.
+    pub fn order(&self) -> impl Iterator<Item = u32> {
+        self.order.iter().copied()
+    }
+
     /// The bytes that would be free without each node: its own, and those of all below it in the tree. By node.
     #[must_use]
     pub fn retained(&self, size: impl Fn(u32) -> u64) -> Vec<u64> {

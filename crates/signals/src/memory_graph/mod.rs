@@ -22,6 +22,7 @@ mod input;
 mod leaks;
 mod paths;
 mod read;
+mod retained;
 mod tables;
 mod tool_text;
 mod write;

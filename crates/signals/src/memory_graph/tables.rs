@@ -1,9 +1,9 @@
 //! What is said of memory, whatever it was read from: totals by class, by tag and by zone, what retains most, and leaks.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What tables were read from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemorySource {
     /// `unslide.signal.v1.MemoryGraph`.
@@ -19,7 +19,7 @@ pub enum MemorySource {
 }
 
 /// What is said of memory. Lists that the source does not have are empty.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryTables {
     /// What they were read from.
     pub source: MemorySource,
@@ -44,7 +44,7 @@ pub struct MemoryTables {
 }
 
 /// Sums over the memory of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryTotals {
     /// Blocks of the heap.
     pub blocks: u64,
@@ -64,7 +64,7 @@ pub struct MemoryTotals {
 }
 
 /// Ranges of pages of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionRow {
     /// What they are for.
     pub name: String,
@@ -84,7 +84,7 @@ pub struct RegionRow {
 }
 
 /// Blocks of one malloc zone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneRow {
     /// Its name.
     pub name: String,
@@ -95,7 +95,7 @@ pub struct ZoneRow {
 }
 
 /// Blocks of one class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassRow {
     /// Its name.
     pub name: String,
@@ -113,7 +113,7 @@ pub struct ClassRow {
 }
 
 /// A block.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockRow {
     /// Its address.
     pub address: String,
@@ -128,7 +128,7 @@ pub struct BlockRow {
 }
 
 /// A block on a way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathStep {
     /// Its address.
     pub address: String,
@@ -140,7 +140,7 @@ pub struct PathStep {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u32>,
     /// Steps that were left out before this one.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
 }
 
@@ -150,7 +150,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// Leaks of one shape.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeakRow {
     /// The same for leaks of the same shape in any snapshot.
     pub signature: String,

@@ -28,9 +28,6 @@ struct Evaluated {
 
 /// Notes what fulfils a rule now, with the moment of the next evaluation in the same transaction, unless it is too
 /// early. Returns the number of new events.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn evaluate(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(

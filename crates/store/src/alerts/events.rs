@@ -43,9 +43,6 @@ pub struct AlertEvent {
 
 /// Notes causes of a condition for every rule that waits for it, in the transaction of the causes. Returns the number
 /// of events.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn raise(tx: &mut TenantTx, condition: AlertCondition, causes: &[AlertCause]) -> Result<u64> {
     if causes.is_empty() {
         return Ok(0);
@@ -85,9 +82,6 @@ pub(crate) async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -
 }
 
 /// Notes causes for one rule, whatever its condition.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn raise_for(tx: &mut TenantTx, rule: Uuid, causes: &[AlertCause]) -> Result<u64> {
     write(tx, None, Some(rule), causes).await
 }

@@ -100,9 +100,6 @@ pub struct ClaimedAlertMessage {
 }
 
 /// Puts the events of a rule that wait into a message, unless it is too early for one. Returns whether there is one.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn collect(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
@@ -153,9 +150,6 @@ pub async fn collect(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
 }
 
 /// Takes a message of a rule that is due, for [`LEASE`]: commit before it is sent.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn claim(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertMessage>> {
     let (connection, tenant, now) = tx.parts();
     let row = sqlx::query!(
@@ -201,9 +195,6 @@ pub async fn claim(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertM
 }
 
 /// Notes how an attempt ended. One that failed is repeated later, up to [`MOST_ATTEMPTS`].
-///
-/// # Errors
-/// Where the database fails.
 pub async fn finish(
     tx: &mut TenantTx,
     message: &ClaimedAlertMessage,
@@ -242,9 +233,6 @@ fn pause(attempts: i32) -> Duration {
 
 /// The messages of the transaction's tenant, the newest first, from the one after `after` on: its time in
 /// microseconds and its id. With `rule` those of this rule, with `app` those of this app's rules.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     rule: Option<Uuid>,
@@ -277,9 +265,6 @@ pub async fn list(
 
 /// Makes a message due now, with the same id and all its attempts, whatever its status; with `app` only one of that
 /// app's rules. Returns whether there is such a message.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn send_again(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(

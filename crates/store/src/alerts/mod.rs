@@ -44,9 +44,6 @@ pub struct DueAlert {
 }
 
 /// The rules of all tenants that something is to be done for now, at most `limit` for each step.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
     let rows = sqlx::query!(
         r#"SELECT tenant AS "tenant!: TenantColumn", rule AS "rule!", step AS "step!: AlertStep"
@@ -61,9 +58,6 @@ pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
 }
 
 /// Forgets events and messages that are 90 days old. Returns their number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn purge(store: &Store) -> Result<i64> {
     let before = store.now() - KEPT;
     Ok(sqlx::query_scalar!(r#"SELECT unslide_alerts_purge($1) AS "gone!""#, before)

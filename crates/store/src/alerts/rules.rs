@@ -243,9 +243,6 @@ fn shown(channel: AlertChannel, address: &str) -> String {
 }
 
 /// Makes a rule; `None` where the tenant has 100.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn create(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<AlertRule>> {
     let (connection, tenant, now) = tx.parts();
     // Two at once must not both be the last one.
@@ -281,17 +278,11 @@ pub async fn create(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<Aler
 }
 
 /// The rules of the transaction's tenant, the oldest first; with `app` those of this app alone.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(tx: &mut TenantTx, app: Option<&str>) -> Result<Vec<AlertRule>> {
     select(tx, None, app).await
 }
 
 /// A rule; with `app` only one of that app.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<AlertRule>> {
     Ok(select(tx, Some(id), app).await?.pop())
 }
@@ -336,9 +327,6 @@ pub(super) fn quiet_hours(from: Option<Time>, to: Option<Time>) -> Option<QuietH
 }
 
 /// Changes a rule; with `app` only one of that app. Returns whether there is such a rule.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn change(
     tx: &mut TenantTx,
     id: Uuid,
@@ -377,9 +365,6 @@ pub async fn change(
 }
 
 /// Deletes a rule with its events and messages; with `app` only one of that app. Returns whether there was one.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let deleted = sqlx::query!(

@@ -21,9 +21,6 @@ pub struct CaptureFilter {
 pub type CapturePosition = (OffsetDateTime, Uuid);
 
 /// A capture; `None` where there is none of that id, or it is of another app than `app`.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
     let (connection, tenant, _) = tx.parts();
     let found =
@@ -32,9 +29,6 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
 }
 
 /// Captures, the newest first.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &CaptureFilter,
@@ -59,9 +53,6 @@ pub async fn list(
 
 /// Deletes a capture; gives it, so that its objects can be condemned in the same transaction. `None` where there
 /// is none of that id, or it is of another app than `app`.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
     let Some(capture) = get(tx, id, app).await? else { return Ok(None) };
     let (connection, tenant, _) = tx.parts();
@@ -72,9 +63,6 @@ pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Op
 
 /// Deletes up to `limit` captures that came before the day `before`; gives them, so that their objects can be
 /// condemned in the same transaction.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<Vec<Capture>> {
     let (connection, tenant, _) = tx.parts();
     let over = query_captures!(

@@ -41,9 +41,6 @@ pub enum ReceivedCapture {
 }
 
 /// Notes the keys under which files will be put: they are deleted if no capture has them in the end.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn expect(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
@@ -59,9 +56,6 @@ pub async fn expect(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
 }
 
 /// Makes the capture, and the job that analyses it. The files of one that is known stay condemned.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<ReceivedCapture> {
     let corrupt = |error| StoreError::corrupt("captures", error);
     let form = serde_json::to_value(new.form).map_err(corrupt)?;

@@ -20,9 +20,6 @@ pub struct CaptureRun {
 }
 
 /// Begins an analysis; `None` where the capture was deleted.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn begin(tx: &mut TenantTx, id: Uuid) -> Result<Option<CaptureRun>> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
@@ -65,9 +62,6 @@ pub enum AnalysisEnd {
 }
 
 /// Ends a run whose analysis is in object storage. Where newer symbols came meanwhile another one is asked for.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn finish(
     tx: &mut TenantTx,
     (id, run): (Uuid, u32),
@@ -158,9 +152,6 @@ async fn write_waits(tx: &mut TenantTx, id: Uuid, seen: &[SeenSymbols]) -> Resul
 }
 
 /// Notes that an analysis failed: a stable word, and a sentence. One that answered before still answers.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn fail(tx: &mut OwnerTx, id: Uuid, reason: &str, detail: &str) -> Result<()> {
     // Postgres has no NUL in texts, and a file may hold one.
     let clean = |text: &str| text.replace('\0', "\u{FFFD}");

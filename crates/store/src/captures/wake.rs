@@ -11,9 +11,6 @@ const PAUSE: Duration = Duration::seconds(2);
 
 /// Asks for a new analysis of up to `limit` captures that have not seen these symbols, of the tenant or of the
 /// system. Returns their number; commit, and call again until it is 0.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn wake(tx: &mut TenantTx, arrived: &[Arrived], system: bool, limit: u32) -> Result<u64> {
     let debug_ids: Vec<Uuid> = arrived.iter().map(|arrived| arrived.debug_id.uuid()).collect();
     let generations: Vec<i64> = arrived.iter().map(|arrived| to_row(arrived.generation)).collect();

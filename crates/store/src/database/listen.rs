@@ -33,9 +33,6 @@ pub struct Listener(PgListener);
 
 impl Listener {
     /// Begins to listen.
-    ///
-    /// # Errors
-    /// Where the database cannot be reached.
     pub async fn new(store: &Store, channels: &[Channel]) -> Result<Listener> {
         let mut listener = PgListener::connect_with(store.pool()).await?;
         listener.listen_all(channels.iter().map(|channel| channel.name())).await?;
@@ -44,9 +41,6 @@ impl Listener {
 
     /// Waits for the next notification and gives its channel and payload; `None` after `at_most`, or
     /// where the connection was lost and made again, when notifications may have been missed.
-    ///
-    /// # Errors
-    /// Where the database cannot be reached any more.
     pub async fn wait(&mut self, at_most: Duration) -> Result<Option<(Channel, String)>> {
         match tokio::time::timeout(at_most, self.0.try_recv()).await {
             Ok(Ok(heard)) => Ok(heard.and_then(|notification| {

@@ -66,17 +66,11 @@ impl Store {
     }
 
     /// Begins a transaction of one tenant: it sees that tenant's rows and no others.
-    ///
-    /// # Errors
-    /// Where the database cannot be reached.
     pub async fn tenant(&self, tenant: &TenantId) -> Result<TenantTx> {
         Ok(TenantTx(self.owner(&Owner::Tenant(tenant.clone())).await?))
     }
 
     /// Begins a transaction of an owner of symbols, which may be the system.
-    ///
-    /// # Errors
-    /// Where the database cannot be reached.
     pub async fn owner(&self, owner: &Owner) -> Result<OwnerTx> {
         let mut tx = OwnerTx { tx: self.pool.begin().await?, owner: None, now: self.clock.now() };
         tx.enter(owner).await?;
@@ -84,9 +78,6 @@ impl Store {
     }
 
     /// Begins a transaction that visits several tenants one after the other.
-    ///
-    /// # Errors
-    /// Where the database cannot be reached.
     pub async fn batch(&self) -> Result<BatchTx> {
         let tx = OwnerTx { tx: self.pool.begin().await?, owner: None, now: self.clock.now() };
         Ok(BatchTx(TenantTx(tx)))
@@ -189,9 +180,6 @@ impl TenantTx {
     }
 
     /// Rolls back at once.
-    ///
-    /// # Errors
-    /// Where the database cannot be reached.
     pub async fn rollback(self) -> Result<()> {
         self.0.rollback().await
     }
@@ -221,9 +209,6 @@ impl OwnerTx {
     }
 
     /// Rolls back at once.
-    ///
-    /// # Errors
-    /// Where the database cannot be reached.
     pub async fn rollback(self) -> Result<()> {
         Ok(self.tx.rollback().await?)
     }
@@ -253,9 +238,6 @@ pub struct BatchTx(TenantTx);
 impl BatchTx {
     /// Goes on in this tenant, and leaves the one before. Tenants are to be entered in ascending
     /// order, so that two batches never wait for each other's rows.
-    ///
-    /// # Errors
-    /// Where the database cannot be reached.
     pub async fn enter(&mut self, tenant: &TenantId) -> Result<&mut TenantTx> {
         self.0.enter(&Owner::Tenant(tenant.clone())).await?;
         Ok(&mut self.0)
@@ -270,9 +252,6 @@ impl BatchTx {
     }
 
     /// Rolls back at once.
-    ///
-    /// # Errors
-    /// Where the database cannot be reached.
     pub async fn rollback(self) -> Result<()> {
         self.0.rollback().await
     }

@@ -100,9 +100,6 @@ pub(crate) async fn note(tx: &mut TenantTx, actor: GroupActor<'_>, deeds: &[Deed
 }
 
 /// Adds a comment to a group that is there and locked, and returns the entry's id.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, text: &str) -> Result<Uuid> {
     let deed = Deed { group, action: GroupAction::Commented, text: Some(text), other: None };
     let noted = note(tx, actor, &[deed]).await?;
@@ -111,9 +108,6 @@ pub async fn comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, text
 
 /// What was done with a group, the newest first, at most `limit`, from the entry after `after` on: its time in
 /// microseconds and its id.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn activity(
     tx: &mut TenantTx,
     group: Uuid,

@@ -43,9 +43,6 @@ struct MergeRow {
 
 /// Merges groups of one app into `target`, with all that is merged into them. Those that are merged into it already
 /// stay so. With `app`, only groups of that app are there.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn merge(
     tx: &mut TenantTx,
     target: Uuid,
@@ -113,9 +110,6 @@ pub async fn merge(
 }
 
 /// Takes a group out of `target` again, with its own reports and the state that it had.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn split(
     tx: &mut TenantTx,
     target: Uuid,

@@ -63,9 +63,6 @@ impl TenantGroupingRules {
 }
 
 /// The tenant's rules; `None` where it never had any.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantGroupingRules>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -82,9 +79,6 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantGroupingRules>> {
 /// Changes the tenant's rules, announces them to the workers, and begins to move stored reports. Gives the rules and
 /// the outbox row of the announcement; `None` where there is no such tenant. Rules that are set again move reports
 /// that a replay has put elsewhere.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn set(tx: &mut TenantTx, actor: &str, text: &str) -> Result<Option<(TenantGroupingRules, i64)>> {
     let Some(tenant) = tenants::lock(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted)
     else {

@@ -52,9 +52,6 @@ struct StateRow {
 
 /// Changes a group and notes who did it; what is so already is not noted again. An empty update only locks the
 /// group and says whether it can be changed. With `app`, only a group of that app.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn update(
     tx: &mut TenantTx,
     id: Uuid,

@@ -50,9 +50,6 @@ impl JobLease {
 }
 
 /// Adds a job of the transaction's owner.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn add(tx: &mut OwnerTx, work: &Work) -> Result<Uuid> {
     add_later(tx, work, Duration::ZERO).await
 }
@@ -76,9 +73,6 @@ pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) ->
 }
 
 /// Whether the transaction's tenant has a job of a kind that is not over.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn is_waiting(tx: &mut OwnerTx, kind: JobKind) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
@@ -93,9 +87,6 @@ pub async fn is_waiting(tx: &mut OwnerTx, kind: JobKind) -> Result<bool> {
 
 /// Leases up to `limit` jobs that are due, of any owner, each for `lease` long: those of the owners
 /// that have the fewest of these kinds under way, the oldest first.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn lease(
     store: &Store,
     kinds: &[JobKind],
@@ -300,9 +291,6 @@ pub struct JobCount {
 }
 
 /// The jobs that are not over, of all tenants: for metrics.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn counts(store: &Store) -> Result<Vec<JobCount>> {
     Ok(sqlx::query_as!(
         JobCount,
@@ -324,9 +312,6 @@ pub struct Stalled {
 
 /// The jobs that may not be given up and make no progress, of all tenants: [`MAX_ATTEMPTS`] workers or more
 /// died with them, or they have failed for an hour.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn stalled(store: &Store) -> Result<Vec<Stalled>> {
     Ok(sqlx::query_as!(
         Stalled,
@@ -339,9 +324,6 @@ pub async fn stalled(store: &Store) -> Result<Vec<Stalled>> {
 }
 
 /// Clears away jobs that were done before `before`; gives how many.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_jobs_purge($1) AS "gone!""#, before)
         .fetch_one(store.pool())

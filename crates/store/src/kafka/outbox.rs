@@ -98,18 +98,12 @@ pub fn time(micros: i64) -> OffsetDateTime {
 
 /// Puts a message into the outbox and gives its number. The row that the message tells of has to
 /// be locked by this transaction already.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn append(tx: &mut OwnerTx, message: &Message) -> Result<i64> {
     let ids = append_all(tx, std::slice::from_ref(message)).await?;
     ids.into_iter().next().ok_or_else(|| StoreError::corrupt("outbox", "no id for a new row"))
 }
 
 /// Puts several messages into the outbox, in their order.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn append_all(tx: &mut OwnerTx, messages: &[Message]) -> Result<Vec<i64>> {
     if messages.is_empty() {
         return Ok(Vec::new());
@@ -134,9 +128,6 @@ pub async fn append_all(tx: &mut OwnerTx, messages: &[Message]) -> Result<Vec<i6
 
 /// Waits until the relay has sent a message of the tenant; false where that took longer than
 /// `at_most`.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Duration) -> Result<bool> {
     let end = tokio::time::Instant::now() + at_most;
     loop {
@@ -162,9 +153,6 @@ pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Durat
 }
 
 /// The number of messages, of all owners, that are set aside: for metrics.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn set_aside(store: &Store) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_outbox_aside() AS "messages!""#).fetch_one(store.pool()).await?)
 }
@@ -202,9 +190,6 @@ pub struct Relay {
 impl Relay {
     /// Becomes the relay; `None` where another process is. What was set aside is tried again: this program
     /// may be another one.
-    ///
-    /// # Errors
-    /// Where the database fails.
     pub async fn acquire(store: &Store) -> Result<Option<Relay>> {
         let mut connection = store.pool().acquire().await?.detach();
         let locked = sqlx::query_scalar!(r#"SELECT pg_try_advisory_lock($1) AS "locked!""#, RELAY_LOCK)
@@ -252,9 +237,6 @@ impl Relay {
     }
 
     /// Leaves a message out that this program cannot send, until there is another relay. It is kept.
-    ///
-    /// # Errors
-    /// Where the database fails.
     pub async fn set_aside(&mut self, id: i64, reason: &str) -> Result<()> {
         tracing::error!(outbox.id = id, reason, "a message cannot be sent and is set aside");
         let reason: String = reason.chars().filter(|c| *c != '\0').take(2_000).collect();
@@ -274,9 +256,6 @@ impl Relay {
     }
 
     /// Clears away what was sent before `before`; gives how many.
-    ///
-    /// # Errors
-    /// Where the database fails.
     pub async fn purge(&mut self, before: OffsetDateTime) -> Result<i64> {
         Ok(sqlx::query_scalar!(r#"SELECT unslide_outbox_purge($1) AS "gone!""#, before)
             .fetch_one(&mut self.connection)

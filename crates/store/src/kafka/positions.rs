@@ -19,9 +19,6 @@ pub struct PartitionPosition {
 }
 
 /// The positions of a topic, by partition.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn read(store: &Store, topic: &str) -> Result<Vec<PartitionPosition>> {
     Ok(sqlx::query_as!(
         PartitionPosition,
@@ -33,9 +30,6 @@ pub async fn read(store: &Store, topic: &str) -> Result<Vec<PartitionPosition>> 
 }
 
 /// The positions of all topics.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn all(store: &Store) -> Result<Vec<PartitionPosition>> {
     Ok(sqlx::query_as!(
         PartitionPosition,
@@ -47,9 +41,6 @@ pub async fn all(store: &Store) -> Result<Vec<PartitionPosition>> {
 
 /// Gives a partition its first position, and returns the one that it has: another reader may have
 /// been first.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn begin(store: &Store, first: &PartitionPosition) -> Result<PartitionPosition> {
     sqlx::query!(
         "INSERT INTO positions (topic, partition, topic_id, next_offset, updated_at) VALUES ($1, $2, $3, $4, $5)
@@ -102,9 +93,6 @@ pub async fn advance(tx: &mut BatchTx, from: &PartitionPosition, next: i64) -> R
 }
 
 /// Puts a position somewhere else: an operator's decision, made while no indexer runs.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn reset(store: &Store, to: &PartitionPosition) -> Result<()> {
     sqlx::query!(
         "INSERT INTO positions (topic, partition, topic_id, next_offset, updated_at) VALUES ($1, $2, $3, $4, $5)
@@ -124,9 +112,6 @@ pub async fn reset(store: &Store, to: &PartitionPosition) -> Result<()> {
 /// Takes, keeps or gives up leases so that the readers of a topic share its partitions evenly:
 /// each reader keeps what it has, and of what is free as many as its share allows. Gives the
 /// partitions that `owner` reads until it asks again, which has to be well before `lease` is over.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn share(
     store: &Store,
     topic: &str,
@@ -213,9 +198,6 @@ fn fair_share(leases: &[PartitionLease], owner: &str, partitions: i32) -> Vec<i3
 }
 
 /// Gives up everything that `owner` has of a topic, so that others need not wait.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn give_up(store: &Store, topic: &str, owner: &str) -> Result<()> {
     sqlx::query!("DELETE FROM partition_leases WHERE topic = $1 AND owner = $2", topic, owner)
         .execute(store.pool())
@@ -240,9 +222,6 @@ pub struct UnreadableRecord {
 
 /// Notes a record that could not be stored, so that passing over it leaves a trace. True where it
 /// was not noted before.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn unreadable(tx: &mut BatchTx, record: &UnreadableRecord) -> Result<bool> {
     let (connection, now) = tx.parts();
     let done = sqlx::query!(
@@ -261,9 +240,6 @@ pub async fn unreadable(tx: &mut BatchTx, record: &UnreadableRecord) -> Result<b
 }
 
 /// Forgets records that were noted before `before`: their topic does not hold them any more.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn purge_unreadable(store: &Store, before: OffsetDateTime) -> Result<u64> {
     let gone = sqlx::query!("DELETE FROM unreadable_records WHERE seen_at < $1", before)
         .execute(store.pool())

@@ -159,9 +159,6 @@ fn cut(text: &str) -> String {
 
 /// Adds a record; false where it was there already, or its tenant was deleted. One of a tenant that does
 /// not exist is added without a tenant. The transaction is to enter another tenant before it goes on.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn add(tx: &mut BatchTx, record: &NewRecord) -> Result<bool> {
     let detail = cut(&record.detail);
     if let Some(tenant) = &record.tenant {
@@ -206,9 +203,6 @@ pub async fn add(tx: &mut BatchTx, record: &NewRecord) -> Result<bool> {
 }
 
 /// Records of all tenants and of none, newest first, from the one after `after` on. For operators.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &QuarantineFilter,
@@ -231,9 +225,6 @@ pub async fn list(
 }
 
 /// One record of any tenant or none. For operators.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<Quarantined>> {
     let (connection, ..) = tx.parts();
     let row = rows!(id, None::<&str>, None::<&str>, None::<bool>, None::<bool>, None::<Uuid>, 1)
@@ -244,9 +235,6 @@ pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<Quarantined>> {
 
 /// Asks the indexer to read a record again and to store it. False where there is no such record. For
 /// operators.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn request_replay(tx: &mut TenantTx, id: Uuid, by: &str) -> Result<bool> {
     let (connection, _, now) = tx.parts();
     Ok(sqlx::query_scalar!(r#"SELECT unslide_quarantine_replay($1, $2, $3) AS "found!""#, id, now, by)
@@ -255,9 +243,6 @@ pub async fn request_replay(tx: &mut TenantTx, id: Uuid, by: &str) -> Result<boo
 }
 
 /// Records whose replay was asked for and has not ended.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn replays_due(store: &Store, limit: u32) -> Result<Vec<Quarantined>> {
     let rows =
         rows!(None::<Uuid>, None::<&str>, None::<&str>, None::<bool>, true, None::<Uuid>, to_row32(limit))
@@ -267,9 +252,6 @@ pub async fn replays_due(store: &Store, limit: u32) -> Result<Vec<Quarantined>> 
 }
 
 /// Notes how a replay ended. False where it had ended before.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn replayed(
     tx: &mut BatchTx,
     id: Uuid,
@@ -289,9 +271,6 @@ pub async fn replayed(
 }
 
 /// What lies in quarantine, and what came there since `since`, some of it for `reason`.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn figures(store: &Store, since: OffsetDateTime, reason: &str) -> Result<QuarantineFigures> {
     Ok(sqlx::query_as!(
         QuarantineFigures,
@@ -305,9 +284,6 @@ pub async fn figures(store: &Store, since: OffsetDateTime, reason: &str) -> Resu
 }
 
 /// Forgets records that were passed over before `before`. Returns their number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     let gone = sqlx::query_scalar!(r#"SELECT unslide_quarantine_purge($1) AS "gone!""#, before)
         .fetch_one(store.pool())

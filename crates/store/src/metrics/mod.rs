@@ -53,9 +53,6 @@ type PayloadKey = (String, String, Date);
 /// have to exist (see [`crate::partitions`]); those before the day `keep_from` are not stored.
 ///
 /// Rows are locked in one order everywhere: payloads by their keys, then counts by theirs.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn store(
     tx: &mut TenantTx,
     arrivals: &[&MetricArrival],
@@ -128,9 +125,6 @@ async fn insert_new(tx: &mut TenantTx, arrivals: &[&MetricArrival]) -> Result<BT
 
 /// Deletes payloads of the transaction's tenant before the day `before`, at most `limit` of them; returns their number.
 /// What was counted of them stays.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (connection, tenant, _) = tx.parts();
     let gone = sqlx::query!(

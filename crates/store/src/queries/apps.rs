@@ -35,9 +35,6 @@ pub struct AppSummary {
 
 /// The tenant's apps, at most [`MOST_LISTED`], that of the newest report first, from the one after `after` (its
 /// last day and its name) on; with `only` that app alone.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     only: Option<&str>,

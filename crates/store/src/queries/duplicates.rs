@@ -15,9 +15,6 @@ pub struct Duplicates {
 }
 
 /// How often a report came again.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn of(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result<Duplicates> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(

@@ -21,9 +21,6 @@ pub struct VersionDurations {
 }
 
 /// The durations of the newest reports of a group, by version.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn of_group(tx: &mut TenantTx, group: Uuid) -> Result<Vec<VersionDurations>> {
     let groups = super::groups::with_merged(tx, group).await?;
     // The newest of each group, by the index, and the newest of these.

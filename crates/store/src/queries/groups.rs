@@ -145,9 +145,6 @@ const COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g
      g.regressed_at, g.assignee, g.merged_into";
 
 /// The groups that fit, at most `limit`, from the one after `after` on, a position of this order.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &GroupFilter,
@@ -311,9 +308,6 @@ pub struct GroupDay {
 }
 
 /// A group with its reports by version and by day. With `app`, only one of that app.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupCounts>> {
     let Some(group) = find(tx, id, app).await? else { return Ok(None) };
     let groups = with_merged(tx, id).await?;
@@ -358,9 +352,6 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
 }
 
 /// A group. With `app`, only one of that app.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn find(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<ListedGroup>> {
     let (connection, tenant, _) = tx.parts();
     // The columns of a list, as the list reads them: not known to the macros.

@@ -177,9 +177,6 @@ fn share(some: i64, all: i64) -> Option<f64> {
 }
 
 /// The figures of a period: days from the first up to the second, which is not part of it.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn of_period(
     tx: &mut TenantTx,
     of: HealthFilter<'_>,
@@ -196,9 +193,6 @@ pub async fn of_period(
 }
 
 /// The figures of a period alone, without its days.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn total(tx: &mut TenantTx, of: HealthFilter<'_>, period: (Date, Date)) -> Result<HealthFigures> {
     let mut total = HealthSums::default();
     read(tx, of, period, |row| total.add(row)).await?;
@@ -206,9 +200,6 @@ pub async fn total(tx: &mut TenantTx, of: HealthFilter<'_>, period: (Date, Date)
 }
 
 /// The figures of some versions of an app in a period, in this order; those without sessions are left out.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn of_versions(
     tx: &mut TenantTx,
     app: &str,
@@ -226,9 +217,6 @@ pub async fn of_versions(
 }
 
 /// The versions of an app with the most sessions in a period, at most [`MOST_VERSIONS`].
-///
-/// # Errors
-/// Where the database fails.
 pub async fn most_used_versions(
     tx: &mut TenantTx,
     (app, version): (&str, Option<&str>),

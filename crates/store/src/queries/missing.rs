@@ -59,9 +59,6 @@ pub struct MissingFilter {
 
 /// The debug ids that reports came without symbols for and that have none now, the most wanted
 /// first, from the one after `after` (its reports and its debug id) on.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &MissingFilter,

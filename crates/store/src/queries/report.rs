@@ -23,9 +23,6 @@ pub struct FoundReport {
 
 /// A report by its id with its body, or where that is. `None` as [`find`], and where the report moved or
 /// was revised in this moment.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(
     tx: &mut TenantTx,
     report_id: ReportId,
@@ -40,9 +37,6 @@ pub async fn get(
 }
 
 /// The body of a report's revision, where it is in the database.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn body(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<ReportBody>> {
     let (connection, tenant, _) = tx.parts();
     let body = sqlx::query_scalar!(
@@ -61,9 +55,6 @@ pub async fn body(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<Report
 
 /// A report by its id: the first that came with it, or another variant. `None` where there is none,
 /// or where it was deleted or is too old.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn find(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result<Option<FoundReport>> {
     let (connection, tenant, _) = tx.parts();
     // The columns of a list, as the list reads them: not known to the macros.

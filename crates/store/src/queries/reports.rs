@@ -176,9 +176,6 @@ impl ImageReports {
 }
 
 /// The reports that fit, newest first.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &ReportFilter,
@@ -242,9 +239,6 @@ fn push_order(query: &mut QueryBuilder<Postgres>, key: &str, limit: i64) {
 }
 
 /// The reports of a group that arrived right after and right before one of them.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn neighbours(
     tx: &mut TenantTx,
     report: &ReportRow,
@@ -278,9 +272,6 @@ async fn neighbour(
 }
 
 /// How many reports fit.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn count(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
     let groups = groups_of(tx, filter).await?;
     let (mut query, _) = matching(tx, "SELECT count(*)", filter, groups).await?;

@@ -90,9 +90,6 @@ type MetricsOfVersion = BTreeMap<MetricName, MetricSums>;
 
 /// The versions of an app that had sessions or metrics in a period, at most [`MOST_VERSIONS`], the newest first: where
 /// there are more, those with the most sessions.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn of_versions(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> Result<Vec<VersionSignals>> {
     let mut versions = versions_of(tx, app, period).await?;
     versions.sort_by(|a, b| match (is_newer(a, b), is_newer(b, a)) {
@@ -189,9 +186,6 @@ fn session_share(
 }
 
 /// The hosts that an app's requests went to in a period, those with the most requests first, at most [`MOST_HOSTS`].
-///
-/// # Errors
-/// Where the database fails.
 pub async fn hosts(
     tx: &mut TenantTx,
     app: &str,

@@ -25,9 +25,6 @@ pub struct VersionDay {
 
 /// Reports by day and version from a day on: of the `most` versions with the most reports by name, of all others
 /// together; with `app` and `version` of these alone.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn by_version(
     tx: &mut TenantTx,
     (app, version): (Option<&str>, Option<&str>),
@@ -71,9 +68,6 @@ pub struct PeriodTotals {
 }
 
 /// The totals of a period: days from the first up to the second, which is not part of it.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn totals(
     tx: &mut TenantTx,
     (app, version): (Option<&str>, Option<&str>),
@@ -111,9 +105,6 @@ pub struct GroupTrend {
 }
 
 /// Reports of some groups, and of those merged into them, by day, from a day on.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn of_groups(tx: &mut TenantTx, groups: &[Uuid], from: Date) -> Result<Vec<GroupTrend>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -131,9 +122,6 @@ pub async fn of_groups(tx: &mut TenantTx, groups: &[Uuid], from: Date) -> Result
 }
 
 /// The versions that reports came from lately, the newest report first; with `app` those of this app.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn recent_versions(tx: &mut TenantTx, app: Option<&str>, limit: u32) -> Result<Vec<String>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
@@ -151,9 +139,6 @@ pub async fn recent_versions(tx: &mut TenantTx, app: Option<&str>, limit: u32) -
 }
 
 /// The number of groups whose first report arrived at this time or later, at most `limit`.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn new_groups(
     tx: &mut TenantTx,
     app: Option<&str>,

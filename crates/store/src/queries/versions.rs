@@ -52,9 +52,6 @@ fn share(symbolicated: i64, frames: i64) -> Option<f64> {
 
 /// The versions of an app, at most [`MOST_LISTED`], that of the newest report first, from the one after `after`
 /// (its last day and its name) on; empty for an app without reports.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     app: &str,

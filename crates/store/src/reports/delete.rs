@@ -16,9 +16,6 @@ use unslide_model::ReportId;
 /// of its version, of affected devices and of missing images. A request for it has ended. That it was there
 /// is remembered, so that neither a replay nor an answer that is on its way brings it back. With
 /// `app`, only a report of that app. False where there is none.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: Option<&str>) -> Result<bool> {
     lock_out_merges(tx).await?;
     let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;

@@ -5,9 +5,6 @@ use time::{Date, OffsetDateTime};
 
 /// Makes the partitions from one day to another (UTC, both included) that are not there yet; gives
 /// how many tables that took.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn ensure(store: &Store, first: Date, last: Date) -> Result<i32> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_partitions_ensure($1, $2) AS "made!""#, first, last)
         .fetch_one(store.pool())
@@ -16,9 +13,6 @@ pub async fn ensure(store: &Store, first: Date, last: Date) -> Result<i32> {
 
 /// Drops every day before `before`, with its reports, bodies and waits; gives how many tables went.
 /// The reports' keys stay (see [`purge_keys`]), so that a replay does not bring the reports back.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn drop_before(store: &Store, before: Date) -> Result<i32> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_partitions_drop($1) AS "dropped!""#, before)
         .fetch_one(store.pool())
@@ -27,9 +21,6 @@ pub async fn drop_before(store: &Store, before: Date) -> Result<i32> {
 
 /// Forgets the keys of reports that arrived before `before`, and their duplicates; `before` has to
 /// lie before anything that a topic can still bring. Returns the number of keys removed.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn purge_keys(store: &Store, before: OffsetDateTime) -> Result<i64> {
     sqlx::query_scalar!(r#"SELECT unslide_report_duplicates_purge($1) AS "gone!""#, before)
         .fetch_one(store.pool())

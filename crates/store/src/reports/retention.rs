@@ -17,9 +17,6 @@ pub fn days(limit: u32, usual: u32, remembered: u32) -> u32 {
 }
 
 /// The most days that reports of any tenant are kept.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn longest(store: &Store, usual: u32, remembered: u32) -> Result<u32> {
     let longest = sqlx::query_scalar!(r#"SELECT unslide_retention_longest($1) AS "days!""#, to_row32(usual))
         .fetch_one(store.pool())
@@ -29,9 +26,6 @@ pub async fn longest(store: &Store, usual: u32, remembered: u32) -> Result<u32> 
 
 /// Deletes reports of the transaction's tenant that arrived before the day `before`, at most `limit`
 /// of them with all that hangs on them. Returns their number; 0 once there is nothing left of those days.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (end, _) = bounds(before);
     let (connection, tenant, _) = tx.parts();
@@ -76,9 +70,6 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
 /// Forgets images that no report wants that arrived on the day `before` or later, at most `limit` of
 /// them; gives how many. What was counted of reports, their devices and frames stays: a version's
 /// history is not over with its reports.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn forget_wanted(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (end, _) = bounds(before);
     let (connection, tenant, _) = tx.parts();
@@ -100,9 +91,6 @@ pub async fn forget_wanted(tx: &mut TenantTx, before: Date, limit: u32) -> Resul
 /// Condemns what lies in object storage for the days before `before`, and forgets what hung on those
 /// days: for when [`expire`] has nothing left to do, or the days' tables are about to go. At most
 /// `limit` objects; gives how many.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn condemn_days(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (end, _) = bounds(before);
     let (connection, tenant, now) = tx.parts();

@@ -15,9 +15,6 @@ const APART_DAYS: i32 = 3;
 /// Takes reports that MetricKit made out of all counts where KSCrash's report of the same run of the app tells the
 /// crash too, whichever came first; at most `limit` of them. Returns how many were changed: 0 once none is
 /// left.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
     let twice = sqlx::query!(
         r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!",

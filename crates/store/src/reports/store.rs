@@ -20,9 +20,6 @@ use unslide_model::{ContentHash, ReportId};
 /// Stores a tenant's arrivals, in the order of their offsets, and says what became of each. Day
 /// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
 /// stored. Rules for alerts are told of groups that are new or came back.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn store<A: Borrow<Arrival> + Sync>(
     tx: &mut TenantTx,
     arrivals: &[A],
@@ -35,9 +32,6 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
 /// The same, and which groups are new or came back: each event once, however often the arrivals are stored again.
 ///
 /// Rows are locked in one order everywhere: keys by id, slots by debug id, roll-ups by their keys.
-///
-/// # Errors
-/// Where the database fails.
 pub(crate) async fn store_with_events<A: Borrow<Arrival> + Sync>(
     tx: &mut TenantTx,
     arrivals: &[A],

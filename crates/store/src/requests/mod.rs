@@ -133,9 +133,6 @@ impl RequestOutcome {
 /// Closes the request for `revision` of a report (its id and variant), and asks again where yet newer symbols have come
 /// since. `sent` is when the request was sent, as the answer says: several may have had the same number, and an
 /// answer to an earlier one is passed over. Returns how a request was closed, where one was.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn answered(
     tx: &mut TenantTx,
     (report_id, variant): (ReportId, u32),
@@ -291,9 +288,6 @@ async fn place_of(tx: &mut TenantTx, key: &KeyRow) -> Result<Option<Option<Uuid>
 
 /// Sends requests again that had no answer for [`PATIENCE`], and drops those whose report is
 /// gone. Returns the number sent; call again while that is `limit`.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
     let due = sqlx::query_as!(
         DueReport,
@@ -370,9 +364,6 @@ async fn drop_requests(tx: &mut TenantTx, gone: &[KeyRow]) -> Result<()> {
 /// Asks what a replay has put off, as far as newer revisions have not answered it, and lets the clock
 /// begin for what could not be fetched. Returns the number of
 /// reports looked at; call again while that is not 0.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
     let due = sqlx::query_as!(
         DueReport,

@@ -96,9 +96,6 @@ pub const MOST_OPEN: u64 = 4;
 
 /// How many of the tenant's reprocesses are not over. Until the transaction ends no other that asks here
 /// begins one.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn hold_open(tx: &mut TenantTx) -> Result<u64> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('reprocesses of ' || $1, 0))")
@@ -116,17 +113,11 @@ pub async fn hold_open(tx: &mut TenantTx) -> Result<u64> {
 }
 
 /// How many reports fit.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn count(tx: &mut TenantTx, wanted: &ReprocessFilter) -> Result<u64> {
     reports::count(tx, &wanted.filter()).await
 }
 
 /// Begins a reprocess of the reports that fit and are there now.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn create(tx: &mut TenantTx, actor: &str, wanted: &ReprocessFilter) -> Result<ReprocessRun> {
     let to = wanted.to.map_or(tx.now(), |to| to.min(tx.now()));
     let wanted = ReprocessFilter { to: Some(to), ..wanted.clone() };
@@ -149,9 +140,6 @@ pub async fn create(tx: &mut TenantTx, actor: &str, wanted: &ReprocessFilter) ->
 }
 
 /// A reprocess; `None` where there is none of that id.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<ReprocessRun>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -180,9 +168,6 @@ pub struct ReprocessPage {
 /// Asks for the next `limit` reports, the newest first, and notes how far it is in the same
 /// transaction: begun anew it goes on from there. `None` where the reprocess is over, or another
 /// worker has gone on with it meanwhile: roll back then.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<ReprocessPage>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(

@@ -31,9 +31,6 @@ struct Due {
 
 /// Asks for reports whose next try is due. Returns the number looked at; call again while that is
 /// `limit`.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn ask_due(store: &Store, limit: u32) -> Result<u64> {
     let due = sqlx::query_as!(
         DueReport,

@@ -24,9 +24,6 @@ pub struct RequestSource {
 
 /// The bodies of reports that are asked for again, each by its id and variant. One that is gone is not
 /// among them, and nothing is to be sent for it.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn sources(
     tx: &mut TenantTx,
     reports: &[(ReportId, u32)],

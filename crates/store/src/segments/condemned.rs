@@ -7,9 +7,6 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportId, TenantId};
 
 /// Gives up the intents from before `before`: their writers have died. Returns their number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn abandon(store: &Store, before: OffsetDateTime) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_segments_abandon($1, $2) AS "gone!""#, before, store.now())
         .fetch_one(store.pool())
@@ -29,9 +26,6 @@ pub struct Condemned {
 
 /// Objects that were condemned before `before`, the longest first, without those that [`postpone`] left for
 /// later.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn condemned_due(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Condemned>> {
     Ok(sqlx::query_as!(
         Condemned,
@@ -46,9 +40,6 @@ pub async fn condemned_due(store: &Store, before: OffsetDateTime, limit: u32) ->
 }
 
 /// Condemns objects of the transaction's tenant. Of one that is condemned already the time stays.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn condemn(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
     if keys.is_empty() {
         return Ok(());
@@ -68,9 +59,6 @@ pub async fn condemn(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
 
 /// Leaves an object for later that could not be deleted: it is due again after a pause that grows with the
 /// time for which it has been condemned.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn postpone(tx: &mut TenantTx, condemned: &Condemned) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
@@ -85,9 +73,6 @@ pub async fn postpone(tx: &mut TenantTx, condemned: &Condemned) -> Result<()> {
 }
 
 /// The number of objects, of all tenants, that could not be deleted and are tried again: for metrics.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn undeleted(store: &Store) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_objects_undeleted() AS "objects!""#)
         .fetch_one(store.pool())
@@ -95,9 +80,6 @@ pub async fn undeleted(store: &Store) -> Result<i64> {
 }
 
 /// Forgets objects that were deleted.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn forget(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!("DELETE FROM condemned_objects WHERE tenant = $1 AND key = ANY ($2)", tenant, keys)
@@ -109,9 +91,6 @@ pub async fn forget(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
 /// Notes objects that hold the bodies of stored reports besides the store itself, so that they go
 /// when the report goes: when it arrived, its id, its variant, the key. One that was condemned because
 /// no report had it is condemned no longer.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn add_external_bodies(
     tx: &mut TenantTx,
     bodies: &[(OffsetDateTime, ReportId, u32, &str)],
@@ -143,9 +122,6 @@ pub async fn add_external_bodies(
 
 /// Condemns those of these external bodies that no row names: no stored report, and no record in
 /// quarantine. Returns their number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn condemn_unnamed(tx: &mut TenantTx, keys: &[String]) -> Result<u64> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(

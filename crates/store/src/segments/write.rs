@@ -26,9 +26,6 @@ pub struct PendingDay {
 }
 
 /// What lies in the database, the longest there first.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn pending(store: &Store) -> Result<Vec<PendingDay>> {
     Ok(sqlx::query_as!(
         PendingDay,
@@ -59,9 +56,6 @@ pub struct PendingBody {
 
 /// The next bodies of a day in the database, behind the report `after`: at least one where there is
 /// one, then as many as have `bytes` together.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn page(
     tx: &mut TenantTx,
     day: Date,
@@ -96,9 +90,6 @@ pub async fn page(
 }
 
 /// An id for a new segment.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn new_id(tx: &mut TenantTx) -> Result<Uuid> {
     let (connection, _, now) = tx.parts();
     Ok(sqlx::query_scalar!(r#"SELECT unslide_uuid($1) AS "id!""#, now).fetch_one(connection).await?)
@@ -114,9 +105,6 @@ pub struct SegmentIntent {
 }
 
 /// Notes the intent to write a segment. `None` where another writer has one of this day.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn begin(tx: &mut TenantTx, id: Uuid, day: Date, key: &str) -> Result<Option<SegmentIntent>> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
@@ -156,9 +144,6 @@ pub struct MovedBody {
 /// written: its body leaves the database. Where no report refers to it, it is condemned. Returns the number of
 /// reports; `None` where the intent is gone: another writer took over, nothing was done, and the caller rolls
 /// back.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn finish(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[MovedBody]) -> Result<Option<u64>> {
     if !lock_intent(tx, segment).await? {
         return Ok(None);
@@ -233,9 +218,6 @@ async fn lock_intent(tx: &mut TenantTx, segment: &SegmentIntent) -> Result<bool>
 }
 
 /// Gives up an intent: what may have been written is condemned.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn give_up(tx: &mut TenantTx, segment: &SegmentIntent) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(

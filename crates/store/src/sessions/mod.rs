@@ -128,9 +128,6 @@ impl SessionEnd {
 /// `keep_from` are not stored.
 ///
 /// Rows are locked in one order everywhere: sessions by their keys, then counts by theirs.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn store(
     tx: &mut TenantTx,
     arrivals: &[&SessionArrival],
@@ -365,9 +362,6 @@ async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> 
 /// Deletes sessions of the transaction's tenant that began before the day `before`, at most `limit` of
 /// them; gives how many. What was counted of them stays. Days that no tenant keeps go with their tables
 /// (see [`crate::partitions::drop_before`]).
-///
-/// # Errors
-/// Where the database fails.
 pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (connection, tenant, _) = tx.parts();
     let gone = sqlx::query!(

@@ -56,9 +56,6 @@ pub struct ObjectFilter {
 }
 
 /// The objects of the owner, newest first.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut OwnerTx,
     filter: &ObjectFilter,
@@ -115,9 +112,6 @@ pub async fn list(
 }
 
 /// The apps that uploads brought objects of these debug ids for, `None` where an upload named none.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn apps(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<BTreeSet<(DebugId, Option<String>)>> {
     let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
@@ -145,18 +139,12 @@ pub struct DebugIdSymbols {
 }
 
 /// The symbols of a debug id with all of its objects; `None` where the tenant has no object with it.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<DebugIdSymbols>> {
     best(tx, debug_id, None).await
 }
 
 /// The symbols of a debug id with its `most` best objects; `None` where the tenant has no
 /// object with it.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn best(tx: &mut OwnerTx, debug_id: &DebugId, most: Option<u32>) -> Result<Option<DebugIdSymbols>> {
     let objects = of_debug_id(tx, debug_id, most).await?;
     if objects.is_empty() {
@@ -200,9 +188,6 @@ pub struct Deleted {
 /// Takes the symbols of a debug id away: the objects' rows go, the workers are notified, and a job
 /// takes the files out of object storage. Reports keep what they were given. `None` where there
 /// are none.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn delete(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Deleted>> {
     let (connection, tenant, now) = tx.parts();
     // The slot first, as everywhere.
@@ -274,9 +259,6 @@ pub enum SymbolReadiness {
 }
 
 /// Says of each debug id whether its symbols are there, in the order asked.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn check(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<Vec<(DebugId, SymbolReadiness)>> {
     let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();

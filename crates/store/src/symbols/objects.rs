@@ -137,9 +137,6 @@ pub(crate) use query_objects;
 
 /// Notes an object that was found in an upload. Gives the object as it stands, and whether the
 /// tenant had these very bytes before and they need no work: then nothing changes.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn found(tx: &mut OwnerTx, upload: Uuid, path: &str, new: &NewObject) -> Result<(ObjectRow, bool)> {
     let clean = |text: &str| text.replace('\0', "\u{FFFD}");
     let quality = Quality::of(new.has_dwarf, new.has_symtab, new.has_exports);
@@ -190,9 +187,6 @@ pub async fn found(tx: &mut OwnerTx, upload: Uuid, path: &str, new: &NewObject) 
 /// Takes the objects of an upload away that has failed before they were built, unless another upload that
 /// is not over has them too; jobs take what is stored of them. Comes under [`crate::usage::hold`], so that
 /// no upload finds them meanwhile. Returns their number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
@@ -223,9 +217,6 @@ pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
 }
 
 /// Those of these objects that the owner does not have.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<ContentHash>> {
     let hashes: Vec<Vec<u8>> = objects.iter().map(|hash| hash.0.to_vec()).collect();
     let (connection, tenant, _) = tx.parts();
@@ -242,9 +233,6 @@ pub async fn missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<Co
 
 /// Objects of the transaction's tenant whose symcache is of a format older than `version`, or that were
 /// too complex to build, in the order of their hashes, those after `after`.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn outdated(
     tx: &mut OwnerTx,
     version: u32,
@@ -266,18 +254,12 @@ pub async fn outdated(
 }
 
 /// Notes that a builder has begun with an object.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn building(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<()> {
     end(tx, content_hash, ObjectStatus::Building, None, None, None).await
 }
 
 /// Notes that an object has its symcache. The quality is what the build found, which may be less
 /// than the sections promised.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn ready(
     tx: &mut OwnerTx,
     content_hash: &ContentHash,
@@ -289,9 +271,6 @@ pub async fn ready(
 
 /// Notes that no symcache can be built from an object ([`ObjectStatus::Malformed`], [`ObjectStatus::Unsupported`] or
 /// [`ObjectStatus::TooComplex`]), and why.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn rejected(
     tx: &mut OwnerTx,
     content_hash: &ContentHash,

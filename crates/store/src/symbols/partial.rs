@@ -94,18 +94,12 @@ impl From<Row> for Partial {
 }
 
 /// An id for an upload that is not there yet, so that object storage can be told first.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn new_id(tx: &mut OwnerTx) -> Result<Uuid> {
     let (connection, _, now) = tx.parts();
     Ok(sqlx::query_scalar!(r#"SELECT unslide_uuid($1) AS "id!""#, now).fetch_one(connection).await?)
 }
 
 /// Begins an upload: its parts may be noted from now on.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn begin(tx: &mut OwnerTx, partial: &Partial) -> Result<()> {
     let (connection, owner, now) = tx.parts();
     let announced = &partial.announced;
@@ -136,9 +130,6 @@ pub async fn begin(tx: &mut OwnerTx, partial: &Partial) -> Result<()> {
 }
 
 /// The newest upload that takes parts of these bytes for this app.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn find(
     tx: &mut OwnerTx,
     app: Option<&str>,
@@ -161,9 +152,6 @@ pub async fn find(
 }
 
 /// An upload whose parts object storage still holds apart, whether or not it takes more of them.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Partial>> {
     let (connection, owner, _) = tx.parts();
     let row = query_partial!("WHERE p.tenant = $1 AND p.upload_id = $2", owner, id)
@@ -173,9 +161,6 @@ pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Partial>> {
 }
 
 /// Up to `limit` of them, of the transaction's owner.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(tx: &mut OwnerTx, limit: u32) -> Result<Vec<Partial>> {
     let (connection, owner, _) = tx.parts();
     let rows = query_partial!("WHERE p.tenant = $1 ORDER BY p.upload_id LIMIT $2", owner, i64::from(limit))
@@ -185,9 +170,6 @@ pub async fn list(tx: &mut OwnerTx, limit: u32) -> Result<Vec<Partial>> {
 }
 
 /// How many of them the transaction's owner has.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn count(tx: &mut OwnerTx) -> Result<u64> {
     let (connection, owner, _) = tx.parts();
     let count =
@@ -196,9 +178,6 @@ pub async fn count(tx: &mut OwnerTx) -> Result<u64> {
 }
 
 /// The parts that have come, by number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn parts(tx: &mut OwnerTx, id: Uuid) -> Result<Vec<UploadPart>> {
     let (connection, owner, _) = tx.parts();
     let rows = sqlx::query!(
@@ -213,9 +192,6 @@ pub async fn parts(tx: &mut OwnerTx, id: Uuid) -> Result<Vec<UploadPart>> {
 
 /// Notes that a part has come, in the place of an earlier one of its number. False where the upload
 /// takes no parts any more.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn note(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Result<bool> {
     let (connection, owner, now) = tx.parts();
     // Its row stays locked: the upload ends before this part or after it.
@@ -247,9 +223,6 @@ pub async fn note(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Result<bool>
 
 /// Leaves it to the caller to have the file made of the parts, for [`COMPLETION`] at most. False where it
 /// another request does it, or there are no parts any more.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn hold(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
     let (connection, owner, now) = tx.parts();
     let held = sqlx::query!(
@@ -266,9 +239,6 @@ pub async fn hold(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
 }
 
 /// The file was not made: the next one may try.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn let_go(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     let (connection, owner, _) = tx.parts();
     sqlx::query!(
@@ -283,9 +253,6 @@ pub async fn let_go(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
 
 /// Notes that object storage holds no parts of the upload any more: they are its object, or gone.
 /// False where that was noted before.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn end(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
     let (connection, owner, _) = tx.parts();
     let done = sqlx::query!("DELETE FROM partial_uploads WHERE tenant = $1 AND upload_id = $2", owner, id)

@@ -41,9 +41,6 @@ pub struct PublishedSymbols {
 }
 
 /// The slot of a debug id.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<SymbolSlot>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -61,9 +58,6 @@ pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<SymbolSl
 /// Makes this transaction the only one of its kind for a debug id until it ends: two builders never
 /// change what object storage holds for one debug id at the same time. Locks no row, so that
 /// indexers go on.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn exclusive(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
@@ -80,9 +74,6 @@ pub async fn exclusive(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<()> {
 /// The order of the statements matters: the slot first. An indexer that holds the slot makes this
 /// wait, and its waits are then there when the wake job looks; an indexer that comes later sees the
 /// new generation.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn publish(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u64> {
     publish_in_steps(tx, new, async || {}).await
 }
@@ -208,9 +199,6 @@ pub struct AnsweringGenerations {
 }
 
 /// The generations of those symbols of these debug ids that answer, in one statement.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn answering(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<AnsweringGenerations> {
     let ids: Vec<uuid::Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();

@@ -29,9 +29,6 @@ pub struct TenantUsage {
 }
 
 /// What the transaction's tenant uses.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut OwnerTx) -> Result<TenantUsage> {
     let symbols = stored(tx).await?;
     let (connection, tenant, now) = tx.parts();
@@ -72,9 +69,6 @@ impl SymbolBytes {
 }
 
 /// The tenant's symbols, as a look that holds nothing: for a first answer.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn stored(tx: &mut OwnerTx) -> Result<SymbolBytes> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
@@ -91,9 +85,6 @@ pub async fn stored(tx: &mut OwnerTx) -> Result<SymbolBytes> {
 }
 
 /// The tenant's symbols. Until the transaction ends no other that takes this lock adds to them.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn hold_symbols(tx: &mut OwnerTx) -> Result<SymbolBytes> {
     hold(tx).await?;
     // A statement of its own: it sees what was committed while the lock was waited for.
@@ -101,9 +92,6 @@ pub async fn hold_symbols(tx: &mut OwnerTx) -> Result<SymbolBytes> {
 }
 
 /// Takes the lock alone: until the transaction ends no other notes objects of the owner.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn hold(tx: &mut OwnerTx) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('symbols of ' || $1, 0))")
@@ -114,9 +102,6 @@ pub async fn hold(tx: &mut OwnerTx) -> Result<()> {
 }
 
 /// Bytes that the tenant does not have yet, of these slices with their sizes.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn new_bytes(tx: &mut OwnerTx, slices: &[(ContentHash, u64)]) -> Result<u64> {
     let hashes: Vec<Vec<u8>> = slices.iter().map(|(hash, _)| hash.0.to_vec()).collect();
     let sizes: Vec<i64> = slices.iter().map(|(_, size)| to_row(*size)).collect();

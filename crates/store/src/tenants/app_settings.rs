@@ -33,9 +33,6 @@ pub struct AppWithSettings {
 }
 
 /// The settings of an app of the transaction's tenant; the usual ones where it chose none.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut TenantTx, app: &str) -> Result<AppSettings> {
     let (connection, tenant, _) = tx.parts();
     let found = sqlx::query_as!(
@@ -48,9 +45,6 @@ pub async fn get(tx: &mut TenantTx, app: &str) -> Result<AppSettings> {
 }
 
 /// The apps that have settings, by name, from the one after `after` on; with `only` this one alone.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     only: Option<&str>,
@@ -76,9 +70,6 @@ pub async fn list(
 }
 
 /// Replaces the settings of an app; the usual ones remove its row. Returns false where [`MOST_APPS`] others have some.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn put(tx: &mut TenantTx, app: &str, settings: &AppSettings) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     if *settings == AppSettings::default() {

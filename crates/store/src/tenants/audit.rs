@@ -29,9 +29,6 @@ pub struct AuditEntry {
 }
 
 /// Adds an entry, in the transaction that does what it tells of.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn append(
     tx: &mut OwnerTx,
     actor: &str,
@@ -57,9 +54,6 @@ pub async fn append(
 
 /// The entries of the transaction's owner, the newest first, from the one after `after` on: its time in microseconds
 /// and its id.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(tx: &mut OwnerTx, after: Option<(i64, Uuid)>, limit: u32) -> Result<Vec<AuditEntry>> {
     let (connection, tenant, _) = tx.parts();
     let (at, id) = after.map(|(at, id)| (crate::outbox::time(at), id)).unzip();

@@ -30,9 +30,6 @@ pub struct ConsoleSession {
 
 /// Begins a session of a key of the transaction's tenant. The token has to come from the operating system's
 /// generator.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn begin(tx: &mut TenantTx, key_id: Uuid, token: &SessionToken, name: Option<&str>) -> Result<()> {
     let hash = Sha256::digest(token);
     let (connection, tenant, now) = tx.parts();
@@ -65,9 +62,6 @@ pub async fn begin(tx: &mut TenantTx, key_id: Uuid, token: &SessionToken, name: 
 
 /// The session of a cookie; `None` where it is unknown or over, or its key is. All of these look the same from
 /// outside.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn find(store: &Store, token: &SessionToken) -> Result<Option<ConsoleSession>> {
     let hash = Sha256::digest(token);
     let row = sqlx::query!(
@@ -96,9 +90,6 @@ pub async fn find(store: &Store, token: &SessionToken) -> Result<Option<ConsoleS
 }
 
 /// Ends a session of the transaction's tenant.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn end(tx: &mut TenantTx, token: &SessionToken) -> Result<()> {
     let hash = Sha256::digest(token);
     let (connection, tenant, _) = tx.parts();
@@ -113,9 +104,6 @@ pub async fn end(tx: &mut TenantTx, token: &SessionToken) -> Result<()> {
 }
 
 /// Forgets sessions that are over. Returns their number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn purge(store: &Store) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_console_sessions_purge($1) AS "gone!""#, store.now())
         .fetch_one(store.pool())

@@ -49,9 +49,6 @@ pub struct TenantErasure {
 /// Deletes the transaction's tenant: its keys are refused, nothing is written into it any more, the
 /// workers are notified, and a job erases what it had. Gives the tenant and the outbox row of the
 /// announcement; `None` where there is no such tenant. A tenant that is deleted already stays so.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn begin(tx: &mut TenantTx) -> Result<Option<(TenantRecord, Option<i64>)>> {
     let Some(tenant) = tenants::get(tx).await? else { return Ok(None) };
     tx.erasing().await?;
@@ -87,9 +84,6 @@ async fn remember(tx: &mut TenantTx) -> Result<bool> {
 json_column!(ByTable);
 
 /// The erasing of the transaction's tenant; `None` where it was not deleted.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut TenantTx) -> Result<Option<TenantErasure>> {
     let (connection, slug, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -136,9 +130,6 @@ pub async fn rows(tx: &mut TenantTx, limit: u32) -> Result<Option<(String, u64)>
 }
 
 /// Notes objects that were removed from object storage.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn objects(tx: &mut TenantTx, count: u64, bytes: u64) -> Result<()> {
     let (connection, slug, _) = tx.parts();
     sqlx::query!(
@@ -154,9 +145,6 @@ pub async fn objects(tx: &mut TenantTx, count: u64, bytes: u64) -> Result<()> {
 
 /// Rows of the transaction's tenant by table: every table that has tenants' rows, without those that
 /// outlive their tenant (the audit log, the erasing itself, what announces the deletion).
-///
-/// # Errors
-/// Where the database fails.
 pub async fn rows_left(tx: &mut TenantTx) -> Result<ByTable> {
     let (connection, _, _) = tx.parts();
     let rows = sqlx::query!(r#"SELECT relation AS "relation!", held AS "held!" FROM unslide_tenant_rows()"#)
@@ -204,9 +192,6 @@ pub async fn finish(tx: &mut TenantTx, job: &JobLease, objects_left: u64) -> Res
 /// Adds a job for deleted tenants that no job erases, and for those that were finished
 /// before `finished_before` and not looked at again: an upload that had begun before the deletion
 /// may have ended after it, and its receiver died. Returns their number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn resume(store: &Store, finished_before: OffsetDateTime, limit: u32) -> Result<u64> {
     let due = sqlx::query_scalar!(
         r#"SELECT tenant AS "tenant!: TenantColumn" FROM unslide_erasures_due($1, $2)"#,

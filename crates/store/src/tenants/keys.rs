@@ -160,9 +160,6 @@ pub async fn create(tx: &mut TenantTx, new: &NewApiKey, entropy: &[u8; 30]) -> R
 
 /// Makes a key as [`create`] does, by means of another key, which may be another tenant's; `None` where
 /// that key has ended or was revoked meanwhile.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn create_by(
     tx: &mut TenantTx,
     new: &NewApiKey,
@@ -232,9 +229,6 @@ async fn check_limit(tx: &mut TenantTx) -> Result<()> {
 
 /// Who a key's text belongs to; `None` for a text that is no key, is unknown, revoked or over, or
 /// whose tenant was deleted. All of these look the same from outside.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>> {
     let Some((prefix, secret)) = split(text) else { return Ok(None) };
     let row = sqlx::query!(
@@ -269,9 +263,6 @@ pub const NOTED_EVERY: Duration = Duration::MINUTE;
 
 /// Notes when keys were used, except where that was noted less than [`NOTED_EVERY`] before. Returns the
 /// number of rows written.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTime>) -> Result<u64> {
     if uses.is_empty() {
         return Ok(0);
@@ -300,9 +291,6 @@ pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTim
 /// The keys of the transaction's tenant, revoked ones too, oldest first, from the one after the time of creation in
 /// microseconds and the id in `after` on;
 /// with `app` those that speak for that app.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     app: Option<&str>,
@@ -329,9 +317,6 @@ pub async fn list(
 
 /// Revokes a key; false where there is none of that id, or with `app` none that speaks for that app.
 /// Again is no error and keeps the first time.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn revoke(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
@@ -348,9 +333,6 @@ pub async fn revoke(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bo
 }
 
 /// The number of keys in force that a key made, that these made, and so on: of one tenant, or of all.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn made(tx: &mut TenantTx, root: Uuid, within: Option<&TenantId>) -> Result<u64> {
     let (connection, _, now) = tx.parts();
     let number = sqlx::query_scalar!(
@@ -364,9 +346,6 @@ pub async fn made(tx: &mut TenantTx, root: Uuid, within: Option<&TenantId>) -> R
 
 /// Revokes the keys that [`made`] counts, each with an entry in its tenant's audit log. Gives their number.
 /// None that is being made at the same time is missed.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn revoke_made(
     tx: &mut TenantTx,
     root: Uuid,
@@ -389,9 +368,6 @@ pub const KEPT_AFTER_REVOCATION: Duration = Duration::days(30);
 
 /// Forgets keys that were revoked long ago, but for those that made keys which are still there. Returns their
 /// number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn purge(store: &Store) -> Result<i64> {
     let before = store.now() - KEPT_AFTER_REVOCATION;
     Ok(sqlx::query_scalar!(r#"SELECT unslide_keys_purge($1) AS "gone!""#, before)

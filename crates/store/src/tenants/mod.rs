@@ -102,9 +102,6 @@ async fn announce(tx: &mut TenantTx, tenant: &TenantRecord) -> Result<i64> {
 /// Makes the transaction's tenant, and announces it. Gives the tenant and the outbox row whose
 /// sending makes it known to the workers (see [`outbox::wait_sent`]); `None` where there is a
 /// tenant of that slug already, deleted ones included.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn create(
     tx: &mut TenantTx,
     name: &str,
@@ -130,9 +127,6 @@ pub async fn create(
 
 /// Changes the transaction's tenant, and announces the change. `None` where there is none, or it was
 /// deleted permanently. To delete one, see [`crate::erasure::begin`].
-///
-/// # Errors
-/// Where the database fails.
 pub async fn change(
     tx: &mut TenantTx,
     name: &str,
@@ -162,9 +156,6 @@ pub async fn change(
 }
 
 /// The transaction's tenant.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantRecord>> {
     let (connection, slug, _) = tx.parts();
     Ok(query_tenants!("SELECT", "FROM tenants WHERE slug = $1", slug).fetch_optional(connection).await?)
@@ -172,9 +163,6 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantRecord>> {
 
 /// Whether the transaction's tenant is served; `None` where there is none. From here on to the end of
 /// the transaction a deletion of it waits.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn standing(tx: &mut OwnerTx) -> Result<Option<TenantStanding>> {
     let (connection, slug, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock_shared(hashtextextended('tenant ' || $1, 0))")
@@ -188,9 +176,6 @@ pub async fn standing(tx: &mut OwnerTx) -> Result<Option<TenantStanding>> {
 }
 
 /// As [`get`], with the row locked until the transaction ends: for a change of some of it.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn lock(tx: &mut TenantTx) -> Result<Option<TenantRecord>> {
     let (connection, slug, _) = tx.parts();
     let locked = query_tenants!("SELECT", "FROM tenants WHERE slug = $1 FOR NO KEY UPDATE", slug);
@@ -198,9 +183,6 @@ pub async fn lock(tx: &mut TenantTx) -> Result<Option<TenantRecord>> {
 }
 
 /// All tenants by slug, from the one after `after` on: for operators.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(store: &Store, after: Option<&TenantId>, limit: u32) -> Result<Vec<TenantRecord>> {
     let after = after.map_or("", TenantId::as_str);
     let tenants = query_tenants!("SELECT", "FROM unslide_tenants($1, $2)", after, to_row32(limit));
@@ -208,9 +190,6 @@ pub async fn list(store: &Store, after: Option<&TenantId>, limit: u32) -> Result
 }
 
 /// Announces every tenant again, for a configuration topic that was lost. Returns their number.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn announce_all(store: &Store) -> Result<u64> {
     let mut after: Option<TenantId> = None;
     let mut announced = 0;

@@ -135,9 +135,6 @@ impl BarSelect {
 }
 
 /// The fields for app and version.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn app_and_version(
     tx: &mut Tx<TenantTx>,
     access: &Access<ReportsRead>,
@@ -150,9 +147,6 @@ pub async fn app_and_version(
 }
 
 /// The field for the app.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn app_select(
     tx: &mut Tx<TenantTx>,
     access: &Access<ReportsRead>,

@@ -56,9 +56,6 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
 }
 
 /// The session of a request's cookie, if it is in force.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn find(headers: &HeaderMap, api: &Api) -> Result<Option<ConsoleSession>, Problem> {
     let Some(token) = token(headers) else { return Ok(None) };
     Ok(console_sessions::find(&api.store, &token).await?)

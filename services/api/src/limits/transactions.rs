@@ -113,9 +113,6 @@ async fn begin<T: Into<OwnerTx> + Send + 'static>(
 impl Api {
     /// Begins a transaction of the tenant whose key it is, once it has a permit. A request has one at a
     /// time.
-    ///
-    /// # Errors
-    /// Where the database can't be reached.
     pub async fn tenant(&self, tenant: &TenantId) -> Result<Tx<TenantTx>, Problem> {
         let permit = self.permits.connections.acquire(tenant, 1).await;
         let (store, tenant) = (self.store.clone(), tenant.clone());

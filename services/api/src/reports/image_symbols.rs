@@ -36,9 +36,6 @@ impl SymbolsOfReport {
 }
 
 /// Fetches what a report needs. What can't be fetched is said so in the answer: it fails no report.
-///
-/// # Errors
-/// Where the database does not answer.
 pub async fn fetch(
     api: &Api,
     tenant: &TenantId,

@@ -98,9 +98,6 @@ async fn json(
 }
 
 /// The bodies of some reports, or their places, each by its id and variant. One that is gone is not among them.
-///
-/// # Errors
-/// Where the database does not answer.
 pub async fn sources(
     api: &Api,
     tenant: &TenantId,

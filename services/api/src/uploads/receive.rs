@@ -175,9 +175,6 @@ pub fn fits(api: &Api, used: usage::SymbolBytes, bytes: u64, limit: u64) -> Resu
 
 /// An earlier upload of these bytes that still stands for them. Where its objects were deleted
 /// since, the bytes are new again.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn same_bytes(
     tx: &mut OwnerTx,
     sha256: &ContentHash,
@@ -192,9 +189,6 @@ pub async fn same_bytes(
 
 /// Ends an upload whose receiver must have died, or whose client comes no more: nothing of it came for
 /// longer than any upload may take. True where it was still open.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::SymbolUpload) -> Result<bool, Problem> {
     let longest = Duration::seconds(i64::try_from(api.limits.upload_seconds).unwrap_or(i64::MAX));
     let before = api.clock.now().checked_sub(longest.saturating_add(Duration::MINUTE));

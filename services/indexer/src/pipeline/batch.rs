@@ -97,9 +97,6 @@ impl BatchWriter {
     }
 
     /// Stores one item without moving a position, as the replay of a quarantined record.
-    ///
-    /// # Errors
-    /// Where the database fails.
     pub async fn replay(&mut self, item: &Item, of: &Quarantined) -> Result<(), StoreError> {
         let position = PartitionPosition {
             topic: of.record.topic.clone(),

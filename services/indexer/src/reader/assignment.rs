@@ -79,9 +79,6 @@ impl Assignment {
     }
 
     /// Asks for the same again; false where it is not the same any more.
-    ///
-    /// # Errors
-    /// Where the database fails.
     pub async fn keep(&self, lease: &Lease<'_>) -> Result<bool, StoreError> {
         for (topic, facts) in &self.facts {
             if Some(&lease.share(topic, facts).await?) != self.mine.get(topic) {

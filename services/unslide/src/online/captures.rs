@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
+use unslide_model::CaptureKind;
 use unslide_signals::profile::MOST_BYTES;
 
 /// The pause between two looks while waiting.
@@ -33,6 +34,7 @@ The key needs the scope reports:write, and with --wait reports:read.
 
 Examples:
   unslide capture send --app com.example.shop --app-version 2.4.1 hang.txt
+  unslide capture send --app com.example.shop --memory-graph snapshot.memory
   unslide capture send --app com.example.shop --layout index --stacks stacks.bin --images report.json events.bin")]
 pub struct SendArguments {
     #[command(flatten)]
@@ -64,6 +66,9 @@ pub struct SendArguments {
     /// FILE is a message unslide.signal.v1.StackSet
     #[arg(long, conflicts_with = "layout")]
     stack_set: bool,
+    /// FILE is a graph of memory, as `unslide memory-graph` reads it, not packed
+    #[arg(long, conflicts_with_all = ["layout", "stack_set"])]
+    memory_graph: bool,
     /// Wait for the analysis
     #[arg(long)]
     wait: bool,
@@ -109,13 +114,14 @@ pub fn run(command: Command) -> Outcome {
 }
 
 fn send(arguments: &SendArguments) -> Outcome {
-    let kind = match (&arguments.layout, arguments.stack_set) {
-        (Some(_), _) => "malloc_log",
-        (None, true) => "stack_set",
-        (None, false) => "profile",
+    let kind = match &arguments.layout {
+        Some(_) => CaptureKind::MallocLog,
+        None if arguments.stack_set => CaptureKind::StackSet,
+        None if arguments.memory_graph => CaptureKind::MemoryGraph,
+        None => CaptureKind::Profile,
     };
     let query = given([
-        ("kind", Some(kind.to_owned())),
+        ("kind", Some(kind.to_string())),
         ("app", arguments.app.clone()),
         ("version", arguments.app_version.clone()),
         ("layout", arguments.layout.clone()),
@@ -145,6 +151,10 @@ fn send(arguments: &SendArguments) -> Outcome {
 }
 
 fn files(arguments: &SendArguments) -> Result<Vec<FormFile>, CommandError> {
+    if arguments.memory_graph {
+        let content = FormContent::File(arguments.file.clone());
+        return Ok(vec![FormFile { name: "file", content }]);
+    }
     let Some(stacks) = &arguments.stacks else {
         let bytes = read_input(&arguments.file, MOST_BYTES);
         let bytes = bytes.map_err(|error| CommandError::cannot_read(&arguments.file, error))?;

@@ -205,9 +205,6 @@ async fn find(store: &Store, slug: &TenantId) -> Result<Option<TenantRecord>, Bo
 }
 
 /// Makes a tenant. Gives the number of its announcement; `None` where it exists already.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn make(
     store: &Store,
     tenant: &TenantId,

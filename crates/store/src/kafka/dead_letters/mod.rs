@@ -206,9 +206,6 @@ fn row(letter: &NewLetter) -> serde_json::Value {
 
 /// Notes letters; gives how many were not noted before. A letter of a tenant that does not exist is
 /// kept without one; one of a deleted tenant leaves no row.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn note(tx: &mut BatchTx, letters: &[NewLetter]) -> Result<u64> {
     let mut of: BTreeMap<Option<&TenantId>, Vec<&NewLetter>> = BTreeMap::new();
     for letter in letters {
@@ -254,9 +251,6 @@ pub async fn note(tx: &mut BatchTx, letters: &[NewLetter]) -> Result<u64> {
 }
 
 /// The tenant's letters, newest first, from the one after `after` on.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &LetterFilter,
@@ -289,9 +283,6 @@ pub async fn list(
 }
 
 /// How many letters of the tenant there are.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn count(tx: &mut TenantTx, filter: &LetterFilter) -> Result<u64> {
     let (connection, tenant, _) = tx.parts();
     let (from, to) = filter.times();
@@ -311,9 +302,6 @@ pub async fn count(tx: &mut TenantTx, filter: &LetterFilter) -> Result<u64> {
 }
 
 /// One letter of the tenant, locked until the transaction ends.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut TenantTx, id: &LetterId) -> Result<Option<Letter>> {
     let (connection, tenant, _) = tx.parts();
     let found = rows!(
@@ -359,9 +347,6 @@ fn one(done: bool, id: &LetterId) -> Result<()> {
 
 /// Letters of all tenants and without one, newest first, from the one after `after` on; those of one
 /// tenant where `tenant` is given, those without one for an empty text. For operators.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list_any(
     tx: &mut TenantTx,
     filter: &LetterFilter,
@@ -390,9 +375,6 @@ pub async fn list_any(
 
 /// The number of letters of all tenants and without one, as [`list_any`] lists them. For
 /// operators.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn count_any(tx: &mut TenantTx, filter: &LetterFilter, tenant: Option<&str>) -> Result<u64> {
     let (connection, ..) = tx.parts();
     let count = sqlx::query_scalar!(
@@ -409,9 +391,6 @@ pub async fn count_any(tx: &mut TenantTx, filter: &LetterFilter, tenant: Option<
 }
 
 /// One letter of any tenant or none, locked until the transaction ends. For operators.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get_any(tx: &mut TenantTx, id: &LetterId) -> Result<Option<Letter>> {
     let (connection, ..) = tx.parts();
     let found = rows!("FROM unslide_dead_letter($1, $2, $3)", id.topic_id, id.partition, id.offset)
@@ -441,9 +420,6 @@ pub async fn replayed_any(tx: &mut TenantTx, id: &LetterId, by: &str, placed_as:
 }
 
 /// Forgets letters that arrived before a moment; gives how many.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     let gone = sqlx::query_scalar!(r#"SELECT unslide_dead_letters_purge($1) AS "gone!""#, before)
         .fetch_one(store.pool())
@@ -452,9 +428,6 @@ pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
 }
 
 /// When the oldest letter arrived that was not replayed.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn oldest(store: &Store) -> Result<Option<OffsetDateTime>> {
     Ok(sqlx::query_scalar!("SELECT unslide_dead_letter_oldest()").fetch_one(store.pool()).await?)
 }

@@ -35,9 +35,6 @@ pub enum RegroupStep {
 }
 
 /// The next page of reports for this version of the rules, the oldest first.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn next(tx: &mut TenantTx, version: u64, limit: u32) -> Result<RegroupStep> {
     let Some(rules) = rules::get(tx).await?.filter(|rules| rules.version == version) else {
         return Ok(RegroupStep::Over);
@@ -87,9 +84,6 @@ pub struct GroupedReport {
 }
 
 /// The newest stored reports.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
@@ -110,9 +104,6 @@ pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>>
 }
 
 /// The titles of groups.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn titles(tx: &mut TenantTx, groups: &[Uuid]) -> Result<BTreeMap<Uuid, String>> {
     let (connection, tenant, _) = tx.parts();
     let rows =
@@ -138,9 +129,6 @@ pub struct Regrouped {
 /// Moves the reports of a page to their groups and notes how far it is, so that both happen or neither. A report
 /// that was revised or deleted meanwhile stays as it is. False where the rules changed or another worker has gone on
 /// meanwhile: roll back then.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn store(tx: &mut TenantTx, page: &RegroupPage, regrouped: &[Regrouped]) -> Result<bool> {
     lock_out_merges(tx).await?;
     let moving = moving(tx, regrouped).await?;

@@ -26,9 +26,6 @@ struct Row {
 /// Adds a wake for all symbols that reports wait for although nothing asks. Returns the number of waits that
 /// were found: one for a report and an image of its app, one for a tenant's day and a system image. In health
 /// that is 0.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn ask(store: &Store) -> Result<u64> {
     // The days that reports are kept of, as the catalogue has their tables.
     let days = sqlx::query_scalar!(

@@ -50,9 +50,6 @@ pub struct WakePage {
 
 /// Asks for the next `limit` reports that wait for `generation` of a debug id, the newest first.
 /// Commit after each page.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn page(
     tx: &mut TenantTx,
     debug_id: &DebugId,

@@ -63,9 +63,6 @@ pub(crate) async fn add(tx: &mut OwnerTx, debug_id: &DebugId, generation: u64) -
 }
 
 /// What came since the last job was done, as its slots say now.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn arrived(tx: &mut OwnerTx) -> Result<Vec<Arrived>> {
     let (connection, owner, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -82,9 +79,6 @@ pub async fn arrived(tx: &mut OwnerTx) -> Result<Vec<Arrived>> {
 
 /// Forgets what every tenant was asked about, and what was taken away again meanwhile. True where
 /// something is left to do.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn done(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<bool> {
     let (ids, generations) = columns(arrived);
     let (connection, owner, _) = tx.parts();
@@ -109,9 +103,6 @@ pub async fn done(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<bool> {
 }
 
 /// The tenants of which a report lacks one of these, by slug.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn tenants(
     store: &Store,
     arrived: &[Arrived],
@@ -180,9 +171,6 @@ pub struct SystemWakePage {
 /// Asks for the next `limit` reports of a tenant that lack one of these, the newest first, each once
 /// for all that it lacks. Commit after each page. What was done is noted day by day: begun anew, it
 /// goes on with the days that are left.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn page(
     tx: &mut TenantTx,
     arrived: &[Arrived],

@@ -9,9 +9,6 @@ use unslide_model::Owned;
 
 /// Uploads, of any owner, that have failed before one time or were done before another, and whose file may
 /// still be there; failed ones first, then the oldest. Without those that [`postpone`] left for later.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn kept(
     store: &Store,
     failed_before: OffsetDateTime,
@@ -30,9 +27,6 @@ pub async fn kept(
 }
 
 /// Notes that an upload's file was removed.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn gone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     let (connection, owner, now) = tx.parts();
     sqlx::query!("UPDATE uploads SET file_gone_at = $3 WHERE tenant = $1 AND id = $2", owner, id, now)
@@ -42,9 +36,6 @@ pub async fn gone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
 }
 
 /// Leaves a file for an hour that could not be removed.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn postpone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     let (connection, owner, now) = tx.parts();
     sqlx::query!(

@@ -98,9 +98,6 @@ macro_rules! query_uploads {
 
 /// Begins an upload: its bytes may be written under the id that this gives, once the transaction
 /// is committed.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn create(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>) -> Result<Uuid> {
     let (connection, tenant, now) = tx.parts();
     Ok(sqlx::query_scalar!(
@@ -117,9 +114,6 @@ pub async fn create(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>
 
 /// Notes that all bytes have arrived, and adds the job that unpacks them. False where the
 /// upload does not wait for bytes (any more).
-///
-/// # Errors
-/// Where the database fails.
 pub async fn received(tx: &mut OwnerTx, id: Uuid, size: u64, content_hash: &ContentHash) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
@@ -141,34 +135,22 @@ pub async fn received(tx: &mut OwnerTx, id: Uuid, size: u64, content_hash: &Cont
 }
 
 /// Notes that a builder has begun.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn building(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     set(tx, id, UploadStatus::Building, None, &[]).await
 }
 
 /// Notes that an upload which a builder had begun with waits for a server that is away.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn waits(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     let why = ("unavailable", "a server that it needs is away; it goes on by itself");
     set(tx, id, UploadStatus::Queued, Some(why), &[]).await
 }
 
 /// Notes that every object of the upload has its final status.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn done(tx: &mut OwnerTx, id: Uuid, skipped: &[SkippedMember]) -> Result<()> {
     set(tx, id, UploadStatus::Done, None, skipped).await
 }
 
 /// Notes that nothing could be made of the upload: a stable word, and a sentence.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn failed(
     tx: &mut OwnerTx,
     id: Uuid,
@@ -215,18 +197,12 @@ async fn set(
 }
 
 /// An upload; `None` where there is none of that id.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn find(tx: &mut OwnerTx, id: Uuid) -> Result<Option<SymbolUpload>> {
     let (connection, tenant, _) = tx.parts();
     Ok(query_uploads!("WHERE tenant = $1 AND id = $2", tenant, id).fetch_optional(connection).await?)
 }
 
 /// An upload with all of its objects, ordered by path; `None` where there is none of that id.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(SymbolUpload, Vec<UploadObject>)>> {
     let Some(upload) = find(tx, id).await? else { return Ok(None) };
     Ok(Some((upload, uploaded::list(tx, id, None, None).await?)))
@@ -234,9 +210,6 @@ pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(SymbolUpload, Vec
 
 /// The newest upload of these bytes that has not failed: what a client that sends them again can
 /// be pointed to.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn by_content(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<Option<SymbolUpload>> {
     let (connection, tenant, _) = tx.parts();
     Ok(query_uploads!(
@@ -249,9 +222,6 @@ pub async fn by_content(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<
 }
 
 /// Whether an upload of the owner is on its way or being built, one that has moved since `since`.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> {
     let (connection, owner, _) = tx.parts();
     Ok(sqlx::query_scalar!(
@@ -267,9 +237,6 @@ pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> 
 
 /// Uploads, of any owner, whose bytes were to come and none of which came since `before`; and those
 /// that have failed while their parts are still in object storage.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Owned<Uuid>>> {
     let rows = sqlx::query_as!(
         OwnedUpload,
@@ -285,18 +252,12 @@ type OwnedUpload = Owned<Uuid>;
 
 /// Ends an upload that still waits for its bytes, none of which came since `before`; false where that
 /// is not so (any more).
-///
-/// # Errors
-/// Where the database fails.
 pub async fn abandoned(tx: &mut OwnerTx, id: Uuid, before: OffsetDateTime) -> Result<bool> {
     let detail = "its bytes did not come to their end";
     unreceived(tx, id, "abandoned", detail, Some(before)).await
 }
 
 /// Ends an upload that still waits for its bytes, for a reason; false where it does not any more.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn given_up(tx: &mut OwnerTx, id: Uuid, reason: &str, detail: &str) -> Result<bool> {
     unreceived(tx, id, reason, detail, None).await
 }
@@ -325,9 +286,6 @@ async fn unreceived(
 }
 
 /// The newest uploads, newest first.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<SymbolUpload>> {
     let (connection, tenant, _) = tx.parts();
     let newest = query_uploads!(
@@ -339,9 +297,6 @@ pub async fn newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<SymbolUpload>> {
 }
 
 /// As [`get`], but waits up to `at_most` for the upload's final status first.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn wait(
     store: &Store,
     owner: impl Into<Owner>,

@@ -18,9 +18,6 @@ pub struct UploadObject {
 
 /// The objects of an upload, ordered by path, from the one after `after` (its path and its hash) on; all
 /// of them without a limit.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn list(
     tx: &mut OwnerTx,
     id: Uuid,

@@ -18,7 +18,7 @@ pub struct CaptureQuery {
     pub app: Option<String>,
     /// Version.
     pub version: Option<String>,
-    /// `profile`, `stack_set` or `malloc_log`.
+    /// `profile`, `stack_set`, `memory_graph` or `malloc_log`.
     #[param(value_type = Option<String>)]
     pub kind: Option<CaptureKind>,
     /// Entries a page, 1 to 500; 50 where absent.

@@ -80,7 +80,7 @@ impl From<Capture> for CaptureEntry {
     fn from(capture: Capture) -> CaptureEntry {
         let layout = match capture.form {
             CaptureForm::MallocLog { layout, .. } => Some(layout),
-            CaptureForm::Profile | CaptureForm::StackSet => None,
+            CaptureForm::Profile | CaptureForm::StackSet | CaptureForm::MemoryGraph => None,
         };
         CaptureEntry {
             id: capture.id,

@@ -25,7 +25,7 @@ pub struct SendCaptureQuery {
     /// The app's version.
     #[param(max_length = 255)]
     pub version: Option<String>,
-    /// `profile`, `stack_set` or `malloc_log`.
+    /// `profile`, `stack_set`, `memory_graph` or `malloc_log`.
     #[param(value_type = String, example = "profile")]
     pub kind: CaptureKind,
     /// How the records of a `malloc_log` are laid out: `disk`, `disk32`, `enumerator` or `index`. Needed for it.
@@ -50,8 +50,9 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, BodyTimeout
 
 /// Send a capture
 ///
-/// Takes a profile (the text of `sample` or spindump, MetricKit's JSON, folded stacks) or a set of stacks (the message
-/// `unslide.signal.v1.StackSet`) as the body, or a log of allocations as multipart/form-data with the files `events`,
+/// Takes a profile (the text of `sample` or spindump, MetricKit's JSON, folded stacks), a set of stacks (the message
+/// `unslide.signal.v1.StackSet`) or a graph of memory (`unslide.signal.v1.MemoryGraph`, or the text of `heap`, `leaks`,
+/// `vmmap` or `footprint`) as the body, or a log of allocations as multipart/form-data with the files `events`,
 /// `stacks` and, where they are known, `images`.
 /// The builder analyses it with the symbols that there are, and again when others come: see
 /// `GET /v1/captures/{id}`.
@@ -110,6 +111,7 @@ fn form(query: &SendCaptureQuery) -> Result<CaptureForm, Problem> {
         }
         (kind, None) if query.lite.is_none() && query.from.is_none() => Ok(match kind {
             CaptureKind::StackSet => CaptureForm::StackSet,
+            CaptureKind::MemoryGraph => CaptureForm::MemoryGraph,
             _ => CaptureForm::Profile,
         }),
         _ => wrong("layout, lite and from are for a malloc_log"),

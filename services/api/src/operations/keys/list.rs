@@ -32,9 +32,6 @@ pub async fn list_keys(
 }
 
 /// A page of the transaction's tenant's keys, with `app` of those that speak for it.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn answer(
     mut tx: Tx<TenantTx>,
     app: Option<&str>,

@@ -118,9 +118,6 @@ impl ObjectPage {
     }
 
     /// The page of an upload's objects.
-    ///
-    /// # Errors
-    /// Where the database fails.
     pub async fn of(&self, tx: &mut OwnerTx, id: Uuid) -> Result<Page<UploadedObject>, Problem> {
         let after = self.after.as_ref().map(|(path, hash)| (path.as_str(), hash));
         let found = uploads::uploaded::list(tx, id, after, Some(self.limit + 1)).await?;

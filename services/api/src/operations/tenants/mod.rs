@@ -51,9 +51,6 @@ pub struct ChangedTenant {
 }
 
 /// Waits until the broker has an announcement, for as long as a request may.
-///
-/// # Errors
-/// Where the database fails.
 pub async fn announced(api: &Api, tenant: &TenantId, announcement: i64) -> Result<bool, Problem> {
     let wait = Duration::from_secs(api.limits.announce_seconds);
     Ok(outbox::wait_sent(&api.store, tenant, announcement, wait).await?)

@@ -4,6 +4,7 @@ use crate::console::flame_view::{FlameSvg, FunctionLine, functions, heaviest_pat
 use crate::console::words::{bytes, grouped, shown, shown_or, upload_command};
 use unslide_signals::capture::{CaptureAnalysis, LackingImage};
 use unslide_signals::malloc::{GrowthRow, MemorySummary, StackRow};
+use unslide_signals::memory_graph::{BlockRow, MemoryTables};
 
 /// Rows of a list that a page shows.
 const MOST_ROWS: usize = 20;
@@ -40,9 +41,10 @@ impl ShownAnalysis {
     /// What is shown of an analysis.
     pub fn of(analysis: &CaptureAnalysis, title: &str) -> ShownAnalysis {
         let tree = analysis.tree.tree();
-        let lists = match &analysis.memory {
-            Some(memory) => memory_lists(memory),
-            None => vec![ShownList {
+        let lists = match (&analysis.memory, &analysis.graph) {
+            (Some(memory), _) => memory_lists(memory),
+            (None, Some(graph)) => graph_lists(graph),
+            (None, None) => vec![ShownList {
                 heading: "Top functions",
                 caption: "Functions by the samples in themselves",
                 columns: ("Function", "By itself", "With its calls"),
@@ -57,7 +59,7 @@ impl ShownAnalysis {
         }
         ShownAnalysis {
             graph: FlameSvg::of(&tree, title),
-            measure: if analysis.memory.is_some() { "memory" } else { "samples" },
+            measure: if tree.unit() == "bytes" { "memory" } else { "samples" },
             path: heaviest_path(&tree),
             lists: lists.into_iter().filter(|list| !list.lines.is_empty()).collect(),
             skipped,
@@ -114,6 +116,48 @@ fn memory_lists(memory: &MemorySummary) -> Vec<ShownList> {
             lines: tags.collect(),
         },
     ]
+}
+
+fn graph_lists(graph: &MemoryTables) -> Vec<ShownList> {
+    let classes = graph.classes.iter().take(MOST_ROWS);
+    let largest = graph.largest.iter().take(MOST_ROWS);
+    let leaks = graph.leaks.iter().take(MOST_ROWS);
+    let regions = graph.regions.iter().take(MOST_ROWS);
+    vec![
+        ShownList {
+            heading: "Keeps most alive",
+            caption: "Blocks by the memory that would be free without them, each with the shortest way from a root",
+            columns: ("Block", "Keeps alive", "By itself"),
+            lines: largest.map(|row| (way(row), bytes(row.retained), bytes(row.bytes))).collect(),
+        },
+        ShownList {
+            heading: "Classes",
+            caption: "Classes by the memory of their blocks",
+            columns: ("Class", "Bytes", "Blocks"),
+            lines: classes.map(|row| (shown(&row.name), bytes(row.bytes), number(row.blocks))).collect(),
+        },
+        ShownList {
+            heading: "Leaks",
+            caption: "What no root reaches, by its shape",
+            columns: ("Leaked", "Bytes", "Times"),
+            lines: leaks.map(|row| (shown(&row.name), bytes(row.bytes), number(row.leaks))).collect(),
+        },
+        ShownList {
+            heading: "Regions",
+            caption: "Virtual memory by what it is for",
+            columns: ("Region", "Dirty", "Swapped"),
+            lines: regions
+                .map(|row| (shown(&row.name), bytes(row.dirty), row.swapped.map(bytes).unwrap_or_default()))
+                .collect(),
+        },
+    ]
+}
+
+/// A block, and what leads to it.
+fn way(row: &BlockRow) -> String {
+    let root = row.path.first().map(|step| step.by.as_str());
+    let steps = row.path.iter().map(|step| step.class.as_str());
+    shown(&root.into_iter().chain(steps).collect::<Vec<_>>().join(" → "))
 }
 
 fn stack_line(row: &StackRow) -> (String, String, String) {

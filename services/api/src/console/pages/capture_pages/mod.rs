@@ -56,6 +56,7 @@ impl CaptureLine {
 fn kind(kind: CaptureKind) -> &'static str {
     match kind {
         CaptureKind::MallocLog => "Log of allocations",
+        CaptureKind::MemoryGraph => "Graph of memory",
         CaptureKind::Profile => "Profile",
         CaptureKind::StackSet => "Set of stacks",
     }
