@@ -179,7 +179,9 @@ impl Client {
             return Ok(answer);
         }
         let nothing = || Refusal { title: "the API refuses".to_owned(), detail: None, request_id: None };
-        let Refusal { title, detail, request_id } = answer.json().await.unwrap_or_else(|_| nothing());
+        let body = self.bytes(answer).await.unwrap_or_default();
+        let Refusal { title, detail, request_id } =
+            serde_json::from_slice(&body).unwrap_or_else(|_| nothing());
         Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id })
     }
 

@@ -46,11 +46,21 @@ const UNITS: [(&str, &str); 39] = [
     ("ms/s", "ms/s"),
 ];
 
-/// Regions, as ISO 3166 names them, where a comma stands before decimals.
-const COMMA_REGIONS: [&str; 40] = [
-    "AL", "AR", "AT", "BA", "BE", "BG", "BO", "BR", "BY", "CL", "CO", "CZ", "DE", "DK", "EE", "ES", "FI",
-    "FR", "GR", "HR", "HU", "ID", "IS", "IT", "KZ", "LT", "LV", "ME", "NL", "NO", "PL", "PT", "RO", "RS",
-    "RU", "SE", "SI", "SK", "TR", "UA",
+/// The largest value.
+const MOST_VALUE: f64 = 1e15;
+
+/// Regions, as ISO 3166 names them, where a comma stands before decimals (Unicode CLDR).
+const COMMA_REGIONS: [&str; 57] = [
+    "AL", "AM", "AR", "AT", "AZ", "BA", "BE", "BG", "BO", "BR", "BY", "CL", "CO", "CR", "CZ", "DE", "DK",
+    "DZ", "EC", "EE", "ES", "FI", "FR", "GE", "GR", "HR", "HU", "ID", "IS", "IT", "KG", "KZ", "LT", "LU",
+    "LV", "MA", "MD", "ME", "MK", "NL", "NO", "PL", "PT", "PY", "RO", "RS", "RU", "SE", "SI", "SK", "TN",
+    "TR", "UA", "UY", "UZ", "VE", "VN",
+];
+/// Regions where a point does. Of others a number that could be either is not guessed, nor of Canada and Switzerland,
+/// where the language decides.
+const POINT_REGIONS: [&str; 28] = [
+    "AE", "AU", "BD", "CN", "EG", "GB", "GH", "HK", "IE", "IL", "IN", "JP", "KE", "KR", "LK", "MM", "MO",
+    "MX", "MY", "NG", "NP", "NZ", "PH", "PK", "SG", "TH", "TW", "US",
 ];
 
 /// The value of a text in `unit`; `None` where the number or its unit is not understood, or is of another kind.
@@ -62,7 +72,8 @@ pub fn measurement(text: &str, unit: MetricUnit, region: &str) -> Option<f64> {
     let (number, symbol) = text.split_at(text.find(is_unit)?);
     let symbol = symbol.trim();
     let known = UNITS.iter().find(|(written, _)| *written == symbol).map(|(_, known)| *known)?;
-    Some(number_of(number, region)? * unit.factor(known)?)
+    let value = number_of(number, region)? * unit.factor(known)?;
+    (0.0..=MOST_VALUE).contains(&value).then_some(value)
 }
 
 /// A number whose separators are those of the region, unless they tell themselves what they are.
@@ -75,8 +86,12 @@ fn number_of(text: &str, region: &str) -> Option<f64> {
         [] => None,
         [(at, only)] => {
             let groups = text.len() - at - 1 == 3 && (1..=3).contains(at);
-            let of_region = if COMMA_REGIONS.contains(&region) { ',' } else { '.' };
-            (!groups || *only == of_region).then_some(*at)
+            match groups {
+                true if COMMA_REGIONS.contains(&region) => (*only == ',').then_some(*at),
+                true if POINT_REGIONS.contains(&region) => (*only == '.').then_some(*at),
+                true => return None,
+                false => Some(*at),
+            }
         }
         [(_, first), .., (at, last)] => (first != last).then_some(*at),
     };
@@ -113,6 +128,9 @@ mod tests {
             ("12.5 s", Milliseconds, "DE", Some(12_500.0)),
             ("1,000 ms per s", MillisecondsPerSecond, "US", Some(1_000.0)),
             ("0秒", Milliseconds, "", Some(0.0)),
+            ("1,300 kB", Bytes, "VN", Some(1_300.0)),
+            ("1.300 kB", Bytes, "CA", None),
+            ("1.3 kB", Bytes, "", Some(1_300.0)),
             ("5 sec", Bytes, "US", None),
             ("5 fortnights", Milliseconds, "US", None),
             ("5", Milliseconds, "US", None),
@@ -123,5 +141,6 @@ mod tests {
         ] {
             assert_eq!(measurement(text, unit, region), value, "{text} {region}");
         }
+        assert_eq!(measurement(&format!("{} s", "9".repeat(310)), Milliseconds, "US"), None);
     }
 }

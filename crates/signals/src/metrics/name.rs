@@ -34,6 +34,8 @@ unslide_model::words! {
         Download = "download",
         /// Energy used in a period.
         Energy = "energy",
+        /// Requests, and which of them failed. It has no values.
+        Requests = "requests",
         /// A request's look-up of its host.
         RequestDns = "request_dns",
         /// A request's connection, without TLS.
@@ -42,7 +44,7 @@ unslide_model::words! {
         RequestTls = "request_tls",
         /// From a request's first byte to the first byte of its answer.
         RequestFirstByte = "request_first_byte",
-        /// A whole request.
+        /// A whole request, where its time is known.
         RequestTotal = "request_total",
     }
 }
@@ -127,9 +129,21 @@ impl MetricName {
         }
     }
 
-    /// True where more is better.
+    /// True where more is better, false where less is; `None` where neither is.
     #[must_use]
-    pub fn more_is_better(self) -> bool {
-        self == MetricName::FrameRate
+    pub fn more_is_better(self) -> Option<bool> {
+        match self {
+            MetricName::ForegroundTime
+            | MetricName::BackgroundTime
+            | MetricName::Upload
+            | MetricName::Download => None,
+            metric => Some(metric == MetricName::FrameRate),
+        }
+    }
+
+    /// True for what is counted of requests alone.
+    #[must_use]
+    pub fn is_of_requests(self) -> bool {
+        self == MetricName::Requests || MetricName::REQUEST_PHASES.contains(&self)
     }
 }

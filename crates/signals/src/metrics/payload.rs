@@ -176,7 +176,7 @@ impl PayloadBuilder {
 
     fn measured(&mut self, measured: &Measured) -> Result<(), MetricPayloadError> {
         let metric = MetricName::parse(&measured.name)
-            .filter(|metric| !MetricName::REQUEST_PHASES.contains(metric))
+            .filter(|metric| !metric.is_of_requests())
             .ok_or_else(|| wrong("measurements", format!("name {:?}, which is no metric", measured.name)))?;
         let factor = metric.unit().factor(&measured.unit).ok_or_else(|| {
             let unit = metric.unit().as_str();

@@ -16,6 +16,18 @@ pub fn is_newer(version: &str, than: &str) -> bool {
     }
 }
 
+/// An order of all versions in which a newer one comes after an older one. What is the same version in other words
+/// is ordered by whether it has a build, and then as text.
+#[must_use]
+pub fn order(a: &str, b: &str) -> Ordering {
+    let ((version, build), (other, other_build)) = (parts(a), parts(b));
+    let builds = || match (build, other_build) {
+        (Some(one), Some(two)) => compare(one, two),
+        (one, two) => one.is_some().cmp(&two.is_some()),
+    };
+    compare(version, other).then_with(builds).then_with(|| a.cmp(b))
+}
+
 /// The version and its build.
 fn parts(version: &str) -> (&str, Option<&str>) {
     let version = version.trim();
@@ -90,6 +102,17 @@ mod tests {
         ] {
             assert!(is_newer(newer, older), "{newer} is after {older}");
             assert!(!is_newer(older, newer), "{older} is not after {newer}");
+        }
+    }
+
+    #[test]
+    fn the_order_is_one_whatever_it_begins_with() {
+        let sorted = ["", "0.9", "1.0.0", "1.0 (2)", "1.0.0 (9)", "1.0 (12)", "1.0.1-beta", "1.0.1"];
+        for (at, one) in sorted.iter().enumerate() {
+            for (other_at, other) in sorted.iter().enumerate() {
+                assert_eq!(order(one, other), at.cmp(&other_at), "{one} and {other}");
+                assert!(!is_newer(one, other) || at > other_at, "{one} and {other}");
+            }
         }
     }
 

@@ -7,6 +7,11 @@ use time::Date;
 use unslide_model::QuantileSketch;
 use unslide_signals::metrics::{MetricName, MetricPayload, RequestTiming, WEIGHT_UNIT};
 
+/// Rows that one statement adds to.
+const ROWS_AT_ONCE: usize = 2_000;
+/// Hosts of one payload that are counted by themselves.
+const MOST_HOSTS_OF_PAYLOAD: usize = 20;
+
 /// App, version and day.
 type DayOfVersion = (String, String, Date);
 /// App, version, day, metric and host.
@@ -56,6 +61,7 @@ impl PayloadSums {
     pub(super) fn add(&mut self, payload: &MetricPayload) {
         // All that one payload adds to a row counts as one for the squares.
         let mut own: BTreeMap<(MetricName, String), RowSums> = BTreeMap::new();
+        let mut named = BTreeSet::new();
         for sample in &payload.samples {
             let weight = payload.weight.saturating_mul(sample.count.into());
             let row = own.entry((sample.metric, String::new())).or_default();
@@ -63,7 +69,12 @@ impl PayloadSums {
             row.sketch.add(sample.value, weight);
         }
         for request in &payload.requests {
-            let host = self.counted_as(payload, &request.host);
+            let by_itself = named.contains(&*request.host) || named.len() < MOST_HOSTS_OF_PAYLOAD;
+            let host = match by_itself {
+                true => self.counted_as(payload, &request.host),
+                false => OTHER_HOSTS.to_owned(),
+            };
+            named.extend(by_itself.then_some(&*request.host));
             for host in [String::new(), host] {
                 add_request(&mut own, request, &host, payload.weight);
             }
@@ -93,25 +104,23 @@ impl PayloadSums {
     }
 }
 
-/// Every request counts for the whole of it, whether its time is known or not.
+/// Every request counts, and each phase whose time is known.
 fn add_request(
     own: &mut BTreeMap<(MetricName, String), RowSums>,
     request: &RequestTiming,
     host: &str,
     weight: u64,
 ) {
+    let all = own.entry((MetricName::Requests, host.to_owned())).or_default();
+    all.weight = all.weight.saturating_add(weight);
+    if request.failed {
+        all.failed = all.failed.saturating_add(weight);
+    }
     for (metric, value) in MetricName::REQUEST_PHASES.into_iter().zip(request.phases) {
-        if value.is_none() && metric != MetricName::RequestTotal {
-            continue;
-        }
+        let Some(value) = value else { continue };
         let row = own.entry((metric, host.to_owned())).or_default();
         row.weight = row.weight.saturating_add(weight);
-        if request.failed && metric == MetricName::RequestTotal {
-            row.failed = row.failed.saturating_add(weight);
-        }
-        if let Some(value) = value {
-            row.sketch.add(value, weight);
-        }
+        row.sketch.add(value, weight);
     }
 }
 
@@ -142,7 +151,7 @@ pub(super) async fn known_hosts(tx: &mut TenantTx, payloads: &[&MetricPayload]) 
         &apps,
         &versions,
         &days,
-        MetricName::RequestTotal.as_str(),
+        MetricName::Requests.as_str(),
         OTHER_HOSTS
     )
     .fetch_all(connection)
@@ -156,13 +165,18 @@ pub(super) async fn known_hosts(tx: &mut TenantTx, payloads: &[&MetricPayload]) 
 
 /// Adds to the rows, in the order of their keys.
 pub(super) async fn add(tx: &mut TenantTx, sums: &BTreeMap<RowKey, RowSums>) -> Result<()> {
-    if sums.is_empty() {
-        return Ok(());
+    let rows: Vec<(&RowKey, &RowSums)> = sums.iter().collect();
+    for part in rows.chunks(ROWS_AT_ONCE) {
+        add_part(tx, part).await?;
     }
-    let columns = RowColumns::of(sums.keys());
-    let observed: Vec<f64> = sums.values().map(|row| observations(row.weight)).collect();
-    let failed: Vec<f64> = sums.values().map(|row| observations(row.failed)).collect();
-    let squares: Vec<f64> = sums.values().map(|row| row.squares).collect();
+    Ok(())
+}
+
+async fn add_part(tx: &mut TenantTx, sums: &[(&RowKey, &RowSums)]) -> Result<()> {
+    let columns = RowColumns::of(sums.iter().map(|(key, _)| *key));
+    let observed: Vec<f64> = sums.iter().map(|(_, row)| observations(row.weight)).collect();
+    let failed: Vec<f64> = sums.iter().map(|(_, row)| observations(row.failed)).collect();
+    let squares: Vec<f64> = sums.iter().map(|(_, row)| row.squares).collect();
     let (connection, tenant, _) = tx.parts();
     // Locks the rows and gives their sketches, those of a new row empty.
     let rows = sqlx::query!(
@@ -193,7 +207,8 @@ pub(super) async fn add(tx: &mut TenantTx, sums: &BTreeMap<RowKey, RowSums>) -> 
         let metric = MetricName::parse(&row.metric)
             .ok_or_else(|| StoreError::corrupt("metric_days", "a metric that no program of ours knows"))?;
         let key = (row.app, row.version, row.day, metric.as_str(), row.host);
-        let Some(added) = sums.get(&key) else { continue };
+        let Ok(at) = sums.binary_search_by_key(&&key, |(key, _)| *key) else { continue };
+        let added = sums[at].1;
         let mut whole = sketch(&row.sketch)?;
         whole.merge(&added.sketch);
         merged.push((key, whole.to_bytes()));

@@ -295,7 +295,7 @@ pub fn periods(today: Date, days: u32) -> [(Date, Date); 2] {
 }
 
 /// True where the shares `some` of `all` differ by more than chance explains: the two-proportion z-test
-/// at a hundredth.
+/// at a hundredth, with a correction for few events.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a test of significance")]
 pub fn more_than_noise((some, all): (i64, i64), (other_some, other_all): (i64, i64)) -> bool {
@@ -310,7 +310,9 @@ pub(super) fn shares_differ((some, all): (f64, f64), (other_some, other_all): (f
     let (share, other) = (some / all, other_some / other_all);
     let pooled = (some + other_some) / (all + other_all);
     let deviation = (pooled * (1.0 - pooled) * (1.0 / all + 1.0 / other_all)).sqrt();
-    deviation > 0.0 && (share - other).abs() > DEVIATIONS * deviation
+    // Yates' correction: few events are discrete, and one alone proves nothing.
+    let difference = (share - other).abs() - 0.5 / all - 0.5 / other_all;
+    deviation > 0.0 && difference > DEVIATIONS * deviation
 }
 
 #[cfg(test)]
@@ -323,6 +325,8 @@ mod tests {
         assert!(more_than_noise((100, 10_000), (200, 10_000)));
         assert!(!more_than_noise((100, 10_000), (110, 10_000)));
         assert!(!more_than_noise((1, 100), (2, 100)));
+        assert!(!more_than_noise((100, 100_000), (1, 100)), "the first crash of a release");
+        assert!(more_than_noise((100, 100_000), (10, 100)));
         for nothing in [(0, 0), (5, 5)] {
             assert!(!more_than_noise(nothing, nothing));
         }

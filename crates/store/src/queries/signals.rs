@@ -2,18 +2,17 @@
 
 use super::comparison::{ChangeVerdict, MetricSums, share_change};
 use super::health::{self, HealthFigures, MOST_VERSIONS};
-use crate::groups::versions::is_newer;
+use crate::groups::versions::order;
 use crate::metrics::sketch;
 use crate::{Result, StoreError, TenantTx};
 use serde::Serialize;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use time::Date;
 use unslide_signals::metrics::MetricName;
 use utoipa::ToSchema;
 
-/// Rows that one query reads: their sketches have some hundred bytes each.
-const PAGE_ROWS: i64 = 1_000;
+/// Rows that one query reads. A full sketch takes some microseconds for each of its two thousand buckets.
+const PAGE_ROWS: i64 = 100;
 /// Rows of a period, one for each version, day, metric and host, that figures are made of: those of its most recent days,
 /// where there are more.
 const MOST_ROWS: i64 = 50_000;
@@ -89,14 +88,10 @@ pub struct PhaseFigures {
 type MetricsOfVersion = BTreeMap<MetricName, MetricSums>;
 
 /// The versions of an app that had sessions or metrics in a period, at most [`MOST_VERSIONS`], the newest first: where
-/// there are more, those with the most sessions.
+/// there are more, those with the most sessions, or else with the most that was measured.
 pub async fn of_versions(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> Result<Vec<VersionSignals>> {
     let mut versions = versions_of(tx, app, period).await?;
-    versions.sort_by(|a, b| match (is_newer(a, b), is_newer(b, a)) {
-        (true, _) => Ordering::Less,
-        (_, true) => Ordering::Greater,
-        _ => b.cmp(a),
-    });
+    versions.sort_by(|a, b| order(b, a));
     let sessions = health::of_versions(tx, app, &versions, period).await?;
     let mut metrics: BTreeMap<String, MetricsOfVersion> = BTreeMap::new();
     read_whole(tx, app, &versions, period, |row| {
@@ -110,10 +105,12 @@ pub async fn of_versions(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> 
         (health.unwrap_or_default(), metrics.get(version).cloned().unwrap_or_default())
     };
     let figures: Vec<_> = versions.iter().map(of).collect();
+    // What came without a version is not the one before.
+    let before = |place: usize| versions.get(place + 1).filter(|before| !before.is_empty());
     let compared = versions.iter().enumerate().map(|(place, version)| VersionSignals {
         version: version.clone(),
-        version_before: versions.get(place + 1).cloned(),
-        signals: signals(&figures[place], figures.get(place + 1)),
+        version_before: before(place).cloned(),
+        signals: signals(&figures[place], before(place).and_then(|_| figures.get(place + 1))),
     });
     Ok(compared.collect())
 }
@@ -128,7 +125,7 @@ fn signals(
     found.extend(session_share("out_of_memory_sessions", out_of_memory, false, sessions, sessions_before));
     for (metric, sums) in metrics {
         let sums_before = before.and_then(|(_, metrics)| metrics.get(metric));
-        if *metric == MetricName::RequestTotal {
+        if *metric == MetricName::Requests {
             found.extend(sums.failed_share().map(|value| SignalFigure {
                 signal: "request_failures",
                 statistic: "share",
@@ -139,7 +136,7 @@ fn signals(
                 change: sums_before.and_then(|before| sums.failed_change(before)),
             }));
         }
-        let worst = if metric.more_is_better() { ("p5", 0.05) } else { ("p95", 0.95) };
+        let worst = if metric.more_is_better() == Some(true) { ("p5", 0.05) } else { ("p95", 0.95) };
         for (statistic, share) in [("p50", 0.5), worst] {
             let Some(value) = sums.sketch.quantile(share) else { continue };
             found.push(SignalFigure {
@@ -150,7 +147,8 @@ fn signals(
                 observations: sums.observations,
                 before: sums_before.and_then(|before| before.sketch.quantile(share)),
                 change: sums_before
-                    .and_then(|before| sums.quantile_change(before, share, metric.more_is_better())),
+                    .zip(metric.more_is_better())
+                    .and_then(|(before, better)| sums.quantile_change(before, share, better)),
             });
         }
     }
@@ -207,7 +205,7 @@ pub async fn hosts(
 }
 
 fn host_figures(host: String, metrics: &MetricsOfVersion) -> HostFigures {
-    let total = metrics.get(&MetricName::RequestTotal);
+    let total = metrics.get(&MetricName::Requests);
     let phases = metrics.iter().filter_map(|(phase, sums)| {
         let (p50, p95) = (sums.sketch.quantile(0.5)?, sums.sketch.quantile(0.95)?);
         Some(PhaseFigures { phase: phase.as_str(), p50, p95 })
@@ -248,13 +246,13 @@ async fn versions_of(tx: &mut TenantTx, app: &str, (from, to): (Date, Date)) -> 
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
         r#"SELECT r.version AS "version!" FROM (
-             (SELECT version, sessions FROM session_days
+             (SELECT version, sessions, 0::float8 AS observations FROM session_days
               WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 ORDER BY day DESC, version DESC LIMIT $5)
              UNION ALL
-             (SELECT version, 0 FROM metric_days
+             (SELECT version, 0, observations FROM metric_days
               WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND host = ''
               ORDER BY day DESC, version DESC, metric DESC LIMIT $5)) r
-         GROUP BY r.version ORDER BY sum(r.sessions) DESC, r.version LIMIT $6"#,
+         GROUP BY r.version ORDER BY sum(r.sessions) DESC, sum(r.observations) DESC, r.version LIMIT $6"#,
         tenant,
         app,
         from,
@@ -297,6 +295,7 @@ async fn read_whole(
         .fetch_all(connection)
         .await?;
         rows.iter().try_for_each(&mut each)?;
+        tokio::task::yield_now().await;
         let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == PAGE_ROWS);
         last = rows.into_iter().next_back();
         if !full {
@@ -339,6 +338,7 @@ async fn read_hosts(
         .fetch_all(connection)
         .await?;
         rows.iter().try_for_each(&mut each)?;
+        tokio::task::yield_now().await;
         let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == PAGE_ROWS);
         last = rows.into_iter().next_back();
         if !full {

@@ -9,7 +9,7 @@ use rdkafka::producer::{BaseProducer, Producer as _, ProducerContext};
 use std::ffi::c_void;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(crate) struct WakingProducer<C: ProducerContext + 'static> {
     queue: NonNull<sys::rd_kafka_queue_t>,
     /// Who waits; on the heap, because the client points to it.
-    waiter: Box<OnceLock<Thread>>,
+    waiter: Arc<OnceLock<Thread>>,
     inner: BaseProducer<C>,
 }
 
@@ -43,8 +43,8 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
     #[expect(unsafe_code, reason = "rdkafka has no safe call for the queue of a producer")]
     pub(crate) fn new(config: &ClientConfig, context: C) -> KafkaResult<WakingProducer<C>> {
         let inner: BaseProducer<C> = config.create_with_context(context)?;
-        let waiter = Box::new(OnceLock::new());
-        let opaque: *const OnceLock<Thread> = &raw const *waiter;
+        let waiter = Arc::new(OnceLock::new());
+        let opaque: *const OnceLock<Thread> = Arc::as_ptr(&waiter);
         // SAFETY: the client lives as long as `inner`, and `Drop` gives the queue back and takes the function
         // back before that. The function needs nothing but `waiter`, which stays where it is.
         let queue = unsafe {

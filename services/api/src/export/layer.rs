@@ -13,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use form_urlencoded::Serializer;
 use http::request::Parts;
+use http::header::CONTENT_TYPE;
 use http::{Method, Uri};
 
 /// Answers a list as a file where the client asks for one or the route has an [`ExportFormat`], and leaves all other
@@ -123,10 +124,13 @@ pub struct OperationPages {
 impl OperationPages {
     /// The page at a cursor, or how the operation refused it.
     async fn ask(&self, mut parts: Parts, cursor: Option<&str>) -> Result<Result<Bytes, Response>, Problem> {
-        let limit = self.table.has_pages.then(|| PAGE.to_string());
+        // The console's own pages know their limit, and lead from the sign-in back to their address.
+        let own = parts.extensions.get::<ExportFormat>().is_some();
+        let limit = (self.table.has_pages && !own).then(|| PAGE.to_string());
         parts.uri = self.asked.address(&parts.uri, limit.as_deref(), cursor);
         let response = self.next.clone().run(Request::from_parts(parts, Body::empty())).await;
-        if !response.status().is_success() {
+        let is_list = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+        if !response.status().is_success() || !is_list {
             return Ok(Err(response));
         }
         to_bytes(response.into_body(), PAGE_BYTES).await.map(Ok).map_err(Problem::internal)
@@ -141,7 +145,11 @@ impl OperationPages {
         slot.release();
         answer?.map_err(|refused| {
             let problem = refused.extensions().get::<Problem>().cloned();
-            problem.unwrap_or_else(|| Problem::bare(Kind::of_status(refused.status())))
+            let status = refused.status();
+            // A page of the sign-in in the place of a list.
+            let signed_out = status.is_success() || status.is_redirection();
+            let kind = if signed_out { Kind::Unauthorized } else { Kind::of_status(status) };
+            problem.unwrap_or_else(|| Problem::bare(kind))
         })
     }
 }

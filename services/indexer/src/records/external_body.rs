@@ -26,9 +26,9 @@ const AT_FAULT_AFTER: Duration = Duration::from_secs(60);
 /// Bodies that fail at a time and whose beginning is known.
 const MOST_FAILING: usize = 1_000;
 
-/// The bodies that can't be read now, and since when. Cheap to clone.
+/// The bodies that can't be read now: since when, and when they last failed. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct FailingBodies(Arc<Mutex<BTreeMap<ObjectKey, Duration>>>);
+pub struct FailingBodies(Arc<Mutex<BTreeMap<ObjectKey, (Duration, Duration)>>>);
 
 impl FailingBodies {
     /// A body failed: true where it has for long enough. `now` is of the monotonic clock.
@@ -37,8 +37,13 @@ impl FailingBodies {
         if failing.len() >= MOST_FAILING {
             failing.clear();
         }
-        let since = *failing.entry(key.clone()).or_insert(now);
-        now.saturating_sub(since) >= AT_FAULT_AFTER
+        let (since, last) = failing.entry(key.clone()).or_insert((now, now));
+        // Somebody else may have read it meanwhile.
+        if now.saturating_sub(*last) > AT_FAULT_AFTER {
+            *since = now;
+        }
+        *last = now;
+        now.saturating_sub(*since) >= AT_FAULT_AFTER
     }
 
     fn is_read(&self, key: &ObjectKey) {
@@ -121,7 +126,7 @@ pub async fn read(
     records: Vec<Record>,
     pause: Duration,
 ) -> Result<Vec<FetchedBody>, IndexerError> {
-    let mut all = Vec::with_capacity(records.len());
+    let (mut all, mut failing_yet) = (Vec::with_capacity(records.len()), None);
     for mut record in records {
         if !is_external(&record) {
             all.push(FetchedBody::inline(record));
@@ -135,14 +140,20 @@ pub async fn read(
             }
         };
         let (mut failed, mut fault) = (None, None);
-        match body_or_fault(objects, host, failing, &place, pause).await? {
-            Ok(Ok(body)) => record.value = Some(body),
-            Ok(Err(why)) => failed = Some(why),
-            Err(failure) => fault = Some(failure),
+        match body_or_fault(objects, host, failing, &place, pause).await {
+            Ok(Ok(Ok(body))) => record.value = Some(body),
+            Ok(Ok(Err(why))) => failed = Some(why),
+            Ok(Err(failure)) => fault = Some(failure),
+            // The time of those behind it begins, too.
+            Err(IndexerError::Objects(error @ StorageError::ObjectAtFault { .. })) => {
+                failing_yet = Some(error);
+                continue;
+            }
+            Err(trouble) => return Err(trouble),
         }
         all.push(FetchedBody { record, key: Some(place.key), failed, fault });
     }
-    Ok(all)
+    failing_yet.map_or(Ok(all), |error| Err(error.into()))
 }
 
 /// The body; or why its object can't be read, where it alone is at fault: it fails several times and

@@ -18,7 +18,8 @@ impl Client {
         }
     }
 
-    /// Sends a request again, after growing pauses, as long as that may help and for no longer than `--retry-for`.
+    /// Sends a request again, after growing pauses, as long as that may help and `--retry-for` leaves time; of
+    /// each try at most 20 s count.
     ///
     /// # Errors
     /// The last try's.
