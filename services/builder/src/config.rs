@@ -38,7 +38,7 @@ pub struct Settings {
     /// Uploads in flight at once. Each builds one symcache at a time.
     pub uploads: usize,
     /// Memory of the child process that unpacks an upload or builds one symcache, mapped files not counted.
-    /// `uploads` and one more, for what is built anew, may run at the same time.
+    /// `uploads` and three more, for what is built anew and for captures, may run at the same time.
     #[serde(rename = "build_memory", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub build_bytes: u64,

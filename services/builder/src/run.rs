@@ -21,7 +21,8 @@ use unslide_stream::Producer;
 
 /// Wake jobs at once: they wait for their turn most of the time.
 const WAKES: usize = 8;
-
+/// Captures that are analysed at once, so that one tenant's do not keep another's waiting.
+const ANALYSES: usize = 2;
 /// Purge jobs at once: they wait for servers most of the time.
 const PURGES: usize = 2;
 
@@ -86,7 +87,7 @@ pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), 
         worker::work(again, &[JobKind::Backfill], 1),
         worker::work(reprocess, &[JobKind::Reprocess], 1),
         worker::work(regroup, &[JobKind::Regroup], 1),
-        worker::work(analyses, &[JobKind::Analyse], 1),
+        worker::work(analyses, &[JobKind::Analyse], ANALYSES),
         // One at a time and for itself: it takes as long as the tenant was large.
         worker::work(erasing, &[JobKind::Erase], 1),
         relay::relay(relay),

@@ -1,4 +1,4 @@
-//! A profile from `unslide capture send` to its page, before and after its dSYM has come.
+//! A log of allocations from `unslide capture send` to its page, before and after its dSYM has come.
 
 use serde_json::json;
 use std::time::Duration;

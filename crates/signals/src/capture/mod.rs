@@ -14,7 +14,7 @@ use crate::profile::{Profile, ProfileError, ProfileImage, read_images, read_prof
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::{CaptureForm, DebugId, MallocLayout};
 use unslide_proto::stacks::{self, StackSetError};
 use unslide_symbolicate::{ImageOutcome, ImageSymbols};
@@ -28,7 +28,7 @@ const MOST_LACKING: usize = 200;
 /// The most rows of a list of stacks.
 const MOST_ROWS: usize = 100;
 /// The most functions of a row.
-const MOST_FUNCTIONS: usize = 64;
+const MOST_FUNCTIONS: usize = 24;
 
 /// What a capture says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -145,8 +145,14 @@ pub fn analyse<'f, 's>(
         let debug_id = image.debug_id.filter(|id| asked.contains(id))?;
         Some(CaptureImage { debug_id, system: image.is_system() || image.kernel })
     };
-    let wanted: BTreeSet<CaptureImage> = images.iter().filter_map(of_asked).take(MOST_WANTED).collect();
-    Ok(CaptureReading { analysis, wanted: wanted.into_iter().collect() })
+    // Each debug id once; it is the system's where all of its images are.
+    let mut wanted: BTreeMap<DebugId, bool> = BTreeMap::new();
+    for image in images.iter().filter_map(of_asked) {
+        *wanted.entry(image.debug_id).or_insert(true) &= image.system;
+    }
+    let wanted = wanted.into_iter().take(MOST_WANTED);
+    let wanted = wanted.map(|(debug_id, system)| CaptureImage { debug_id, system }).collect();
+    Ok(CaptureReading { analysis, wanted })
 }
 
 fn profile<'s>(

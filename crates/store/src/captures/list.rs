@@ -54,11 +54,19 @@ pub async fn list(
 /// Deletes a capture; gives it, so that its objects can be condemned in the same transaction. `None` where there
 /// is none of that id, or it is of another app than `app`.
 pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
-    let Some(capture) = get(tx, id, app).await? else { return Ok(None) };
     let (connection, tenant, _) = tx.parts();
-    let gone = sqlx::query!("DELETE FROM captures WHERE tenant = $1 AND id = $2", tenant, id);
-    let gone = gone.execute(connection).await?;
-    Ok((gone.rows_affected() > 0).then_some(capture))
+    // Locked, so that no run begins whose analysis nobody knows of.
+    let capture = query_captures!(
+        "WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL) FOR UPDATE",
+        tenant,
+        id,
+        app
+    );
+    let Some(capture) = capture.fetch_optional(&mut *connection).await? else { return Ok(None) };
+    sqlx::query!("DELETE FROM captures WHERE tenant = $1 AND id = $2", tenant, id)
+        .execute(connection)
+        .await?;
+    Ok(Some(capture))
 }
 
 /// Deletes up to `limit` captures that came before the day `before`; gives them, so that their objects can be
@@ -66,7 +74,9 @@ pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Op
 pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<Vec<Capture>> {
     let (connection, tenant, _) = tx.parts();
     let over = query_captures!(
-        "WHERE tenant = $1 AND received_at < $2 ORDER BY received_at, id LIMIT $3 FOR UPDATE",
+        "WHERE tenant = $1 AND id IN (SELECT o.id FROM captures o WHERE o.tenant = $1 AND o.received_at < $2
+                                     ORDER BY o.received_at, o.id LIMIT $3)
+         ORDER BY id FOR UPDATE",
         tenant,
         before.midnight().assume_utc(),
         i64::from(limit)

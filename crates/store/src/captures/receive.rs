@@ -55,7 +55,8 @@ pub async fn expect(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Makes the capture, and the job that analyses it. The files of one that is known stay condemned.
+/// Makes the capture, and the job that analyses it. The files of one that is known stay condemned; where its analysis
+/// had failed, it is tried again.
 pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<ReceivedCapture> {
     let corrupt = |error| StoreError::corrupt("captures", error);
     let form = serde_json::to_value(new.form).map_err(corrupt)?;
@@ -86,8 +87,18 @@ pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<Received
             new.content_hash.0.as_slice()
         );
         // Otherwise it was deleted between the two statements.
-        let known = known.fetch_optional(connection).await?;
-        return Ok(known.map_or(ReceivedCapture::GivenUp, ReceivedCapture::Known));
+        let Some(known) = known.fetch_optional(&mut *connection).await? else {
+            return Ok(ReceivedCapture::GivenUp);
+        };
+        let failed = sqlx::query!(
+            "UPDATE captures SET state = 'queued' WHERE tenant = $1 AND id = $2 AND state = 'failed'",
+            tenant,
+            known
+        );
+        if failed.execute(connection).await?.rows_affected() > 0 {
+            jobs::add(tx, &Work::Analyse { capture: known }).await?;
+        }
+        return Ok(ReceivedCapture::Known(known));
     }
     let kept =
         sqlx::query!("DELETE FROM condemned_objects WHERE tenant = $1 AND key = ANY ($2)", tenant, new.keys)

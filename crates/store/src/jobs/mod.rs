@@ -194,6 +194,15 @@ pub async fn progressed(tx: &mut OwnerTx, job: &JobLease, work: &Work) -> Result
     update_job!(tx, job, "attempts = 1, payload = $4, last_error = NULL, updated_at = $5", json, now)
 }
 
+/// Makes sure that nobody else has a job until the transaction ends.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.
+pub async fn hold(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
+    let now = tx.now();
+    update_job!(tx, job, "updated_at = $4", now)
+}
+
 /// Ends a job in the transaction that holds its result, so that both happen or neither.
 ///
 /// # Errors

@@ -22,6 +22,7 @@ const PERIOD: i64 = 14;
 
 /// The state of a page: the parameters of its address. An empty value is none.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
 pub struct PageState(BTreeMap<String, String>);
 
 impl PageState {

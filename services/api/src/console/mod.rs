@@ -58,7 +58,7 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/reports/{id}/threads/{position}", get(report::thread))
         .route("/console/captures", get(captures::page))
         .route("/console/captures/{id}", get(capture::page))
-        .route("/console/captures/{id}/delete", post(capture::delete))
+        .route("/console/captures/{id}/delete", post(capture::delete).layer(Extension(session::TakesAway)))
         .route("/console/versions", get(versions::page))
         .route("/console/health", get(version_health::page))
         .route("/console/symbols", get(symbols::page))

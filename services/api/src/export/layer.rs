@@ -12,8 +12,8 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use form_urlencoded::Serializer;
-use http::request::Parts;
 use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use http::{Method, Uri};
 
 /// Answers a list as a file where the client asks for one or the route has an [`ExportFormat`], and leaves all other

@@ -55,11 +55,16 @@ pub async fn receive(
     let keys = keys::capture(&upload.tenant, id);
     captures::expect(&mut tx, &keys.all(&upload.form, [])).await?;
     tx.commit().await?;
-    let received = match parts(api, &upload, &keys, boundary, chunks).await {
-        Ok(parts) => note(api, &upload, id, &keys, &parts).await,
-        Err(problem) => Err(problem),
+    let (received, unused) = match parts(api, &upload, &keys, boundary, chunks).await {
+        Ok(parts) => {
+            let noted = note(api, &upload, id, &keys, &parts).await;
+            // After a failure the capture may be there; where it is not, its files are condemned.
+            let known = matches!(noted, Ok((_, true)));
+            (noted, known)
+        }
+        Err(problem) => (Err(problem), true),
     };
-    if !matches!(received, Ok((_, false))) {
+    if unused {
         remove(api, &upload.form, &keys).await;
     }
     received
@@ -153,7 +158,7 @@ async fn note(
     match captures::receive(&mut tx, &new).await? {
         ReceivedCapture::New => {}
         ReceivedCapture::Known(known) => {
-            tx.rollback().await?;
+            tx.commit().await?;
             return Ok((known, true));
         }
         ReceivedCapture::GivenUp => {

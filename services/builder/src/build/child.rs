@@ -15,6 +15,7 @@ use std::sync::Arc;
 use unslide_artifacts::archive;
 use unslide_model::{CaptureForm, ContentHash, DebugId, Quality};
 use unslide_runtime::child::{ChildLimits, Ended, Limit};
+use unslide_signals::capture::MOST_ANALYSIS_BYTES;
 use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::object;
 
@@ -60,7 +61,10 @@ pub(crate) async fn run<T: DeserializeOwned>(
     let limits = ChildLimits {
         memory_bytes: settings.build_bytes,
         cpu_seconds: Some(settings.build_seconds),
-        file_bytes: room.limits().member_bytes.max(object::MAX_SYMCACHE_BYTES as u64),
+        file_bytes: match &task {
+            Task::Analyse { .. } => 2 * MOST_ANALYSIS_BYTES as u64,
+            _ => room.limits().member_bytes.max(object::MAX_SYMCACHE_BYTES as u64),
+        },
     };
     let request = serde_json::to_vec(&Request { limits, task }).map_err(io::Error::from)?;
     tokio::fs::write(room.path().join(REQUEST), request).await?;

@@ -27,6 +27,7 @@ pub(crate) async fn analyse(builder: &Builder, job: &JobLease, id: Uuid) -> Resu
     let tenant = job.tenant()?;
     let keys = keys::capture(tenant, id);
     let mut tx = builder.store.tenant(tenant).await?;
+    jobs::hold(&mut tx, job).await?;
     let Some(CaptureRun { capture, unfinished }) = captures::begin(&mut tx, id).await? else {
         // It was deleted.
         jobs::complete(&mut tx, job).await?;
@@ -121,10 +122,9 @@ async fn store(
     if let AnalysisEnd::Answers { before: Some(before) } = end {
         segments::condemn(&mut tx, &[keys.analysis(before).to_string()]).await?;
     }
-    jobs::complete(&mut tx, job).await?;
-    tx.commit().await?;
     if end == AnalysisEnd::Useless {
-        builder.objects.delete(&key).await?;
+        segments::condemn(&mut tx, &[key.to_string()]).await?;
     }
-    Ok(())
+    jobs::complete(&mut tx, job).await?;
+    Ok(tx.commit().await?)
 }

@@ -5,7 +5,7 @@ use crate::lane::assignment::membership;
 use crate::lane::batch::slots::{Batch, BatchSlot, Ready};
 use crate::lane::engine::{Engine, POLL};
 use crate::lane::fatal_records::attempts::Attempts;
-use crate::lane::transactions::transaction::Fault;
+use crate::lane::transactions::transaction::TransactionFault;
 use crate::lane::{Done, LaneError, Processor, Refusal, TransactionEnd};
 use crate::record::{OutRecord, Record};
 use rdkafka::TopicPartitionList;
@@ -68,7 +68,7 @@ impl<P: Processor> Engine<P> {
                     self.note_commit(&ready, &cut);
                 }
                 #[cfg(test)]
-                Err(Fault::Killed) => return Ok(false),
+                Err(TransactionFault::Killed) => return Ok(false),
                 Err(fault) => {
                     if !self.not_committed(ready, &cut, fault, took)? {
                         break;
@@ -92,18 +92,18 @@ impl<P: Processor> Engine<P> {
         &mut self,
         mut ready: Ready,
         cut: &Cut,
-        fault: Fault,
+        fault: TransactionFault,
         took: Duration,
     ) -> Result<bool, LaneError> {
         let end = match &fault {
-            Fault::Unknown(_) | Fault::Fenced(_) | Fault::Slow { aborted: false, .. } => {
-                TransactionEnd::Unknown
-            }
+            TransactionFault::Unknown(_)
+            | TransactionFault::Fenced(_)
+            | TransactionFault::Slow { aborted: false, .. } => TransactionEnd::Unknown,
             _ => TransactionEnd::Aborted,
         };
         self.ended(end, took);
         match fault {
-            Fault::Slow { why, aborted } => {
+            TransactionFault::Slow { why, aborted } => {
                 let (records, bytes) = (ready.held.len(), ready.output_bytes());
                 self.bound.shrink(records, bytes);
                 tracing::warn!(
@@ -115,30 +115,30 @@ impl<P: Processor> Engine<P> {
                 );
                 if aborted { self.redo(ready, &why)? } else { self.start_over()? }
             }
-            Fault::Redo(why) => self.redo(ready, &why)?,
-            Fault::Operator(why) => {
+            TransactionFault::Redo(why) => self.redo(ready, &why)?,
+            TransactionFault::Operator(why) => {
                 tracing::error!("the lane pauses: {why}");
                 self.paused = Some(why);
                 self.wait(ready, Duration::from_secs(5));
             }
-            Fault::Missing(why) => {
+            TransactionFault::Missing(why) => {
                 tracing::error!("the lane pauses: {why}");
                 self.paused = Some(why);
                 self.unwritten = true;
                 ready.again = true;
                 self.wait(ready, Duration::from_secs(5));
             }
-            Fault::Refused { items, detail } => {
+            TransactionFault::Refused { items, detail } => {
                 // A batch that is refused gets smaller. One that is only aborted gets nowhere.
                 self.progress = Instant::now();
                 self.narrow_down(ready, &cut.items, &items, detail);
                 return Ok(true);
             }
-            Fault::Unknown(why) => {
+            TransactionFault::Unknown(why) => {
                 tracing::error!("the end of a transaction is not known, a new producer finds out: {why}");
                 self.start_over()?;
             }
-            Fault::Fenced(why) => {
+            TransactionFault::Fenced(why) => {
                 self.fenced += 1;
                 tracing::error!(times = self.fenced, "another producer has this one's name: {why}");
                 if self.fenced >= FENCES {
@@ -149,7 +149,7 @@ impl<P: Processor> Engine<P> {
             }
             // Handled before.
             #[cfg(test)]
-            Fault::Killed => {}
+            TransactionFault::Killed => {}
         }
         Ok(false)
     }
@@ -213,19 +213,19 @@ impl<P: Processor> Engine<P> {
         Cut { items, next: next.collect() }
     }
 
-    fn offsets(&self, cut: &Cut) -> Result<TopicPartitionList, Fault> {
+    fn offsets(&self, cut: &Cut) -> Result<TopicPartitionList, TransactionFault> {
         offsets(cut.next.iter().map(|(place, (offset, attempts))| (place, *offset, *attempts)))
-            .map_err(|e| Fault::Redo(e.to_string()))
+            .map_err(|e| TransactionFault::Redo(e.to_string()))
     }
 
-    fn transact(&self, ready: &Ready, cut: &Cut, list: &TopicPartitionList) -> Result<(), Fault> {
+    fn transact(&self, ready: &Ready, cut: &Cut, list: &TopicPartitionList) -> Result<(), TransactionFault> {
         #[cfg(test)]
         if self.faults.aborted.as_ref().is_some_and(|failpoint| failpoint()) {
-            return Err(Fault::Redo("the test wants it".to_owned()));
+            return Err(TransactionFault::Redo("the test wants it".to_owned()));
         }
         #[cfg(test)]
         if self.faults.missing.as_ref().is_some_and(|failpoint| failpoint()) {
-            return Err(Fault::Missing("the test wants it".to_owned()));
+            return Err(TransactionFault::Missing("the test wants it".to_owned()));
         }
         let done: Vec<&Done> = cut.items.iter().map(|index| &ready.done[*index]).collect();
         let account = self.processor.account(&done);
@@ -242,7 +242,7 @@ impl<P: Processor> Engine<P> {
         self.producer.run(outputs, list, metadata)?;
         #[cfg(test)]
         if self.faults.unanswered.as_ref().is_some_and(|failpoint| failpoint()) {
-            return Err(Fault::Unknown("the test wants it".to_owned()));
+            return Err(TransactionFault::Unknown("the test wants it".to_owned()));
         }
         Ok(())
     }

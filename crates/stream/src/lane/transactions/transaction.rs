@@ -21,11 +21,11 @@ use tokio::time::Instant;
 
 /// Why a transaction was not committed.
 #[derive(Debug)]
-pub(in crate::lane) enum Fault {
+pub(in crate::lane) enum TransactionFault {
     /// It was aborted; the same outputs may be produced again if their records are still owned.
     Redo(String),
     /// It ran out of time, so that the broker is slow and a smaller one may end in time. It was aborted,
-    /// or else its end is not known, as for [`Fault::Unknown`].
+    /// or else its end is not known, as for [`TransactionFault::Unknown`].
     Slow { why: String, aborted: bool },
     /// It was aborted because the broker refuses outputs of these items for good.
     Refused { items: BTreeSet<usize>, detail: String },
@@ -44,13 +44,15 @@ pub(in crate::lane) enum Fault {
     Killed,
 }
 
-impl Fault {
+impl TransactionFault {
     /// What a failure means in a transaction that was open for so long. One that ran out of time is no
     /// proof of anything but slowness.
-    fn after(self, open: Duration, most: Duration) -> Fault {
+    fn after(self, open: Duration, most: Duration) -> TransactionFault {
         match self {
-            Fault::Redo(why) if open >= most => Fault::Slow { why, aborted: true },
-            Fault::Unknown(why) | Fault::Fenced(why) if open >= most => Fault::Slow { why, aborted: false },
+            TransactionFault::Redo(why) if open >= most => TransactionFault::Slow { why, aborted: true },
+            TransactionFault::Unknown(why) | TransactionFault::Fenced(why) if open >= most => {
+                TransactionFault::Slow { why, aborted: false }
+            }
             other => other,
         }
     }
@@ -228,7 +230,7 @@ impl TxProducer {
         outputs: impl Iterator<Item = (usize, &'a OutRecord)>,
         offsets: &TopicPartitionList,
         metadata: impl FnOnce() -> Option<ConsumerGroupMetadata>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TransactionFault> {
         let begun = Instant::now();
         // Some time is left to abort before the broker does.
         let most = self.within * 4 / 5;
@@ -242,7 +244,7 @@ impl TxProducer {
         offsets: &TopicPartitionList,
         metadata: impl FnOnce() -> Option<ConsumerGroupMetadata>,
         deadline: Instant,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TransactionFault> {
         let control = &*self.control;
         let number = self.number.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let call = control.watch.enter("begin");
@@ -264,10 +266,10 @@ impl TxProducer {
         if let Some(failpoint) = &self.before_offsets
             && failpoint()
         {
-            return Err(Fault::Killed);
+            return Err(TransactionFault::Killed);
         }
         let Some(metadata) = metadata() else {
-            return Err(self.abort(Fault::Redo("the membership of the group was lost".to_owned())));
+            return Err(self.abort(TransactionFault::Redo("the membership of the group was lost".to_owned())));
         };
         let sent = until(control, deadline, "send offsets", |within| {
             self.inner.send_offsets_to_transaction(offsets, &metadata, within)
@@ -279,7 +281,7 @@ impl TxProducer {
         if let Some(failpoint) = &self.before_commit {
             let _call = control.watch.enter("commit");
             if failpoint() {
-                return Err(Fault::Killed);
+                return Err(TransactionFault::Killed);
             }
         }
         until(control, deadline, "commit", |within| self.inner.commit_transaction(within))
@@ -290,7 +292,13 @@ impl TxProducer {
         self.inner.context()
     }
 
-    fn send(&self, number: usize, item: usize, record: &OutRecord, deadline: Instant) -> Result<(), Fault> {
+    fn send(
+        &self,
+        number: usize,
+        item: usize,
+        record: &OutRecord,
+        deadline: Instant,
+    ) -> Result<(), TransactionFault> {
         let opaque = number << ITEM_BITS | item;
         let mut message: BaseRecord<'_, [u8], [u8], usize> =
             BaseRecord::with_opaque_to(&record.topic, opaque).headers(record.headers.to_owned_headers());
@@ -312,7 +320,7 @@ impl TxProducer {
                 return Err(fault_of(BTreeSet::from([item]), code));
             }
             if Instant::now() >= deadline || self.control.expired() {
-                return Err(Fault::Redo("the broker took outputs too slowly".to_owned()));
+                return Err(TransactionFault::Redo("the broker took outputs too slowly".to_owned()));
             }
             message = back;
             self.serve();
@@ -321,13 +329,13 @@ impl TxProducer {
 
     /// Waits until the broker has every record. Once it has refused one, the client holds the others
     /// back for ever: the first failure ends the wait.
-    fn deliver(&self, number: usize, deadline: Instant) -> Result<(), Fault> {
+    fn deliver(&self, number: usize, deadline: Instant) -> Result<(), TransactionFault> {
         while self.inner.in_flight_count() > 0 {
             if let Some(fault) = self.failures(number) {
                 return Err(fault);
             }
             if Instant::now() >= deadline || self.control.expired() {
-                return Err(Fault::Redo("the broker did not take all outputs in time".to_owned()));
+                return Err(TransactionFault::Redo("the broker did not take all outputs in time".to_owned()));
             }
             self.serve();
         }
@@ -343,7 +351,7 @@ impl TxProducer {
     }
 
     /// What the records of this transaction that were not delivered say together.
-    fn failures(&self, number: usize) -> Option<Fault> {
+    fn failures(&self, number: usize) -> Option<TransactionFault> {
         let failures = self.context().failures.lock();
         let mask = (1usize << ITEM_BITS) - 1;
         let ours = || failures.iter().filter(|(opaque, _)| opaque >> ITEM_BITS == number);
@@ -355,22 +363,22 @@ impl TxProducer {
     }
 
     /// A call failed inside the transaction.
-    fn failed(&self, failed: Failed) -> Fault {
+    fn failed(&self, failed: Failed) -> TransactionFault {
         match failed.0 {
-            Kind::Abort => self.abort(Fault::Redo(failed.1)),
+            Kind::Abort => self.abort(TransactionFault::Redo(failed.1)),
             _ => Self::end_of(failed),
         }
     }
 
-    fn end_of(failed: Failed) -> Fault {
+    fn end_of(failed: Failed) -> TransactionFault {
         match failed.0 {
-            Kind::Fenced => Fault::Fenced(failed.1),
-            _ => Fault::Unknown(failed.1),
+            Kind::Fenced => TransactionFault::Fenced(failed.1),
+            _ => TransactionFault::Unknown(failed.1),
         }
     }
 
     /// Aborts; where that fails as well, the transaction's end is unknown.
-    fn abort(&self, because: Fault) -> Fault {
+    fn abort(&self, because: TransactionFault) -> TransactionFault {
         let deadline = Instant::now() + self.within;
         let aborted = until(&self.control, deadline, "abort", |_| {
             // Aborting waits for the reports of purged records, which come by polling only.
@@ -398,19 +406,21 @@ fn is_refusal(code: Code) -> bool {
     )
 }
 
-fn fault_of(items: BTreeSet<usize>, code: Code) -> Fault {
+fn fault_of(items: BTreeSet<usize>, code: Code) -> TransactionFault {
     if is_refusal(code) {
-        return Fault::Refused { items, detail: code.to_string() };
+        return TransactionFault::Refused { items, detail: code.to_string() };
     }
     match code {
         Code::TopicAuthorizationFailed
         | Code::ClusterAuthorizationFailed
         | Code::TransactionalIdAuthorizationFailed
-        | Code::PolicyViolation => Fault::Operator(format!("Kafka does not take the outputs: {code}")),
-        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
-            Fault::Missing(format!("Kafka does not take the outputs: {code}"))
+        | Code::PolicyViolation => {
+            TransactionFault::Operator(format!("Kafka does not take the outputs: {code}"))
         }
-        _ => Fault::Redo(format!("outputs were not taken: {code}")),
+        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
+            TransactionFault::Missing(format!("Kafka does not take the outputs: {code}"))
+        }
+        _ => TransactionFault::Redo(format!("outputs were not taken: {code}")),
     }
 }
 
@@ -438,12 +448,27 @@ mod tests {
     fn a_fence_is_another_producer_only_where_the_broker_had_no_time_to_end_the_transaction() {
         let most = Duration::from_secs(12);
         let (young, old) = (Duration::from_secs(11), Duration::from_secs(12));
-        assert!(matches!(Fault::Fenced(String::new()).after(young, most), Fault::Fenced(_)));
-        assert!(matches!(Fault::Fenced(String::new()).after(old, most), Fault::Slow { aborted: false, .. }));
-        assert!(matches!(Fault::Unknown(String::new()).after(old, most), Fault::Slow { aborted: false, .. }));
-        assert!(matches!(Fault::Redo(String::new()).after(young, most), Fault::Redo(_)));
-        assert!(matches!(Fault::Redo(String::new()).after(old, most), Fault::Slow { aborted: true, .. }));
-        let refused = Fault::Refused { items: BTreeSet::new(), detail: String::new() };
-        assert!(matches!(refused.after(old, most), Fault::Refused { .. }));
+        assert!(matches!(
+            TransactionFault::Fenced(String::new()).after(young, most),
+            TransactionFault::Fenced(_)
+        ));
+        assert!(matches!(
+            TransactionFault::Fenced(String::new()).after(old, most),
+            TransactionFault::Slow { aborted: false, .. }
+        ));
+        assert!(matches!(
+            TransactionFault::Unknown(String::new()).after(old, most),
+            TransactionFault::Slow { aborted: false, .. }
+        ));
+        assert!(matches!(
+            TransactionFault::Redo(String::new()).after(young, most),
+            TransactionFault::Redo(_)
+        ));
+        assert!(matches!(
+            TransactionFault::Redo(String::new()).after(old, most),
+            TransactionFault::Slow { aborted: true, .. }
+        ));
+        let refused = TransactionFault::Refused { items: BTreeSet::new(), detail: String::new() };
+        assert!(matches!(refused.after(old, most), TransactionFault::Refused { .. }));
     }
 }

@@ -21,7 +21,8 @@ pub struct CaptureDetail {
     #[serde(flatten)]
     pub capture: CaptureEntry,
     /// What it says, where there is an analysis: `tree`, the heaviest nodes of the call tree; `skipped`, what was
-    /// passed over; `lacking`, the images without symbols; and `memory`, of a log of allocations.
+    /// passed over; `lacking`, the images without symbols; `memory`, of a log of allocations; and `graph`, of a graph of
+    /// memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub analysis: Option<Box<RawValue>>,

@@ -1,5 +1,6 @@
 //! `POST /v1/captures`.
 
+use crate::limits::charge::Charge;
 use crate::limits::transactions::detached;
 use crate::operations::prelude::*;
 use crate::operations::symbols::upload::{announced_length, check_quota};
@@ -78,6 +79,8 @@ pub async fn send_capture(
     let app = text("app", access.app(query.app)?.unwrap_or_default(), 1)?;
     let version = text("version", query.version.unwrap_or_default(), 0)?;
     let may = UploadQuota::of(&api, &access);
+    let mut charge = Charge::of_reports(&api, access.tenant(), access.principal.limits.units_per_second)?;
+    charge.received(announced_length(&headers))?;
     let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
     // Before any byte is read; it is looked at again when the files are there.
     let chunks = Chunks::new(&headers, body, may.bytes, api.limits.pace())?;
