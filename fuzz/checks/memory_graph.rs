@@ -6,7 +6,10 @@ pub fn check(data: &[u8]) {
     let limits = MemoryGraphLimits { nodes: 10_000, references: 20_000 };
     let tables = match read_memory(data, &limits) {
         Err(error) => return assert!(!error.to_string().is_empty()),
-        Ok(MemoryFile::Text(tables)) => *tables,
+        Ok(MemoryFile::Text(tables)) => {
+            let _ = tables.tree();
+            *tables
+        }
         Ok(MemoryFile::Graph(mut graph)) => {
             let named = graph.name_classes(&|_| None);
             assert_eq!((named.named, named.without_symbol), (0, 0));
@@ -14,6 +17,7 @@ pub fn check(data: &[u8]) {
             let tables = analysis.tables();
             let sum: u64 = tables.classes.iter().map(|row| row.bytes).sum();
             assert_eq!(sum, tables.totals.bytes);
+            assert_eq!(analysis.retained_tree().total().weight, tables.totals.bytes);
             let reached = analysis.dominators().reached() as u64;
             assert_eq!(reached + tables.totals.leaked_blocks, tables.totals.blocks);
             // What stands right below the roots retains all that they reach.

@@ -16,6 +16,9 @@ pub fn check(data: &[u8]) {
     let Ok(cache) = SymCache::parse(bytes) else { return };
     let _ = cache.verify_checksum();
     for address in (0..0x1_0000).step_by(61).chain([u64::from(u32::MAX), u64::MAX]) {
+        if let Some(class) = cache.class_symbol(RelativeAddress(address)) {
+            let _ = (class.symbol.decode(), class.name.decode());
+        }
         if let CodeLookup::Found(answer) = cache.lookup(RelativeAddress(address)) {
             assert!(answer.calls().count() <= MAX_CALLS);
             for call in answer.calls() {

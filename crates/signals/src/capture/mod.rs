@@ -8,7 +8,7 @@ pub use cut::{CutNode, CutTree};
 use crate::calltree::CallTree;
 use crate::malloc::{EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, StackTable};
 use crate::memory_graph::{
-    GraphAnalysis, MemoryFile, MemoryGraphError, MemoryGraphLimits, MemoryTables, read_memory,
+    GraphAnalysis, MemoryFile, MemoryGraphError, MemoryGraphLimits, MemoryTables, NamedClasses, read_memory,
 };
 use crate::profile::{Profile, ProfileError, ProfileImage, read_images, read_profile};
 use serde::{Deserialize, Serialize};
@@ -179,7 +179,7 @@ fn memory_graph<'s>(
         MemoryFile::Graph(graph) => graph,
         MemoryFile::Text(tables) => {
             let tree = tables.tree();
-            return Ok((memory_answer(*tables, &tree, Vec::new()), Vec::new()));
+            return Ok((memory_answer(*tables, &tree, NamedClasses::default()), Vec::new()));
         }
     };
     let named = graph.name_classes(symbols);
@@ -187,20 +187,22 @@ fn memory_graph<'s>(
         let analysis = GraphAnalysis::of(&graph);
         (analysis.tables(), analysis.retained_tree())
     };
-    Ok((memory_answer(tables, &tree, lacking(named.lacking)), graph.images))
+    Ok((memory_answer(tables, &tree, named), graph.images))
 }
 
-fn memory_answer(mut tables: MemoryTables, tree: &CallTree, lacking: Vec<LackingImage>) -> CaptureAnalysis {
+fn memory_answer(mut tables: MemoryTables, tree: &CallTree, named: NamedClasses) -> CaptureAnalysis {
     tables.truncate(MOST_ROWS);
+    tables.shorten_names();
     let skipped = [
         (tables.skipped, "lines could not be read"),
         (tables.left_out, "rows of lists are left out"),
+        (named.without_symbol, "classes have no symbol in the symbols of their image"),
         (tree.cut(), "blocks are too many or too deep for the tree"),
     ];
     CaptureAnalysis {
         tree: CutTree::of(tree),
         skipped: noted(skipped),
-        lacking,
+        lacking: lacking(named.lacking),
         memory: None,
         graph: Some(tables),
     }
@@ -298,6 +300,13 @@ mod tests {
         assert_eq!((tree.total().weight, reading.wanted.len()), (4, 0));
         assert!(reading.analysis.memory.is_none() && reading.analysis.lacking.is_empty());
         assert!(analyse(&CaptureForm::Profile, &|_| b"\x00\x01", &|_| None).is_err());
+    }
+
+    #[test]
+    fn long_names_of_classes_are_cut_between_characters() {
+        let text = format!("COUNT BYTES AVG CLASS_NAME\n1 16 16.0 x{}\n", "\u{e9}".repeat(1_000));
+        let reading = analyse(&CaptureForm::MemoryGraph, &|_| text.as_bytes(), &|_| None).unwrap();
+        assert_eq!(reading.analysis.graph.unwrap().classes[0].name.len(), 1_023);
     }
 
     #[test]

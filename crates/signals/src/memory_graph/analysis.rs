@@ -55,10 +55,11 @@ impl<'g> GraphAnalysis<'g> {
         &self.dominators
     }
 
-    /// The node of a class that retains most, else the largest one.
+    /// The node of a class, by the name that people are shown, that retains most, else the largest one.
     #[must_use]
     pub fn largest_of_class(&self, name: &str) -> Option<u32> {
-        let named: Vec<bool> = self.graph.classes.iter().map(|class| class.name == name).collect();
+        let numbers = 0..u32::try_from(self.graph.classes.len()).unwrap_or(u32::MAX);
+        let named: Vec<bool> = numbers.map(|number| self.graph.name_of_class(number) == name).collect();
         let is_named = |node: &u32| match self.graph.class(*node) {
             Some(class) => named.get(class as usize).copied().unwrap_or(false),
             None => name == NO_CLASS,
@@ -246,4 +247,20 @@ fn hexadecimal(address: u64) -> String {
 /// The name of a variant as JSON has it.
 fn snake_case(kind: &impl serde::Serialize) -> String {
     serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{MemoryGraphLimits, MemoryGraphWriter, read_memory_graph};
+    use super::*;
+
+    #[test]
+    fn a_class_without_a_name_is_found_by_what_is_shown() {
+        let mut writer = MemoryGraphWriter::new(Vec::new(), "Shop", 0).unwrap();
+        writer.class("", ClassKind::Unknown, 0xC000).unwrap();
+        writer.node(0x1_0000, 16, Some(0), None).unwrap();
+        let file = writer.finish().unwrap();
+        let graph = read_memory_graph(&file[..], &MemoryGraphLimits::default()).unwrap();
+        assert_eq!(GraphAnalysis::of(&graph).largest_of_class("class at 0xc000"), Some(0));
+    }
 }

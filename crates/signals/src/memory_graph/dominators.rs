@@ -75,8 +75,8 @@ impl Dominators {
         retained
     }
 
-    /// For each group of nodes, the bytes that would be free without all of its nodes that no other of the group keeps
-    /// alive: their retained sizes. `group` is below `groups`.
+    /// For each group of nodes, the sum of the retained sizes of those that no other of the group keeps alive: a lower
+    /// bound of what would be free without all of them. `group` is below `groups`.
     #[must_use]
     pub fn retained_by_group(&self, groups: usize, group: impl Fn(u32) -> u32, retained: &[u64]) -> Vec<u64> {
         let mut sums = vec![0_u64; groups];

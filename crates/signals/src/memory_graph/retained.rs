@@ -12,8 +12,9 @@ const BYTES: &str = "bytes";
 const LEAKED: &str = "leaked";
 
 impl GraphAnalysis<'_> {
-    /// The dominator tree by class: below a class stands what only its blocks keep alive. Blocks of one class that
-    /// keep each other alive are one node, such as a list. What is leaked stands by class below a label.
+    /// The dominator tree by class: below a class stands what its blocks keep alive each by itself. What only several
+    /// blocks together keep alive stands below what keeps all of these alive. Blocks of one class that keep each other
+    /// alive are one node, such as a list. What is leaked stands by class below a label.
     #[must_use]
     pub fn retained_tree(&self) -> CallTree {
         let graph = self.graph();

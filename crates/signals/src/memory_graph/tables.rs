@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The most bytes of a name in an answer.
+const MOST_NAME: usize = 1_024;
+/// The most bytes of a name on a way: 100 blocks have up to 64 steps each.
+const MOST_STEP_NAME: usize = 128;
+
 /// What tables were read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -107,7 +112,8 @@ pub struct ClassRow {
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The bytes that would be free without them.
+    /// The sum of what they keep alive each by itself: a lower bound, for what only several of them together keep
+    /// alive is not in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retained: Option<u64>,
 }
@@ -208,4 +214,29 @@ impl MemoryTables {
         self.leaks.truncate(rows);
         self.largest.truncate(rows);
     }
+
+    /// Cuts long names, which files may have.
+    pub(crate) fn shorten_names(&mut self) {
+        let regions = self.regions.iter_mut().map(|row| &mut row.name);
+        let zones = self.zones.iter_mut().map(|row| &mut row.name);
+        let classes = self.classes.iter_mut().flat_map(|row| [&mut row.name, &mut row.kind, &mut row.image]);
+        let leaks =
+            self.leaks.iter_mut().flat_map(|row| [&mut row.name, &mut row.signature, &mut row.example]);
+        for name in regions.chain(zones).chain(classes).chain(leaks).chain([&mut self.process]) {
+            shorten(name, MOST_NAME);
+        }
+        for row in &mut self.largest {
+            shorten(&mut row.class, MOST_NAME);
+            for step in &mut row.path {
+                shorten(&mut step.class, MOST_STEP_NAME);
+                shorten(&mut step.by, MOST_STEP_NAME);
+            }
+        }
+    }
+}
+
+/// Cuts a text before the character that goes beyond so many bytes.
+fn shorten(text: &mut String, most: usize) {
+    let end = text.floor_char_boundary(most);
+    text.truncate(end);
 }

@@ -10,7 +10,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use unslide_signals::memory_graph::{
-    BlockRow, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemoryTables, compare, read_memory,
+    BlockRow, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemorySource, MemoryTables, compare,
+    read_memory,
 };
 
 /// The most rows of each list.
@@ -68,6 +69,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
             if tables.source != after.source {
                 return Err(CommandError::usage("--compare takes two files of the same kind").into());
             }
+            if matches!(tables.source, MemorySource::Vmmap | MemorySource::Footprint) {
+                let text = "--compare needs classes or leaks: a memory graph, or the text of heap or leaks";
+                return Err(CommandError::usage(text).into());
+            }
+            tables.skipped = tables.skipped.saturating_add(after.skipped);
             let mut comparison = compare(&tables, &after);
             comparison.truncate(MOST_ROWS);
             Some(comparison)

@@ -1,24 +1,29 @@
 //! The text of `footprint`: memory by category, for one or several processes.
 
 use super::super::tables::{MemoryTables, RegionRow};
-use super::size;
+use super::{MOST_COLUMNS, size};
 use std::collections::BTreeMap;
 
-/// Reads the categories. Those of several processes are added.
+/// Reads the categories. Those of several processes are added, unless a summary follows.
 pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     let mut rows: BTreeMap<String, RegionRow> = BTreeMap::new();
     let mut columns: Vec<&str> = Vec::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let Some((name, rest)) = line.split_once("Footprint: ").filter(|_| line.contains("]: ")) {
+        if let Some(rest) = line.strip_prefix("Summary Footprint: ") {
+            // All processes together, with shared memory once: it takes the place of their sums.
+            tables.totals.footprint = footprint(rest).or(tables.totals.footprint);
+            rows.clear();
+            columns.clear();
+        } else if let Some((name, rest)) = line.split_once("Footprint: ").filter(|_| line.contains("]: ")) {
             if tables.process.is_empty() {
                 tables.process = name.rsplit_once(" [").map_or("", |(name, _)| name).trim().to_owned();
             }
-            let sum = tables.totals.footprint.unwrap_or(0);
-            tables.totals.footprint =
-                size(rest.split('(').next().unwrap_or_default()).map(|one| sum.saturating_add(one));
+            let sum = tables.totals.footprint;
+            let more = footprint(rest).map(|one| sum.unwrap_or(0).saturating_add(one));
+            tables.totals.footprint = more.or(sum);
             columns.clear();
-        } else if words.last() == Some(&"Category") {
+        } else if words.last() == Some(&"Category") && words.len() <= MOST_COLUMNS {
             columns = words;
         } else if columns.is_empty()
             || words.is_empty()
@@ -36,6 +41,11 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
         }
     }
     tables.regions = rows.into_values().collect();
+}
+
+/// `195 MB (16384 bytes per page)`.
+fn footprint(text: &str) -> Option<u64> {
+    size(text.split('(').next().unwrap_or_default())
 }
 
 /// A row: a number and its unit for each column, the number of regions, and the name.
@@ -113,5 +123,19 @@ Auxiliary data:
         );
         let two = read_tool_text(&text.repeat(2)).unwrap();
         assert_eq!((two.totals.footprint, two.regions[0].dirty), (Some(390 << 20), 180 << 20));
+    }
+
+    #[test]
+    fn the_summary_takes_the_place_of_the_sums_over_processes() {
+        let table = "Dirty  Clean  Regions  Category\n 1 MB    0 B        2  MALLOC\n";
+        let text = format!(
+            "Shop [1]: 64-bit    Footprint: 30 MB\n{table}\nCart [2]: 64-bit    Footprint: 20 MB\n{table}\n\
+             Summary Footprint: 45 MB\n{table}"
+        );
+        let tables = read_tool_text(&text).unwrap();
+        assert_eq!((tables.process.as_str(), tables.totals.footprint), ("Shop", Some(45 << 20)));
+        assert_eq!((tables.regions.len(), tables.regions[0].dirty, tables.skipped), (1, 1 << 20, 0));
+        let unknown = read_tool_text(&text.replace("20 MB", "n/a").replace("45 MB", "n/a")).unwrap();
+        assert_eq!(unknown.totals.footprint, Some(30 << 20));
     }
 }

@@ -1,7 +1,7 @@
 //! The text of `heap`: blocks by class, and their sum.
 
 use super::super::tables::{ClassRow, MemoryTables, ZoneRow};
-use super::footprint_line;
+use super::{footprint_line, size};
 
 /// Reads the classes of all zones together. The tables of single zones, which `-zones` adds, are passed over.
 pub(super) fn read(text: &str, tables: &mut MemoryTables) {
@@ -32,11 +32,12 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     }
 }
 
-/// `202503 nodes (47995927 bytes)`.
+/// `202503 nodes (47995927 bytes)` or `202503 nodes (46M)`.
 fn sum(text: &str) -> Option<(u64, u64)> {
     let (blocks, rest) = text.split_once(" nodes ")?;
-    let bytes = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(" bytes)"));
-    Some((blocks.trim().parse().ok()?, bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)))
+    let bytes = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    let bytes = bytes.and_then(|bytes| size(bytes.strip_suffix(" bytes").unwrap_or(bytes)));
+    Some((blocks.trim().parse().ok()?, bytes.unwrap_or(0)))
 }
 
 /// Count, bytes and average, then the name, the type and the binary with two spaces or more between them.
@@ -50,7 +51,7 @@ fn row(line: &str) -> Option<ClassRow> {
         kind: parts.next().unwrap_or_default().to_owned(),
         image: parts.next().unwrap_or_default().to_owned(),
         blocks: blocks.parse().ok()?,
-        bytes: bytes.parse().ok()?,
+        bytes: size(bytes)?,
         retained: None,
     })
 }
@@ -104,5 +105,7 @@ Zone DefaultMallocZone_0x1: 3 nodes (48 bytes)
             ]
         );
         assert_eq!((tables.zones[0].name.as_str(), tables.zones[0].bytes), ("DefaultMallocZone_0x1", 48));
+        assert_eq!(super::sum("3 nodes (12K)"), Some((3, 12 << 10)));
+        assert_eq!(super::row("3  12K  4.0K  Cart  Swift  Shop").unwrap().bytes, 12 << 10);
     }
 }

@@ -10,6 +10,8 @@ use super::tables::{MemorySource, MemoryTables};
 
 /// The most bytes of a text.
 pub const MOST_TEXT_BYTES: usize = 64 << 20;
+/// The most columns of a table: each is looked for in each row.
+const MOST_COLUMNS: usize = 16;
 
 /// Reads the text of one of the tools; `None` where it is of none.
 #[must_use]

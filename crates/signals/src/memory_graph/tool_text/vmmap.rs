@@ -1,7 +1,7 @@
 //! The text of `vmmap`: its summary by region type, which crash reports have too, and its table of malloc zones.
 
 use super::super::tables::{MemoryTables, RegionRow, ZoneRow};
-use super::{footprint_line, size};
+use super::{MOST_COLUMNS, footprint_line, size};
 
 /// Which table lines are rows of.
 enum VmmapTable {
@@ -24,7 +24,7 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
             tables.totals.footprint = Some(footprint);
         } else if line.starts_with("REGION TYPE") && words.contains(&"COUNT") {
             // The names of the columns stand over two lines. The one above has a word for each size, and `REGION`.
-            let sizes = words.iter().filter(|word| **word == "SIZE").count();
+            let sizes = words.iter().filter(|word| **word == "SIZE").take(MOST_COLUMNS).count();
             table = VmmapTable::Regions(above.split_whitespace().take(sizes).map(str::to_owned).collect());
         } else if line.starts_with("MALLOC ZONE") && words.contains(&"COUNT") {
             table = VmmapTable::Zones;
