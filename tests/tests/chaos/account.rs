@@ -18,6 +18,9 @@ pub const CONSUMED: [&str; 7] = [
     "unslide.overflow",
     "unslide.resymbolicate",
 ];
+/// Those among them that hold copies of others' records.
+const COPIES: [&str; 5] =
+    ["unslide.retry.1s", "unslide.retry.10s", "unslide.retry.1m", "unslide.retry.10m", "unslide.overflow"];
 const REQUESTS: &str = "unslide.resymbolicate";
 const OUTPUT: &str = "crash.symbolicated";
 const LETTERS: &str = "unslide.dead-letter";
@@ -105,9 +108,9 @@ pub fn reckon(topics: &Topics, full: &dyn Fn(&str) -> String, truth: &Truth) -> 
         });
     }
     let input = full("crash.reports");
-    for topic in CONSUMED[1..5].iter().chain(&[OUTPUT, LETTERS, LEDGER]) {
+    for topic in COPIES.iter().chain(&[OUTPUT, LETTERS, LEDGER]) {
         topics.scan(&full(topic), |record| {
-            *account.counts.entry(if CONSUMED.contains(topic) { "copies" } else { topic }).or_default() += 1;
+            *account.counts.entry(if COPIES.contains(topic) { "copies" } else { topic }).or_default() += 1;
             if [OUTPUT, LEDGER].contains(topic) {
                 account.ends.insert((topic, record.partition), record.offset + 1);
             }
