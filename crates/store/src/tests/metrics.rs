@@ -128,16 +128,24 @@ async fn hosts_beyond_a_bound_count_together() {
             (from..to).map(|n| json!({"host": format!("h{n}.example.com"), "total": 5})).collect();
         json!({ "requests": requests })
     };
-    let half = MOST_HOSTS / 2;
-    store_of(&database, &acme(), &[arrival("m1", 0, &many(0, half))]).await;
-    let both = [arrival("m2", 0, &many(half - 10, 3 * half)), arrival("m3", 0, &many(3 * half, 4 * half))];
-    store_of(&database, &acme(), &both).await;
+    let tens = |tens: std::ops::Range<usize>| -> Vec<_> {
+        tens.map(|ten| arrival(&format!("m{ten}"), 0, &many(10 * ten, 10 * ten + 10))).collect()
+    };
+    let half = MOST_HOSTS / 20;
+    store_of(&database, &acme(), &tens(0..half)).await;
+    store_of(&database, &acme(), &tens(half..4 * half)).await;
     let hosts = "SELECT count(DISTINCT host) FROM metric_days WHERE host <> ''";
     assert_eq!(database.number(hosts).await, i64::try_from(MOST_HOSTS).unwrap() + 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let found = signals::hosts(&mut tx, APP, None, period()).await.unwrap();
     assert_eq!(found.len(), signals::MOST_HOSTS);
     assert_eq!((found[0].host.as_str(), found[0].requests), (OTHER_HOSTS, 200.0));
+    // One payload alone makes fewer.
+    let mut one = many(0, 30);
+    one["version"] = "9.9".into();
+    store_of(&database, &acme(), &[arrival("one", 0, &one)]).await;
+    let hosts = "SELECT count(DISTINCT host) FROM metric_days WHERE host <> '' AND version = '9.9'";
+    assert_eq!(database.number(hosts).await, 21);
 }
 
 /// Proves: isolation
