@@ -14,6 +14,8 @@ pub struct ShownAnalysis {
     pub graph: FlameSvg,
     /// What widths and shares are of.
     pub measure: &'static str,
+    /// What a box of the flame graph is.
+    pub explained: &'static str,
     pub path: Vec<FunctionLine>,
     pub lists: Vec<ShownList>,
     pub skipped: Vec<String>,
@@ -60,7 +62,19 @@ impl ShownAnalysis {
         ShownAnalysis {
             graph: FlameSvg::of(&tree, title),
             measure: if tree.unit() == "bytes" { "memory" } else { "samples" },
-            path: heaviest_path(&tree),
+            explained: match (&analysis.memory, &analysis.graph) {
+                (_, Some(_)) => {
+                    "A class is as wide as the memory that its blocks keep alive, and stands below the class that keeps it alive."
+                }
+                (Some(_), None) => {
+                    "A function is as wide as the memory that it allocated, and stands below its caller."
+                }
+                (None, None) => {
+                    "A function is as wide as its share of the samples, and stands below its caller."
+                }
+            },
+            // Classes that keep others alive call nothing: the list of blocks has their ways.
+            path: if analysis.graph.is_some() { Vec::new() } else { heaviest_path(&tree) },
             lists: lists.into_iter().filter(|list| !list.lines.is_empty()).collect(),
             skipped,
             lacking: analysis.lacking.iter().take(MOST_ROWS).map(lacking).collect(),
