@@ -9,15 +9,9 @@ use unslide_proto::report::ledger_record::Entry;
 use unslide_tests::topics::{Record, Topics};
 
 /// The topics whose records each have one outcome.
-pub const CONSUMED: [&str; 7] = [
-    "crash.reports",
-    "unslide.retry.1s",
-    "unslide.retry.10s",
-    "unslide.retry.1m",
-    "unslide.retry.10m",
-    "unslide.overflow",
-    "unslide.resymbolicate",
-];
+fn consumed() -> impl Iterator<Item = &'static str> {
+    ["crash.reports", REQUESTS].into_iter().chain(COPIES)
+}
 /// Those among them that hold copies of others' records.
 const COPIES: [&str; 5] =
     ["unslide.retry.1s", "unslide.retry.10s", "unslide.retry.1m", "unslide.retry.10m", "unslide.overflow"];
@@ -97,7 +91,7 @@ pub fn reckon(topics: &Topics, full: &dyn Fn(&str) -> String, truth: &Truth) -> 
     let mut account = Account::default();
     let mut outcomes: BTreeMap<At, Outcomes> = BTreeMap::new();
     let mut tenants: BTreeMap<(i32, i64), String> = BTreeMap::new();
-    for topic in CONSUMED {
+    for topic in consumed() {
         let name = full(topic);
         topics.scan(&name, |record| {
             *account.counts.entry(topic).or_default() += 1;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-/// The smallest value that is told from nothing.
+/// The smallest value that does not count as zero.
 const LEAST: f64 = 1e-3;
 /// Larger values count as this one.
 const MOST: f64 = 1e15;

@@ -47,7 +47,7 @@ pub fn compare(before: &MemoryTables, after: &MemoryTables) -> MemoryComparison 
 }
 
 impl MemoryComparison {
-    /// Keeps so many rows of each list.
+    /// Keeps at most `rows` rows of each list.
     pub fn truncate(&mut self, rows: usize) {
         self.left_out +=
             (self.classes.len().saturating_sub(rows) + self.leaks.len().saturating_sub(rows)) as u64;

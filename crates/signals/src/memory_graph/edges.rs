@@ -11,7 +11,7 @@ pub struct EdgeLists {
 }
 
 impl EdgeLists {
-    /// The edges of so many nodes, in any order. Those of nodes that are not there are left out.
+    /// The edges of a number of nodes, in any order. Edges of nodes beyond that number are left out.
     #[must_use]
     pub fn of(nodes: u32, edges: &[(u32, u32)]) -> EdgeLists {
         let there = |(source, target): &&(u32, u32)| *source < nodes && *target < nodes;
@@ -31,7 +31,7 @@ impl EdgeLists {
         self.targets.push(target);
     }
 
-    /// Ends the lists: there are so many nodes.
+    /// Ends the lists at the last node.
     pub(super) fn finish(&mut self, nodes: u32) {
         self.begin(nodes as usize + 1);
         self.starts.shrink_to_fit();

@@ -204,7 +204,7 @@ impl MemoryTables {
         self.leaks.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.signature.cmp(&b.signature)));
     }
 
-    /// Keeps so many rows of each list.
+    /// Keeps at most `rows` rows of each list.
     pub fn truncate(&mut self, rows: usize) {
         let lengths = [self.regions.len(), self.zones.len(), self.classes.len(), self.leaks.len()];
         self.left_out += lengths.iter().map(|length| length.saturating_sub(rows) as u64).sum::<u64>();
@@ -235,7 +235,7 @@ impl MemoryTables {
     }
 }
 
-/// Cuts a text before the character that goes beyond so many bytes.
+/// Cuts a text before the character that goes beyond the limit in bytes.
 fn shorten(text: &mut String, most: usize) {
     let end = text.floor_char_boundary(most);
     text.truncate(end);

@@ -2,6 +2,7 @@
 //! them for the device's language and region, also in the JSON of MetricKit.
 
 use super::MetricUnit;
+use super::name::is_countable;
 
 /// Units as devices in several languages write them, with ours. A unit that is not here is not guessed.
 const UNITS: [(&str, &str); 39] = [
@@ -46,9 +47,6 @@ const UNITS: [(&str, &str); 39] = [
     ("ms/s", "ms/s"),
 ];
 
-/// The largest value.
-const MOST_VALUE: f64 = 1e15;
-
 /// Regions, as ISO 3166 names them, where a comma stands before decimals (Unicode CLDR).
 const COMMA_REGIONS: [&str; 57] = [
     "AL", "AM", "AR", "AT", "AZ", "BA", "BE", "BG", "BO", "BR", "BY", "CL", "CO", "CR", "CZ", "DE", "DK",
@@ -73,7 +71,7 @@ pub fn measurement(text: &str, unit: MetricUnit, region: &str) -> Option<f64> {
     let symbol = symbol.trim();
     let known = UNITS.iter().find(|(written, _)| *written == symbol).map(|(_, known)| *known)?;
     let value = number_of(number, region)? * unit.factor(known)?;
-    (0.0..=MOST_VALUE).contains(&value).then_some(value)
+    is_countable(value).then_some(value)
 }
 
 /// A number whose separators are those of the region, unless they tell themselves what they are.

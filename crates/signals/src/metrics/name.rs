@@ -99,6 +99,11 @@ impl MetricUnit {
     }
 }
 
+/// True for a value that is counted: not negative, and not beyond what any metric can be.
+pub(super) fn is_countable(value: f64) -> bool {
+    (0.0..=1e15).contains(&value)
+}
+
 impl MetricName {
     /// The metrics of the phases of a request, the whole request last.
     pub const REQUEST_PHASES: [MetricName; 5] = [

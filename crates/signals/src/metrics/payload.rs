@@ -1,12 +1,13 @@
 //! One metric payload, as apps and gateways send it.
 
+use super::name::is_countable;
 use super::{MetricName, metric_kit};
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use time::format_description::well_known::Rfc3339;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use unslide_model::ContentHash;
 
 /// Bytes of one payload's JSON.
 pub const MAX_PAYLOAD_BYTES: usize = 256 << 10;
@@ -202,8 +203,11 @@ impl PayloadBuilder {
 }
 
 fn check_value(field: &'static str, value: f64) -> Result<f64, MetricPayloadError> {
-    let possible = (0.0..=1e15).contains(&value);
-    if possible { Ok(value) } else { Err(wrong(field, "have a value that is negative or too large")) }
+    if is_countable(value) {
+        Ok(value)
+    } else {
+        Err(wrong(field, "have a value that is negative or too large"))
+    }
 }
 
 impl Request {
@@ -235,11 +239,7 @@ impl MetricPayload {
         let no_json = |error: serde_json::Error| MetricPayloadError::Json(error.to_string());
         let value: Value = serde_json::from_slice(json).map_err(no_json)?;
         let envelope = if metric_kit::is_payload(&value) {
-            let mut id = String::new();
-            for byte in Sha256::digest(json) {
-                let _ = write!(id, "{byte:02x}");
-            }
-            Envelope::around(id, value)
+            Envelope::around(ContentHash(Sha256::digest(json).into()).to_string(), value)
         } else {
             Envelope::deserialize(value).map_err(no_json)?
         };

@@ -55,7 +55,7 @@ pub async fn list(
 /// is none of that id, or it is of another app than `app`.
 pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
     let (connection, tenant, _) = tx.parts();
-    // Locked, so that no run begins whose analysis nobody knows of.
+    // Locked, so that no run begins whose analysis would not be condemned.
     let capture = query_captures!(
         "WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL) FOR UPDATE",
         tenant,

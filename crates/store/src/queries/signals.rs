@@ -11,7 +11,7 @@ use time::Date;
 use unslide_signals::metrics::MetricName;
 use utoipa::ToSchema;
 
-/// Rows that one query reads. A full sketch takes some microseconds for each of its two thousand buckets.
+/// Rows that one query reads. To merge a full sketch, with its two thousand buckets, takes some hundred microseconds.
 const PAGE_ROWS: i64 = 100;
 /// Rows of a period, one for each version, day, metric and host, that figures are made of: those of its most recent days,
 /// where there are more.
@@ -264,6 +264,17 @@ async fn versions_of(tx: &mut TenantTx, app: &str, (from, to): (Date, Date)) -> 
     .await?)
 }
 
+/// Hands over the rows of a page, and lets others run; gives the last one where another page may follow.
+async fn hand_over(
+    rows: Vec<MetricRow>,
+    mut each: impl FnMut(&MetricRow) -> Result<()>,
+) -> Result<Option<MetricRow>> {
+    rows.iter().try_for_each(&mut each)?;
+    tokio::task::yield_now().await;
+    let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == PAGE_ROWS);
+    Ok(rows.into_iter().next_back().filter(|_| full))
+}
+
 /// Hands over the rows of all hosts together, the newest day first, a page at a time.
 async fn read_whole(
     tx: &mut TenantTx,
@@ -294,11 +305,8 @@ async fn read_whole(
         )
         .fetch_all(connection)
         .await?;
-        rows.iter().try_for_each(&mut each)?;
-        tokio::task::yield_now().await;
-        let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == PAGE_ROWS);
-        last = rows.into_iter().next_back();
-        if !full {
+        last = hand_over(rows, &mut each).await?;
+        if last.is_none() {
             break;
         }
     }
@@ -337,11 +345,8 @@ async fn read_hosts(
         )
         .fetch_all(connection)
         .await?;
-        rows.iter().try_for_each(&mut each)?;
-        tokio::task::yield_now().await;
-        let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == PAGE_ROWS);
-        last = rows.into_iter().next_back();
-        if !full {
+        last = hand_over(rows, &mut each).await?;
+        if last.is_none() {
             break;
         }
     }

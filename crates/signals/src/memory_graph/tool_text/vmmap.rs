@@ -74,7 +74,7 @@ fn zone(words: &[&str]) -> Option<ZoneRow> {
     Some(ZoneRow { name: words.get(..at)?.join(" "), blocks, bytes: size(words.get(at + ZONE_SIZES + 1)?)? })
 }
 
-/// Where so many sizes and a count stand behind a name. The name may end with a number, so the last such place counts.
+/// Where this number of sizes and a count stand behind a name. The name may end with a number, so the last such place counts.
 fn numbers_at(sizes: usize, words: &[&str]) -> Option<usize> {
     let fits = |at: &usize| {
         let has_count = words.get(at + sizes).is_some_and(|word| word.parse::<u64>().is_ok());
