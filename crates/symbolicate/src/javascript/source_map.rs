@@ -87,6 +87,7 @@ struct RawFunctions {
 struct RawSection {
     offset: RawOffset,
     map: Option<Box<RawMap>>,
+    url: Option<String>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -165,9 +166,7 @@ impl SourceMap {
             let column = if section.offset.line == 0 { offset.column } else { 0 };
             let column =
                 column.checked_add(section.offset.column).ok_or_else(|| malformed("a section's column"))?;
-            let map = section
-                .map
-                .ok_or_else(|| ObjectError::Unsupported("a section lies in another file".into()))?;
+            let map = section.map.ok_or_else(|| elsewhere(section.url.unwrap_or_default()))?;
             self.add(*map, RawOffset { line, column })?;
         }
         let Some(mappings) = raw.mappings else { return Ok(()) };
@@ -194,6 +193,16 @@ impl SourceMap {
         let at = SectionStart { line: offset.line, column: offset.column, sources, names, ends };
         read_mappings(&mappings, at, &mut self.mappings)
     }
+}
+
+/// A section whose map is another file, which older bundlers wrote.
+fn elsewhere(url: String) -> ObjectError {
+    let url: String = url.chars().filter(|c| !c.is_control()).take(200).collect();
+    let what = format!(
+        "a section of the index map has its map in another file, {url:?}: upload an index map with that file's content \
+         as the section's `map`"
+    );
+    ObjectError::Unsupported(what.into())
 }
 
 /// A source's path behind the root, which ECMA-426 puts in front with a slash between.

@@ -207,6 +207,14 @@ fn index_maps_prefixes_roots_and_ignore_lists_are_read() {
 }
 
 #[test]
+fn a_section_in_another_file_is_refused_with_what_to_upload() {
+    let section = json!({"offset": {"line": 0, "column": 0}, "url": "shop\n.map"});
+    let index = json!({"version": 3, "debug_id": ID, "sections": [section]});
+    let error = build(index.to_string().as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("\"shop.map\": upload an index map with that file's content"), "{error}");
+}
+
+#[test]
 fn what_is_no_sound_map_is_refused() {
     let with = |key: &str, value: Value| {
         let mut map = map();
