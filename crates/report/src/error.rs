@@ -5,7 +5,8 @@
 pub struct ReadLimits {
     /// The most bytes that a record may have.
     pub max_bytes: usize,
-    /// The most containers that may lie in each other. Values over 1024 count as 1024.
+    /// The most containers that may lie in each other; frames of a call stack tree, at most 512 in each other, do not
+    /// count. Values over 1344 count as 1344.
     pub max_depth: usize,
     /// The most threads, frames and images together. Each takes some hundred bytes of memory, and may
     /// take two of the record.
@@ -32,11 +33,17 @@ pub enum ReadError {
         limit: usize,
     },
     /// Containers lie deeper in each other than [`ReadLimits::max_depth`].
-    #[error(
-        "at byte {offset}: containers nest deeper than {limit} levels; a frame of a call stack tree takes two"
-    )]
+    #[error("at byte {offset}: containers nest deeper than {limit} levels")]
     TooDeep {
         /// The offset of the container that is one too many.
+        offset: usize,
+        /// The depth that is allowed.
+        limit: usize,
+    },
+    /// A call stack tree has more frames in one another than are read.
+    #[error("at byte {offset}: a call stack tree is deeper than {limit} frames")]
+    TreeTooDeep {
+        /// The offset of the frame that is one too many.
         offset: usize,
         /// The depth that is allowed.
         limit: usize,
@@ -105,7 +112,7 @@ impl ReadError {
     pub fn reason(&self) -> &'static str {
         match self {
             ReadError::TooLarge { .. } => "too_large",
-            ReadError::TooDeep { .. } => "too_deep",
+            ReadError::TooDeep { .. } | ReadError::TreeTooDeep { .. } => "too_deep",
             ReadError::NotJson { .. } => "not_json",
             ReadError::Truncated { .. } => "truncated",
             ReadError::TooMany { .. } | ReadError::TooManyItems { .. } => "too_many",

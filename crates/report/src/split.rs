@@ -35,8 +35,8 @@ pub fn split<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a
     if let Some(event) = event_of_record(record) {
         return Ok(vec![Element::Report(event)]);
     }
-    // The array is one level more than the reports in it.
-    let limits = ReadLimits { max_depth: limits.max_depth.saturating_add(1), ..*limits };
+    // How deep a report may be is looked at when it is read.
+    let limits = ReadLimits { max_depth: usize::MAX, ..*limits };
     let mut s = JsonScanner::new(record, &limits)?;
     s.begin()?;
     let mut elements = Vec::new();

@@ -32,7 +32,63 @@ impl MemberSlots {
     }
 }
 
+/// An array of objects that is passed one by one.
+pub(crate) struct OpenObjects {
+    slot: MemberSlot,
+    first: bool,
+    /// Other things in it.
+    pub(crate) invalid: u64,
+}
+
 impl<'a> JsonScanner<'a> {
+    /// Goes into an array, for [`JsonScanner::next_object`]; `None` where the value is none. It counts for no level.
+    pub(crate) fn open_objects(&mut self, slot: MemberSlot) -> Result<Option<OpenObjects>, Stop> {
+        if !self.begins(slot, |b| b == b'[')? {
+            return Ok(None);
+        }
+        self.pass_byte();
+        Ok(Some(OpenObjects { slot, first: true, invalid: 0 }))
+    }
+
+    /// Goes to the next object of an array; false once its end was passed. Other things are noted and left alone.
+    pub(crate) fn next_object(&mut self, objects: &mut OpenObjects) -> Result<bool, Stop> {
+        loop {
+            self.white();
+            match self.byte() {
+                Some(b']') => {
+                    self.pass_byte();
+                    return Ok(false);
+                }
+                Some(b',') if !objects.first => {
+                    self.pass_byte();
+                    self.white();
+                }
+                _ if !objects.first => return self.fail(self.pos(), "',' or ']'"),
+                _ => {}
+            }
+            objects.first = false;
+            if self.byte() == Some(b'{') {
+                return Ok(true);
+            }
+            let offset = self.pos();
+            self.skip()?;
+            objects.invalid += 1;
+            self.warn(WarningKind::NotAnObject, objects.slot.place, objects.slot.field, offset);
+        }
+    }
+
+    /// Goes into the object at the current position, for [`JsonScanner::next_member`]. It counts for no level.
+    pub(crate) fn open_object(&mut self) {
+        self.pass_byte();
+    }
+
+    /// Leaves the object whose closing brace is at the current position; gives the brace's offset.
+    pub(crate) fn close_object(&mut self) -> usize {
+        let close = self.pos();
+        self.pass_byte();
+        close
+    }
+
     /// Notes a duplicate; true where the value begins with `first`. Anything else is passed here,
     /// noted unless it is null.
     #[inline(always)]

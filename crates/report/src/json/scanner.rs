@@ -6,6 +6,7 @@
 //! white space and NULs after the end.
 
 use super::Value;
+use crate::read::MOST_TREE_DEPTH;
 use crate::{ReadError, ReadLimits, Text, Warning, WarningKind};
 use prefixes::Prefixes;
 use std::borrow::Cow;
@@ -14,8 +15,8 @@ mod plain;
 mod prefixes;
 mod tokens;
 
-/// The most levels that the stack of open containers has room for.
-const MOST_LEVELS: usize = 1024;
+/// The most levels that the stack of open containers has room for. Each frame of a call stack tree takes two.
+const MOST_LEVELS: usize = 2 * MOST_TREE_DEPTH + 320;
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -204,6 +205,11 @@ impl<'a> JsonScanner<'a> {
         Some(u64::from_le_bytes(*chunk))
     }
 
+    /// Passes a byte of the grammar.
+    pub(super) fn pass_byte(&mut self) {
+        self.pos += 1;
+    }
+
     /// Goes into a container at the current position.
     #[inline(always)]
     fn enter(&mut self) -> Result<(), Stop> {
@@ -270,7 +276,7 @@ impl<'a> JsonScanner<'a> {
     /// Goes to the value of an object's member, from behind the brace or the value before it; `None` at the
     /// closing brace. `ordinal` is the number of members before it.
     #[inline(always)]
-    fn next_member(&mut self, ordinal: usize) -> Result<Option<JsonMember<'a>>, Stop> {
+    pub(crate) fn next_member(&mut self, ordinal: usize) -> Result<Option<JsonMember<'a>>, Stop> {
         if let Some((prefix, key)) = self.prefixes.repeated(self.input, self.pos, self.depth, ordinal) {
             let separator = self.pos + prefix.separator();
             self.pos += prefix.len();

@@ -1,9 +1,12 @@
 //! From bytes to a [`Report`].
 
+mod call_tree;
 mod diagnostics;
 mod frames;
 mod memory;
 mod part;
+
+pub(crate) use call_tree::MOST_TREE_DEPTH;
 
 use crate::blank::{BlankFrame, FrameSlot};
 use crate::json::{JsonScanner, Value, type_name};

@@ -2,7 +2,7 @@
 
 use crate::{enrich, read, strip};
 use std::path::Path;
-use unslide_report::{BacktraceOrigin, DiagnosticKind, ReadError, ReadLimits, Report};
+use unslide_report::{BacktraceOrigin, DiagnosticKind, Element, ReadError, ReadLimits, Report};
 use unslide_testkit::reports::{self, Frame, Json, Thread};
 
 /// The stacks of a report with their samples, the outermost address first.
@@ -210,14 +210,35 @@ fn a_payload_is_one_diagnostic_of_what_was_sampled() {
     assert!(report.diagnostic().is_none() && report.backtraces.is_empty());
 }
 
+/// A hang with a tree of so many frames in one another.
+fn deep(frames: usize) -> String {
+    let frame = |at| {
+        let address = 0x1_0000_0000_u64 + 16 * at as u64;
+        format!("{{\"address\":{address},\"binaryName\":\"Shop\",\"sampleCount\":1,\"subFrames\":[")
+    };
+    let open: String = (0..frames).map(frame).collect();
+    diagnostic(&format!("{open}{}", "]}".repeat(frames)), "\"hangDuration\":\"1 sec\"")
+}
+
+#[test]
+fn a_tree_is_read_to_the_depth_of_the_deepest_stacks() {
+    for text in [deep(512), format!("[{}]", deep(512))] {
+        let elements = unslide_report::split(text.as_bytes(), &ReadLimits::default()).unwrap();
+        let Element::Report(bytes) = &elements[0] else { panic!("a report") };
+        let report = Report::accept(bytes, &ReadLimits::default()).unwrap();
+        let profile = report.profile().unwrap();
+        assert_eq!((profile.nodes.len(), profile.skipped), (512, 0));
+        assert_eq!((report.summary().duration_ms, stacks(&report)[0].0.len()), (Some(1_000), 512));
+        assert_eq!(strip(&enrich(bytes)), *bytes);
+    }
+}
+
 #[test]
 fn hostile_trees_are_bounded() {
-    let deep = "{\"address\":4097,\"subFrames\":[".repeat(400);
-    let text = format!(
-        "{{\"hangDiagnostics\":[{{\"callStackTree\":{{\"callStacks\":[{{\"callStackRootFrames\":[{deep}{}]}}]}}}}]}}",
-        "]}".repeat(400)
-    );
-    assert_eq!(crate::reason(text.as_bytes()), "too_deep");
+    assert_eq!(crate::reason(deep(512).as_bytes()), "none");
+    for frames in [513, 700, 100_000] {
+        assert_eq!(crate::reason(deep(frames).as_bytes()), "too_deep", "{frames}");
+    }
     let wide = vec![r#"{"address":4097}"#; 1 << 17].join(",");
     assert_eq!(crate::reason(diagnostic(&wide, "\"hangDuration\":\"1 sec\"").as_bytes()), "too_many");
     // Each sample of a long stack costs its steps.
