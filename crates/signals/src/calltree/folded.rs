@@ -23,7 +23,9 @@ impl CallTree {
         self.folded_within(MOST_BYTES)
     }
 
-    fn folded_within(&self, most_bytes: usize) -> (String, u64) {
+    /// The same within other bytes.
+    #[must_use]
+    pub fn folded_within(&self, most_bytes: usize) -> (String, u64) {
         let mut left_out = 0;
         let mut lines = String::new();
         let mut path: Vec<NodeIndex> = Vec::new();

@@ -330,9 +330,11 @@ impl CallTree {
         self.nodes.len() >= self.most_nodes || self.node(parent).depth as usize >= MOST_DEPTH
     }
 
-    /// The number of a frame, which it gets where it has none.
-    pub(crate) fn number(&mut self, frame: &CallFrame) -> u32 {
-        self.frame_ids.get(frame).copied().unwrap_or_else(|| self.intern(frame))
+    /// The number of a frame, which it gets where it has none; `None` where the tree has as many as it may have nodes,
+    /// so that no node is left for it.
+    pub(crate) fn number(&mut self, frame: &CallFrame) -> Option<u32> {
+        let known = self.frame_ids.get(frame).copied();
+        known.or_else(|| (self.frames.len() < self.most_nodes).then(|| self.intern(frame)))
     }
 
     /// The number of a node's frame.
@@ -469,6 +471,14 @@ pub(crate) mod tests {
         let mut tree = CallTree::new("samples");
         tree.add_stack(&deep, Amount::samples(1));
         assert_eq!((tree.node_count(), tree.cut()), (MOST_DEPTH + 1, 10));
+    }
+
+    #[test]
+    fn a_tree_has_no_more_functions_than_nodes() {
+        let mut tree = CallTree::bounded("samples", 3);
+        let [a, b] = ["a", "b"].map(|name| tree.number(&frame(name)));
+        assert!(a.is_some() && b.is_some());
+        assert_eq!((tree.number(&frame("c")), tree.number(&frame("a"))), (None, a));
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn most_nodes(profile: &ReportProfile<'_, '_>) -> usize {
 /// The most bytes of memory that the tree of a report's profile takes, for those who reserve it before it is made.
 #[must_use]
 pub fn report_tree_bytes(report: &Report<'_>, profile: &ReportProfile<'_, '_>) -> u64 {
-    // Names are the report's, but those of images that stand for functions.
+    // The tree has no more functions than nodes. Names are the report's, but those of images that stand for functions.
     let unnamed = profile.backtrace.frames.len() * (4 * IMAGE_CHARS);
     CallTree::most_bytes(most_nodes(profile)).saturating_add((report.input.len() + unnamed) as u64)
 }
@@ -107,7 +107,9 @@ pub fn report_tree(report: &Report<'_>, profile: &ReportProfile<'_, '_>) -> Repo
         let calls = known.entry(node.frame).or_insert_with(|| {
             let frame = profile.backtrace.frames.get(node.frame as usize);
             let calls = frame.map(|frame| calls(report, frame, &images)).unwrap_or_default();
-            calls.iter().map(|call| tree.number(call)).collect()
+            let numbers: Vec<u32> = calls.iter().map_while(|call| tree.number(call)).collect();
+            left_out += u64::from(numbers.len() < calls.len());
+            numbers
         });
         steps += calls.len();
         let looked_at = if steps <= MOST_STEPS { calls.as_slice() } else { &[] };

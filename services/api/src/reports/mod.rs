@@ -2,4 +2,5 @@
 
 pub mod image_symbols;
 pub mod ingest;
+pub mod sampled;
 pub mod stored_body;

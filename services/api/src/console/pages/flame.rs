@@ -15,6 +15,7 @@ use crate::limits::answers::{ReservedAnswer, reserve};
 use crate::limits::permits::Reservation;
 use crate::operations::groups::get::get_group;
 use crate::operations::reports::get::whole;
+use crate::reports::sampled::{no_profile, profile};
 use crate::reports::stored_body::{self, AT_ONCE, StoredBody};
 use crate::requests::access::{Access, ReportsRead};
 use crate::requests::input::{Path, Query};
@@ -24,9 +25,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use unslide_model::ReportId;
-use unslide_report::{Report, ReportProfile};
 use unslide_signals::calltree::CallTree;
-use unslide_signals::profile::{MOST_REPORT_NODES, ReportTree, report_tree, report_tree_bytes};
+use unslide_signals::profile::{MOST_REPORT_NODES, ReportTree, report_tree};
 use unslide_store::Uuid;
 use unslide_store::queries::groups::GroupCounts;
 use unslide_store::queries::reports::{self, ReportFilter};
@@ -36,9 +36,6 @@ use unslide_store::requests::RequestSource;
 const MOST_REPORTS: u32 = 50;
 /// Bytes of reports that are read for one page.
 const MOST_BYTES: usize = 64 << 20;
-/// Bytes of the nodes of a profile: for each byte of its report, and at most.
-const PROFILE_BYTES: u64 = 32;
-const MOST_PROFILE_BYTES: u64 = 16 << 20;
 /// Bytes of a page besides its graph, at most.
 const PAGE_BYTES: u64 = 512 << 10;
 /// Versions that can be compared.
@@ -163,18 +160,6 @@ struct MergedTree {
     skipped: u64,
     /// The bytes of the tree.
     reservation: Reservation,
-}
-
-/// The profile of a report, for which and for whose tree bytes are reserved.
-fn profile<'r, 'a>(
-    report: &'r Report<'a>,
-    reservation: &mut Reservation,
-) -> Result<Option<ReportProfile<'r, 'a>>, Problem> {
-    let bytes = (report.input.len() as u64).saturating_mul(PROFILE_BYTES);
-    reservation.grow(bytes.min(MOST_PROFILE_BYTES))?;
-    let Some(profile) = report.profile_or_hang() else { return Ok(None) };
-    reservation.grow(report_tree_bytes(report, &profile))?;
-    Ok(Some(profile))
 }
 
 async fn merged(
@@ -357,8 +342,4 @@ fn compare_form(group: &GroupCounts, version: Option<&str>, compare: Option<&str
         version: options("all versions", version),
         compare: options("nothing", compare),
     })
-}
-
-fn no_profile() -> Problem {
-    Problem::new(Kind::NotFound, "nothing was sampled: there is neither a profile nor the stack of a hang")
 }

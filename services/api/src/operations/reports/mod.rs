@@ -4,6 +4,7 @@ mod delete;
 pub mod explain;
 pub mod get;
 pub mod list;
+mod profile;
 mod schemas;
 mod send;
 mod symbolicate;
@@ -16,6 +17,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(send::send_reports, list::list_reports))
         .routes(routes!(delete::delete_report))
         .routes(routes!(explain::explain_report))
+        .routes(routes!(profile::get_report_profile))
         .routes(routes!(symbolicate::symbolicate))
 }
 

@@ -1,0 +1,88 @@
+//! `GET /v1/reports/{id}/profile`.
+
+use super::get::whole;
+use crate::limits::answers::ReservedAnswer;
+use crate::operations::prelude::*;
+use crate::reports::sampled::{no_profile, profile};
+use crate::reports::stored_body::{self, StoredBody};
+use axum::response::{IntoResponse, Response};
+use http::header;
+use unslide_signals::capture::CutTree;
+use unslide_signals::profile::{ReportTree, report_tree};
+
+/// The most bytes of folded stacks, and of the JSON: 4,000 nodes and 1 MiB of names, which may be escaped.
+const MOST_FOLDED_BYTES: usize = 4 << 20;
+const MOST_JSON_BYTES: u64 = 8 << 20;
+
+/// Which report of an id, and in what form its profile comes.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ProfileQuery {
+    /// Where several reports with other bytes came under one id: which of them, from 0.
+    pub variant: Option<u32>,
+    /// `json`, or `folded`: a line for each stack, as flame graph tools read them.
+    #[param(example = "json")]
+    pub format: Option<String>,
+}
+
+/// Where the time of a report went.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SampledProfile {
+    /// What the app calls the profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How long the app hung or was sampled, in milliseconds, as far as the report says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Samples and frames that were left out, as they are too many, too deep, or refer to nothing.
+    pub skipped: u64,
+    /// The 4,000 heaviest nodes of the call tree, callers before what they call, as in the analysis of a capture.
+    #[schema(value_type = Object)]
+    pub tree: CutTree,
+}
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Read the profile of a report
+///
+/// The call tree of what was sampled of a hang, of CPU use, of disk writes or of a launch, with the samples of each
+/// function. A hang without a profile has the one stack that was seen.
+#[utoipa::path(get, path = "/v1/reports/{id}/profile", tag = "reports", operation_id = "get_report_profile",
+    params(("id" = String, Path, description = "The report's id."), ProfileQuery),
+    responses((status = 200, description = "The profile.", content(
+        (SampledProfile = "application/json"), (String = "text/plain"))), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn get_report_profile(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(id): Path<String>,
+    Query(query): Query<ProfileQuery>,
+) -> Result<Response, Problem> {
+    let folded = match query.format.as_deref() {
+        None | Some("json") => false,
+        Some("folded") => true,
+        Some(_) => return Err(Problem::new(Kind::InvalidParameter, "format: json or folded")),
+    };
+    let (_, body) = whole(&api, &access, &id, query.variant.unwrap_or(0)).await?;
+    let work = move || {
+        let StoredBody { json, mut reservation } = body;
+        let report = stored_body::report(&json)?;
+        let profile = profile(&report, &mut reservation)?.ok_or_else(no_profile)?;
+        let ReportTree { tree, skipped, .. } = report_tree(&report, &profile);
+        let bytes = if folded {
+            reservation.grow(2 * MOST_FOLDED_BYTES as u64)?;
+            tree.folded_within(MOST_FOLDED_BYTES).0.into_bytes()
+        } else {
+            reservation.grow(MOST_JSON_BYTES)?;
+            let duration_ms = report.duration_millis().or(profile.millis);
+            let answer =
+                SampledProfile { name: profile.name.clone(), duration_ms, skipped, tree: CutTree::of(&tree) };
+            serde_json::to_vec(&answer).map_err(Problem::internal)?
+        };
+        Ok::<_, Problem>(ReservedAnswer { bytes: bytes.into(), reservation })
+    };
+    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    let media_type = if folded { "text/plain; charset=utf-8" } else { "application/json" };
+    Ok(([(header::CONTENT_TYPE, media_type)], answer).into_response())
+}
