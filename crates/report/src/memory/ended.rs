@@ -16,7 +16,26 @@ struct RunMemory<'a> {
     pressure: Option<Cow<'a, str>>,
 }
 
+/// Bytes of a limit that is believed.
+const LIMITS: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
+
 impl Report<'_> {
+    /// Bytes of memory that the app may have: what KSCrash writes of it, or the footprint of a process that was killed for
+    /// passing its limit.
+    #[must_use]
+    pub fn memory_limit(&self) -> Option<u64> {
+        let part = self.main_part();
+        let limit = match self.jetsam() {
+            Some(event) => {
+                let process = self.jetsam_process(part, &event);
+                let killed = process.filter(|p| p.reason.as_deref() == Some("per-process-limit"));
+                killed.map(|process| process.footprint)
+            }
+            None => RunMemory::of(&PartFacts::of(self, part)).limit,
+        };
+        limit.filter(|limit| LIMITS.contains(limit))
+    }
+
     /// How and why the run ended, by [the rules for all runs](unslide_model::ended); `None` for a report of a crash, and
     /// of what ended nothing.
     #[must_use]
@@ -149,5 +168,29 @@ mod tests {
         for other in [r#"{"crash":{"error":{"type":"mach"}}}"#, r#"{"singleMemory":"1"}"#, "{}"] {
             assert_eq!(ended(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_limit_is_what_the_device_says_of_it() {
+        let limit =
+            |json: &str| Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().memory_limit();
+        let crash = |memory: &str| {
+            limit(&format!(r#"{{"crash":{{"error":{{"type":"mach"}}}},"system":{{"app_memory":{memory}}}}}"#))
+        };
+        assert_eq!(crash(r#"{"memory_footprint":1048576,"memory_remaining":3145728}"#), Some(4 << 20));
+        assert_eq!(crash(r#"{"memory_limit":2097152}"#), Some(2 << 20));
+        assert_eq!(crash(r#"{"memory_footprint":1048576}"#), None);
+        assert_eq!(crash(r#"{"memory_limit":1}"#), None);
+        let jetsam = |reason: &str| {
+            limit(&format!(
+                r#"{{"memoryStatus":{{"pageSize":16384}},"processes":[{{"name":"a","rpages":128,"reason":"{reason}"}}]}}"#
+            ))
+        };
+        assert_eq!(jetsam("per-process-limit"), Some(2 << 20));
+        assert_eq!(
+            jetsam("vm-pageshortage"),
+            None,
+            "the device had no memory left, whatever the app's limit"
+        );
     }
 }

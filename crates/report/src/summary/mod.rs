@@ -68,6 +68,8 @@ pub struct ReportSummary {
     pub reason: Option<String>,
     /// How long the app hung or was sampled, in milliseconds.
     pub duration_ms: Option<u64>,
+    /// Bytes of memory that the app may have, by what the device says of its limit.
+    pub memory_limit: Option<u64>,
     /// `crash.error.is_fatal`, of versions that say so; false for a memory warning.
     pub fatal: Option<bool>,
     /// `index` of the thread that crashed.
@@ -154,6 +156,7 @@ impl Report<'_> {
                 .or(error.termination)
                 .or_else(|| memory.as_ref().and_then(MemoryEvent::reason)),
             duration_ms: self.duration_millis(),
+            memory_limit: self.memory_limit(),
             fatal: facts
                 .error(&["is_fatal"])
                 .and_then(Value::boolean)

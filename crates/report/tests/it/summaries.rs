@@ -45,6 +45,7 @@ fn a_summary_tells_app_device_and_crash() {
         code: text("KERN_INVALID_ADDRESS"),
         reason: None,
         duration_ms: None,
+        memory_limit: None,
         fatal: Some(true),
         crashed_thread: Some(3),
         thread_name: text("worker"),

@@ -6,6 +6,7 @@ pub mod duplicates;
 pub mod durations;
 pub mod groups;
 pub mod health;
+pub mod memory_limits;
 pub mod missing;
 pub mod report;
 pub mod reports;

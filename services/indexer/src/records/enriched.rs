@@ -123,6 +123,9 @@ fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
     if let Some(millis) = summary.duration_ms {
         shown.insert("duration_ms".to_owned(), json!(millis));
     }
+    if let Some(limit) = summary.memory_limit {
+        shown.insert("memory_limit".to_owned(), json!(limit));
+    }
     shown.insert("top_frames".to_owned(), json!(top));
     ReportDetails {
         app: summary.app.unwrap_or_default(),
@@ -256,6 +259,7 @@ mod tests {
             crashed_thread: Some(1),
             fatal: Some(true),
             duration_ms: Some(1),
+            memory_limit: Some(1),
             top_frames: vec![unslide_report::TopFrame {
                 image: text(),
                 function: text(),

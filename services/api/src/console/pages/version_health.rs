@@ -13,6 +13,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use unslide_store::queries::comparison::ChangeVerdict;
+use unslide_store::queries::memory_limits::{self, MemoryLimit};
 use unslide_store::queries::signals::{self, HostFigures, SignalFigure, VersionSignals};
 use unslide_store::queries::{apps, health};
 
@@ -57,6 +58,16 @@ struct HealthPage {
     versions: Vec<HealthRow>,
     hosts: Vec<HostRow>,
     phases: [(&'static str, &'static str); 5],
+    limits: Vec<LimitRow>,
+}
+
+/// The memory that the app may have on a device.
+struct LimitRow {
+    model: String,
+    system: String,
+    median: String,
+    range: String,
+    reports: String,
 }
 
 struct HealthRow {
@@ -104,6 +115,7 @@ pub async fn page(
     let [days, _] = health::periods(api.clock.now().date(), length);
     let versions = signals::of_versions(&mut tx, &app, days).await?;
     let hosts = signals::hosts(&mut tx, &app, None, days).await?;
+    let limits = memory_limits::of_app(&mut tx, &app).await?;
     tx.rollback().await?;
     select.options.retain(|(value, ..)| !value.is_empty());
     for (value, _, current) in &mut select.options {
@@ -121,7 +133,24 @@ pub async fn page(
         versions: versions.iter().map(|version| row(version, &columns)).collect(),
         hosts: hosts.iter().map(host).collect(),
         phases: PHASES,
+        limits: limits.iter().map(limit).collect(),
     })
+}
+
+fn limit(limit: &MemoryLimit) -> LimitRow {
+    let size = |size: i64| bytes(u64::try_from(size).unwrap_or(0));
+    let is_one = limit.lowest == limit.highest;
+    LimitRow {
+        model: shown_or(&limit.model, "unknown device"),
+        system: shown_or(&limit.os_version, "unknown"),
+        median: size(limit.median),
+        range: if is_one {
+            String::new()
+        } else {
+            format!("{} – {}", size(limit.lowest), size(limit.highest))
+        },
+        reports: counted(limit.reports, "report", "reports"),
+    }
 }
 
 fn row(version: &VersionSignals, columns: &[(&str, &'static str, &str)]) -> HealthRow {

@@ -2,6 +2,7 @@
 
 pub mod health;
 pub mod list;
+pub mod memory_limits;
 pub mod missing_symbols;
 pub mod network;
 pub mod settings;
@@ -19,6 +20,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(health::get_health))
         .routes(routes!(signals::compare_versions))
         .routes(routes!(network::get_network))
+        .routes(routes!(memory_limits::list_memory_limits))
         .routes(routes!(settings::list_app_settings, settings::set_app_settings))
         .routes(routes!(missing_symbols::list_missing_symbols))
 }

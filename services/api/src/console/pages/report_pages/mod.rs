@@ -1,5 +1,6 @@
 //! The pages of reports.
 
 pub mod explain;
+mod jetsam;
 pub mod report;
 pub mod reports;

@@ -1,5 +1,6 @@
 //! `/console/reports/{id}`: one report, the thread that crashed first.
 
+use super::jetsam::JetsamSection;
 use crate::console::bar::PageState;
 use crate::console::rows::{report_path, status_mark, version, what};
 use crate::console::session::SignedIn;
@@ -58,6 +59,7 @@ struct ReportPage {
     flame: Option<String>,
     /// How long the app hung or was sampled.
     took: Option<String>,
+    jetsam: Option<JetsamSection>,
 }
 
 impl ReportPage {
@@ -97,6 +99,7 @@ pub async fn page(
         let mut page = page_of(viewer, &found, view(&report), &links, now);
         page.flame = report.profile_or_hang().map(|_| report_path(&id, variant, "/flame"));
         page.took = report.duration_millis().map(duration);
+        page.jetsam = report.jetsam().map(|event| JetsamSection::of(&event));
         let path = |(id, variant): (unslide_model::ReportId, u32)| report_path(&id.to_string(), variant, "");
         (page.newer, page.older) = (newer.map(path), older.map(path));
         let text = page.render().map_err(Problem::internal)?.into_bytes();
@@ -158,6 +161,7 @@ fn page_of(
         truncated: seen.truncated,
         flame: None,
         took: None,
+        jetsam: None,
         id,
     }
 }
