@@ -30,6 +30,11 @@ const SLOWEST: u64 = 16 << 10;
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// How long the answer of an upload of `size` bytes may take.
+fn patience(size: u64) -> Duration {
+    PATIENCE + Duration::from_secs(size / SLOWEST)
+}
+
 /// Why a request has no answer that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -193,8 +198,7 @@ impl Client {
         size: u64,
     ) -> Result<Vec<u8>, ClientError> {
         let request = request.bearer_auth(self.key.reveal()).header("content-length", size);
-        let within = PATIENCE + Duration::from_secs(size / SLOWEST);
-        self.bytes(self.answer(request.body(Body::wrap_stream(pieces)), within).await?).await
+        self.bytes(self.answer(request.body(Body::wrap_stream(pieces)), patience(size)).await?).await
     }
 
     async fn piece(&self, answer: &mut Response) -> Result<Option<Bytes>, ClientError> {

@@ -17,6 +17,11 @@ const FORM_BYTES: u64 = 32 << 10;
 pub struct SentForm(Vec<(String, String)>);
 
 impl SentForm {
+    /// The form with these fields.
+    pub fn of(fields: Vec<(String, String)>) -> SentForm {
+        SentForm(fields)
+    }
+
     /// A field's text without space around it; `None` where it is empty or absent.
     pub fn get<'f>(&'f self, name: &'f str) -> Option<&'f str> {
         self.all(name).next()

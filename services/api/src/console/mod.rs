@@ -26,7 +26,7 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use http::StatusCode;
-use pages::capture_pages::{capture, captures};
+use pages::capture_pages::{capture, captures, upload};
 use pages::group_pages::{group, group_actions, groups};
 use pages::report_pages::{explain, report, reports};
 use pages::tenant_pages::{alerts, audit_log, dead_letters, keys, settings};
@@ -80,6 +80,7 @@ pub fn routes(api: &Api) -> Router<Api> {
     // An upload bounds its own time.
     pages
         .route("/console/symbols/upload", post(symbols::upload))
+        .route("/console/captures/upload", post(upload::send))
         .layer(from_fn(shell::frame))
         .route("/console/assets/{hash}/{name}", get(assets::asset))
 }

@@ -4,12 +4,13 @@
 //! list. Whatever breaks in between leaves nothing for long.
 
 use crate::http::problem::{Kind, Problem};
-use crate::requests::body::Chunks;
+use crate::limits::charge::Charge;
 use crate::state::Api;
 use crate::uploads::multipart;
 use crate::uploads::receive::{UploadQuota, fits};
+use crate::uploads::unpack::{Pieces, unpack_file};
 use bytes::Bytes;
-use futures::{Stream, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use sha2::{Digest, Sha256};
 use tokio_util::io::StreamReader;
 use unslide_artifacts::Put;
@@ -33,6 +34,14 @@ pub struct CaptureUpload {
     pub may: UploadQuota,
 }
 
+/// The body that a capture comes in.
+pub enum CaptureBody {
+    /// Its only file.
+    File(Pieces<'static>),
+    /// A form, with the field that was reached already.
+    Form(multipart::Parts, Option<multer::Field<'static>>),
+}
+
 /// A file that is stored.
 struct StoredPart {
     part: CapturePart,
@@ -47,15 +56,15 @@ struct StoredPart {
 pub async fn receive(
     api: &Api,
     upload: CaptureUpload,
-    boundary: Option<String>,
-    chunks: Chunks,
+    body: CaptureBody,
+    charge: Charge,
 ) -> Result<(Uuid, bool), Problem> {
     let mut tx = api.tenant(&upload.tenant).await?;
     let id = segments::new_id(&mut tx).await?;
     let keys = keys::capture(&upload.tenant, id);
     captures::expect(&mut tx, &keys.all(&upload.form, [])).await?;
     tx.commit().await?;
-    let (received, unused) = match parts(api, &upload, &keys, boundary, chunks).await {
+    let (received, unused) = match parts(&mut StoredParts::new(api, &upload, &keys, charge), body).await {
         Ok(parts) => {
             let noted = note(api, &upload, id, &keys, &parts).await;
             // After a failure the capture may be there; where it is not, its files are condemned.
@@ -70,36 +79,81 @@ pub async fn receive(
     received
 }
 
-/// Stores the files of the body, in the order of the form's parts.
-async fn parts(
-    api: &Api,
-    upload: &CaptureUpload,
-    keys: &CaptureKeys,
-    boundary: Option<String>,
-    chunks: Chunks,
-) -> Result<Vec<StoredPart>, Problem> {
-    let expected = upload.form.parts();
-    let mut stored: Vec<StoredPart> = Vec::new();
-    match (boundary, expected) {
-        (None, [only]) => stored.push(store(api, upload, keys, *only, chunks.into_stream()).await?),
-        (None, _) => {
-            let detail = format!("a {} comes as a form with {}", upload.form.kind(), named(expected));
+/// The files of a capture that are stored, and what may still come.
+struct StoredParts<'c> {
+    api: &'c Api,
+    keys: &'c CaptureKeys,
+    expected: &'static [CapturePart],
+    charge: Charge,
+    /// Bytes that all its files together may still have, unpacked.
+    left: u64,
+    stored: Vec<StoredPart>,
+}
+
+impl<'c> StoredParts<'c> {
+    fn new(api: &'c Api, upload: &CaptureUpload, keys: &'c CaptureKeys, charge: Charge) -> StoredParts<'c> {
+        let expected = upload.form.parts();
+        StoredParts { api, keys, expected, charge, left: upload.may.bytes, stored: Vec::new() }
+    }
+
+    /// The part of this name, where it is expected and has not come yet.
+    fn part(&self, name: Option<&str>) -> Option<CapturePart> {
+        let part = self.expected.iter().find(|part| name == Some(part.name));
+        part.filter(|part| self.stored.iter().all(|other| other.part.name != part.name)).copied()
+    }
+
+    /// Stores a file, unpacked where it comes packed.
+    async fn store(
+        &mut self,
+        part: CapturePart,
+        pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
+    ) -> Result<(), Problem> {
+        let charge = &mut self.charge;
+        let unpacked = unpack_file(pieces, self.left).await?.map(|piece| {
+            let piece = piece?;
+            charge.unpacked(piece.len() as u64)?;
+            Ok::<_, Problem>(piece)
+        });
+        let reader = StreamReader::new(Box::pin(unpacked.map_err(std::io::Error::other)));
+        let key = self.keys.part(part.name);
+        let stored = self.api.objects.put_stream(&key, reader, self.left, &Put::default()).await?;
+        if stored.size == 0 {
+            return Err(Problem::new(Kind::InvalidUpload, format!("{} is empty", part.name)));
+        }
+        self.left -= stored.size;
+        self.stored.push(StoredPart { part, size: stored.size, sha256: stored.sha256 });
+        Ok(())
+    }
+}
+
+/// Stores the files of the body; gives them in the order of the form's parts.
+async fn parts(files: &mut StoredParts<'_>, body: CaptureBody) -> Result<Vec<StoredPart>, Problem> {
+    let expected = files.expected;
+    match (body, expected) {
+        (CaptureBody::File(pieces), [only]) => files.store(*only, pieces).await?,
+        (CaptureBody::File(_), _) => {
+            let detail = format!("this kind of capture comes as a form with {}", named(expected));
             return Err(Problem::new(Kind::InvalidUpload, detail));
         }
-        (Some(boundary), _) => {
-            let mut fields = multipart::Parts::new(chunks.into_stream(), boundary, Kind::InvalidUpload);
-            while let Some(field) = fields.next().await? {
-                let part = expected.iter().find(|part| field.name() == Some(part.name));
-                let part = part.filter(|part| stored.iter().all(|other| other.part.name != part.name));
-                let Some(part) = part else {
-                    let detail = format!("the form has something else, or twice, beside {}", named(expected));
-                    return Err(Problem::new(Kind::InvalidUpload, detail));
-                };
-                let pieces = multipart::pieces(field, Kind::InvalidUpload);
-                stored.push(store(api, upload, keys, *part, pieces).await?);
+        (CaptureBody::Form(mut fields, mut reached), _) => loop {
+            let next = match reached.take() {
+                Some(field) => Some(field),
+                None => fields.next().await?,
+            };
+            let Some(field) = next else { break };
+            // So a browser sends a file that was not chosen.
+            if field.file_name() == Some("") {
+                multipart::pass_over(field, Kind::InvalidUpload).await?;
+                continue;
             }
-        }
+            let Some(part) = files.part(field.name()) else {
+                let detail = format!("the form has something else, or twice, beside {}", named(expected));
+                return Err(Problem::new(Kind::InvalidUpload, detail));
+            };
+            files.store(part, multipart::pieces(field, Kind::InvalidUpload)).await?;
+        },
     }
+    let mut stored = std::mem::take(&mut files.stored);
     let absent = |part: &&CapturePart| part.needed && stored.iter().all(|other| other.part.name != part.name);
     if let Some(part) = expected.iter().find(absent) {
         return Err(Problem::new(Kind::InvalidUpload, format!("the form has no file {}", part.name)));
@@ -114,22 +168,6 @@ fn named(parts: &[CapturePart]) -> String {
         false => format!("{} (may be left out)", part.name),
     });
     format!("the files {}", words.collect::<Vec<_>>().join(", "))
-}
-
-async fn store(
-    api: &Api,
-    upload: &CaptureUpload,
-    keys: &CaptureKeys,
-    part: CapturePart,
-    pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
-) -> Result<StoredPart, Problem> {
-    let reader = StreamReader::new(Box::pin(pieces.map_err(std::io::Error::other)));
-    let key = keys.part(part.name);
-    let stored = api.objects.put_stream(&key, reader, upload.may.bytes, &Put::default()).await?;
-    if stored.size == 0 {
-        return Err(Problem::new(Kind::InvalidUpload, format!("{} is empty", part.name)));
-    }
-    Ok(StoredPart { part, size: stored.size, sha256: stored.sha256 })
 }
 
 /// Makes the capture of files that are stored.

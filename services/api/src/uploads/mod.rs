@@ -5,3 +5,4 @@ pub mod format;
 pub mod multipart;
 pub mod parts;
 pub mod receive;
+pub mod unpack;

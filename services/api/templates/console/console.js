@@ -74,7 +74,8 @@
 
   // An upload says how far it is, and files may be dropped on its form.
   for (const form of all("form.upload")) {
-    const [input, button, bar, told] = ["input", "button", "progress", "[role=status]"].map((s) => form.querySelector(s));
+    const [button, bar, told] = ["button", "progress", "[role=status]"].map((s) => form.querySelector(s));
+    const files = form.querySelectorAll("input[type=file]");
     const ended = (text) => {
       [bar.hidden, button.disabled, told.textContent] = [true, false, text];
     };
@@ -87,7 +88,7 @@
       });
       request.addEventListener("load", () => {
         if (request.status < 400) {
-          location.assign("/console/symbols");
+          location.assign(request.responseURL);
           return;
         }
         const page = new DOMParser().parseFromString(request.responseText, "text/html");
@@ -98,16 +99,18 @@
       request.send(new FormData(form));
       [bar.hidden, button.disabled] = [false, true];
     });
+    // A form of several files has a place for each: what is dropped there, the browser takes.
+    if (files.length > 1) continue;
     for (const name of ["dragover", "dragleave", "drop"]) {
       form.addEventListener(name, (event) => {
         event.preventDefault();
         form.classList.toggle("over", name === "dragover");
         if (name !== "drop" || button.disabled) return;
         if ([...event.dataTransfer.items].some((item) => item.webkitGetAsEntry?.()?.isDirectory)) {
-          told.textContent = "A dSYM is a folder: drop a zip of it";
+          told.textContent = "This is a folder: drop a file, of a dSYM a zip";
           return;
         }
-        input.files = event.dataTransfer.files;
+        files[0].files = event.dataTransfer.files;
         form.requestSubmit();
       });
     }

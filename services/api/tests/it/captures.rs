@@ -3,8 +3,12 @@
 use crate::console::Browser;
 use crate::world::{Answer, World, tenant};
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use reqwest::Method;
+use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
+use std::io::Write;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{CaptureForm, Scope};
 use unslide_signals::capture::analyse;
@@ -135,6 +139,103 @@ async fn a_log_comes_with_its_files_and_says_how_it_is_laid_out() {
     world.post("/v1/captures?kind=profile", &key, "x").await.expect_problem(400, "invalid-parameter");
     assert_eq!(world.number("SELECT count(*) FROM captures").await, 2);
     assert_eq!(world.objects("acme").await.len(), 5, "what was refused has left nothing");
+    world.stop().await;
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn a_packed_capture_is_the_same_as_one_that_is_not() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let path = format!("/v1/captures?app={APP}&kind=profile");
+    let first = world.post(&path, &key, STACKS).await.expect(202);
+    let zstd = zstd::encode_all(STACKS.as_bytes(), 3).unwrap();
+    for (coding, body) in
+        [("identity", gzip(STACKS.as_bytes())), ("gzip", gzip(STACKS.as_bytes())), ("zstd", zstd.clone())]
+    {
+        let request = world.request(Method::POST, &path, &key).header("content-encoding", coding);
+        let sent = world.send(request.body(body)).await.expect(202);
+        assert_eq!((&sent["id"], &sent["existing"]), (&first["id"], &json!(true)), "{coding}");
+    }
+    let path = format!("/v1/captures?app={APP}&kind=malloc_log&layout=disk");
+    let plain = send_log(&world, &key, "kind=malloc_log&layout=disk", &[("events", "e"), ("stacks", "s")]);
+    let plain = plain.await.expect(202);
+    let form = [
+        &b"--x\r\nContent-Disposition: form-data; name=\"events\"; filename=\"e.gz\"\r\n\r\n"[..],
+        &gzip(b"e"),
+        b"\r\n--x\r\nContent-Disposition: form-data; name=\"stacks\"; filename=\"s\"\r\n\r\ns\r\n--x--\r\n",
+    ]
+    .concat();
+    let request = world.request(Method::POST, &path, &key);
+    let request = request.header("content-type", "multipart/form-data; boundary=x");
+    let request = request.header("content-encoding", "gzip").body(gzip(&form));
+    let sent = world.send(request).await.expect(202);
+    assert_eq!((&sent["id"], &sent["existing"]), (&plain["id"], &json!(true)));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn unpacked_a_capture_is_under_the_limits_of_one_that_is_not() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let limits = unslide_store::tenants::QuotaLimits { upload_bytes: 100_000, ..Default::default() };
+    world.limit("acme", &limits).await;
+    let path = format!("/v1/captures?app={APP}&kind=profile");
+    let large = gzip(&b"main;draw 1\n".repeat(10_000));
+    assert!(large.len() < 10_000);
+    world.post(&path, &key, large.clone()).await.expect_problem(413, "too-large");
+    let request = |coding| world.request(Method::POST, &path, &key).header("content-encoding", coding);
+    world.send(request("gzip").body(large.clone())).await.expect_problem(413, "too-large");
+    world.send(request("br").body("x")).await.expect_problem(415, "unsupported-format");
+    let damaged = gzip(STACKS.as_bytes());
+    let damaged = damaged[..damaged.len() - 4].to_vec();
+    world.send(request("gzip").body(damaged)).await.expect_problem(400, "invalid-upload");
+    world.send(request("gzip").body(STACKS)).await.expect_problem(400, "invalid-upload");
+    assert_eq!(world.objects("acme").await.len(), 0);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_form_sends_captures() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    assert!(browser.page("/console/captures").await.contains("/console/captures/upload"));
+    let upload = async |form: Form| {
+        let request = browser.request(Method::POST, "/console/captures/upload");
+        browser.send(request.header("sec-fetch-site", "same-origin").multipart(form)).await
+    };
+    let file = |name: &str, bytes: &[u8]| Part::bytes(bytes.to_vec()).file_name(name.to_owned());
+    let profile = || Form::new().text("app", APP).text("version", "").text("kind", "profile");
+    let sent = upload(profile().part("file", file("hang.txt.gz", &gzip(STACKS.as_bytes())))).await;
+    let page = sent.headers["location"].to_str().unwrap().to_owned();
+    assert!(browser.page(&page).await.contains("queued"));
+    let known = world.post(&format!("/v1/captures?app={APP}&kind=profile"), &key, STACKS).await.expect(202);
+    assert_eq!(page, format!("/console/captures/{}", known["id"].as_str().unwrap()));
+
+    let log = Form::new().text("kind", "malloc_log").text("app", APP).text("layout", "index");
+    let log = log.text("lite", "true").part("events", file("e", b"e")).part("stacks", file("s", b"s"));
+    // So a browser sends a file that was not chosen.
+    assert_eq!(upload(log.part("images", file("", b""))).await.status, 303);
+    let form = browser.page("/console/captures?kind=malloc_log").await;
+    assert!(form.contains("Log of allocations</a>"), "{form}");
+
+    assert_eq!(upload(profile()).await.status, 400);
+    assert_eq!(upload(profile().text("layout", "index").part("file", file("f", b"f"))).await.status, 400);
+    assert_eq!(
+        upload(profile().text("from", "x".repeat(2_000)).part("file", file("f", b"f"))).await.status,
+        400
+    );
+    let foreign = browser.request(Method::POST, "/console/captures/upload").body("");
+    assert_ne!(browser.send(foreign.header("sec-fetch-site", "cross-site")).await.status, 303);
+    let reader = world.key_for("acme", &[Scope::ReportsRead], None).await;
+    let page = Browser::signed_in(&world, &reader).await.page("/console/captures").await;
+    assert!(!page.contains("/console/captures/upload"));
     world.stop().await;
 }
 

@@ -113,6 +113,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     crate::metrics::store(world, "acme", &[crate::metrics::now(world, "m1")]).await;
     let mut hang = crash(MERGED, "1.0");
     hang["crash"]["error"]["type"] = "hang".into();
+    hang["system"]["app_memory"] = json!({"memory_limit": 2_u64 << 30});
     store(world, "acme", &hang, 1, world.host.clock.now()).await;
     let groups = world.get("/v1/groups?kind=crash", key).await.expect(200);
     let group = groups["items"][0]["id"].as_str().unwrap();
@@ -198,8 +199,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("compare_versions", Case::new("/v1/apps/com.example.shop/health/versions", Foreign::NotFound)),
         ("get_network", Case::new("/v1/apps/com.example.shop/network", Foreign::NotFound)),
         ("get_health", Case::new("/v1/apps/com.example.shop/health", Foreign::NotFound)),
+        ("list_memory_limits", Case::new("/v1/apps/com.example.shop/memory-limits", Foreign::NotFound)),
         ("list_reports", Case::new("/v1/reports", Foreign::Empty)),
         ("get_report", Case::new(format!("/v1/reports/{A}"), Foreign::NotFound)),
+        ("get_report_profile", Case::new(format!("/v1/reports/{MERGED}/profile"), Foreign::NotFound)),
         ("explain_report", Case::new(format!("/v1/reports/{A}/explain"), Foreign::NotFound)),
         ("symbolicate", Case::new("/v1/symbolicate", Foreign::Own(without_symbols)).body(crash(A, "1.0"))),
         (

@@ -526,6 +526,43 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
 }
 
 #[tokio::test]
+async fn a_jetsam_event_shows_its_processes_and_what_it_says_of_limits() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let mut event = json!({"report": {"id": B}, "largestProcess": "Maps", "product": "iPhone16,1",
+        "build": "iPhone OS 18.3.1 (22D72)", "memoryStatus": {"pageSize": 16_384, "compressorSize": 64,
+        "memoryPages": {"free": 128, "<b>wired": 192}},
+        "system": {"CFBundleIdentifier": "com.example.shop", "process_name": "Shop"}});
+    event["processes"] = json!([
+        {"name": "Maps", "rpages": 128_000, "states": ["suspended"]},
+        {"name": "Shop", "rpages": 131_072, "lifetimeMax": 140_000, "states": ["frontmost"], "reason": "per-process-limit"},
+        {"name": "<script>alert(1)</script>", "rpages": 640, "states": []}]);
+    store(&world, "acme", &event, 1, world.host.clock.now()).await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let page = browser.page(&format!("/console/reports/{B}")).await;
+    for wanted in [
+        "Memory of the device",
+        "per-process-limit",
+        "frontmost",
+        "2.0 GiB",
+        "Maps</span> <span class=\"tag\">largest",
+    ] {
+        assert!(page.contains(wanted), "{wanted} in {page}");
+    }
+    assert!(!page.contains("<script>alert") && !page.contains("<b>wired"), "{page}");
+    let found = world.get("/v1/apps/com.example.shop/memory-limits", &key).await.expect(200);
+    let limit = &found["limits"][0];
+    assert_eq!(
+        (&limit["model"], &limit["os_version"], &limit["median"], &limit["reports"]),
+        (&json!("iPhone16,1"), &json!("18.3.1"), &json!(2_u64 << 30), &json!(1))
+    );
+    let health = browser.page("/console/health?app=com.example.shop").await;
+    assert!(health.contains("Memory limits") && health.contains("iPhone16,1"), "{health}");
+    world.get("/v1/apps/com.example.other/memory-limits", &key).await.expect_problem(404, "not-found");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn hostile_names_are_text_in_a_flame_graph() {
     let world = World::start().await;
     let mut report = hang(B, "1.0", 900);

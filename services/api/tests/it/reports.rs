@@ -73,6 +73,9 @@ async fn store_from(
     if let Some(millis) = summary.duration_ms {
         shown["duration_ms"] = millis.into();
     }
+    if let Some(limit) = summary.memory_limit {
+        shown["memory_limit"] = limit.into();
+    }
     let ours = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap().ours;
     let arrival = reports::Arrival {
         report_id: report.id,
@@ -425,5 +428,39 @@ async fn a_tenant_has_so_many_reprocesses_open_and_another_begins_its_own() {
     world.post_json("/v1/reprocess", &key, &json!({"dry_run": true})).await.expect(200);
     let other = world.key("umbrella", &[Scope::TenantAdmin]).await;
     world.post_json("/v1/reprocess", &other, &json!({})).await.expect(202);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_hang_has_a_profile_as_a_tree_and_as_folded_stacks() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    store(&world, "acme", &hang(A, "1.0", 900), 1, world.host.clock.now()).await;
+    let path = format!("/v1/reports/{A}/profile");
+    let found = world.get(&path, &key).await.expect(200);
+    assert_eq!(
+        (&found["name"], &found["duration_ms"], &found["skipped"]),
+        (&json!("hang"), &json!(900), &json!(0))
+    );
+    let nodes: Vec<_> = found["tree"]["nodes"].as_array().unwrap().iter().collect();
+    let shown = |node: &Value| (node["parent"].as_u64(), node["name"].clone(), node["count"].as_u64());
+    let expected = [
+        (None, json!("Shop + 0x3000"), Some(10)),
+        (Some(0), json!("Shop + 0x1000"), Some(2)),
+        (Some(0), json!("Shop + 0x2000"), Some(8)),
+    ];
+    let mut nodes: Vec<_> = nodes.into_iter().map(shown).collect();
+    nodes.sort_by_key(|node| node.1.to_string().replace("0x3", "0x0"));
+    assert_eq!(nodes, expected);
+    let folded = world.get(&format!("{path}?format=folded"), &key).await;
+    assert_eq!(
+        (folded.status.as_u16(), folded.headers["content-type"].to_str().unwrap()),
+        (200, "text/plain; charset=utf-8")
+    );
+    assert_eq!(folded.text, "Shop + 0x3000;Shop + 0x2000 8\nShop + 0x3000;Shop + 0x1000 2\n");
+    world.get(&format!("{path}?format=svg"), &key).await.expect_problem(400, "invalid-parameter");
+    let crashed = "99999999-9999-9999-9999-999999999999";
+    store(&world, "acme", &crash(crashed, "1.0"), 1, world.host.clock.now()).await;
+    world.get(&format!("/v1/reports/{crashed}/profile"), &key).await.expect_problem(404, "not-found");
     world.stop().await;
 }

@@ -39,7 +39,8 @@ Examples:
 pub struct SendArguments {
     #[command(flatten)]
     server: ApiServer,
-    /// A profile, as `unslide flame` reads it; with --layout the events of a log of allocations
+    /// A profile, as `unslide flame` reads it; with --layout the events of a log of allocations. This and the other files
+    /// are sent as they are, and may be .gz or .zst files
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Bundle identifier
@@ -66,7 +67,7 @@ pub struct SendArguments {
     /// FILE is a message unslide.signal.v1.StackSet
     #[arg(long, conflicts_with = "layout")]
     stack_set: bool,
-    /// FILE is a graph of memory, as `unslide memory-graph` reads it, not packed
+    /// FILE is a graph of memory, as `unslide memory-graph` reads it
     #[arg(long, conflicts_with_all = ["layout", "stack_set"])]
     memory_graph: bool,
     /// Wait for the analysis
@@ -151,14 +152,16 @@ fn send(arguments: &SendArguments) -> Outcome {
 }
 
 fn files(arguments: &SendArguments) -> Result<Vec<FormFile>, CommandError> {
-    if arguments.memory_graph {
-        let content = FormContent::File(arguments.file.clone());
-        return Ok(vec![FormFile { name: "file", content }]);
-    }
     let Some(stacks) = &arguments.stacks else {
-        let bytes = read_input(&arguments.file, MOST_BYTES);
-        let bytes = bytes.map_err(|error| CommandError::cannot_read(&arguments.file, error))?;
-        return Ok(vec![FormFile { name: "file", content: FormContent::Bytes(bytes.into()) }]);
+        let content = match arguments.file.as_os_str() == "-" {
+            true => {
+                let bytes = read_input(&arguments.file, MOST_BYTES);
+                let bytes = bytes.map_err(|error| CommandError::cannot_read(&arguments.file, error))?;
+                FormContent::Bytes(bytes.into())
+            }
+            false => FormContent::File(arguments.file.clone()),
+        };
+        return Ok(vec![FormFile { name: "file", content }]);
     };
     let named =
         [("events", Some(&arguments.file)), ("stacks", Some(stacks)), ("images", arguments.images.as_ref())];

@@ -8,6 +8,7 @@ pub mod send;
 pub use delete::delete_capture;
 pub use get::{FoundAnalysis, analysis};
 pub use list::{CaptureQuery, list_captures};
+pub use send::{AdmittedCapture, SendCaptureQuery, upload};
 
 use crate::operations::prelude::*;
 use serde_json::Value;

@@ -1,15 +1,18 @@
 //! `POST /v1/captures`.
 
 use crate::limits::charge::Charge;
+use crate::limits::permits::Permit;
 use crate::limits::transactions::detached;
 use crate::operations::prelude::*;
 use crate::operations::symbols::upload::{announced_length, check_quota};
 use crate::requests::body::Chunks;
 use crate::requests::input::is_text;
-use crate::uploads::capture::{CaptureUpload, receive};
+use crate::uploads::capture::{CaptureBody, CaptureUpload, receive};
 use crate::uploads::multipart;
 use crate::uploads::receive::UploadQuota;
+use crate::uploads::unpack::{Packing, unpack};
 use axum::body::Body;
+use futures::StreamExt;
 use http::HeaderMap;
 use std::time::Duration;
 use unslide_model::{CaptureForm, CaptureKind, MallocLayout};
@@ -47,7 +50,7 @@ pub struct AcceptedCapture {
     pub existing: bool,
 }
 
-problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, BodyTimeout, TooLarge, SymbolQuota);
+problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, BodyTimeout, TooLarge, SymbolQuota, UnsupportedFormat);
 
 /// Send a capture
 ///
@@ -57,6 +60,9 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, BodyTimeout
 /// `stacks` and, where they are known, `images`.
 /// The builder analyses it with the symbols that there are, and again when others come: see
 /// `GET /v1/captures/{id}`.
+///
+/// The body may be packed, which `Content-Encoding: gzip` or `zstd` says, and each file may be a .gz or .zst file. What
+/// is stored and counted is unpacked; zstd may use a window of 8 MiB.
 ///
 /// The limits are those of symbols: a file over the tenant's `upload_bytes` is refused with 413, one that its
 /// `symbol_bytes` have no room for with 507. The same files again change nothing.
@@ -75,31 +81,87 @@ pub async fn send_capture(
     headers: HeaderMap,
     body: Body,
 ) -> Result<AcceptedResponse<AcceptedCapture>, Problem> {
-    let form = form(&query)?;
-    let app = text("app", access.app(query.app)?.unwrap_or_default(), 1)?;
-    let version = text("version", query.version.unwrap_or_default(), 0)?;
-    let may = UploadQuota::of(&api, &access);
-    let mut charge = Charge::of_reports(&api, access.tenant(), access.principal.limits.units_per_second)?;
-    charge.received(announced_length(&headers))?;
-    let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
-    // Before any byte is read; it is looked at again when the files are there.
-    let chunks = Chunks::new(&headers, body, may.bytes, api.limits.pace())?;
-    check_quota(&api, &access.owner(), announced_length(&headers), may.symbol_bytes).await?;
-    let boundary = multipart::boundary(&headers, Kind::InvalidUpload)?;
-    let upload = CaptureUpload { tenant: access.tenant().clone(), app, version, form, may };
-    // In a task of its own, as every upload: see `POST /v1/symbols`.
-    let time = Duration::from_secs(api.limits.upload_seconds);
-    let work = detached(Box::pin(async move {
-        let _permit = permit;
-        tokio::time::timeout(time, receive(&api, upload, boundary, chunks)).await.unwrap_or_else(|_| {
-            Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
-        })
-    }));
-    let (id, existing) = work.await?;
+    let upload = upload(&api, &access, query)?;
+    let admitted = AdmittedCapture::admit(&api, &access, &headers, body).await?;
+    let (id, existing) = admitted.receive(api, upload).await?;
     Ok(AcceptedResponse {
         body: AcceptedCapture { id, existing },
         location: Some(format!("/v1/captures/{id}")),
     })
+}
+
+/// What is known of the capture that a query is about.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`]; [`Kind::InsufficientScope`] for another app than the key's.
+pub fn upload(
+    api: &Api,
+    access: &Access<ReportsWrite>,
+    query: SendCaptureQuery,
+) -> Result<CaptureUpload, Problem> {
+    Ok(CaptureUpload {
+        tenant: access.tenant().clone(),
+        form: form(&query)?,
+        app: text("app", access.app(query.app)?.unwrap_or_default(), 1)?,
+        version: text("version", query.version.unwrap_or_default(), 0)?,
+        may: UploadQuota::of(api, access),
+    })
+}
+
+/// A capture that may be sent, with its body.
+pub struct AdmittedCapture {
+    /// What comes.
+    pub body: CaptureBody,
+    charge: Charge,
+    permit: Permit,
+}
+
+impl AdmittedCapture {
+    /// Looks at the limits, before any byte is read.
+    ///
+    /// # Errors
+    /// Where a limit is reached, or the body is announced as what is not taken.
+    pub async fn admit(
+        api: &Api,
+        access: &Access<ReportsWrite>,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<AdmittedCapture, Problem> {
+        let may = UploadQuota::of(api, access);
+        let mut charge = Charge::of_reports(api, access.tenant(), access.principal.limits.units_per_second)?;
+        charge.received(announced_length(headers))?;
+        let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
+        // It is looked at again when the files are there.
+        let chunks = Chunks::new(headers, body, may.bytes, api.limits.pace())?;
+        check_quota(api, &access.owner(), announced_length(headers), may.symbol_bytes).await?;
+        let pieces = match Packing::announced(headers)? {
+            Some(packing) => unpack(chunks.into_stream(), packing, may.bytes),
+            None => chunks.into_stream().boxed(),
+        };
+        let body = match multipart::boundary(headers, Kind::InvalidUpload)? {
+            Some(boundary) => {
+                CaptureBody::Form(multipart::Parts::new(pieces, boundary, Kind::InvalidUpload), None)
+            }
+            None => CaptureBody::File(pieces),
+        };
+        Ok(AdmittedCapture { body, charge, permit })
+    }
+
+    /// Receives its files: gives the capture's id, and true where it was received before.
+    ///
+    /// # Errors
+    /// As [`receive`], and where it takes too long.
+    pub async fn receive(self, api: Api, upload: CaptureUpload) -> Result<(Uuid, bool), Problem> {
+        // In a task of its own, as every upload: see `POST /v1/symbols`.
+        let time = Duration::from_secs(api.limits.upload_seconds);
+        let work = detached(Box::pin(async move {
+            let AdmittedCapture { body, charge, permit: _permit } = self;
+            tokio::time::timeout(time, receive(&api, upload, body, charge)).await.unwrap_or_else(|_| {
+                Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
+            })
+        }));
+        work.await
+    }
 }
 
 /// How the files are read: what the layout of records is, no one guesses.

@@ -13,7 +13,7 @@ use askama::Template;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use unslide_model::CaptureKind;
+use unslide_model::{CaptureKind, Scope};
 
 const PATH: &str = "/console/captures";
 const FILTERS: [&str; 2] = ["app", "kind"];
@@ -22,6 +22,9 @@ const FILTERS: [&str; 2] = ["app", "kind"];
 #[template(path = "console/captures.html")]
 struct CapturesPage {
     shell: Shell,
+    may_upload: bool,
+    /// The app that a form names at first.
+    app: String,
     captures: Vec<CaptureLine>,
     next: Option<String>,
     filtered: bool,
@@ -55,6 +58,8 @@ pub async fn page(
         search_label: "",
     };
     html(&CapturesPage {
+        may_upload: access.principal.may(Scope::ReportsWrite),
+        app: access.only_app().or(state.get("app")).unwrap_or_default().to_owned(),
         shell: Shell::of(signed.viewer, "captures", "Captures").with(bar),
         captures: found.items.iter().map(|capture| CaptureLine::of(capture, now)).collect(),
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),

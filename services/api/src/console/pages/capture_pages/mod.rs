@@ -1,8 +1,9 @@
-//! The pages of captures: the list, and one of them.
+//! The pages of captures: the list, what sends one, and one of them.
 
 pub mod analysis;
 pub mod capture;
 pub mod captures;
+pub mod upload;
 
 use crate::console::words::{When, bytes, counted, grouped, shown, shown_or};
 use crate::operations::captures::CaptureEntry;
