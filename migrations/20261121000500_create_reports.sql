@@ -442,7 +442,7 @@ $$;
 -- job wakes for the symbols, and neither a replay's end nor the clock for what could not be fetched will.
 CREATE FUNCTION unslide_waits_missed(
     begins timestamptz, ends timestamptz, after_tenant text, after_id uuid, how_many integer)
-RETURNS TABLE (tenant text, debug_id uuid, generation bigint, reports bigint)
+RETURNS TABLE (owner text, debug_id uuid, generation bigint, waits bigint)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     WITH waking AS MATERIALIZED (
@@ -470,7 +470,7 @@ $$;
 -- The same for system images, by day: what the system's symbols, or a tenant's own where there are none of the system,
 -- have for a day that has not seen it.
 CREATE FUNCTION unslide_system_waits_missed(after_owner text, after_id uuid, how_many integer)
-RETURNS TABLE (owner text, debug_id uuid, generation bigint, days bigint)
+RETURNS TABLE (owner text, debug_id uuid, generation bigint, waits bigint)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     WITH waking AS MATERIALIZED (
@@ -489,6 +489,31 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
       AND NOT EXISTS (SELECT FROM waking a WHERE a.tenant = s.tenant AND a.debug_id = s.debug_id
                                              AND a.generation >= s.generation)
       AND NOT EXISTS (SELECT FROM report_keys k WHERE k.tenant = w.tenant AND k.ask_pending)
+      AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = w.tenant AND t.state = 'deleted')
+    GROUP BY 1, 2, 3 ORDER BY 1, 2 LIMIT how_many
+$$;
+
+-- The same for captures, by the owner of the symbols. An analysis that failed has seen nothing, and is made again only
+-- for symbols that came after it.
+CREATE FUNCTION unslide_capture_waits_missed(after_owner text, after_id uuid, how_many integer)
+RETURNS TABLE (owner text, debug_id uuid, generation bigint, waits bigint)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH waking AS MATERIALIZED (
+        SELECT j.tenant, (j.payload ->> 'debug_id')::uuid AS debug_id,
+               max((j.payload ->> 'generation')::bigint) AS generation
+        FROM jobs j WHERE j.kind = 'wake' AND j.status IN ('queued', 'running') GROUP BY 1, 2
+        UNION ALL
+        SELECT '~system', n.debug_id, n.generation FROM system_wakes n)
+    SELECT s.tenant, s.debug_id, s.generation, count(*)
+    FROM symbol_slots s
+    JOIN capture_waits w ON w.debug_id = s.debug_id AND w.seen_generation < s.generation
+                        AND s.tenant = CASE WHEN w.system THEN '~system' ELSE w.tenant END
+    JOIN captures c ON c.tenant = w.tenant AND c.id = w.capture_id
+    WHERE s.quality > 0 AND (s.tenant, s.debug_id) > (after_owner, after_id)
+      AND c.state IN ('ready', 'failed') AND (c.reason IS NULL OR c.analysed_at < s.updated_at)
+      AND NOT EXISTS (SELECT FROM waking a WHERE a.tenant = s.tenant AND a.debug_id = s.debug_id
+                                             AND a.generation >= s.generation)
       AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = w.tenant AND t.state = 'deleted')
     GROUP BY 1, 2, 3 ORDER BY 1, 2 LIMIT how_many
 $$;

@@ -9,6 +9,7 @@ mod grouping;
 mod ids;
 mod macho;
 mod text;
+pub mod timestamp;
 
 pub use capture::{CaptureForm, CaptureKind, CapturePart, MallocLayout};
 pub use clock::{Clock, FixedClock, SystemClock};

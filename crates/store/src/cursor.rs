@@ -6,7 +6,7 @@ use crate::outbox;
 use std::fmt;
 use std::str::FromStr;
 use time::OffsetDateTime;
-use unslide_model::ReportId;
+use unslide_model::{ReportId, timestamp};
 
 /// A text that is no cursor of reports.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,9 +40,8 @@ impl FromStr for ReportCursor {
     fn from_str(text: &str) -> Result<ReportCursor, CursorError> {
         let parts: Vec<&str> = text.splitn(3, '.').collect();
         let [at, report_id, variant] = parts[..] else { return Err(CursorError) };
-        let at = i128::from(at.parse::<i64>().map_err(|_| CursorError)?) * 1_000;
         Ok(ReportCursor {
-            at: OffsetDateTime::from_unix_timestamp_nanos(at).map_err(|_| CursorError)?,
+            at: at.parse().ok().and_then(timestamp::from_micros).ok_or(CursorError)?,
             report_id: report_id.parse().map_err(|_| CursorError)?,
             variant: variant.parse().map_err(|_| CursorError)?,
         })
@@ -62,7 +61,8 @@ mod tests {
         assert_eq!(text, "1763600000000000.abababab-abab-abab-abab-abababababab.2");
         assert_eq!(text.parse(), Ok(cursor));
         let far = text.replacen("1763600000000000", "9223372036854775807", 1);
-        for bad in ["", "..", "1763600000000000", &format!("{text}.0"), &far, "é"] {
+        let before_4713_bc = text.replacen("1763600000000000", "-300000000000000000", 1);
+        for bad in ["", "..", "1763600000000000", &format!("{text}.0"), &far, &before_4713_bc, "é"] {
             assert_eq!(bad.parse::<ReportCursor>(), Err(CursorError), "{bad}");
         }
     }

@@ -24,4 +24,5 @@ pub use signatures::{BadSignature, GatewayKey, SignatureSettings, Signatures};
 pub use topics::admin;
 pub use topics::topic_facts::{PartitionFacts, TopicFacts, TopicId, topic_facts, topics_facts};
 pub use write::fenced::{FencedProducer, NotSent};
-pub use write::producer::{Delivered, Producer};
+pub use write::polled::Delivered;
+pub use write::producer::Producer;

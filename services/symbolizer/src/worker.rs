@@ -10,9 +10,8 @@ use crate::source_record::SourceRecord;
 use crate::symbols::{Answers, SymbolSource};
 use std::sync::Arc;
 use std::time::Duration;
-use time::OffsetDateTime;
 use unslide_artifacts::ObjectStore;
-use unslide_model::{Clock, ReportId, Scoped, TenantId};
+use unslide_model::{Clock, ReportId, Scoped, TenantId, timestamp};
 use unslide_proto::Message;
 use unslide_proto::headers;
 use unslide_proto::report::Resymbolicate;
@@ -159,8 +158,7 @@ impl Worker {
         }
         // The object is named after its content. Each try of a record has to give the same object, so it has
         // the time of the record's arrival and not that of the try.
-        let arrived = history.origin_millis.map(|millis| i128::from(millis) * 1_000_000);
-        let arrived = arrived.and_then(|nanos| OffsetDateTime::from_unix_timestamp_nanos(nanos).ok());
+        let arrived = history.origin_millis.and_then(timestamp::from_millis);
         let context = Context { processed_at: arrived.or(context.processed_at), ..context };
         let mut enriched = plan.enrich_fitting(&symbols, &context, is_taken);
         let bytes = bytes::Bytes::from(std::mem::take(&mut enriched.bytes));

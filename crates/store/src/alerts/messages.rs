@@ -231,17 +231,17 @@ fn pause(attempts: i32) -> Duration {
     FIRST_PAUSE.checked_mul(factor).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)
 }
 
-/// The messages of the transaction's tenant, the newest first, from the one after `after` on: its time in
-/// microseconds and its id. With `rule` those of this rule, with `app` those of this app's rules.
+/// The messages of the transaction's tenant, the newest first, from the one after `after` on: its time
+/// and its id. With `rule` those of this rule, with `app` those of this app's rules.
 pub async fn list(
     tx: &mut TenantTx,
     rule: Option<Uuid>,
     app: Option<&str>,
-    after: Option<(i64, Uuid)>,
+    after: Option<(OffsetDateTime, Uuid)>,
     limit: u32,
 ) -> Result<Vec<ListedAlertMessage>> {
     let (connection, tenant, _) = tx.parts();
-    let (at, id) = after.map(|(at, id)| (crate::outbox::time(at), id)).unzip();
+    let (at, id) = after.unzip();
     Ok(sqlx::query_as!(
         ListedAlertMessage,
         r#"SELECT m.id, m.rule, r.name AS rule_name, m.status AS "status: AlertStatus", m.events, m.attempts, m.last_error,

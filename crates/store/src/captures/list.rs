@@ -17,9 +17,6 @@ pub struct CaptureFilter {
     pub kind: Option<String>,
 }
 
-/// Where a capture stands in a list: when it came, and its id.
-pub type CapturePosition = (OffsetDateTime, Uuid);
-
 /// A capture; `None` where there is none of that id, or it is of another app than `app`.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
     let (connection, tenant, _) = tx.parts();
@@ -28,11 +25,11 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
     Ok(found.fetch_optional(connection).await?)
 }
 
-/// Captures, the newest first.
+/// Captures, the newest first, from the one after `after` on: when it came, and its id.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &CaptureFilter,
-    after: Option<CapturePosition>,
+    after: Option<(OffsetDateTime, Uuid)>,
     limit: u32,
 ) -> Result<Vec<Capture>> {
     let (connection, tenant, _) = tx.parts();

@@ -106,16 +106,16 @@ pub async fn comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, text
     Ok(noted.first().copied().unwrap_or_default())
 }
 
-/// What was done with a group, the newest first, at most `limit`, from the entry after `after` on: its time in
-/// microseconds and its id.
+/// What was done with a group, the newest first, at most `limit`, from the entry after `after` on: its time
+/// and its id.
 pub async fn activity(
     tx: &mut TenantTx,
     group: Uuid,
-    after: Option<(i64, Uuid)>,
+    after: Option<(OffsetDateTime, Uuid)>,
     limit: u32,
 ) -> Result<Vec<GroupActivity>> {
     let (connection, tenant, _) = tx.parts();
-    let (at, id) = after.map(|(at, id)| (crate::outbox::time(at), id)).unzip();
+    let (at, id) = after.unzip();
     Ok(sqlx::query_as!(
         GroupActivity,
         r#"SELECT a.id, a.at, a.actor, coalesce(a.name, k.name) AS name, a.action AS "action: GroupAction", a.text,

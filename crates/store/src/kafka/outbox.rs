@@ -8,7 +8,7 @@ use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 use std::time::Duration;
 use time::OffsetDateTime;
-use unslide_model::{Clock, DebugId, Owner, Quality, ReportId, TenantId};
+use unslide_model::{Clock, DebugId, Owner, Quality, ReportId, TenantId, timestamp};
 
 /// The advisory lock that makes the relay the only one.
 const RELAY_LOCK: i64 = 0x756e_736c_6964_6531;
@@ -89,11 +89,10 @@ pub fn micros(at: OffsetDateTime) -> i64 {
     i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
 }
 
-/// The time from microseconds since the Unix epoch.
+/// The time from microseconds since the Unix epoch, which [`micros`] gave.
 #[must_use]
 pub fn time(micros: i64) -> OffsetDateTime {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)
-        .unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    timestamp::from_micros(micros).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// Puts a message into the outbox and gives its number. The row that the message tells of has to

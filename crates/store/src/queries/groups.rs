@@ -8,6 +8,7 @@ use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, FromRow, Postgres, QueryBuilder};
 use time::{Date, OffsetDateTime};
+use unslide_model::timestamp;
 use utoipa::ToSchema;
 
 /// The days whose reports [`get`] counts, from the last one back.
@@ -126,6 +127,12 @@ impl GroupOrder {
             GroupOrder::FirstSeen => "g.first_seen",
             GroupOrder::Reports => "g.reports",
         }
+    }
+
+    /// True where a group can stand at `value` in a list of this order.
+    #[must_use]
+    pub fn has(self, value: i64) -> bool {
+        matches!(self, GroupOrder::Reports) || timestamp::from_micros(value).is_some()
     }
 
     /// Where a group stands in a list of this order: microseconds or reports, and its id.

@@ -10,7 +10,7 @@ use sqlx::{FromRow, Row};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_model::ReportGrouping;
+use unslide_model::{ReportGrouping, timestamp};
 
 /// Longer values of what is indexed would not fit into an index page.
 const NAME_CHARS: usize = 200;
@@ -207,8 +207,8 @@ struct NewReportRow {
 }
 
 /// A time in the one spelling that Postgres reads without loss; none for what it cannot hold.
-fn timestamp(at: OffsetDateTime) -> Option<String> {
-    (0..=9999).contains(&at.year()).then(|| at.format(&Rfc3339).ok()).flatten()
+fn time_text(at: OffsetDateTime) -> Option<String> {
+    timestamp::storable(at)?.format(&Rfc3339).ok()
 }
 
 /// The bytes that tell devices apart, as they are stored.
@@ -218,7 +218,7 @@ pub(super) fn device(facts: &ReportDetails) -> Option<&[u8]> {
 
 fn row(change: &Change<'_>) -> Result<NewReportRow> {
     let (key, arrival, facts) = (&change.key, change.arrival, &change.arrival.facts);
-    let received_at = timestamp(key.received_at)
+    let received_at = time_text(key.received_at)
         .ok_or_else(|| StoreError::corrupt("report_keys", format!("received_at {}", key.received_at)))?;
     let hex = |bytes: &[u8]| bytes.iter().fold("\\x".to_owned(), |text, byte| format!("{text}{byte:02x}"));
     let mut system_images: Vec<Uuid> =
@@ -235,7 +235,7 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
         build: name(&facts.build),
         r#type: name(&facts.kind),
         status: name(&facts.status),
-        device_time: facts.device_time.and_then(timestamp),
+        device_time: facts.device_time.and_then(time_text),
         device: device(facts).map(hex),
         os_name: text(facts.os_name.as_ref()),
         os_version: text(facts.os_version.as_ref()),

@@ -33,7 +33,7 @@ pub struct ObjectListingPage {
     /// The objects, newest first.
     pub objects: Vec<ObjectListing>,
     /// Where the next page begins; `None` on the last one.
-    pub next: Option<(i64, ContentHash)>,
+    pub next: Option<(OffsetDateTime, ContentHash)>,
 }
 
 /// Which objects to list. What is absent does not matter.
@@ -59,11 +59,11 @@ pub struct ObjectFilter {
 pub async fn list(
     tx: &mut OwnerTx,
     filter: &ObjectFilter,
-    after: Option<(i64, ContentHash)>,
+    after: Option<(OffsetDateTime, ContentHash)>,
     limit: u32,
 ) -> Result<ObjectListingPage> {
     let (connection, tenant, _) = tx.parts();
-    let (at, hash) = after.map(|(at, hash)| (outbox::time(at), hash.0.to_vec())).unzip();
+    let (at, hash) = after.map(|(at, hash)| (at, hash.0.to_vec())).unzip();
     let mut objects = query_objects!(
         "WHERE tenant = $1 AND ($2::timestamptz IS NULL OR (created_at, content_hash) < ($2, $3::bytea))
            AND ($5::text IS NULL OR name = $5) AND ($6::text IS NULL OR arch = $6)
@@ -92,7 +92,7 @@ pub async fn list(
     let more = objects.len() > limit;
     objects.truncate(limit);
     let last = objects.last().filter(|_| more);
-    let next = last.map(|last| (outbox::micros(last.created_at), last.content_hash));
+    let next = last.map(|last| (last.created_at, last.content_hash));
     let hashes: Vec<Vec<u8>> = objects.iter().map(|o| o.content_hash.0.to_vec()).collect();
     let debug_ids: Vec<Uuid> = objects.iter().filter_map(|o| o.debug_id).map(DebugId::uuid).collect();
     let active = sqlx::query_scalar!(

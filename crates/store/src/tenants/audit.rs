@@ -52,11 +52,15 @@ pub async fn append(
     Ok(())
 }
 
-/// The entries of the transaction's owner, the newest first, from the one after `after` on: its time in microseconds
-/// and its id.
-pub async fn list(tx: &mut OwnerTx, after: Option<(i64, Uuid)>, limit: u32) -> Result<Vec<AuditEntry>> {
+/// The entries of the transaction's owner, the newest first, from the one after `after` on: its time and its
+/// id.
+pub async fn list(
+    tx: &mut OwnerTx,
+    after: Option<(OffsetDateTime, Uuid)>,
+    limit: u32,
+) -> Result<Vec<AuditEntry>> {
     let (connection, tenant, _) = tx.parts();
-    let (at, id) = after.map(|(at, id)| (crate::outbox::time(at), id)).unzip();
+    let (at, id) = after.unzip();
     Ok(sqlx::query_as!(
         AuditEntry,
         r#"SELECT l.id, l.at, l.actor, k.name AS "name?", l.action, l.subject, l.detail

@@ -288,17 +288,16 @@ pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTim
     Ok(written)
 }
 
-/// The keys of the transaction's tenant, revoked ones too, oldest first, from the one after the time of creation in
-/// microseconds and the id in `after` on;
-/// with `app` those that speak for that app.
+/// The keys of the transaction's tenant, revoked ones too, oldest first, from the one after the time of creation
+/// and the id in `after` on; with `app` those that speak for that app.
 pub async fn list(
     tx: &mut TenantTx,
     app: Option<&str>,
-    after: Option<(i64, Uuid)>,
+    after: Option<(OffsetDateTime, Uuid)>,
     limit: u32,
 ) -> Result<Vec<ApiKey>> {
     let (connection, tenant, _) = tx.parts();
-    let (at, id) = after.map(|(at, id)| (crate::outbox::time(at), id)).unzip();
+    let (at, id) = after.unzip();
     Ok(query_keys!(
         "SELECT",
         "FROM api_keys

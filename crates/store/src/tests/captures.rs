@@ -4,7 +4,7 @@ use crate::captures::{
     self, AnalysisEnd, CaptureFile, CaptureFilter, CaptureState, NewCapture, ReceivedCapture, SeenSymbols,
 };
 use crate::jobs::{self, JobKind};
-use crate::tests::database::{Database, acme, debug_id, publish, symbols};
+use crate::tests::database::{Database, acme, debug_id, execute, publish, symbols};
 use crate::wakes::Arrived;
 use crate::{TenantTx, Uuid, slots, usage};
 use serde_json::json;
@@ -193,4 +193,40 @@ async fn symbols_of_the_system_find_the_tenants_whose_captures_lack_them() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     assert_eq!(captures::wake(&mut tx, &arrived, true, 10).await.unwrap(), 1);
     assert_eq!(captures::wake(&mut tx, &arrived, true, 10).await.unwrap(), 0);
+}
+
+async fn missed(database: &Database) -> u64 {
+    let missed = crate::wakes::missed::ask(&database.store).await.unwrap();
+    assert_eq!(crate::wakes::missed::ask(&database.store).await.unwrap(), 0, "jobs have it");
+    missed
+}
+
+/// Proves: late-symbols
+#[tokio::test]
+async fn the_hourly_check_finds_captures_whose_wake_was_lost() {
+    let database = Database::new().await;
+    let id = one(&database).await;
+    let run = begun(&database, id).await;
+    let of_system = SeenSymbols { system: true, ..seen(2, 0) };
+    finished(&database, id, run, &[seen(1, 0), of_system]).await;
+    assert_eq!(missed(&database).await, 0);
+    publish(&database, 1, Quality::Dwarf).await;
+    let mut tx = database.store.owner(&unslide_model::Owner::System).await.unwrap();
+    slots::publish(&mut tx, &symbols(2, Quality::Dwarf)).await.unwrap();
+    tx.commit().await.unwrap();
+    execute(&database, "DELETE FROM jobs; DELETE FROM system_wakes").await;
+    assert_eq!(missed(&database).await, 2);
+    assert_eq!((woken(&database, 1, 1).await, state(&database, id).await), (1, CaptureState::Queued));
+    execute(&database, "DELETE FROM jobs WHERE kind <> 'analyse'; DELETE FROM system_wakes").await;
+    assert_eq!(missed(&database).await, 0, "an analysis is on its way");
+    // One that failed is not made again for what it had before it.
+    begun(&database, id).await;
+    let mut tx = database.store.owner(&unslide_model::Owner::Tenant(acme())).await.unwrap();
+    captures::fail(&mut tx, id, "malformed", "it is cut off").await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!((missed(&database).await, state(&database, id).await), (0, CaptureState::Ready));
+    database.wait(time::Duration::MINUTE);
+    publish(&database, 1, Quality::Dwarf).await;
+    execute(&database, "DELETE FROM jobs").await;
+    assert_eq!(missed(&database).await, 1);
 }

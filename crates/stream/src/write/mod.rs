@@ -1,6 +1,6 @@
 //! Producers.
 
 pub(super) mod fenced;
-mod polled;
+pub(crate) mod polled;
 pub(super) mod producer;
 pub(super) mod waking;

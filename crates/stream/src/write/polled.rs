@@ -2,7 +2,6 @@
 
 use crate::client;
 use crate::record::OutRecord;
-use crate::write::producer::Delivered;
 use crate::write::waking::WakingProducer;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -13,12 +12,22 @@ use rdkafka::{ClientConfig, ClientContext};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Thread;
+use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// How long the thread sleeps where nothing wakes it.
 const SLEEP: Duration = Duration::from_secs(10);
+
+/// Where the broker put a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// The partition.
+    pub partition: i32,
+    /// The offset within it.
+    pub offset: i64,
+}
 
 /// The end of a record's way, once it is known.
 pub(crate) type Delivery = oneshot::Receiver<Result<Delivered, KafkaError>>;
@@ -63,16 +72,35 @@ pub(crate) struct PolledProducer {
     _thread: Ending,
 }
 
-/// Ends the thread when it is dropped.
+/// Ends the thread when it is dropped. The process does not exit while a client is at its end: a runtime waits for the
+/// thread before it is gone.
 struct Ending {
     stop: Arc<AtomicBool>,
-    thread: Thread,
+    thread: Joined,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        self.thread.unpark();
+        let thread = Joined(self.thread.0.take());
+        if let Some(running) = &thread.0 {
+            running.thread().unpark();
+        }
+        // The client's end takes its time, which no task is to wait for.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn_blocking(move || drop(thread));
+        }
+    }
+}
+
+/// A thread that is waited for when this is dropped, also by a runtime that runs nothing any more.
+struct Joined(Option<JoinHandle<()>>);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        if let Some(Err(panic)) = self.0.take().map(JoinHandle::join) {
+            tracing::error!(error = ?panic, "the thread of a producer panicked");
+        }
     }
 }
 
@@ -90,7 +118,7 @@ impl PolledProducer {
         });
         let thread = thread
             .map_err(|error| KafkaError::ClientCreation(format!("no thread for its reports: {error}")))?;
-        Ok(PolledProducer { inner, _thread: Ending { stop, thread: thread.thread().clone() } })
+        Ok(PolledProducer { inner, _thread: Ending { stop, thread: Joined(Some(thread)) } })
     }
 
     /// Gives a record to the client, if its queue has room.

@@ -3,7 +3,7 @@
 use crate::error::StreamError;
 use crate::record::OutRecord;
 use crate::settings::Settings;
-use crate::write::polled::{Delivery, PolledProducer};
+use crate::write::polled::{Delivered, Delivery, PolledProducer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::Producer as _;
 use rdkafka::statistics::Statistics;
@@ -50,15 +50,6 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
-}
-
-/// Where the broker put a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivered {
-    /// The partition.
-    pub partition: i32,
-    /// The offset within it.
-    pub offset: i64,
 }
 
 impl Producer {

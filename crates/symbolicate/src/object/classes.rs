@@ -9,11 +9,18 @@ use std::borrow::Cow;
 /// Offsets that a symcache can hold for classes.
 const OFFSETS: u64 = 1 << 31;
 
-/// Adds the symbols of classes, from the symbol table and the exports. Each ends at the next symbol or with its section.
+/// Pointers from a vtable's symbol to where the objects of its class point: behind the offset to the top and the type.
+const FIRST_ADDRESS_POINT: u64 = 2;
+
+/// Adds the symbols of classes, from the symbol table and the exports. Each ends at the next symbol or with its section,
+/// and in a stripped image behind its first address point: what comes next may have lost its symbol.
 pub(super) fn add_classes(file: &MachFile<'_>, base: u64, writer: &mut Writer) -> Result<(), ObjectError> {
     let data = CodeMap::of_data(file);
     let mut symbols = data_symbols(file, &data)?;
     symbols.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    let is_stripped = file.symbols(1).all(|symbol| symbol.is_external);
+    let pointer = if file.cpu.family().is_32_bit() { 4 } else { 8 };
+    let reach = if is_stripped { FIRST_ADDRESS_POINT * pointer + 1 } else { u64::MAX };
     let mut end = None;
     for at_one in symbols.chunk_by(|a, b| a.0 == b.0) {
         let Some((address, _)) = at_one.first() else { continue };
@@ -22,7 +29,8 @@ pub(super) fn add_classes(file: &MachFile<'_>, base: u64, writer: &mut Writer) -
         add_end(&mut end, offset, name.is_some(), writer)?;
         if let Some(name) = name {
             writer.class(offset as u32, Some(name))?;
-            end = data.section(*address).map(|section| section.end.saturating_sub(base));
+            let section_end = data.section(*address).map(|section| section.end.saturating_sub(base));
+            end = section_end.map(|end| end.min(offset.saturating_add(reach)));
         }
     }
     Ok(add_end(&mut end, u64::MAX, false, writer)?)

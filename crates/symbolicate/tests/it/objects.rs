@@ -97,6 +97,23 @@ fn a_name_is_approximate_where_a_function_without_a_name_may_lie_behind_it() {
 }
 
 #[test]
+fn a_vtable_of_a_stripped_image_ends_where_the_next_may_have_lost_its_symbol() {
+    let find = |file, name: &str| {
+        let cache = symcache(&fixtures::binary(file), "arm64");
+        let is_named = |at: &u64| {
+            let found = cache.class_symbol(RelativeAddress(*at));
+            found.is_some_and(|class| class.name.is(name))
+        };
+        (0..1 << 17).step_by(8).filter(is_named).collect::<Vec<u64>>()
+    };
+    let name = "vtable for __cxxabiv1::__si_class_type_info";
+    let whole = find("kit-arm64", name);
+    assert!(whole.len() > 3, "{whole:?}");
+    assert_eq!(find("kit-external", name), whole[..3]);
+    assert_eq!(find("kit-external", "Counter"), find("kit-arm64", "Counter"));
+}
+
+#[test]
 fn a_stripped_program_names_nothing_that_it_does_not_export() {
     let path: PathBuf = fixtures::binary("app-stripped");
     let cache = symcache(&path, "arm64");

@@ -11,6 +11,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use unslide_model::timestamp;
 
 /// A path's parameters.
 #[derive(FromRequestParts)]
@@ -93,10 +94,14 @@ where
 /// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
 pub fn time(name: &str, text: Option<&str>) -> Result<Option<OffsetDateTime>, Problem> {
     // A plus in a query string is a space; a time zone is the only place for one.
-    let read = |text: &str| OffsetDateTime::parse(&text.replace(' ', "+"), &Rfc3339);
-    text.map(read).transpose().map_err(|error| {
-        Problem::new(Kind::InvalidParameter, format!("{name}: a time such as 2026-11-20T09:00:00Z ({error})"))
-    })
+    let wrong = |why: &dyn Display| {
+        Problem::new(Kind::InvalidParameter, format!("{name}: a time such as 2026-11-20T09:00:00Z ({why})"))
+    };
+    let read = |text: &str| {
+        let at = OffsetDateTime::parse(&text.replace(' ', "+"), &Rfc3339).map_err(|error| wrong(&error))?;
+        timestamp::storable(at).ok_or_else(|| wrong(&"in the years 1 to 9999, in UTC"))
+    };
+    text.map(read).transpose()
 }
 
 /// What is searched for: 3 to 100 characters. Shorter ones fit nearly everything.

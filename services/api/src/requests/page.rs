@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
+use time::OffsetDateTime;
+use unslide_model::timestamp;
+use unslide_store::outbox::micros;
 use utoipa::{IntoParams, ToSchema};
 
 const VERSION: u8 = 1;
@@ -139,6 +142,19 @@ impl PageQuery {
 #[must_use]
 pub fn numbered(number: i64, id: impl Display) -> String {
     format!("{number}.{id}")
+}
+
+/// The position of a row that is ordered by a time, and by its id among equals.
+#[must_use]
+pub fn timed(at: OffsetDateTime, id: impl Display) -> String {
+    numbered(micros(at), id)
+}
+
+/// The time and the id of a [`timed`] position.
+#[must_use]
+pub fn time_and_id<T: FromStr>(position: &str) -> Option<(OffsetDateTime, T)> {
+    let (micros, id) = number_and_id(position)?;
+    Some((timestamp::from_micros(micros)?, id))
 }
 
 /// The number and the id of a [`numbered`] position.

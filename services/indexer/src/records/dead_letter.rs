@@ -1,7 +1,7 @@
 //! From a record of the dead-letter topic to what is noted of it.
 
 use time::OffsetDateTime;
-use unslide_model::TenantId;
+use unslide_model::{TenantId, timestamp};
 use unslide_proto::headers;
 use unslide_store::dead_letters::{LetterId, NewLetter, TopicOffset};
 use unslide_stream::{Headers, Record};
@@ -18,12 +18,10 @@ pub fn read(record: &Record, now: OffsetDateTime) -> NewLetter {
     let reason = text(headers::REASON).filter(|reason| !reason.is_empty());
     let reason = reason.unwrap_or_else(|| "unknown".to_owned());
     let tenant = given.text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok());
-    let arrived = record.time_millis.map(|millis| i128::from(millis) * 1_000_000);
-    let arrived = arrived.and_then(|nanos| OffsetDateTime::from_unix_timestamp_nanos(nanos).ok());
     NewLetter {
         id: LetterId { topic_id: String::new(), partition: record.at.partition, offset: record.at.offset },
         tenant: tenant.filter(|_| !NOBODYS.contains(&reason.as_str())),
-        arrived_at: arrived.unwrap_or(now),
+        arrived_at: record.time_millis.and_then(timestamp::from_millis).unwrap_or(now),
         detail: text(headers::DETAIL).unwrap_or_default(),
         reason,
         attempt: given.number(headers::ATTEMPT),

@@ -4,7 +4,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
-use unslide_model::{ContentHash, TenantId};
+use unslide_model::{ContentHash, TenantId, timestamp};
 use unslide_proto::{body, headers};
 use unslide_report::{Ours, ReadLimits, Report, ReportSummary, splice};
 use unslide_store::Uuid;
@@ -66,9 +66,8 @@ pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result
 /// time. Where a producer made up its time, one that lies ahead is not believed.
 fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
     let times = [record.headers.number(headers::ORIGIN_TIME), record.time_millis];
-    let at = |millis: i64| OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000).ok();
     let possible = |at: &OffsetDateTime| *at >= OffsetDateTime::UNIX_EPOCH && *at <= now + Duration::HOUR;
-    times.into_iter().flatten().filter_map(at).find(possible).unwrap_or(now)
+    times.into_iter().flatten().filter_map(timestamp::from_millis).find(possible).unwrap_or(now)
 }
 
 fn origin(record: &Record) -> Option<ReportOrigin> {

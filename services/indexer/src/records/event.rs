@@ -2,7 +2,7 @@
 
 use super::enriched::Unreadable;
 use time::{Duration, OffsetDateTime};
-use unslide_model::TenantId;
+use unslide_model::{TenantId, timestamp};
 use unslide_proto::headers;
 use unslide_signals::metrics::MetricPayload;
 use unslide_store::metrics::MetricArrival;
@@ -87,9 +87,8 @@ fn sender(record: &Record) -> Result<TenantId, Unreadable> {
 
 /// The broker's time of arrival.
 fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
-    let at = |millis: i64| OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000).ok();
     let possible = |at: &OffsetDateTime| *at >= OffsetDateTime::UNIX_EPOCH && *at <= now + Duration::HOUR;
-    record.time_millis.and_then(at).filter(possible).unwrap_or(now)
+    record.time_millis.and_then(timestamp::from_millis).filter(possible).unwrap_or(now)
 }
 
 #[cfg(test)]

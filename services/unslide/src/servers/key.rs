@@ -12,7 +12,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_model::{Scope, Secret, TenantId};
 use unslide_store::keys::{self, NewApiKey};
-use unslide_store::{Settings, Store, Uuid, audit, outbox};
+use unslide_store::{Settings, Store, Uuid, audit};
 
 /// What `key list` shows.
 const HEAD: [&str; 9] = ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
@@ -138,7 +138,7 @@ async fn list(settings: &Settings, tenant: &TenantId, as_json: bool) -> Outcome 
     loop {
         let page = keys::list(&mut tx, None, after, PAGE).await?;
         let Some(last) = page.last() else { break };
-        after = Some((outbox::micros(last.created_at), last.id));
+        after = Some((last.created_at, last.id));
         for key in page {
             let state = match key.expires_at {
                 _ if key.revoked_at.is_some() => "revoked",

@@ -4,6 +4,7 @@ use super::Letter;
 use std::fmt;
 use std::str::FromStr;
 use time::OffsetDateTime;
+use unslide_model::timestamp;
 
 /// A letter's place in the dead-letter topic, which names it: `<topic id>-<partition>-<offset>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,11 +73,7 @@ impl LetterCursor {
     #[must_use]
     pub fn read(text: &str) -> Option<LetterCursor> {
         let (micros, id) = text.split_once('/')?;
-        let nanos = i128::from(micros.parse::<i64>().ok()?) * 1_000;
-        Some(LetterCursor {
-            arrived_at: OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?,
-            id: id.parse().ok()?,
-        })
+        Some(LetterCursor { arrived_at: timestamp::from_micros(micros.parse().ok()?)?, id: id.parse().ok()? })
     }
 }
 

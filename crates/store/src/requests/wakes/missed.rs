@@ -1,4 +1,4 @@
-//! Wakes that were missed: reports that have not seen what their symbols are now, and that nothing will ask
+//! Wakes that were missed: reports and captures that have not seen what their symbols are now, and that nothing will ask
 //! for. There are none in health; so whatever led to one, it is found here.
 
 use super::system;
@@ -12,7 +12,7 @@ use unslide_model::{DebugId, Owner};
 /// Symbols of one question.
 const PAGE: u32 = 500;
 
-/// Symbols that reports wait for, by their owner.
+/// Symbols that are waited for, by their owner.
 type Missed = BTreeMap<String, BTreeMap<Uuid, u64>>;
 
 /// What one question found.
@@ -23,9 +23,9 @@ struct Row {
     waits: i64,
 }
 
-/// Adds a wake for all symbols that reports wait for although nothing asks. Returns the number of waits that
-/// were found: one for a report and an image of its app, one for a tenant's day and a system image. In health
-/// that is 0.
+/// Adds a wake for all symbols that reports or captures wait for although nothing asks. Returns the number of waits
+/// that were found: one for a report and an image of its app, one for a tenant's day and a system image, one for a
+/// capture and an image. In health that is 0.
 pub async fn ask(store: &Store) -> Result<u64> {
     // The days that reports are kept of, as the catalogue has their tables.
     let days = sqlx::query_scalar!(
@@ -40,6 +40,7 @@ pub async fn ask(store: &Store) -> Result<u64> {
         waits += look(store, Among::Day(day), &mut missed).await?;
     }
     waits += look(store, Among::SystemImages, &mut missed).await?;
+    waits += look(store, Among::Captures, &mut missed).await?;
     for (owner, symbols) in missed {
         let owner = Owner::read(&owner).map_err(|e| StoreError::corrupt("symbol_slots", e))?;
         match wake(store, &owner, symbols).await {
@@ -58,6 +59,8 @@ enum Among {
     Day(Date),
     /// Those of all days for system images.
     SystemImages,
+    /// Those of captures.
+    Captures,
 }
 
 /// Adds what was missed, page by page; returns the number of waits.
@@ -79,34 +82,28 @@ async fn look(store: &Store, among: Among, missed: &mut Missed) -> Result<u64> {
 
 /// The next symbols behind those of an owner and debug id.
 async fn page(store: &Store, among: Among, (after_owner, after_id): &(String, Uuid)) -> Result<Vec<Row>> {
-    let begins = match among {
-        Among::Day(day) => day.midnight().assume_utc(),
-        Among::SystemImages => {
-            return Ok(sqlx::query_as!(
+    macro_rules! rows {
+        ($from:literal, $($argument:expr),+) => {
+            sqlx::query_as!(
                 Row,
-                r#"SELECT owner AS "owner!", debug_id AS "debug_id!", generation AS "generation!",
-                          days AS "waits!"
-                   FROM unslide_system_waits_missed($1, $2, $3)"#,
-                after_owner,
-                after_id,
-                to_row32(PAGE)
+                r#"SELECT owner AS "owner!", debug_id AS "debug_id!", generation AS "generation!", waits AS "waits!" FROM "#
+                    + $from,
+                $($argument),+
             )
             .fetch_all(store.pool())
-            .await?);
+            .await?
+        };
+    }
+    let limit = to_row32(PAGE);
+    Ok(match among {
+        Among::Day(day) => {
+            let begins = day.midnight().assume_utc();
+            let ends = begins + Duration::DAY;
+            rows!("unslide_waits_missed($1, $2, $3, $4, $5)", begins, ends, after_owner, after_id, limit)
         }
-    };
-    Ok(sqlx::query_as!(
-        Row,
-        r#"SELECT tenant AS "owner!", debug_id AS "debug_id!", generation AS "generation!", reports AS "waits!"
-           FROM unslide_waits_missed($1, $2, $3, $4, $5)"#,
-        begins,
-        begins + Duration::DAY,
-        after_owner,
-        after_id,
-        to_row32(PAGE)
-    )
-    .fetch_all(store.pool())
-    .await?)
+        Among::SystemImages => rows!("unslide_system_waits_missed($1, $2, $3)", after_owner, after_id, limit),
+        Among::Captures => rows!("unslide_capture_waits_missed($1, $2, $3)", after_owner, after_id, limit),
+    })
 }
 
 async fn wake(store: &Store, owner: &Owner, symbols: BTreeMap<Uuid, u64>) -> Result<()> {

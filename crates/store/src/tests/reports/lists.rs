@@ -2,7 +2,6 @@
 
 use crate::cursor::ReportCursor;
 use crate::keys::{self, NewApiKey};
-use crate::outbox;
 use crate::queries::reports::{ReportFilter, ReportRow, explain, list};
 use crate::queries::{apps, missing, versions};
 use crate::reports::Arrival;
@@ -285,7 +284,7 @@ async fn keys_come_in_pages_and_their_number_has_a_limit() {
     for app in [None, Some("com.acme.shop")] {
         let mut found: Vec<keys::ApiKey> = Vec::new();
         loop {
-            let after = found.last().map(|key| (outbox::micros(key.created_at), key.id));
+            let after = found.last().map(|key| (key.created_at, key.id));
             let page = keys::list(&mut tx, app, after, 2).await.unwrap();
             if page.is_empty() {
                 break;

@@ -212,6 +212,10 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_alerts_purge", "forgets alerts that were sent long ago: gives a number"),
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),
     ("unslide_bodies_pending", "the indexer finds what to move: counts and sizes by tenant and day"),
+    (
+        "unslide_capture_waits_missed",
+        "the builder finds symbols that captures wait for and that nothing asks for: owners and ids",
+    ),
     ("unslide_condemned_due", "the indexer deletes objects that nothing refers to: their keys only"),
     (
         "unslide_console_principal",

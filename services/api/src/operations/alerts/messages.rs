@@ -1,10 +1,9 @@
 //! `GET /v1/alert-messages`.
 
 use crate::operations::prelude::*;
-use crate::requests::page::{number_and_id, numbered};
+use crate::requests::page::{time_and_id, timed};
 use unslide_store::Uuid;
 use unslide_store::alerts::messages::{self, ListedAlertMessage};
-use unslide_store::outbox::micros;
 
 /// Which messages to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -39,10 +38,10 @@ pub async fn list_alert_messages(
     let rule: Option<Uuid> = query.rule.as_deref().map(|id| parameter("rule", id)).transpose()?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let list = List::of(access.tenant(), "list_alert_messages", &(rule, access.only_app()));
-    let after = page.after(list, number_and_id)?;
+    let after = page.after(list, time_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = messages::list(&mut tx, rule, access.only_app(), after, limit + 1).await?;
     tx.rollback().await?;
-    Ok(Json(Page::of(found, limit, list, |last| numbered(micros(last.created_at), last.id))))
+    Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
 }

@@ -1,9 +1,8 @@
 //! `GET /v1/audit-log`.
 
 use crate::operations::prelude::*;
-use crate::requests::page::{number_and_id, numbered};
+use crate::requests::page::{time_and_id, timed};
 use unslide_store::audit::{self, AuditEntry};
-use unslide_store::outbox::micros;
 
 problems!(Failures: InvalidParameter);
 
@@ -25,10 +24,10 @@ pub async fn list_audit_log(
         return Err(Problem::new(Kind::InsufficientScope, detail));
     }
     let list = List::of(access.tenant(), "list_audit_log", &());
-    let after = page.after(list, number_and_id)?;
+    let after = page.after(list, time_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = audit::list(&mut tx, after, limit + 1).await?;
     tx.rollback().await?;
-    Ok(Json(Page::of(found, limit, list, |last| numbered(micros(last.at), last.id))))
+    Ok(Json(Page::of(found, limit, list, |last| timed(last.at, last.id))))
 }

@@ -3,10 +3,9 @@
 use super::CaptureEntry;
 use crate::operations::prelude::*;
 use crate::requests::input::check_texts;
-use crate::requests::page::{number_and_id, numbered};
-use time::OffsetDateTime;
+use crate::requests::page::{time_and_id, timed};
 use unslide_model::CaptureKind;
-use unslide_store::captures::{self, Capture, CaptureFilter, CapturePosition};
+use unslide_store::captures::{self, Capture, CaptureFilter};
 
 /// Which captures to list. What is absent does not matter.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -52,20 +51,9 @@ pub async fn list_captures(
     let texts = [("app", filter.app.as_deref()), ("version", filter.version.as_deref())];
     check_texts(Kind::InvalidParameter, 255, texts)?;
     let list = List::of(access.tenant(), "list_captures", &filter);
-    let (after, limit) = (page.after(list, read)?, page.limit()?);
+    let (after, limit) = (page.after(list, time_and_id)?, page.limit()?);
     let mut tx = api.tenant(access.tenant()).await?;
     let found = captures::list(&mut tx, &filter, after, limit + 1).await?;
     tx.rollback().await?;
-    Ok(Json(Page::of(found, limit, list, position)))
-}
-
-/// The database keeps microseconds.
-fn position(capture: &Capture) -> String {
-    let micros = capture.received_at.unix_timestamp_nanos() / 1_000;
-    numbered(i64::try_from(micros).unwrap_or(i64::MAX), capture.id)
-}
-
-fn read(position: &str) -> Option<CapturePosition> {
-    let (micros, id) = number_and_id(position)?;
-    Some((OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).ok()?, id))
+    Ok(Json(Page::of(found, limit, list, |last: &Capture| timed(last.received_at, last.id))))
 }

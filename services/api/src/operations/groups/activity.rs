@@ -2,10 +2,9 @@
 
 use super::no_such_group;
 use crate::operations::prelude::*;
-use crate::requests::page::{number_and_id, numbered};
+use crate::requests::page::{time_and_id, timed};
 use unslide_store::Uuid;
 use unslide_store::groups::{self, GroupActivity};
-use unslide_store::outbox::micros;
 use unslide_store::queries::groups::find;
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -25,11 +24,11 @@ pub async fn list_group_activity(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<GroupActivity>>, Problem> {
     let list = List::of(access.tenant(), "list_group_activity", &id);
-    let after = page.after(list, number_and_id)?;
+    let after = page.after(list, time_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     find(&mut tx, id, access.only_app()).await?.ok_or_else(no_such_group)?;
     let found = groups::activity(&mut tx, id, after, limit + 1).await?;
     tx.rollback().await?;
-    Ok(Json(Page::of(found, limit, list, |last| numbered(micros(last.at), last.id))))
+    Ok(Json(Page::of(found, limit, list, |last| timed(last.at, last.id))))
 }

@@ -67,7 +67,7 @@ pub async fn list_groups(
     let order = order(query.sort.as_deref())?;
     let filter = filter(&access, query)?;
     let list = List::of(access.tenant(), "list_groups", &(&filter, order));
-    let after = page.after(list, number_and_id)?;
+    let after = page.after(list, |text| number_and_id(text).filter(|(value, _)| order.has(*value)))?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = groups::list(&mut tx, &filter, order, after, limit + 1).await?;

@@ -2,9 +2,9 @@
 
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
-use crate::requests::page::{number_and_id, numbered};
+use crate::requests::page::{time_and_id, timed};
+use time::OffsetDateTime;
 use unslide_store::keys::{self, ApiKey};
-use unslide_store::outbox::micros;
 use unslide_store::{TenantTx, Uuid};
 
 problems!(Failures: InvalidParameter);
@@ -25,7 +25,7 @@ pub async fn list_keys(
     let app = access.principal.app.as_deref();
     let list = List::of(access.tenant(), "list_keys", &app);
     // A cursor that is wrong is refused before the database is asked.
-    let after = page.after(list, number_and_id)?;
+    let after = page.after(list, time_and_id)?;
     let limit = page.limit()?;
     let tx = api.tenant(access.tenant()).await?;
     answer(tx, app, after, limit, list).await
@@ -35,11 +35,11 @@ pub async fn list_keys(
 pub async fn answer(
     mut tx: Tx<TenantTx>,
     app: Option<&str>,
-    after: Option<(i64, Uuid)>,
+    after: Option<(OffsetDateTime, Uuid)>,
     limit: u32,
     list: List,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
     let found = keys::list(&mut tx, app, after, limit + 1).await?;
     tx.rollback().await?;
-    Ok(Json(Page::of(found, limit, list, |last| numbered(micros(last.created_at), last.id))))
+    Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
 }

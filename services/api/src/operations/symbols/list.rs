@@ -3,7 +3,7 @@
 use super::ListedObject;
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, time};
-use crate::requests::page::{number_and_id, numbered};
+use crate::requests::page::{time_and_id, timed};
 use unslide_model::DebugId;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::symbols::{self, ObjectFilter};
@@ -59,14 +59,14 @@ pub async fn list_symbols(
     let filter = ObjectFilter { app: access.app(None)?, ..filter(query)? };
     let owner = access.owner();
     let list = List::of(&owner, "list_symbols", &filter);
-    let after = page.after(list, number_and_id)?;
+    let after = page.after(list, time_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.owner(&owner).await?;
     let found = symbols::list(&mut tx, &filter, after, limit).await?;
     tx.rollback().await?;
     Ok(Json(Page {
         items: found.objects.into_iter().map(ListedObject::from).collect(),
-        next_cursor: found.next.map(|next| list.cursor(&numbered(next.0, next.1))),
+        next_cursor: found.next.map(|next| list.cursor(&timed(next.0, next.1))),
     }))
 }
 

@@ -3,7 +3,7 @@
 use super::no_such_tenant;
 use crate::operations::keys::list::answer;
 use crate::operations::prelude::*;
-use crate::requests::page::number_and_id;
+use crate::requests::page::time_and_id;
 use unslide_model::TenantId;
 use unslide_store::keys::ApiKey;
 use unslide_store::tenants;
@@ -24,7 +24,7 @@ pub async fn list_tenant_keys(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
     let list = List::of(&tenant, "list_tenant_keys", &());
-    let after = page.after(list, number_and_id)?;
+    let after = page.after(list, time_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.store.tenant(&tenant).await?;
     tenants::get(&mut tx).await?.ok_or_else(no_such_tenant)?;

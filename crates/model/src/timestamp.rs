@@ -1,0 +1,44 @@
+//! Times that clients, devices and producers claim. PostgreSQL takes fewer than `OffsetDateTime` holds: none before
+//! 4713 BC, in a text none before the year 1, and one whose offset leads beyond the year 9999 is no time in UTC.
+
+use time::{OffsetDateTime, UtcOffset};
+
+/// The time in UTC, where it lies in the years 1 to 9999.
+#[must_use]
+pub fn storable(at: OffsetDateTime) -> Option<OffsetDateTime> {
+    at.checked_to_offset(UtcOffset::UTC).filter(|at| (1..=9_999).contains(&at.year()))
+}
+
+/// The time from microseconds since the Unix epoch.
+#[must_use]
+pub fn from_micros(micros: i64) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).ok().and_then(storable)
+}
+
+/// The time from milliseconds since the Unix epoch, as Kafka counts them.
+#[must_use]
+pub fn from_millis(millis: i64) -> Option<OffsetDateTime> {
+    millis.checked_mul(1_000).and_then(from_micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    #[test]
+    fn only_times_that_postgres_holds_are_taken() {
+        let last = datetime!(9999-12-31 23:59 UTC);
+        assert_eq!(storable(last), Some(last));
+        assert_eq!(storable(datetime!(9999-12-31 23:59 -1)), None);
+        assert_eq!(storable(datetime!(0000-12-31 23:59 UTC)), None);
+        assert_eq!(storable(datetime!(0001-01-01 00:30 +1)), None);
+        let at = datetime!(2026-11-20 09:00 +1);
+        assert_eq!(storable(at).map(OffsetDateTime::offset), Some(UtcOffset::UTC));
+        assert_eq!(from_millis(1_763_600_000_000), from_micros(1_763_600_000_000_000));
+        for micros in [i64::MIN, i64::MAX, -300_000_000_000_000_000] {
+            assert_eq!(from_micros(micros), None, "{micros}");
+            assert_eq!(from_millis(micros), None, "{micros}");
+        }
+    }
+}
