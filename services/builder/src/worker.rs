@@ -171,8 +171,8 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
             Work::Purge { debug_id, objects, generation } => {
                 purge::purge(builder, job, debug_id, objects, *generation).await
             }
-            Work::Backfill { version, after } => {
-                Box::pin(backfill::backfill(builder, job, *version, after.as_ref())).await
+            Work::Backfill { version, all, after } => {
+                Box::pin(backfill::backfill(builder, job, (*version, *all), after.as_ref())).await
             }
             Work::Analyse { capture } => Box::pin(captures::analyse(builder, job, *capture)).await,
             Work::Erase => erase::erase(builder, job).await,

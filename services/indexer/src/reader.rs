@@ -2,15 +2,17 @@
 //! positions, and stores what comes.
 
 mod assignment;
+mod catch_up;
 pub mod replay_target;
 
 use crate::failure::IndexerError;
 use crate::pipeline::{Pipeline, Resources};
 use crate::topics::Positions;
 use assignment::{Assignment, Lease};
+use catch_up::CatchUp;
 use parking_lot::Mutex;
 use replay_target::ReplayTarget;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,7 +21,7 @@ use unslide_runtime::causes;
 use unslide_store::positions;
 use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
-use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
+use unslide_stream::{BatchLimits, Record, SpreadConsumer};
 
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -147,21 +149,7 @@ impl OutputReader {
         self.leased.lock().extend(topics.iter().cloned());
         let mut assignment = Assignment::take(&self.resources.kafka, &topics, &lease).await?;
         let mut positions = std::mem::take(&mut assignment.positions);
-        for (topic, trouble) in &assignment.troubles {
-            tracing::error!(kafka.topic = &**topic, error = causes(trouble), "a topic is not read");
-        }
-        // One tenant's topic must not keep the others' requests back.
-        let whole = assignment.troubles.iter().all(|(topic, _)| **topic != *self.resources.topics.shared);
-        let troubles = self.told(&assignment.troubles);
-        let ends: BTreeMap<TopicPartition, i64> = assignment.ends(&positions).collect();
-        let mut behind: BTreeSet<TopicPartition> = positions
-            .iter()
-            .filter(|(place, at)| ends.get(*place) > Some(&at.next_offset))
-            .map(|(place, _)| place.clone())
-            .collect();
-        *self.state.others.lock() = assignment.of_others(&self.resources.topics.shared);
-        self.state.caught_up.store(behind.is_empty() && whole, Ordering::SeqCst);
-        *self.state.trouble.lock() = (!troubles.is_empty()).then(|| troubles.join("; "));
+        let (troubles, mut catch_up) = self.begin(&assignment, &positions);
         tracing::info!(kafka.topics = topics.len(), kafka.partitions = positions.len(), "reading");
         let mut consumer = match positions.is_empty() {
             true => None,
@@ -177,24 +165,20 @@ impl OutputReader {
         let (mut shared, mut looked, mut listed) = (begun, begun, begun);
         let refresh = Duration::from_millis(self.resources.kafka.topic_refresh_milliseconds);
         while !self.resources.host.shutdown.is_begun() {
-            if !troubles.is_empty() && begun.elapsed() >= LONG_PAUSE {
-                // An operator may have put it right.
+            // An operator may have put it right.
+            if troubles && begun.elapsed() >= LONG_PAUSE {
                 return Ok(());
             }
-            if self.resources.topics.tenants && listed.elapsed() >= refresh {
-                listed = Instant::now();
-                if self.resources.topics.now(&self.resources.kafka).await? != topics {
-                    return Ok(());
-                }
+            if self.resources.topics.tenants
+                && passed(&mut listed, refresh)
+                && self.resources.topics.now(&self.resources.kafka).await? != topics
+            {
+                return Ok(());
             }
-            if shared.elapsed() >= third {
-                shared = Instant::now();
-                if !assignment.keep(&lease).await? {
-                    return Ok(());
-                }
+            if passed(&mut shared, third) && !assignment.keep(&lease).await? {
+                return Ok(());
             }
-            if looked.elapsed() >= LOOK {
-                looked = Instant::now();
+            if passed(&mut looked, LOOK) {
                 if !assignment.refresh(&self.resources.kafka).await? {
                     return Ok(());
                 }
@@ -210,30 +194,44 @@ impl OutputReader {
                 }
                 continue;
             };
-            let records = consumer
-                .next_batch(BatchLimits {
-                    records: self.resources.settings.batch_records,
-                    bytes: self.resources.settings.batch_bytes,
-                    wait: self.resources.settings.batch_wait(),
-                })
-                .await?;
-            self.store_batch(&mut pipeline, records, &mut positions, !behind.is_empty()).await?;
-            if !behind.is_empty() {
-                let at = |place: &TopicPartition| {
-                    positions.get(place).map(|at| at.next_offset).max(consumer.passed(place))
-                };
-                behind.retain(|place| at(place) < ends.get(place).copied());
-                if behind.is_empty() && whole {
-                    tracing::info!(
-                        kafka.topic = self.resources.topics.shared,
-                        "caught up with the log's end at the start"
-                    );
-                    self.state.caught_up.store(true, Ordering::SeqCst);
-                    pipeline.pass(&mut positions, |place| consumer.passed(place)).await?;
-                }
+            let records = consumer.next_batch(self.batch()).await?;
+            self.store_batch(&mut pipeline, records, &mut positions, catch_up.is_behind()).await?;
+            if catch_up
+                .reach(|place| positions.get(place).map(|at| at.next_offset).max(consumer.passed(place)))
+            {
+                tracing::info!(
+                    kafka.topic = self.resources.topics.shared,
+                    "caught up with the log's end at the start"
+                );
+                self.state.caught_up.store(true, Ordering::SeqCst);
+                pipeline.pass(&mut positions, |place| consumer.passed(place)).await?;
             }
         }
         Ok(())
+    }
+
+    /// Says what is read and what is not: true where some topic is not, and what is left to catch up with.
+    fn begin(&self, assignment: &Assignment, positions: &Positions) -> (bool, CatchUp) {
+        for (topic, trouble) in &assignment.troubles {
+            tracing::error!(kafka.topic = &**topic, error = causes(trouble), "a topic is not read");
+        }
+        // One tenant's topic must not keep the others' requests back.
+        let whole = assignment.troubles.iter().all(|(topic, _)| **topic != *self.resources.topics.shared);
+        let catch_up = CatchUp::of(assignment, positions, whole);
+        *self.state.others.lock() = assignment.of_others(&self.resources.topics.shared);
+        self.state.caught_up.store(catch_up.is_over(), Ordering::SeqCst);
+        let troubles = self.told(&assignment.troubles);
+        *self.state.trouble.lock() = (!troubles.is_empty()).then(|| troubles.join("; "));
+        (!troubles.is_empty(), catch_up)
+    }
+
+    fn batch(&self) -> BatchLimits {
+        let settings = &self.resources.settings;
+        BatchLimits {
+            records: settings.batch_records,
+            bytes: settings.batch_bytes,
+            wait: settings.batch_wait(),
+        }
     }
 
     async fn store_batch(
@@ -262,4 +260,13 @@ impl OutputReader {
         });
         self.resources.metrics.lag(&self.resources.topics.shared, behind.sum());
     }
+}
+
+/// True once in `time`: the time since `last` is over, and begins again.
+fn passed(last: &mut Instant, time: Duration) -> bool {
+    let is_over = last.elapsed() >= time;
+    if is_over {
+        *last = Instant::now();
+    }
+    is_over
 }

@@ -5,12 +5,14 @@
 //! when a footprint passes a threshold (`singleMemory`, `threshold`, `LaunchTime`).
 
 mod ended;
+mod member;
 
 use crate::Number;
 use crate::jetsam::{JetsamEvent, JetsamProcess};
 use crate::json::Value;
 use crate::report::{Backtrace, BacktraceOrigin, Report, ReportPart};
 use crate::summary::PartFacts;
+pub(crate) use member::{MEMORY_MEMBERS, MemoryMember};
 use std::fmt;
 use time::OffsetDateTime;
 
@@ -26,41 +28,6 @@ const MEGABYTE: f64 = 1_048_576.0;
 const MOST_MEGABYTES: f64 = 1_048_576.0;
 /// The name of the backtrace of KSCrash's own memory warnings.
 const KSCRASH_WARNING: &str = "__MEMORY_LEVEL__NON_FATAL__";
-
-/// A member that tells of memory, in the report object, in `crash` or in `user`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MemoryMember {
-    CrashType,
-    AppState,
-    AllocationStacks,
-    BlockedStack,
-    Footprint,
-    Threshold,
-    PassedAt,
-    Processes,
-}
-
-/// The names of the members, in the order of [`MemoryMember`].
-const MEMBERS: [(&str, MemoryMember); 8] = [
-    ("crash_type", MemoryMember::CrashType),
-    ("appState", MemoryMember::AppState),
-    ("stack_oom", MemoryMember::AllocationStacks),
-    ("stack_deadlock", MemoryMember::BlockedStack),
-    ("singleMemory", MemoryMember::Footprint),
-    ("threshold", MemoryMember::Threshold),
-    ("LaunchTime", MemoryMember::PassedAt),
-    // Of a Jetsam event, which has more than this.
-    ("processes", MemoryMember::Processes),
-];
-
-/// How many members there are.
-pub(crate) const MEMORY_MEMBERS: usize = MEMBERS.len();
-
-impl MemoryMember {
-    pub(crate) fn of(key: &[u8]) -> Option<MemoryMember> {
-        MEMBERS.iter().find(|(name, _)| name.as_bytes() == key).map(|(_, member)| *member)
-    }
-}
 
 /// What a report about memory tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

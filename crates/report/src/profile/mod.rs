@@ -1,15 +1,17 @@
 //! Where the time of a report went: the stacks that were sampled.
 
 mod diagnostic;
+mod diagnostic_kind;
+mod direction;
 mod stacks;
 mod tree;
 
 use crate::json::Value;
 use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report};
 use crate::summary::PartFacts;
-pub(crate) use diagnostic::Diagnostic;
-pub use diagnostic::DiagnosticKind;
 use diagnostic::milliseconds;
+pub(crate) use diagnostic_kind::Diagnostic;
+pub use diagnostic_kind::DiagnosticKind;
 use stacks::Stacks;
 use std::collections::VecDeque;
 pub use tree::TreeEnds;

@@ -1,6 +1,5 @@
 //! MetricKit's call stack tree: which frames call which.
 
-use crate::report::Frame;
 use std::cmp::Ordering;
 
 /// The ends of the stacks of a call stack tree, and where threads begin, in `dyld` or `libsystem_pthread`.
@@ -68,16 +67,6 @@ pub(crate) struct TreeNode {
 }
 
 impl CallStackTree {
-    /// Finds the end at which threads begin.
-    pub(crate) fn find_direction(&mut self, frames: &[Frame<'_>]) {
-        let mut ends = TreeEnds::default();
-        for ((frame, node), inner) in frames.iter().zip(&self.nodes).zip(&self.inner) {
-            let image = frame.object_name.map_or(&b""[..], |name| name.raw());
-            ends.add(image, node.above.is_some(), *inner);
-        }
-        self.innermost_first = ends.is_innermost_first(self.per_thread);
-    }
-
     /// True for a frame that calls no other: its address is a program counter.
     pub(crate) fn is_innermost(&self, frame: usize) -> bool {
         let at = if self.innermost_first {

@@ -1,7 +1,7 @@
 //! The frames of an error of JavaScript, for a page and for the log.
 
 use super::log::Log;
-use super::view::{CallView, FrameView, ThreadView, ViewRoom};
+use super::threads::{CallView, FrameView, ThreadView, ViewRoom};
 use crate::javascript::{OurContext, OurJavaScriptFrame};
 use crate::report::Report;
 use std::fmt::Write;

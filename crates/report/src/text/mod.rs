@@ -10,6 +10,7 @@ mod header;
 mod javascript;
 mod log;
 mod rest;
+pub mod threads;
 pub mod view;
 
 use crate::json::Value;

@@ -35,6 +35,14 @@ pub fn read_memory(mut input: impl Read, limits: &MemoryGraphLimits) -> Result<M
     if bytes.len() > MOST_TEXT_BYTES {
         return Err(MemoryGraphError::TooMany { what: "bytes of text", limit: MOST_TEXT_BYTES });
     }
-    let tables = read_tool_text(&String::from_utf8_lossy(&bytes)).ok_or(MemoryGraphError::NotAMemoryGraph)?;
+    let tables = read_tool_text(&text(bytes)).ok_or(MemoryGraphError::NotAMemoryGraph)?;
     Ok(MemoryFile::Text(Box::new(tables)))
+}
+
+/// The text, with a question mark for what is no UTF-8: no longer than the bytes.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| {
+        let chunks = error.as_bytes().utf8_chunks();
+        chunks.flat_map(|chunk| [chunk.valid(), if chunk.invalid().is_empty() { "" } else { "?" }]).collect()
+    })
 }

@@ -52,10 +52,13 @@ pub enum Work {
         /// an upload that failed has left the objects.
         generation: u64,
     },
-    /// Build symcaches anew whose format is older than a version.
+    /// Build symcaches anew.
     Backfill {
-        /// The version.
+        /// Those of a format older than this version, and those that were too complex.
         version: u32,
+        /// Those of this version, too: a later release may read more out of an object.
+        #[serde(default)]
+        all: bool,
         /// The last object of the page before; none begins.
         after: Option<ContentHash>,
     },

@@ -231,23 +231,25 @@ pub async fn missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<Co
     Ok(rows.into_iter().map(ContentHash::from).collect())
 }
 
-/// Objects of the transaction's tenant whose symcache is of a format older than `version`, or that were
-/// too complex to build, in the order of their hashes, those after `after`.
-pub async fn outdated(
+/// Objects of the transaction's owner whose symcache is of a format older than `version`, with `all` those of any, or
+/// that were too complex to build, in the order of their hashes, those after `after`.
+pub async fn to_rebuild(
     tx: &mut OwnerTx,
     version: u32,
+    all: bool,
     after: Option<&ContentHash>,
     limit: u32,
 ) -> Result<Vec<ObjectRow>> {
     let (connection, tenant, _) = tx.parts();
     Ok(query_objects!(
-        "WHERE tenant = $1 AND (status = 'ready' AND symcache_version < $2 OR status = 'too_complex')
+        "WHERE tenant = $1 AND (status = 'ready' AND (symcache_version < $2 OR $5) OR status = 'too_complex')
            AND content_hash > $3
          ORDER BY content_hash LIMIT $4",
         tenant,
         to_row32(version),
         after.map_or(&[][..], |after| after.0.as_slice()),
-        i64::from(limit)
+        i64::from(limit),
+        all
     )
     .fetch_all(connection)
     .await?)

@@ -162,7 +162,7 @@ impl GroupKind {
 
 /// The group of a planned report; `None` for one that says neither what happened nor where.
 pub(crate) fn group(plan: &Plan<'_, '_>, judged: &[Judged<'_>], rules: &GroupingRules) -> Option<Grouping> {
-    grouped(plan, NamedBy::Symbols(judged), rules, false).map(|(grouping, _)| grouping)
+    grouped(plan, sampled(plan.report), NamedBy::Symbols(judged), rules, false).map(|(grouping, _)| grouping)
 }
 
 /// The same, and what became of each function.
@@ -171,7 +171,7 @@ pub(crate) fn explain(
     judged: &[Judged<'_>],
     rules: &GroupingRules,
 ) -> Option<(Grouping, Vec<FunctionVerdict>)> {
-    grouped(plan, NamedBy::Symbols(judged), rules, true)
+    grouped(plan, sampled(plan.report), NamedBy::Symbols(judged), rules, true)
 }
 
 /// The report is too large for everything that was known of its frames: it can't be grouped again by what it says.
@@ -186,7 +186,9 @@ pub struct Shortened;
 /// Where it was shortened.
 pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grouping>, Shortened> {
     let plan = Plan::new(report);
-    let frames = counted_backtrace(report).map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
+    let profile = sampled(report);
+    let counted = counted(report, profile.as_ref());
+    let frames = counted.map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
     let frames = if plan.javascript.is_some() { &[] } else { frames };
     let mut ours = report.ours.iter().flat_map(|ours| &ours.javascript);
     if ours.any(OurJavaScriptFrame::is_shortened) {
@@ -194,11 +196,11 @@ pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grou
     }
     let is_shortened = |frame| report.our_frame(frame).is_some_and(|ours| ours.is_shortened());
     // Any frame of a profile may be on its heaviest path.
-    let most = if sampled(report).is_some() { usize::MAX } else { MOST_FRAMES };
+    let most = if profile.is_some() { usize::MAX } else { MOST_FRAMES };
     if frames.iter().take(most).any(is_shortened) {
         return Err(Shortened);
     }
-    Ok(grouped(&plan, NamedBy::Report, rules, false).map(|(grouping, _)| grouping))
+    Ok(grouped(&plan, profile, NamedBy::Report, rules, false).map(|(grouping, _)| grouping))
 }
 
 /// The profile that a report is grouped by.
@@ -208,14 +210,22 @@ fn sampled<'r, 'a>(report: &'r Report<'a>) -> Option<ReportProfile<'r, 'a>> {
 
 /// The backtrace whose functions a native report is grouped by; none of a report about memory.
 pub(crate) fn counted_backtrace<'r, 'a>(report: &'r Report<'a>) -> Option<&'r Backtrace<'a>> {
+    counted(report, sampled(report).as_ref())
+}
+
+fn counted<'r, 'a>(
+    report: &'r Report<'a>,
+    profile: Option<&ReportProfile<'r, 'a>>,
+) -> Option<&'r Backtrace<'a>> {
     if report.memory_event().is_some() {
         return None;
     }
-    sampled(report).map(|profile| profile.backtrace).or_else(|| report.crashed_backtrace())
+    profile.map(|profile| profile.backtrace).or_else(|| report.crashed_backtrace())
 }
 
 fn grouped(
     plan: &Plan<'_, '_>,
+    profile: Option<ReportProfile<'_, '_>>,
     by: NamedBy<'_, '_>,
     rules: &GroupingRules,
     all: bool,
@@ -232,7 +242,7 @@ fn grouped(
         return Some((memory::grouping(&event, rules), Vec::new()));
     }
     let error = plan.report.crash_error();
-    if let Some(profile) = sampled(plan.report) {
+    if let Some(profile) = profile {
         return Some(profile::group(plan, &profile, by, rules));
     }
     let backtrace = plan.report.crashed_backtrace();

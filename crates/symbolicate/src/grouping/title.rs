@@ -14,7 +14,8 @@ pub(super) fn title(
     culprit: Option<&str>,
 ) -> String {
     let exception = error.exception.as_deref().filter(|name| !name.is_empty());
-    let reason = error.reason.as_deref().map(masked).filter(|reason| !reason.is_empty());
+    let is_news = |reason: &String| exception.is_none_or(|name| !name.eq_ignore_ascii_case(reason));
+    let reason = error.reason.as_deref().map(masked).filter(|reason| !reason.is_empty()).filter(is_news);
     let place = culprit.map_or_else(String::new, |culprit| format!(" in {culprit}"));
     let title = match kind {
         GroupKind::OutOfMemory => "Out of memory".to_owned(),
@@ -27,7 +28,10 @@ pub(super) fn title(
         GroupKind::Cpu => format!("High CPU use{place}"),
         GroupKind::DiskWrite => format!("Many disk writes{place}"),
         GroupKind::Launch => format!("Slow launch{place}"),
-        GroupKind::Profile => format!("Profile {}{place}", exception.unwrap_or("without a name")),
+        GroupKind::Profile => match exception {
+            Some(name) if name.eq_ignore_ascii_case("profile") => format!("Profile{place}"),
+            name => format!("Profile {}{place}", name.unwrap_or("without a name")),
+        },
         GroupKind::StackOverflow => format!("Stack overflow{place}"),
         GroupKind::Exception | GroupKind::User | GroupKind::JavaScript => match (exception, reason) {
             (Some(name), Some(reason)) => format!("{name}: {reason}"),
@@ -47,7 +51,7 @@ pub(super) fn title(
 fn crash(error: &CrashError) -> String {
     let name = error.exception.as_deref().or(error.signal.as_deref()).unwrap_or("Crash");
     match error.code.as_deref() {
-        Some(code) if !code.is_empty() => format!("{name} ({code})"),
+        Some(code) if !code.is_empty() && code != name => format!("{name} ({code})"),
         _ => name.to_owned(),
     }
 }
@@ -140,6 +144,8 @@ mod tests {
             ..CrashError::default()
         };
         assert_eq!(of(GroupKind::Exception, &raised, None), "NSRangeException: index #");
+        let twice = CrashError { reason: Some("nsrangeexception".into()), ..raised };
+        assert_eq!(of(GroupKind::Exception, &twice, None), "NSRangeException in Cart.total");
         let ended = CrashError { termination: Some("low_battery".into()), ..CrashError::default() };
         assert_eq!(of(GroupKind::Termination, &ended, None), "Ended by the system: low battery");
     }

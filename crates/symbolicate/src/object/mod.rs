@@ -1,19 +1,14 @@
 //! Objects: which slices a file has, and the symcache of one of them.
 
-mod aranges;
 mod build;
 mod classes;
 mod code;
 mod dwarf;
 mod error;
 mod exports;
-mod functions;
-mod lines;
 mod macho;
-mod paint;
 mod sources;
 mod symbols;
-mod units;
 
 use crate::javascript::{self, SourceMapFacts};
 pub use error::ObjectError;

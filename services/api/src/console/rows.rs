@@ -99,7 +99,10 @@ const NEW: Duration = Duration::DAY;
 
 /// The tags of a group.
 pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, String)> {
-    let mut tags = vec![("", shown(kind_word(&group.kind)))];
+    let kind = kind_word(&group.kind);
+    // The title alone may say it.
+    let is_said = group.title.eq_ignore_ascii_case(kind);
+    let mut tags: Vec<_> = (!is_said).then(|| ("", shown(kind))).into_iter().collect();
     let named = |word: &str, version: Option<&String>| match version.map(|version| shown(version)) {
         Some(version) if !version.is_empty() => format!("{word} in {version}"),
         _ => word.to_owned(),

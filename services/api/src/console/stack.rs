@@ -5,7 +5,7 @@ use super::words::{address, counted, upload_command};
 use askama::Template;
 use askama::filters::HtmlSafe;
 use std::collections::HashSet;
-use unslide_report::text::view::{CallView, FrameView, ThreadView};
+use unslide_report::text::threads::{CallView, FrameView, ThreadView};
 
 /// A run of the system's frames is folded from this length on.
 const FOLDED: usize = 2;

@@ -1,4 +1,4 @@
-//! Building symcaches anew after a change of their format.
+//! Building symcaches anew, after a change of their format or of what is read out of an object.
 
 use crate::build::publish::publish;
 use crate::build::slices::unpack;
@@ -13,13 +13,13 @@ use unslide_store::objects::{self, ObjectRow, ObjectStatus};
 /// The object in its job's folder.
 const FILE: &str = "object";
 
-/// Brings the tenant's objects after `after` whose symcache is older than `version` up to it, and tries those again that
-/// were too complex for the limits of then: one page of them. The next ones are another job's, so that a builder that dies repeats little and other
-/// tenants get their turn.
+/// Brings the tenant's objects after `after` whose symcache is older than `version`, or `all`, up to it, and tries those
+/// again that were too complex for the limits of then: one page of them. The next ones are another job's, so that a
+/// builder that dies repeats little and other tenants get their turn.
 pub(crate) async fn backfill(
     builder: &Builder,
     job: &JobLease,
-    version: u32,
+    (version, all): (u32, bool),
     after: Option<&ContentHash>,
 ) -> Result<(), JobFailure> {
     if !builder.settings.symcache_versions.contains(&version) {
@@ -29,7 +29,7 @@ pub(crate) async fn backfill(
     }
     let limit = builder.settings.backfill_objects;
     let mut tx = builder.store.owner(&job.owner).await?;
-    let page = objects::outdated(&mut tx, version, after, limit).await?;
+    let page = objects::to_rebuild(&mut tx, version, all, after, limit).await?;
     tx.rollback().await?;
     for object in &page {
         let done = rebuild(builder, &job.owner, object).await?;
@@ -37,7 +37,7 @@ pub(crate) async fn backfill(
     }
     let mut tx = builder.store.owner(&job.owner).await?;
     if let Some(last) = page.last().filter(|_| page.len() as u64 == u64::from(limit)) {
-        jobs::add(&mut tx, &Work::Backfill { version, after: Some(last.content_hash) }).await?;
+        jobs::add(&mut tx, &Work::Backfill { version, all, after: Some(last.content_hash) }).await?;
     }
     jobs::complete(&mut tx, job).await?;
     Ok(tx.commit().await?)

@@ -68,16 +68,16 @@ async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
     world.config.builder.symcache_versions = vec![2, 1];
     world.config.builder.backfill_objects = 1;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    assert_eq!(objects::outdated(&mut tx, 2, None, 10).await.unwrap().len(), 3);
-    assert!(objects::outdated(&mut tx, 1, None, 10).await.unwrap().is_empty());
-    jobs::add(&mut tx, &Work::Backfill { version: 2, after: None }).await.unwrap();
+    assert_eq!(objects::to_rebuild(&mut tx, 2, false, None, 10).await.unwrap().len(), 3);
+    assert!(objects::to_rebuild(&mut tx, 1, false, None, 10).await.unwrap().is_empty());
+    jobs::add(&mut tx, &Work::Backfill { version: 2, all: false, after: None }).await.unwrap();
     assert!(jobs::is_waiting(&mut tx, jobs::JobKind::Backfill).await.unwrap());
     tx.commit().await.unwrap();
     world.builder();
     world.idle().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     assert!(!jobs::is_waiting(&mut tx, jobs::JobKind::Backfill).await.unwrap());
-    let left = objects::outdated(&mut tx, 2, None, 10).await.unwrap();
+    let left = objects::to_rebuild(&mut tx, 2, false, None, 10).await.unwrap();
     assert_eq!(left.iter().map(|object| object.content_hash).collect::<Vec<_>>(), [gone.content_hash]);
     tx.rollback().await.unwrap();
     let (old, new) = (alias(&world, &id, 1).await.unwrap(), alias(&world, &id, 2).await.unwrap());
@@ -89,12 +89,37 @@ async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
     world.stop().await;
 }
 
+/// What an earlier release built lacks what this one reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backfill_of_all_builds_symcaches_of_the_same_version_anew_and_publishes_what_changed() {
+    let mut world = World::start(1).await;
+    let (same, _) = world.one("app-symtab", &std::fs::read(binary("app-symtab")).unwrap()).await;
+    let (changed, _) = world.one("watch", &std::fs::read(dsym("watch")).unwrap()).await;
+    world.idle().await;
+    let ids = [same, changed].map(|object| acme().scope(object.debug_id.unwrap()));
+    let built = [alias(&world, &ids[0], 1).await.unwrap(), alias(&world, &ids[1], 1).await.unwrap()];
+    let old = AliasMeta { sha256: unslide_model::ContentHash([1; 32]), ..built[1].clone() };
+    let put = Put { metadata: old.to_metadata(), ..Put::default() };
+    world.objects.put(&keys::symbols(&ids[1]).alias(1), "old bytes".into(), &put).await.unwrap();
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    assert_eq!(objects::to_rebuild(&mut tx, 1, true, None, 10).await.unwrap().len(), 2);
+    jobs::add(&mut tx, &Work::Backfill { version: 1, all: true, after: None }).await.unwrap();
+    tx.commit().await.unwrap();
+    world.idle().await;
+    assert_eq!(alias(&world, &ids[0], 1).await.unwrap(), built[0], "the same bytes are no news");
+    let now = alias(&world, &ids[1], 1).await.unwrap();
+    assert_eq!((now.sha256, now.generation), (built[1].sha256, old.generation + 1));
+    assert_eq!(world.slot(&ids[1].id).await.unwrap().generation, now.generation);
+    world.stop_builders().await;
+    world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_no_builder_writes_is_not_filled_in_for_ever() {
     let mut world = World::start(1).await;
     world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    jobs::add(&mut tx, &Work::Backfill { version: 2, after: None }).await.unwrap();
+    jobs::add(&mut tx, &Work::Backfill { version: 2, all: false, after: None }).await.unwrap();
     tx.commit().await.unwrap();
     world.idle().await;
     use sqlx::Row;

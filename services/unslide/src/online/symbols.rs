@@ -27,7 +27,7 @@ pub enum Command {
     /// Say of each debug id whether its symbols are ready: exit code 0 where all are, 3 where one is missing
     /// or not ready yet, 1 where one is malformed, unsupported or too complex
     Check(CheckArguments),
-    /// Have symcaches built anew whose format is older than what this release writes; reaches the
+    /// Have symcaches built anew whose format is older than what this release writes, or all; reaches the
     /// database itself
     Backfill(backfill::Arguments),
 }

@@ -1,14 +1,14 @@
 //! The text of `footprint`: memory by category, for one or several processes.
 
 use super::super::tables::{MemoryTables, RegionRow};
-use super::{MOST_COLUMNS, size};
+use super::{MOST_COLUMNS, entry, lines, size};
 use std::collections::BTreeMap;
 
 /// Reads the categories. Those of several processes are added, unless a summary follows.
 pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     let mut rows: BTreeMap<String, RegionRow> = BTreeMap::new();
     let mut columns: Vec<&str> = Vec::new();
-    for line in text.lines() {
+    for line in lines(text) {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(rest) = line.strip_prefix("Summary Footprint: ") {
             // All processes together, with shared memory once: it takes the place of their sums.
@@ -35,7 +35,7 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
                 columns.clear();
             }
         } else if let Some(row) = row(&columns, &words) {
-            add(&mut rows, row);
+            add(&mut rows, row, &mut tables.left_out);
         } else {
             tables.skipped += 1;
         }
@@ -73,9 +73,9 @@ fn row(columns: &[&str], words: &[&str]) -> Option<RegionRow> {
     Some(row)
 }
 
-fn add(rows: &mut BTreeMap<String, RegionRow>, row: RegionRow) {
-    let sum =
-        rows.entry(row.name.clone()).or_insert_with(|| RegionRow { name: row.name, ..RegionRow::default() });
+fn add(rows: &mut BTreeMap<String, RegionRow>, row: RegionRow, left_out: &mut u64) {
+    let new = |name: &String| RegionRow { name: name.clone(), ..RegionRow::default() };
+    let Some(sum) = entry(rows, row.name, new, left_out) else { return };
     sum.regions = sum.regions.saturating_add(row.regions);
     sum.dirty = sum.dirty.saturating_add(row.dirty);
     if let Some(swapped) = row.swapped {

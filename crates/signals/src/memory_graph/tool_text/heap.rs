@@ -1,13 +1,13 @@
 //! The text of `heap`: blocks by class, and their sum.
 
 use super::super::tables::{ClassRow, MemoryTables, ZoneRow};
-use super::{footprint_line, size};
+use super::{footprint_line, lines, push, size};
 
 /// Reads the classes of all zones together. The tables of single zones, which `-zones` adds, are passed over.
 pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     let mut is_table = false;
     let mut is_one_zone = false;
-    for line in text.lines() {
+    for line in lines(text) {
         if let Some(footprint) = footprint_line(line) {
             tables.totals.footprint = Some(footprint);
         } else if let Some(rest) = line.strip_prefix("All zones: ") {
@@ -17,7 +17,8 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
             is_one_zone = true;
             is_table = false;
             if let Some((blocks, bytes)) = sum(rest) {
-                tables.zones.push(ZoneRow { name: name.to_owned(), blocks, bytes });
+                let zone = ZoneRow { name: name.to_owned(), blocks, bytes };
+                push(&mut tables.zones, zone, &mut tables.left_out);
             }
         } else if line.contains("CLASS_NAME") {
             is_table = !is_one_zone;
@@ -25,7 +26,7 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
             is_table = false;
         } else if is_table && !line.trim_start().starts_with('=') {
             match row(line) {
-                Some(row) => tables.classes.push(row),
+                Some(row) => push(&mut tables.classes, row, &mut tables.left_out),
                 None => tables.skipped += 1,
             }
         }

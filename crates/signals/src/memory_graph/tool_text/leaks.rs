@@ -2,13 +2,13 @@
 
 use super::super::graph::NO_CLASS;
 use super::super::tables::{LeakRow, MemoryTables};
-use super::{footprint_line, size};
+use super::{entry, footprint_line, lines, size};
 use std::collections::BTreeMap;
 
 /// Reads the sums and the leaks. Trees that share blocks count them each.
 pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     let mut rows: BTreeMap<(bool, String), LeakRow> = BTreeMap::new();
-    for line in text.lines() {
+    for line in lines(text) {
         let rest = line.strip_prefix("Process ").and_then(|rest| rest.split_once(": ")).map(|(_, rest)| rest);
         if let Some(footprint) = footprint_line(line) {
             tables.totals.footprint = Some(footprint);
@@ -20,7 +20,7 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
             tables.totals.leaked_bytes = bytes;
         } else if let Some((numbers, is_cycle, name)) = top(line) {
             match counted(numbers) {
-                Some(numbers) => add(&mut rows, is_cycle, name, numbers),
+                Some(numbers) => add(&mut rows, is_cycle, name, numbers, &mut tables.left_out),
                 None => tables.skipped += 1,
             }
         }
@@ -50,9 +50,15 @@ fn counted(numbers: &str) -> Option<(u64, u64)> {
     Some((blocks.parse().ok()?, size(bytes.strip_suffix(')')?)?))
 }
 
-fn add(rows: &mut BTreeMap<(bool, String), LeakRow>, is_cycle: bool, top: &str, (blocks, bytes): (u64, u64)) {
+fn add(
+    rows: &mut BTreeMap<(bool, String), LeakRow>,
+    is_cycle: bool,
+    top: &str,
+    (blocks, bytes): (u64, u64),
+    left_out: &mut u64,
+) {
     let (name, address) = object(top);
-    let row = rows.entry((is_cycle, name.to_owned())).or_insert_with(|| LeakRow {
+    let new = |_: &(bool, String)| LeakRow {
         signature: format!("{} {name}", if is_cycle { "cycle" } else { "leak" }),
         cycle: is_cycle,
         name: name.to_owned(),
@@ -60,7 +66,8 @@ fn add(rows: &mut BTreeMap<(bool, String), LeakRow>, is_cycle: bool, top: &str, 
         blocks: 0,
         bytes: 0,
         example: address.to_owned(),
-    });
+    };
+    let Some(row) = entry(rows, (is_cycle, name.to_owned()), new, left_out) else { return };
     row.leaks += 1;
     row.blocks = row.blocks.saturating_add(blocks);
     row.bytes = row.bytes.saturating_add(bytes);

@@ -7,17 +7,59 @@ mod leaks;
 mod vmmap;
 
 use super::tables::{MemorySource, MemoryTables};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// The most bytes of a text.
 pub const MOST_TEXT_BYTES: usize = 64 << 20;
 /// The most columns of a table: each is looked for in each row.
 const MOST_COLUMNS: usize = 16;
 
+/// The most bytes of a line: a row has many words, and each costs more than its letters.
+const MOST_LINE_BYTES: usize = 64 << 10;
+/// The most rows of a list. No process has so many classes or regions; more are counted.
+const MOST_ROWS: usize = 100_000;
+
+/// The lines of a text, each as far as it is read.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(|line| line.get(..line.floor_char_boundary(MOST_LINE_BYTES)).unwrap_or(line))
+}
+
+/// Adds a row where there is room for it.
+fn push<T>(rows: &mut Vec<T>, row: T, left_out: &mut u64) {
+    if rows.len() < MOST_ROWS {
+        rows.push(row);
+    } else {
+        *left_out += 1;
+    }
+}
+
+/// The row of a name, where there is one or room for it.
+fn entry<'r, K: Ord, T>(
+    rows: &'r mut BTreeMap<K, T>,
+    name: K,
+    new: impl FnOnce(&K) -> T,
+    left_out: &mut u64,
+) -> Option<&'r mut T> {
+    let is_full = rows.len() >= MOST_ROWS;
+    match rows.entry(name) {
+        Entry::Occupied(row) => Some(row.into_mut()),
+        Entry::Vacant(_) if is_full => {
+            *left_out += 1;
+            None
+        }
+        Entry::Vacant(place) => {
+            let row = new(place.key());
+            Some(place.insert(row))
+        }
+    }
+}
+
 /// Reads the text of one of the tools; `None` where it is of none.
 #[must_use]
 pub fn read_tool_text(text: &str) -> Option<MemoryTables> {
-    let mut tables = MemoryTables::new(text.lines().find_map(source)?);
-    tables.process = text.lines().find_map(process).unwrap_or_default();
+    let mut tables = MemoryTables::new(lines(text).find_map(source)?);
+    tables.process = lines(text).find_map(process).unwrap_or_default();
     match tables.source {
         MemorySource::Heap => heap::read(text, &mut tables),
         MemorySource::Leaks => leaks::read(text, &mut tables),
@@ -93,6 +135,19 @@ mod tests {
         {
             assert_eq!(size(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn long_lines_and_many_rows_cost_no_more_than_their_bound() {
+        let head = "REGION TYPE COUNT\n VIRTUAL REGION\nREGION TYPE SIZE COUNT\n";
+        let many = (0..MOST_ROWS + 3).map(|n| format!("x{n} 1K 1\n")).collect::<String>();
+        let tables = read_tool_text(&format!("{head}{}\n{many}", "é ".repeat(MOST_LINE_BYTES))).unwrap();
+        assert_eq!((tables.left_out, tables.skipped), (3, 1));
+        let head = "Dirty Regions Category\n";
+        let many = (0..MOST_ROWS + 3).map(|n| format!("1 KB 1 x{n}\n")).collect::<String>();
+        let tables = read_tool_text(&format!("{head}{many}1 KB 1 x0\n")).unwrap();
+        assert_eq!((tables.left_out, tables.skipped), (3, 0));
+        assert_eq!((tables.regions[0].name.as_str(), tables.regions[0].dirty), ("x0", 2 << 10));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The text of `vmmap`: its summary by region type, which crash reports have too, and its table of malloc zones.
 
 use super::super::tables::{MemoryTables, RegionRow, ZoneRow};
-use super::{MOST_COLUMNS, footprint_line, size};
+use super::{MOST_COLUMNS, footprint_line, lines, push, size};
 
 /// Which table lines are rows of.
 enum VmmapTable {
@@ -18,7 +18,7 @@ const ZONE_SIZES: usize = 4;
 pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     let mut table = VmmapTable::None;
     let mut above = "";
-    for line in text.lines() {
+    for line in lines(text) {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(footprint) = footprint_line(line) {
             tables.totals.footprint = Some(footprint);
@@ -41,11 +41,11 @@ fn read_row(table: &VmmapTable, words: &[&str], tables: &mut MemoryTables) {
     match table {
         VmmapTable::None => {}
         VmmapTable::Regions(columns) => match region(columns, words) {
-            Some(row) => tables.regions.push(row),
+            Some(row) => push(&mut tables.regions, row, &mut tables.left_out),
             None => tables.skipped += 1,
         },
         VmmapTable::Zones => match zone(words) {
-            Some(row) => tables.zones.push(row),
+            Some(row) => push(&mut tables.zones, row, &mut tables.left_out),
             None => tables.skipped += 1,
         },
     }

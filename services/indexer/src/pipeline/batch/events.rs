@@ -17,12 +17,8 @@ enum EventsKept {
     From(Date),
     /// Nothing: the tenant was deleted.
     Deleted,
-    /// Nothing, for this reason.
-    Refused(&'static str),
-}
-
-fn refused<'i>(item: &'i Item, reason: &'static str, tenant: &TenantId) -> (&'i RecordRef, Unreadable) {
-    (&item.at, Unreadable { reason, detail: tenant.to_string() })
+    /// Nothing: they are unreadable.
+    Nothing,
 }
 
 impl BatchWriter {
@@ -37,15 +33,13 @@ impl BatchWriter {
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
         let tx = tx.enter(tenant).await?;
-        match self.events_kept(tx).await? {
+        match self.events_kept(tx, tenant, events, unreadable).await? {
             EventsKept::From(day) => {
                 let own: Vec<_> = events.iter().map(|(_, session)| &session.arrival).collect();
                 tally.sessions.extend(sessions::store(tx, &own, day).await?);
             }
             EventsKept::Deleted => tally.sessions.extend(events.iter().map(|_| SessionOutcome::Deleted)),
-            EventsKept::Refused(reason) => {
-                unreadable.extend(events.iter().map(|(item, _)| refused(item, reason, tenant)));
-            }
+            EventsKept::Nothing => {}
         }
         Ok(())
     }
@@ -60,30 +54,37 @@ impl BatchWriter {
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
         let tx = tx.enter(tenant).await?;
-        match self.events_kept(tx).await? {
+        match self.events_kept(tx, tenant, payloads, unreadable).await? {
             EventsKept::From(day) => {
                 let own: Vec<_> = payloads.iter().map(|(_, payload)| &payload.arrival).collect();
                 tally.payloads.extend(metrics::store(tx, &own, day).await?);
             }
             EventsKept::Deleted => tally.payloads.extend(payloads.iter().map(|_| MetricOutcome::Deleted)),
-            EventsKept::Refused(reason) => {
-                unreadable.extend(payloads.iter().map(|(item, _)| refused(item, reason, tenant)));
-            }
+            EventsKept::Nothing => {}
         }
         Ok(())
     }
 
     /// What is kept of the events that gateways send for the transaction's tenant.
-    async fn events_kept(&self, tx: &mut TenantTx) -> Result<EventsKept, StoreError> {
-        Ok(match tenants::standing(tx).await? {
-            None => EventsKept::Refused("unknown_tenant"),
-            Some(tenants::TenantStanding::Suspended) => EventsKept::Refused("tenant_suspended"),
-            Some(tenants::TenantStanding::Deleted) => EventsKept::Deleted,
+    async fn events_kept<'i, E>(
+        &self,
+        tx: &mut TenantTx,
+        tenant: &TenantId,
+        events: &[(&'i Item, &E)],
+        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+    ) -> Result<EventsKept, StoreError> {
+        let reason = match tenants::standing(tx).await? {
+            None => "unknown_tenant",
+            Some(tenants::TenantStanding::Suspended) => "tenant_suspended",
+            Some(tenants::TenantStanding::Deleted) => return Ok(EventsKept::Deleted),
             Some(tenants::TenantStanding::Active) => {
                 let limit = tenants::get(tx).await?.map_or(0, |row| row.limits.retention_days);
                 let days = retention::days(limit, self.keep_days, self.remember_days);
-                EventsKept::From(self.keep_from(days).date())
+                return Ok(EventsKept::From(self.keep_from(days).date()));
             }
-        })
+        };
+        let refused = || Unreadable { reason, detail: tenant.to_string() };
+        unreadable.extend(events.iter().map(|(item, _)| (&item.at, refused())));
+        Ok(EventsKept::Nothing)
     }
 }

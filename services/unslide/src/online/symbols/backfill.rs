@@ -1,4 +1,4 @@
-//! `unslide symbols backfill`: what a change of the symcache's format leaves to be done.
+//! `unslide symbols backfill`: what a change of symcaches leaves to be done.
 
 use crate::boot;
 use crate::configuration::{Configured, administration};
@@ -23,6 +23,10 @@ pub struct Arguments {
     /// One tenant; all, and the operating systems' symbols, where absent
     #[arg(long)]
     tenant: Option<TenantId>,
+    /// Build all symcaches anew, also those of this format: a later release reads more out of a dSYM, such as classes.
+    /// Reports and captures with symbols that changed are looked at again
+    #[arg(long)]
+    all: bool,
 }
 
 /// Adds a job for each tenant that has something to be built anew. Begun again it adds none where
@@ -32,22 +36,23 @@ pub struct Arguments {
 /// Where the configuration is wrong or the database fails.
 pub fn run(arguments: &Arguments) -> Outcome {
     let settings = administration(&arguments.configured, false)?.postgres;
-    boot::block_on(backfill(&settings, arguments.tenant.as_ref()))
+    boot::block_on(backfill(&settings, arguments))
 }
 
-async fn backfill(settings: &Settings, only: Option<&TenantId>) -> Outcome {
+async fn backfill(settings: &Settings, arguments: &Arguments) -> Outcome {
+    let all = arguments.all;
     let store = boot::database(settings).await?;
-    if let Some(tenant) = only {
+    if let Some(tenant) = &arguments.tenant {
         there(&store, tenant).await?;
-        begin(&store, &tenant.into()).await?;
+        begin(&store, &tenant.into(), all).await?;
         return Ok(Exit::Ready);
     }
-    begin(&store, &Owner::System).await?;
+    begin(&store, &Owner::System, all).await?;
     let mut after = None;
     loop {
         let page = tenants::list(&store, after.as_ref(), PAGE).await?;
         for tenant in &page {
-            begin(&store, &Owner::from(&tenant.id)).await?;
+            begin(&store, &Owner::from(&tenant.id), all).await?;
         }
         match page.last() {
             Some(last) if page.len() == usize::try_from(PAGE)? => after = Some(last.id.clone()),
@@ -57,21 +62,21 @@ async fn backfill(settings: &Settings, only: Option<&TenantId>) -> Outcome {
 }
 
 /// Begins with an owner, and prints what there is to do.
-async fn begin(store: &Store, owner: &Owner) -> Result<(), BoxError> {
-    say!("{}\t{}", owner.as_str(), add_job(store, owner).await?);
+async fn begin(store: &Store, owner: &Owner, all: bool) -> Result<(), BoxError> {
+    say!("{}\t{}", owner.as_str(), add_job(store, owner, all).await?);
     Ok(())
 }
 
-async fn add_job(store: &Store, owner: &Owner) -> Result<&'static str, BoxError> {
+async fn add_job(store: &Store, owner: &Owner, all: bool) -> Result<&'static str, BoxError> {
     let mut tx = store.owner(owner).await?;
     if jobs::is_waiting(&mut tx, JobKind::Backfill).await? {
         return Ok("under way");
     }
-    if objects::outdated(&mut tx, VERSION, None, 1).await?.is_empty() {
+    if objects::to_rebuild(&mut tx, VERSION, all, None, 1).await?.is_empty() {
         return Ok("up to date");
     }
-    jobs::add(&mut tx, &Work::Backfill { version: VERSION, after: None }).await?;
-    let detail = json!({ "version": VERSION });
+    jobs::add(&mut tx, &Work::Backfill { version: VERSION, all, after: None }).await?;
+    let detail = json!({ "version": VERSION, "all": all });
     audit::append(&mut tx, "command line", "symbols.backfill", owner.as_str(), &detail).await?;
     tx.commit().await?;
     Ok("begun")

@@ -1,15 +1,21 @@
 //! DWARF: which function, inlined where, and which line answer for each address.
 
+mod aranges;
+mod functions;
+mod lines;
+mod paint;
+mod units;
+
 use super::code::CodeMap;
-use super::functions::{Functions, NO_NODE, Node};
-use super::lines::{self, Lines};
 use super::macho::MachFile;
-use super::paint::Canvas;
 use super::symbols::SymbolExtent;
-use super::units::{Dwarf, UnitFailure, Units, owners, unreadable, warn};
 use super::{MAX_NAME_BYTES, ObjectError};
 use crate::symcache::{CodeOwner, CodePlace, CodeScope, NameSource, Writer};
+use functions::{Functions, NO_NODE, Node};
+use lines::Lines;
+use paint::Canvas;
 use std::collections::HashMap;
+use units::{Dwarf, UnitFailure, Units, owners, unreadable, warn};
 
 /// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the place.
 pub(super) type CodeStretch = (u32, u32, CodePlace);

@@ -1,10 +1,10 @@
 //! The units of debug information: their headers, which unit answers for an address, and the names
 //! of entries that refer to entries elsewhere.
 
-use super::ObjectError;
 use super::aranges::{self, Set};
-use super::error::malformed;
-use super::macho::MachFile;
+use crate::object::ObjectError;
+use crate::object::error::malformed;
+use crate::object::macho::MachFile;
 use gimli::{
     Attribute, AttributeValue, EndianSlice, LittleEndian, Section, SectionId, Unit, UnitHeader, UnitOffset,
     UnitSectionOffset,

@@ -1,9 +1,9 @@
 //! Line tables: for each address the file, line and column that the last row at or before it gives,
 //! within the sequence that it lies in.
 
-use super::MAX_NAME_BYTES;
-use super::code::CodeMap;
 use super::units::{Dwarf, DwarfSlice, UnitFailure};
+use crate::object::MAX_NAME_BYTES;
+use crate::object::code::CodeMap;
 use crate::symcache::Writer;
 use gimli::{ColumnType, Unit};
 use std::borrow::Cow;

@@ -1,10 +1,10 @@
 //! The functions of one unit and the copies of functions inlined into them.
 
-use super::ObjectError;
 use super::aranges::Set;
-use super::code::CodeMap;
 use super::paint::Canvas;
 use super::units::{DwarfSlice, Named, UnitFailure, Units};
+use crate::object::ObjectError;
+use crate::object::code::CodeMap;
 use crate::symcache::MAX_CALLS;
 use gimli::{Abbreviation, Attribute, AttributeValue, EntriesRaw, Unit};
 
