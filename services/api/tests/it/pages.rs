@@ -78,3 +78,42 @@ async fn every_list_can_be_read_in_small_pages() {
     }
     world.stop().await;
 }
+
+/// The cursor with another time in the place of the one that it ends at.
+fn forged(cursor: &str, micros: i64) -> String {
+    let bytes: Vec<u8> =
+        (0..cursor.len()).step_by(2).map(|at| u8::from_str_radix(&cursor[at..at + 2], 16).unwrap()).collect();
+    let (head, position) = bytes.split_at(9);
+    let (_, rest) = std::str::from_utf8(position).unwrap().split_once('.').unwrap();
+    head.iter().copied().chain(format!("{micros}.{rest}").bytes()).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn a_time_that_the_database_cannot_hold_is_refused() {
+    let world = World::start().await;
+    let now = world.host.clock.now();
+    for n in 1..=3 {
+        let mut crash = crash(&format!("{n}{}", &A[1..]), "1.0");
+        crash["system"]["CFBundleIdentifier"] = format!("com.example.shop{n}").into();
+        store(&world, "acme", &crash, 1, now).await;
+        world.key("acme", &[Scope::ReportsRead]).await;
+    }
+    let key = world.master("acme").await;
+    for path in ["/v1/reports?limit=1", "/v1/groups?limit=1", "/v1/keys?limit=1"] {
+        let first = world.get(path, &key).await.expect(200);
+        let cursor = first["next_cursor"].as_str().unwrap();
+        world.get(&format!("{path}&cursor={}", forged(cursor, 0)), &key).await.expect(200);
+        for micros in [i64::MIN, -300_000_000_000_000_000, 253_402_300_800_000_000, i64::MAX] {
+            let path = format!("{path}&cursor={}", forged(cursor, micros));
+            world.get(&path, &key).await.expect_problem(400, "invalid-parameter");
+        }
+    }
+    for path in ["reports?from", "symbols?to", "dead-letters?from", "groups?seen_from", "groups?new_from"] {
+        for time in ["9999-12-31T23:59:59-23:59", "0000-12-31T00:00:00Z"] {
+            let path = format!("/v1/{path}={time}");
+            world.get(&path, &key).await.expect_problem(400, "invalid-parameter");
+        }
+        world.get(&format!("/v1/{path}=9999-12-31T23:59:59Z"), &key).await.expect(200);
+    }
+    world.stop().await;
+}

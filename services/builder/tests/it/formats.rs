@@ -98,7 +98,7 @@ async fn a_backfill_of_all_builds_symcaches_of_the_same_version_anew_and_publish
     world.idle().await;
     let ids = [same, changed].map(|object| acme().scope(object.debug_id.unwrap()));
     let built = [alias(&world, &ids[0], 1).await.unwrap(), alias(&world, &ids[1], 1).await.unwrap()];
-    let old = AliasMeta { sha256: unslide_model::ContentHash([1; 32]), ..built[1].clone() };
+    let old = AliasMeta { sha256: unslide_model::ContentHash([1; 32]), ..built[1] };
     let put = Put { metadata: old.to_metadata(), ..Put::default() };
     world.objects.put(&keys::symbols(&ids[1]).alias(1), "old bytes".into(), &put).await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();

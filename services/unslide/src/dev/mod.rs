@@ -18,10 +18,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use unslide_embedded::{Options, S3Endpoint, Servers};
 use unslide_model::{Scope, Secret, TenantId, shell_word};
-use unslide_runtime::{Host, admin, causes, supervise, telemetry};
+use unslide_runtime::{Host, Supervised, admin, causes, supervise, telemetry};
 use unslide_store::{Store, keys, outbox, tenants};
 use unslide_stream::admin::Created;
 
@@ -195,17 +196,8 @@ async fn boot_all(
     progress("starting the services");
     let listener = state::listen(start.listen, &start.data).await?;
     let api_url = format!("http://{}", reachable(listener.local_addr()?));
-    let mut services = Vec::new();
-    for service in Service::ALL {
-        if service != Service::Api {
-            services.push(serve::prepare(service, &configuration, host)?);
-        }
-    }
-    let (api, api_host) = (configuration.api.clone(), host.for_service("api")?);
-    let run_api = async move { Ok(Box::pin(unslide_api::run_on(listener, api, api_host)).await?) };
-    services.push(("api", Box::pin(run_api)));
-    let count = services.len();
-    let supervised = host.clone();
+    let services = prepare_all(&configuration, host, listener)?;
+    let (count, supervised) = (services.len(), host.clone());
     let mut services = tokio::spawn(async move { supervise(services, &supervised.shutdown).await });
     let admin = admin::start(&admin::Settings { listen: start.admin_listen }, host).await?;
 
@@ -232,6 +224,21 @@ async fn boot_all(
         config: config.display().to_string(),
     };
     Ok(Running { facts, host: host.clone(), services, s3, servers })
+}
+
+/// All services; the api serves on a listener that is bound already.
+fn prepare_all(
+    configuration: &Configuration,
+    host: &Host,
+    listener: TcpListener,
+) -> Result<Vec<Supervised>, BoxError> {
+    let others = Service::ALL.into_iter().filter(|service| *service != Service::Api);
+    let mut services =
+        others.map(|service| serve::prepare(service, configuration, host)).collect::<Result<Vec<_>, _>>()?;
+    let (api, api_host) = (configuration.api.clone(), host.for_service("api")?);
+    let run_api = async move { Ok(Box::pin(unslide_api::run_on(listener, api, api_host)).await?) };
+    services.push(("api", Box::pin(run_api)));
+    Ok(services)
 }
 
 type Launched = JoinHandle<Result<Servers, unslide_embedded::Error>>;
