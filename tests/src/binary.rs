@@ -257,11 +257,18 @@ impl Process {
     /// CPU time that the process has used, in user and kernel mode, to a hundredth of a second.
     #[must_use]
     pub fn cpu(&self) -> Duration {
+        let [user, kernel] = self.cpu_by_mode();
+        user + kernel
+    }
+
+    /// CPU time that the process has used in user mode, and in kernel mode, to a hundredth of a second.
+    #[must_use]
+    pub fn cpu_by_mode(&self) -> [Duration; 2] {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         // The second field is the command's name in parentheses; utime and stime are 14 and 15.
         let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-        let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
-        Duration::from_millis(ticks * 10)
+        let mut ticks = fields.split(' ').skip(11).map(|field| field.parse::<u64>().unwrap_or(0));
+        [(); 2].map(|()| Duration::from_millis(ticks.next().unwrap_or(0) * 10))
     }
 }
 

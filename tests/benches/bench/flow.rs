@@ -65,8 +65,8 @@ async fn compare(input: &Input, reports: u32, share: Option<f64>) {
     }
 }
 
-/// Prints what the threads of a worker used a report.
-fn print_threads(threads: &BTreeMap<String, ThreadUse>, reports: u32) {
+/// Prints what the threads of a process used for each report.
+pub fn print_threads(threads: &BTreeMap<String, ThreadUse>, reports: u32) {
     let mut threads: Vec<_> = threads.iter().collect();
     threads.sort_by_key(|(_, used)| std::cmp::Reverse(used.cpu));
     for (name, used) in threads.into_iter().take(12) {
@@ -77,7 +77,7 @@ fn print_threads(threads: &BTreeMap<String, ThreadUse>, reports: u32) {
 }
 
 /// What was used since `before`.
-fn since(
+pub fn since(
     mut now: BTreeMap<String, ThreadUse>,
     before: &BTreeMap<String, ThreadUse>,
 ) -> BTreeMap<String, ThreadUse> {

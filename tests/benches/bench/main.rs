@@ -5,12 +5,14 @@
 #![expect(clippy::print_stdout, reason = "a program for a person to read")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
+mod builds;
 mod bulk;
 mod core;
 mod fairness;
 mod flow;
 mod grouping;
 mod guarantee;
+mod http;
 mod input;
 mod late;
 mod malloc;
@@ -22,8 +24,16 @@ mod scale;
 mod start;
 mod unpacking;
 
+use unslide_testkit::memory::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if builds::is_child(&arguments) {
+        return;
+    }
     let full = arguments.iter().any(|argument| argument == "--full");
     let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|name| *name == part);
@@ -44,10 +54,16 @@ fn main() {
     if wanted("bulk") {
         bulk::print(&input, full);
     }
+    if wanted("builds") {
+        builds::print(&input.path, full);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         if wanted("flow") {
             flow::print(&input, full).await;
+        }
+        if wanted("http") {
+            http::print(&input, full).await;
         }
         if wanted("guarantee") {
             guarantee::print(&input.report(0), full).await;
