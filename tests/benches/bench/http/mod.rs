@@ -69,7 +69,7 @@ fn parts(load: &Load<'_>, key: &str, report: &[u8], rounds: u32) {
     let parts = [
         ("refused without a key", Request::symbolicate("", &[], 401)),
         ("refused after its key", Request::symbolicate(&nothing_else, &[], 406)),
-        ("refused after its body was received and read", Request::symbolicate(key, cut, 422)),
+        ("refused after its body was received and read", Request::symbolicate(key, cut, 400)),
         ("answered: symbols fetched, enriched, written", Request::symbolicate(key, report, 200)),
     ];
     println!(
