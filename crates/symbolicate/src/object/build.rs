@@ -40,6 +40,8 @@ pub(super) fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
     let ranges = fill(&stretches, &symbols, &code, &mut writer)?;
     add_classes(&file, text.start, &mut writer)?;
     let quality = Quality::of(!stretches.is_empty(), has_symbols(&file, &code), !symbols.is_empty());
+    // Room for the symcache.
+    drop((stretches, symbols));
     let facts = ObjectHeader {
         debug_id,
         cpu: file.cpu,

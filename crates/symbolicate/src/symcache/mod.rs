@@ -58,6 +58,7 @@
 //!   refers to, and a symcache from before has none, so that both read both. Source maps and classes came
 //!   later, too: for readers from before they are symcaches without code, and folds of scopes that are not there.
 
+mod index;
 mod read;
 mod view;
 mod walk;

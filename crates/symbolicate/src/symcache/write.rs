@@ -1,6 +1,7 @@
 //! Writing: equal things are stored once, in the order in which they first come, so that one object
 //! always gives the same bytes.
 
+use super::index::Index;
 use super::read::checksum;
 use super::{
     APPROXIMATE, CLASS, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MOST_FOLDED, NONE,
@@ -83,16 +84,19 @@ impl From<Unavailable> for NoSymcache {
 #[derive(Default)]
 pub(crate) struct Writer {
     texts: Vec<u8>,
-    text_index: HashMap<Box<str>, u32>,
+    /// Where texts begin, by the text.
+    text_index: Index,
+    /// A text that is looked for.
+    escaped: Vec<u8>,
     functions: Vec<[u32; 3]>,
-    /// Function by linkage name and path.
-    function_index: HashMap<(u32, u32), u32>,
+    /// Functions by linkage name and path.
+    function_index: Index,
     /// Demangled by linkage name.
     demangled: HashMap<u32, u32>,
     scopes: Vec<(u32, u32)>,
-    scope_index: HashMap<(u32, u32), u32>,
+    scope_index: Index,
     calls: Vec<CodePlace>,
-    call_index: HashMap<CodePlace, u32>,
+    call_index: Index,
     /// A scope that owns its code, and another function with the same code; by scope.
     folds: Vec<(u32, u32)>,
     /// Where a class begins, marked as such, and the function with its name; by address.
@@ -129,23 +133,25 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) -> Result<u32, NoSymcache> {
-        if let Some(at) = self.text_index.get(text) {
-            return Ok(*at);
+        self.escaped.clear();
+        escape(text, &mut self.escaped);
+        let (texts, escaped) = (&self.texts, &self.escaped[..]);
+        if let Some(at) = self.text_index.find(escaped, |at| text_at(texts, at) == escaped) {
+            return Ok(at);
         }
         let at = u32::try_from(self.texts.len()).map_err(|_| NoSymcache::TooLarge)?;
-        let mut escaped = Vec::with_capacity(text.len() + 8);
-        escape(text, &mut escaped);
-        let mut length = u32::try_from(escaped.len()).map_err(|_| NoSymcache::TooLarge)?;
+        let mut length = u32::try_from(self.escaped.len()).map_err(|_| NoSymcache::TooLarge)?;
         while length >= 0x80 {
             self.texts.push((length & 0x7F) as u8 | 0x80);
             length >>= 7;
         }
         self.texts.push((length & 0x7F) as u8);
-        self.texts.extend_from_slice(&escaped);
+        self.texts.extend_from_slice(&self.escaped);
         if self.size() > self.limit || self.texts.len() >= WAITING as usize {
             return Err(NoSymcache::TooLarge);
         }
-        self.text_index.insert(text.into(), at);
+        let texts = &self.texts;
+        self.text_index.insert(at, |at| text_at(texts, at));
         Ok(at)
     }
 
@@ -154,8 +160,11 @@ impl Writer {
     pub(crate) fn function(&mut self, linkage_name: &str, path: Option<u32>) -> Result<u32, NoSymcache> {
         let raw = self.text(linkage_name)?;
         let path = path.unwrap_or(NONE);
-        if let Some(index) = self.function_index.get(&(raw, path)) {
-            return Ok(*index);
+        let functions = &self.functions;
+        let key = |index: u32| functions.get(index as usize).map(|[raw, _, path]| [*raw, *path]);
+        let known = self.function_index.find(&Some([raw, path]), |index| key(index) == Some([raw, path]));
+        if let Some(index) = known {
+            return Ok(index);
         }
         let demangled = match self.demangled.get(&raw) {
             Some(known) => *known,
@@ -176,7 +185,9 @@ impl Writer {
         };
         let index = count(self.functions.len())?;
         self.functions.push([raw, demangled, path]);
-        self.function_index.insert((raw, path), index);
+        let functions = &self.functions;
+        self.function_index
+            .insert(index, |index| functions.get(index as usize).map(|[raw, _, path]| [*raw, *path]));
         Ok(index)
     }
 
@@ -211,12 +222,16 @@ impl Writer {
             }
             CodeScope::Inlined { function, caller } => (function, caller),
         };
-        if let Some(index) = self.scope_index.get(&record) {
-            return Ok(*index);
+        let scopes = &self.scopes;
+        if let Some(index) =
+            self.scope_index.find(&Some(&record), |index| scopes.get(index as usize) == Some(&record))
+        {
+            return Ok(index);
         }
         let index = count(self.scopes.len())?;
         self.scopes.push(record);
-        self.scope_index.insert(record, index);
+        let scopes = &self.scopes;
+        self.scope_index.insert(index, |index| scopes.get(index as usize));
         Ok(index)
     }
 
@@ -247,12 +262,16 @@ impl Writer {
 
     /// The index of a call, for the scopes of the functions inlined there.
     pub(crate) fn call(&mut self, place: CodePlace) -> Result<u32, NoSymcache> {
-        if let Some(index) = self.call_index.get(&place) {
-            return Ok(*index);
+        let calls = &self.calls;
+        if let Some(index) =
+            self.call_index.find(&Some(&place), |index| calls.get(index as usize) == Some(&place))
+        {
+            return Ok(index);
         }
         let index = count(self.calls.len())?;
         self.calls.push(place);
-        self.call_index.insert(place, index);
+        let calls = &self.calls;
+        self.call_index.insert(index, |index| calls.get(index as usize));
         if self.size() > self.limit { Err(NoSymcache::TooLarge) } else { Ok(index) }
     }
 
@@ -263,6 +282,11 @@ impl Writer {
         ranges: &[(u32, Option<CodePlace>)],
     ) -> Result<Vec<u8>, NoSymcache> {
         self.ask()?;
+        for index in
+            [&mut self.text_index, &mut self.function_index, &mut self.scope_index, &mut self.call_index]
+        {
+            *index = Index::default();
+        }
         self.folds.append(&mut self.classes);
         for [raw, demangled, _] in &mut self.functions {
             if *demangled == WAITING {
@@ -316,22 +340,22 @@ impl Writer {
         Ok(())
     }
 
-    /// Calls, scopes, functions, texts and folds.
-    fn write_tables(&self, out: &mut Vec<u8>) {
-        for call in &self.calls {
+    /// Calls, scopes, functions, texts and folds; each is given up once it is written.
+    fn write_tables(self, out: &mut Vec<u8>) {
+        for call in self.calls {
             out.extend_from_slice(&call.record());
         }
-        for (first, second) in &self.scopes {
-            word(out, *first);
-            word(out, *second);
+        for (first, second) in self.scopes {
+            word(out, first);
+            word(out, second);
         }
-        for text in self.functions.iter().flatten() {
-            word(out, *text);
+        for text in self.functions.into_iter().flatten() {
+            word(out, text);
         }
         out.extend_from_slice(&self.texts);
-        for (scope, function) in &self.folds {
-            word(out, *scope);
-            word(out, *function);
+        for (scope, function) in self.folds {
+            word(out, scope);
+            word(out, function);
         }
     }
 }
@@ -358,6 +382,19 @@ fn write_ranges(
         out.extend_from_slice(&place.unwrap_or(nothing).record());
     }
     Ok(())
+}
+
+/// The text that begins at an offset: its length, seven bits a byte, and its bytes.
+fn text_at(texts: &[u8], at: u32) -> &[u8] {
+    let (mut at, mut length, mut shift) = (at as usize, 0, 0);
+    loop {
+        let byte = texts.get(at).copied().unwrap_or(0);
+        length |= usize::from(byte & 0x7F) << shift;
+        (at, shift) = (at + 1, shift + 7);
+        if byte < 0x80 {
+            return texts.get(at..at + length).unwrap_or_default();
+        }
+    }
 }
 
 fn word(out: &mut Vec<u8>, number: u32) {

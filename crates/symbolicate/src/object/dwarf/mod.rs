@@ -107,6 +107,7 @@ impl Pass<'_> {
         for (low, high) in unclaimed {
             self.covered.spread(low, high, 0);
         }
+        units.forget_names();
         Ok(())
     }
 

@@ -184,6 +184,11 @@ impl<'a> Units<'a> {
         found
     }
 
+    /// Forgets the names that were read: most entries refer to entries of their own unit.
+    pub(super) fn forget_names(&mut self) {
+        self.names = HashMap::new();
+    }
+
     fn own_names(&self, offset: usize, references: &mut Vec<usize>) -> gimli::Result<Names<'a>> {
         let Some((start, unit)) = self.at(offset) else { return Ok(Names::default()) };
         let mut entry = unit.entries_raw(Some(UnitOffset(offset - start)))?;
