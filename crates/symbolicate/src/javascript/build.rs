@@ -5,7 +5,7 @@ use super::source_map::{Source, SourceMap, facts};
 use super::table::{HEADER_SIZE, MAGIC, MAPPING_SIZE, MOST_CONTEXT_BYTES, SOURCE_SIZE, VERSION};
 use crate::json::escape;
 use crate::object::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind};
-use crate::symcache::{ObjectHeader, Writer};
+use crate::symcache::{CodeRanges, ObjectHeader, Writer};
 use std::collections::HashMap;
 use unslide_model::{CpuType, DebugId, Quality};
 
@@ -36,7 +36,7 @@ pub fn build_for(bytes: &[u8], debug_id: DebugId) -> Result<BuiltSymCache, Objec
         extent: 0,
         quality: Quality::Dwarf,
     };
-    let symcache = Writer::holding(table, MAX_SYMCACHE_BYTES).finish(&header, &[])?;
+    let symcache = Writer::holding(table, MAX_SYMCACHE_BYTES).finish(&header, CodeRanges::default())?;
     Ok(BuiltSymCache {
         debug_id,
         cpu: CpuType::JAVASCRIPT,

@@ -8,7 +8,7 @@ use super::macho::MachFile;
 use super::symbols::{SymbolExtent, extents};
 use super::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind, has_symbols};
 use crate::demangle::Unavailable;
-use crate::symcache::{CodeOwner, CodePlace, NoSymcache, ObjectHeader, Writer};
+use crate::symcache::{CodeOwner, CodePlace, CodeRanges, NoSymcache, ObjectHeader, Writer};
 use unslide_model::Quality;
 
 impl From<NoSymcache> for ObjectError {
@@ -37,11 +37,10 @@ pub(super) fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
     } else {
         Vec::new()
     };
-    let ranges = fill(&stretches, &symbols, &code, &mut writer)?;
-    add_classes(&file, text.start, &mut writer)?;
     let quality = Quality::of(!stretches.is_empty(), has_symbols(&file, &code), !symbols.is_empty());
-    // Room for the symcache.
-    drop((stretches, symbols));
+    let ranges = fill(stretches, &symbols, &code, &mut writer)?;
+    drop(symbols);
+    add_classes(&file, text.start, &mut writer)?;
     let facts = ObjectHeader {
         debug_id,
         cpu: file.cpu,
@@ -50,29 +49,28 @@ pub(super) fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
         extent: u32::try_from(text.end.max(code.end()) - text.start).unwrap_or(u32::MAX),
         quality,
     };
-    let symcache = writer.finish(&facts, &ranges)?;
+    let symcache = writer.finish(&facts, ranges)?;
     Ok(BuiltSymCache { debug_id, cpu: file.cpu, kind: file.kind, quality, symcache, warnings })
 }
 
-/// Joins what DWARF says with the symbols in between, as ascending starts with a place or none.
+/// Joins what DWARF says, of which the first stretch is the last of the list, with the symbols in between.
 fn fill(
-    stretches: &[CodeStretch],
+    mut stretches: Vec<CodeStretch>,
     symbols: &[SymbolExtent<'_>],
     code: &CodeMap,
     writer: &mut Writer,
-) -> Result<Vec<(u32, Option<CodePlace>)>, ObjectError> {
-    let mut ranges = Ranges { starts: Vec::new(), end: 0 };
-    let mut next = stretches.iter().peekable();
+) -> Result<CodeRanges, ObjectError> {
+    let mut ranges = Ranges::default();
     for symbol in symbols {
         let Some((start, end)) = code.clip(symbol.start, symbol.end) else { continue };
-        while let Some((low, high, place)) = next.next_if(|s| s.0 <= start) {
-            ranges.push(*low, *high, *place);
+        while let Some((low, high, place)) = next(&mut stretches, |low| low <= start) {
+            ranges.push(low, high, place);
         }
         // What is left of the symbol between the stretches that DWARF explains.
         let mut at = start.max(ranges.end);
         let mut own = None;
         while at < end {
-            let until = next.peek().map_or(end, |s| s.0.min(end));
+            let until = stretches.last().map_or(end, |s| s.0.min(end));
             if at < until {
                 let place = match own {
                     Some(place) => place,
@@ -80,15 +78,24 @@ fn fill(
                 };
                 ranges.push(at, until, place);
             }
-            let Some((low, high, place)) = next.next_if(|s| s.0 < end) else { break };
-            ranges.push(*low, *high, *place);
-            at = *high;
+            let Some((low, high, place)) = next(&mut stretches, |low| low < end) else { break };
+            ranges.push(low, high, place);
+            at = high;
         }
     }
-    for (low, high, place) in next {
-        ranges.push(*low, *high, *place);
+    while let Some((low, high, place)) = next(&mut stretches, |_| true) {
+        ranges.push(low, high, place);
     }
     Ok(ranges.done())
+}
+
+/// The next stretch, where its start is `wanted`. Memory is given back on the way: it is needed for the ranges.
+fn next(stretches: &mut Vec<CodeStretch>, wanted: impl Fn(u32) -> bool) -> Option<CodeStretch> {
+    let found = stretches.pop_if(|stretch| wanted(stretch.0));
+    if stretches.len() < stretches.capacity() / 4 * 3 {
+        stretches.shrink_to_fit();
+    }
+    found
 }
 
 fn symbol_place(symbol: &SymbolExtent<'_>, start: u32, writer: &mut Writer) -> Result<CodePlace, NoSymcache> {
@@ -100,8 +107,11 @@ fn symbol_place(symbol: &SymbolExtent<'_>, start: u32, writer: &mut Writer) -> R
 }
 
 /// Ascending stretches on their way to starts; neighbours with one answer are joined.
+#[derive(Default)]
 struct Ranges {
-    starts: Vec<(u32, Option<CodePlace>)>,
+    list: CodeRanges,
+    /// The place of the last start.
+    last: Option<CodePlace>,
     end: u32,
 }
 
@@ -111,19 +121,22 @@ impl Ranges {
         if low >= high {
             return;
         }
-        if self.end < low && self.starts.last().is_some_and(|last| last.1.is_some()) {
-            self.starts.push((self.end, None));
+        if self.end < low {
+            self.begin(self.end, None);
         }
-        if self.starts.last().is_none_or(|last| last.1 != Some(place)) {
-            self.starts.push((low, Some(place)));
-        }
+        self.begin(low, Some(place));
         self.end = high;
     }
 
-    fn done(mut self) -> Vec<(u32, Option<CodePlace>)> {
-        if self.starts.last().is_some_and(|last| last.1.is_some()) {
-            self.starts.push((self.end, None));
+    fn begin(&mut self, start: u32, place: Option<CodePlace>) {
+        if self.last != place {
+            self.list.push(start, place);
+            self.last = place;
         }
-        self.starts
+    }
+
+    fn done(mut self) -> CodeRanges {
+        self.begin(self.end, None);
+        self.list
     }
 }

@@ -68,7 +68,7 @@ pub use read::{CodeLookup, SymCache, SymCacheError};
 pub(crate) use view::FunctionTexts;
 pub use view::{ClassSymbol, CodeAnswer, CodeCall, NameSource};
 pub(crate) use walk::{RangeWalk, WalkedPlace};
-pub(crate) use write::{CodeOwner, CodePlace, CodeScope, NoSymcache, ObjectHeader, Writer};
+pub(crate) use write::{CodeOwner, CodePlace, CodeRanges, CodeScope, NoSymcache, ObjectHeader, Writer};
 
 /// The version of the format. A symcache of another version is not read, but built anew.
 pub const VERSION: u32 = 1;

@@ -50,6 +50,30 @@ impl CodePlace {
     }
 }
 
+/// Ascending starts of ranges with the place that each leads to, as they are written.
+#[derive(Default)]
+pub(crate) struct CodeRanges {
+    starts: Vec<u32>,
+    places: Vec<[u8; PLACE_SIZE]>,
+}
+
+impl CodeRanges {
+    /// Adds a start that is higher than those before, with its place or none.
+    pub(crate) fn push(&mut self, start: u32, place: Option<CodePlace>) {
+        let nothing = CodePlace { scope: NONE, line: 0, column: 0 };
+        self.starts.push(start);
+        self.places.push(place.unwrap_or(nothing).record());
+    }
+}
+
+impl FromIterator<(u32, Option<CodePlace>)> for CodeRanges {
+    fn from_iter<I: IntoIterator<Item = (u32, Option<CodePlace>)>>(ranges: I) -> CodeRanges {
+        let mut list = CodeRanges::default();
+        ranges.into_iter().for_each(|(start, place)| list.push(start, place));
+        list
+    }
+}
+
 /// What the header says of the object.
 pub(crate) struct ObjectHeader {
     pub(crate) debug_id: DebugId,
@@ -275,12 +299,8 @@ impl Writer {
         if self.size() > self.limit { Err(NoSymcache::TooLarge) } else { Ok(index) }
     }
 
-    /// The bytes, where `ranges` are ascending starts with the place that they lead to.
-    pub(crate) fn finish(
-        mut self,
-        facts: &ObjectHeader,
-        ranges: &[(u32, Option<CodePlace>)],
-    ) -> Result<Vec<u8>, NoSymcache> {
+    /// The bytes.
+    pub(crate) fn finish(mut self, facts: &ObjectHeader, ranges: CodeRanges) -> Result<Vec<u8>, NoSymcache> {
         self.ask()?;
         for index in
             [&mut self.text_index, &mut self.function_index, &mut self.scope_index, &mut self.call_index]
@@ -294,15 +314,15 @@ impl Writer {
             }
         }
         // About eight ranges a bucket: the search reads the index once and a cache line or two of starts.
-        let wanted = (ranges.len() / 8).max(1) as u64;
+        let wanted = (ranges.starts.len() / 8).max(1) as u64;
         let shift = (0..31).find(|s| u64::from(facts.extent) >> s < wanted).unwrap_or(31);
         let buckets = (facts.extent >> shift) + 1;
-        let size = self.size() + 4 * (buckets as usize + 1) + (4 + PLACE_SIZE) * ranges.len();
+        let size = self.size() + 4 * (buckets as usize + 1) + (4 + PLACE_SIZE) * ranges.starts.len();
         if size > self.limit {
             return Err(NoSymcache::TooLarge);
         }
         let mut out = Vec::with_capacity(size);
-        self.write_header(facts, ranges.len(), shift, buckets, &mut out)?;
+        self.write_header(facts, ranges.starts.len(), shift, buckets, &mut out)?;
         write_ranges(ranges, shift, buckets, &mut out)?;
         self.write_tables(&mut out);
         let crc = checksum(&out);
@@ -361,26 +381,18 @@ impl Writer {
 }
 
 /// Buckets, starts and places.
-fn write_ranges(
-    ranges: &[(u32, Option<CodePlace>)],
-    shift: u32,
-    buckets: u32,
-    out: &mut Vec<u8>,
-) -> Result<(), NoSymcache> {
+fn write_ranges(ranges: CodeRanges, shift: u32, buckets: u32, out: &mut Vec<u8>) -> Result<(), NoSymcache> {
     let mut below = 0;
     for bucket in 0..=u64::from(buckets) {
-        while ranges.get(below).is_some_and(|(start, _)| u64::from(*start) < bucket << shift) {
+        while ranges.starts.get(below).is_some_and(|start| u64::from(*start) < bucket << shift) {
             below += 1;
         }
         word(out, count(below)?);
     }
-    for (start, _) in ranges {
-        word(out, *start);
+    for start in ranges.starts {
+        word(out, start);
     }
-    let nothing = CodePlace { scope: NONE, line: 0, column: 0 };
-    for (_, place) in ranges {
-        out.extend_from_slice(&place.unwrap_or(nothing).record());
-    }
+    out.extend_from_slice(ranges.places.as_flattened());
     Ok(())
 }
 

@@ -49,7 +49,7 @@ fn symcache(id: u8, made: &[MadeRange]) -> SymCache {
         extent: EXTENT,
         quality: Quality::DwarfSymtab,
     };
-    SymCache::parse(writer.finish(&header, &ranges).unwrap()).unwrap()
+    SymCache::parse(writer.finish(&header, ranges.into_iter().collect()).unwrap()).unwrap()
 }
 
 fn made_ranges() -> impl Strategy<Value = Vec<MadeRange>> {

@@ -418,8 +418,12 @@ fn a_frame_in_the_code_of_several_functions_lists_the_others_and_is_a_guess() {
         extent: 0x10_0000,
         quality: Quality::Symtab,
     };
-    let bytes =
-        w.finish(&facts, &[(0x1000, alone), (0x1100, folded), (0x1200, last), (0x1300, None)]).unwrap();
+    let bytes = w
+        .finish(
+            &facts,
+            [(0x1000, alone), (0x1100, folded), (0x1200, last), (0x1300, None)].into_iter().collect(),
+        )
+        .unwrap();
     let cache = SymCache::parse(bytes).unwrap();
     cache.verify_checksum().unwrap();
     let have = Have::default().and(APP, ImageSymbols::found(Arc::new(cache)));

@@ -107,7 +107,7 @@ pub(super) fn repeated(debug_id: &str, cpu: CpuType, quality: Quality, until: u6
         extent: 0x10_0000,
         quality,
     };
-    let bytes = w.finish(&facts, &ranges).unwrap();
+    let bytes = w.finish(&facts, ranges.into_iter().collect()).unwrap();
     ImageSymbols::found(Arc::new(SymCache::parse(bytes).unwrap()))
 }
 

@@ -48,7 +48,7 @@ fn longest() -> ImageSymbols {
         extent: 0x1_0000,
         quality: Quality::DwarfSymtab,
     };
-    let bytes = w.finish(&facts, &ranges).unwrap();
+    let bytes = w.finish(&facts, ranges.into_iter().collect()).unwrap();
     ImageSymbols::found(Arc::new(SymCache::parse(bytes).unwrap()))
 }
 

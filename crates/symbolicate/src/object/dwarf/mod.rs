@@ -20,7 +20,7 @@ use units::{Dwarf, UnitFailure, Units, owners, unreadable, warn};
 /// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the place.
 pub(super) type CodeStretch = (u32, u32, CodePlace);
 
-/// The stretches that the debug information explains, ascending and without overlap.
+/// The stretches that the debug information explains, descending and without overlap.
 pub(super) fn stretches(
     file: &MachFile<'_>,
     code: &CodeMap,
@@ -45,7 +45,7 @@ pub(super) fn stretches(
     if pass.found.is_empty() && !warnings.is_empty() {
         return Err(unreadable(warnings));
     }
-    pass.found.sort_unstable();
+    pass.found.sort_unstable_by(|a, b| b.cmp(a));
     Ok(pass.found)
 }
 
