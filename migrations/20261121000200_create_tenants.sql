@@ -82,9 +82,23 @@ CREATE TABLE app_settings (
     app         text NOT NULL,
     source_url  text NOT NULL,
     source_root text NOT NULL,
+    -- Of each signal that is not kept whole: one in how many is kept, 0 for none.
+    signals     jsonb NOT NULL DEFAULT '{}',
     PRIMARY KEY (tenant, app)
 );
 SELECT unslide_protect('app_settings', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- What was dropped because of an app's settings, by the day (UTC) on which the service read it. Only apps with settings
+-- have rows.
+CREATE TABLE signal_drops (
+    tenant  text NOT NULL,
+    app     text NOT NULL,
+    signal  text NOT NULL,
+    day     date NOT NULL,
+    dropped bigint NOT NULL,
+    PRIMARY KEY (tenant, app, signal, day)
+);
+SELECT unslide_protect('signal_drops', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- How far the erasing of a deleted tenant is, and the proof that nothing was left. Kept like the tenant's row.
 CREATE TABLE tenant_erasures (

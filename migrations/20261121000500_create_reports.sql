@@ -128,6 +128,8 @@ CREATE INDEX reports_group ON reports (tenant, group_id, received_at, report_id,
 CREATE INDEX reports_run ON reports (tenant, run_id, app, received_at, report_id)
     WHERE run_id IS NOT NULL AND NOT metric_kit
       AND coalesce(summary -> 'fatal' = 'true'::jsonb, type IN ('mach', 'signal', 'nsexception', 'cpp_exception', 'deadlock'));
+-- What a run of the app has sent, for the timeline of its session.
+CREATE INDEX reports_session ON reports (tenant, run_id, received_at, report_id, variant) WHERE run_id IS NOT NULL;
 CREATE INDEX reports_metric_kit ON reports (stored_at) WHERE metric_kit AND same_crash_as IS NULL AND run_id IS NOT NULL;
 SELECT unslide_protect('reports', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 

@@ -22,6 +22,8 @@ CREATE TABLE sessions (
     -- Of sessions that were counted before they came: how many, and those of them that crashed.
     counted      integer CHECK ((counted IS NULL) <> (installation IS NULL)),
     counted_crashed integer,
+    -- How many sessions it stands for.
+    weight       integer NOT NULL DEFAULT 1,
     -- The broker's time of the first event.
     received_at  timestamptz NOT NULL,
     PRIMARY KEY (tenant, app, session_id, day)
@@ -41,6 +43,8 @@ CREATE TABLE session_days (
     out_of_memory         bigint NOT NULL DEFAULT 0,
     unexplained           bigint NOT NULL DEFAULT 0,
     background_memory     bigint NOT NULL DEFAULT 0,
+    -- The sum of the squares of the weights of the sessions: says how many independent ones they are worth.
+    squares               bigint NOT NULL DEFAULT 0,
     installations         bytea NOT NULL,
     crashed_installations bytea NOT NULL,
     PRIMARY KEY (tenant, app, version, day)

@@ -16,7 +16,18 @@ CREATE TABLE metric_payloads (
     received_at timestamptz NOT NULL,
     PRIMARY KEY (tenant, app, payload_id, day)
 ) PARTITION BY RANGE (day);
+CREATE INDEX metric_payloads_session ON metric_payloads (tenant, app, session_id) WHERE session_id IS NOT NULL;
 SELECT unslide_protect('metric_payloads', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- The apps and versions that have counts of a day: bounds how many they are, and lists them.
+CREATE TABLE metric_versions (
+    tenant  text NOT NULL,
+    day     date NOT NULL,
+    app     text NOT NULL,
+    version text NOT NULL,
+    PRIMARY KEY (tenant, day, app, version)
+);
+SELECT unslide_protect('metric_versions', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- What is counted here outlives the payloads. The host is empty for all hosts together and for what is no request.
 CREATE TABLE metric_days (

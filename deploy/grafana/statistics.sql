@@ -30,6 +30,7 @@ CREATE POLICY stats_rows ON public.app_days FOR SELECT TO unslide_stats USING (t
 CREATE POLICY stats_rows ON public.groups FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
 CREATE POLICY stats_rows ON public.group_days FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
 CREATE POLICY stats_rows ON public.group_breakdowns FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
+CREATE POLICY stats_rows ON public.metric_days FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
 CREATE POLICY stats_rows ON public.session_days FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
 
 GRANT SELECT (tenant, app, version, day, reports, devices, frames_total, frames_symbolicated, complete, partial, none)
@@ -39,6 +40,7 @@ GRANT SELECT (tenant, id, app, kind, title, culprit, provisional, reports, devic
     ON public.groups TO unslide_stats;
 GRANT SELECT (tenant, group_id, day, version, reports) ON public.group_days TO unslide_stats;
 GRANT SELECT (tenant, group_id, dimension, day, value, reports) ON public.group_breakdowns TO unslide_stats;
+GRANT SELECT (tenant, app, version, day, metric, host, observations, failed, squares, sketch) ON public.metric_days TO unslide_stats;
 GRANT SELECT (tenant, app, version, day, sessions, crashed, out_of_memory, unexplained, background_memory)
     ON public.session_days TO unslide_stats;
 
@@ -70,5 +72,64 @@ CREATE VIEW unslide_stats.session_days WITH (security_invoker = true) AS
     SELECT day::timestamp AT TIME ZONE 'UTC' AS day, app, version, sessions, crashed, out_of_memory, unexplained,
            background_memory
     FROM public.session_days;
+
+-- One byte after another of a number as LEB128: the number, and how many bytes it has.
+CREATE FUNCTION unslide_stats.leb128(bytes bytea, place integer, OUT number numeric, OUT length integer)
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE byte integer;
+BEGIN
+    number := 0;
+    length := 0;
+    LOOP
+        byte := get_byte(bytes, place + length);
+        number := number + (byte & 127) * power(2::numeric, 7 * length);
+        length := length + 1;
+        EXIT WHEN byte < 128 OR length = 10;
+    END LOOP;
+END $$;
+
+-- The buckets of a sketch as crates/model/src/counts/quantile.rs writes it: each value with its weight.
+CREATE FUNCTION unslide_stats.buckets(sketch bytea) RETURNS TABLE (value float8, weight float8)
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    growth CONSTANT float8 := 1.01 / 0.99;
+    place integer := 1;
+    bucket integer := -345;
+    read record;
+BEGIN
+    IF get_byte(sketch, 0) <> 1 THEN
+        RAISE EXCEPTION 'a sketch of another form';
+    END IF;
+    read := unslide_stats.leb128(sketch, place);
+    place := place + read.length;
+    value := 0;
+    weight := read.number::float8 / 1000;
+    IF weight > 0 THEN
+        RETURN NEXT;
+    END IF;
+    WHILE place < length(sketch) LOOP
+        read := unslide_stats.leb128(sketch, place);
+        place := place + read.length;
+        bucket := bucket + read.number::integer;
+        read := unslide_stats.leb128(sketch, place);
+        place := place + read.length;
+        value := power(growth, bucket) * 2 / (growth + 1);
+        weight := read.number::float8 / 1000;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Metrics by app, version, day and host: observations, and those of them that failed. The host is empty for all together.
+CREATE VIEW unslide_stats.metric_days WITH (security_invoker = true) AS
+    SELECT day::timestamp AT TIME ZONE 'UTC' AS day, app, version, metric, host, observations, failed
+    FROM public.metric_days;
+
+-- The values of all hosts together, each at most 1 % off, with how many observations they stand for. For quantiles:
+--   SELECT min(value) FROM (SELECT value, sum(sum(weight)) OVER (ORDER BY value) / sum(sum(weight)) OVER () AS share
+--   FROM unslide_stats.metric_values WHERE … GROUP BY value) v WHERE share >= 0.95
+CREATE VIEW unslide_stats.metric_values WITH (security_invoker = true) AS
+    SELECT d.day::timestamp AT TIME ZONE 'UTC' AS day, d.app, d.version, d.metric, b.value, b.weight
+    FROM public.metric_days d CROSS JOIN LATERAL unslide_stats.buckets(d.sketch) b
+    WHERE d.host = '';
 
 GRANT SELECT ON ALL TABLES IN SCHEMA unslide_stats TO unslide_stats;

@@ -160,6 +160,7 @@ impl Metrics {
             ArrivalOutcome::Duplicate => "duplicate",
             ArrivalOutcome::Deleted => "deleted",
             ArrivalOutcome::Expired => "expired",
+            ArrivalOutcome::SwitchedOff => "switched_off",
         };
         self.records.with_label_values(&[name]).inc();
     }
@@ -172,6 +173,8 @@ impl Metrics {
             SessionOutcome::Duplicate => "duplicate",
             SessionOutcome::Deleted => "deleted",
             SessionOutcome::Expired => "expired",
+            SessionOutcome::SwitchedOff => "switched_off",
+            SessionOutcome::SampledOut => "sampled_out",
         };
         self.sessions.with_label_values(&[name]).inc();
     }
@@ -183,6 +186,8 @@ impl Metrics {
             MetricOutcome::Duplicate => "duplicate",
             MetricOutcome::Deleted => "deleted",
             MetricOutcome::Expired => "expired",
+            MetricOutcome::SwitchedOff => "switched_off",
+            MetricOutcome::SampledOut => "sampled_out",
         };
         self.payloads.with_label_values(&[name]).inc();
     }

@@ -3,7 +3,7 @@
 use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::failure::{CommandError, Exit, Outcome, exit_code};
-use crate::offline::{explain, flame, jetsam, malloc_log, memory_graph, swift, symbolicate};
+use crate::offline::{explain, flame, jetsam, malloc_log, memory_graph, metrics, swift, symbolicate};
 use crate::online::{captures, dead_letter, groups, quarantine, reports, reprocess, symbols};
 use crate::output::{Console, say};
 use crate::servers::{audit, health, key, migrate, tenant};
@@ -41,6 +41,8 @@ enum Command {
     MemoryGraph(memory_graph::Arguments),
     /// Say which processes the system killed for lack of memory, from a Jetsam event log, without any server
     Jetsam(jetsam::Arguments),
+    /// Say what metric payloads, such as those of MetricKit, tell, without any server
+    Metrics(metrics::Arguments),
     /// List groups of reports, one bug each
     Groups(groups::Arguments),
     /// List stored reports
@@ -143,6 +145,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::MallocLog(arguments) => malloc_log::run(&arguments),
         Command::MemoryGraph(arguments) => memory_graph::run(&arguments),
         Command::Jetsam(arguments) => jetsam::run(&arguments),
+        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Groups(arguments) => groups::run(arguments),
         Command::Reports(arguments) => reports::run(arguments),
         Command::Capture(command) => captures::run(command),

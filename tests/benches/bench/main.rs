@@ -17,6 +17,7 @@ mod input;
 mod late;
 mod malloc;
 mod memory_graph;
+mod metrics;
 mod queries;
 mod quota;
 mod ratios;
@@ -45,6 +46,9 @@ fn main() {
     }
     if wanted("memory-graph") {
         memory_graph::print(full);
+    }
+    if wanted("metrics") {
+        metrics::print(full);
     }
     let input = input::Input::prepare();
     let mut ratios = ratios::Ratios::read();

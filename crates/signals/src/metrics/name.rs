@@ -10,12 +10,18 @@ unslide_model::words! {
         ResumeTime = "resume_time",
         /// How long the main thread did not answer, each time.
         HangTime = "hang_time",
+        /// Hangs in an hour on the screen, of one payload.
+        HangRate = "hang_rate",
         /// From a page's request until it can be used.
         PageLoadTime = "page_load_time",
         /// Processor time of a period.
         CpuTime = "cpu_time",
+        /// The same for each hour that the app ran.
+        CpuTimePerHour = "cpu_time_per_hour",
         /// Time of the graphics processor in a period.
         GpuTime = "gpu_time",
+        /// The same for each hour that the app ran.
+        GpuTimePerHour = "gpu_time_per_hour",
         /// Time on the screen in a period.
         ForegroundTime = "foreground_time",
         /// Time in the background in a period.
@@ -28,12 +34,16 @@ unslide_model::words! {
         PeakMemory = "peak_memory",
         /// Bytes written to disk in a period.
         DiskWrites = "disk_writes",
+        /// The same for each hour that the app ran.
+        DiskWritesPerHour = "disk_writes_per_hour",
         /// Bytes sent in a period.
         Upload = "upload",
         /// Bytes received in a period.
         Download = "download",
         /// Energy used in a period.
         Energy = "energy",
+        /// The same for each hour that the app ran.
+        EnergyPerHour = "energy_per_hour",
         /// Requests, and which of them failed. It has no values.
         Requests = "requests",
         /// A request's look-up of its host.
@@ -62,6 +72,14 @@ pub enum MetricUnit {
     FramesPerSecond,
     /// Joules.
     Joules,
+    /// Milliseconds in an hour.
+    MillisecondsPerHour,
+    /// Bytes in an hour.
+    BytesPerHour,
+    /// Joules in an hour.
+    JoulesPerHour,
+    /// Times in an hour.
+    PerHour,
 }
 
 impl MetricUnit {
@@ -74,6 +92,10 @@ impl MetricUnit {
             MetricUnit::MillisecondsPerSecond => "ms/s",
             MetricUnit::FramesPerSecond => "fps",
             MetricUnit::Joules => "J",
+            MetricUnit::MillisecondsPerHour => "ms/h",
+            MetricUnit::BytesPerHour => "B/h",
+            MetricUnit::JoulesPerHour => "J/h",
+            MetricUnit::PerHour => "1/h",
         }
     }
 
@@ -93,6 +115,11 @@ impl MetricUnit {
             ],
             MetricUnit::MillisecondsPerSecond => &[("ms/s", 1.0)],
             MetricUnit::FramesPerSecond => &[("fps", 1.0)],
+            // Nobody sends these.
+            MetricUnit::MillisecondsPerHour
+            | MetricUnit::BytesPerHour
+            | MetricUnit::JoulesPerHour
+            | MetricUnit::PerHour => &[],
             MetricUnit::Joules => &[("J", 1.0), ("mJ", 1e-3), ("kJ", 1e3), ("Wh", 3_600.0), ("mWh", 3.6)],
         };
         known.iter().find(|(unit, _)| *unit == symbol).map(|(_, factor)| *factor)
@@ -114,6 +141,14 @@ impl MetricName {
         MetricName::RequestTotal,
     ];
 
+    /// Totals of a period, each with the metric of the same for each hour that the app ran.
+    pub const PER_HOUR: [(MetricName, MetricName); 4] = [
+        (MetricName::CpuTime, MetricName::CpuTimePerHour),
+        (MetricName::GpuTime, MetricName::GpuTimePerHour),
+        (MetricName::DiskWrites, MetricName::DiskWritesPerHour),
+        (MetricName::Energy, MetricName::EnergyPerHour),
+    ];
+
     /// The metric of this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<MetricName> {
@@ -127,6 +162,10 @@ impl MetricName {
             MetricName::HitchRatio => MetricUnit::MillisecondsPerSecond,
             MetricName::FrameRate => MetricUnit::FramesPerSecond,
             MetricName::Energy => MetricUnit::Joules,
+            MetricName::HangRate => MetricUnit::PerHour,
+            MetricName::CpuTimePerHour | MetricName::GpuTimePerHour => MetricUnit::MillisecondsPerHour,
+            MetricName::DiskWritesPerHour => MetricUnit::BytesPerHour,
+            MetricName::EnergyPerHour => MetricUnit::JoulesPerHour,
             MetricName::PeakMemory | MetricName::DiskWrites | MetricName::Upload | MetricName::Download => {
                 MetricUnit::Bytes
             }
@@ -134,16 +173,27 @@ impl MetricName {
         }
     }
 
-    /// True where more is better, false where less is; `None` where neither is.
+    /// True where more is better, false where less is; `None` where neither is. Totals of periods say nothing by
+    /// themselves, as periods are not of one length: see [`MetricName::PER_HOUR`].
     #[must_use]
     pub fn more_is_better(self) -> Option<bool> {
         match self {
             MetricName::ForegroundTime
             | MetricName::BackgroundTime
             | MetricName::Upload
-            | MetricName::Download => None,
+            | MetricName::Download
+            | MetricName::CpuTime
+            | MetricName::GpuTime
+            | MetricName::DiskWrites
+            | MetricName::Energy => None,
             metric => Some(metric == MetricName::FrameRate),
         }
+    }
+
+    /// True for what is computed of other metrics of a payload.
+    #[must_use]
+    pub fn is_derived(self) -> bool {
+        self == MetricName::HangRate || MetricName::PER_HOUR.iter().any(|(_, rate)| *rate == self)
     }
 
     /// True for what is counted of requests alone.

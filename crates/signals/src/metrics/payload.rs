@@ -30,6 +30,8 @@ const ID_CHARS: usize = 100;
 const TEXT_CHARS: usize = 200;
 /// Characters of a host name (RFC 1035).
 const HOST_CHARS: usize = 253;
+/// Time that an app has to run where anything is said for each hour.
+const LEAST_RUNNING_MILLIS: f64 = 60_000.0;
 /// The least share that may be sampled.
 const LEAST_SAMPLED: f64 = 0.001;
 
@@ -158,9 +160,47 @@ struct Request {
 pub(super) struct PayloadBuilder {
     samples: Vec<Sample>,
     unread: Vec<String>,
+    /// Whether hangs were measured, be it that there was none.
+    hangs_measured: bool,
 }
 
 impl PayloadBuilder {
+    /// Notes that a metric was measured, be it that there is no value.
+    pub(super) fn measured_of(&mut self, metric: MetricName) {
+        self.hangs_measured |= metric == MetricName::HangTime;
+    }
+
+    /// Adds what follows from other metrics: how often the app hung, and the totals for each hour that it ran.
+    fn derive(&mut self) {
+        let total = |metric: MetricName| {
+            let own = self.samples.iter().filter(|sample| sample.metric == metric);
+            own.map(|sample| (sample.value * f64::from(sample.count), sample.count)).fold(
+                None,
+                |sum: Option<(f64, u32)>, (value, count)| {
+                    let (before, counted) = sum.unwrap_or_default();
+                    Some((before + value, counted.saturating_add(count)))
+                },
+            )
+        };
+        let hours = |metrics: &[MetricName]| {
+            let millis: f64 = metrics.iter().filter_map(|metric| total(*metric)).map(|(sum, _)| sum).sum();
+            (millis >= LEAST_RUNNING_MILLIS).then_some(millis / 3_600_000.0)
+        };
+        let on_screen = hours(&[MetricName::ForegroundTime]);
+        let running = hours(&[MetricName::ForegroundTime, MetricName::BackgroundTime]);
+        let hangs = self.hangs_measured.then(|| total(MetricName::HangTime).map_or(0, |(_, count)| count));
+        let hang_rate =
+            hangs.zip(on_screen).map(|(hangs, hours)| (MetricName::HangRate, f64::from(hangs) / hours));
+        let rates = MetricName::PER_HOUR.into_iter().filter_map(|(metric, rate)| {
+            let (sum, _) = total(metric)?;
+            Some((rate, sum / running?))
+        });
+        let derived: Vec<(MetricName, f64)> = rates.chain(hang_rate).collect();
+        for (metric, value) in derived.into_iter().filter(|(_, value)| is_countable(*value)) {
+            self.sample(Sample { metric, value, count: 1 });
+        }
+    }
+
     /// Adds a sample that stands for something.
     pub(super) fn sample(&mut self, sample: Sample) {
         if sample.count > 0 {
@@ -177,13 +217,14 @@ impl PayloadBuilder {
 
     fn measured(&mut self, measured: &Measured) -> Result<(), MetricPayloadError> {
         let metric = MetricName::parse(&measured.name)
-            .filter(|metric| !metric.is_of_requests())
+            .filter(|metric| !metric.is_of_requests() && !metric.is_derived())
             .ok_or_else(|| wrong("measurements", format!("name {:?}, which is no metric", measured.name)))?;
         let factor = metric.unit().factor(&measured.unit).ok_or_else(|| {
             let unit = metric.unit().as_str();
             wrong("measurements", format!("have {} in {:?}: use {unit}", measured.name, measured.unit))
         })?;
         let value = |value: f64| check_value("measurements", value * factor);
+        self.measured_of(metric);
         match (measured.value, &measured.histogram) {
             (Some(one), None) => self.sample(Sample { metric, value: value(one)?, count: 1 }),
             (None, Some(buckets)) if buckets.len() <= MOST_BUCKETS => {
@@ -324,6 +365,7 @@ impl Envelope {
         if let Some(payload) = apple {
             metric_kit::read(payload, &mut read);
         }
+        read.derive();
         let known = |key: &str| apple.and_then(|payload| metric_kit::text(payload, key)).map(str::to_owned);
         let measured_at = match &self.measured_at {
             Some(text) => OffsetDateTime::parse(text, &Rfc3339).ok(),

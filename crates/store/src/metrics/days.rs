@@ -1,11 +1,12 @@
 //! What metric payloads say, by app, version, day, metric and host.
 
-use super::{MOST_HOSTS, OTHER_HOSTS};
+use super::versions::CountedPayload;
+use super::{MOST_HOSTS, OTHER};
 use crate::{Result, StoreError, TenantTx};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
 use unslide_model::QuantileSketch;
-use unslide_signals::metrics::{MetricName, MetricPayload, RequestTiming, WEIGHT_UNIT};
+use unslide_signals::metrics::{MetricName, RequestTiming, WEIGHT_UNIT};
 
 /// Rows that one statement adds to.
 const ROWS_AT_ONCE: usize = 2_000;
@@ -58,12 +59,13 @@ impl PayloadSums {
     }
 
     /// Adds what one payload says.
-    pub(super) fn add(&mut self, payload: &MetricPayload) {
+    pub(super) fn add(&mut self, counted: &CountedPayload<'_>) {
+        let payload = counted.payload;
         // All that one payload adds to a row counts as one for the squares.
         let mut own: BTreeMap<(MetricName, String), RowSums> = BTreeMap::new();
         let mut named = BTreeSet::new();
         for sample in &payload.samples {
-            let weight = payload.weight.saturating_mul(sample.count.into());
+            let weight = counted.weight.saturating_mul(sample.count.into());
             let row = own.entry((sample.metric, String::new())).or_default();
             row.weight = row.weight.saturating_add(weight);
             row.sketch.add(sample.value, weight);
@@ -71,27 +73,27 @@ impl PayloadSums {
         for request in &payload.requests {
             let by_itself = named.contains(&*request.host) || named.len() < MOST_HOSTS_OF_PAYLOAD;
             let host = match by_itself {
-                true => self.counted_as(payload, &request.host),
-                false => OTHER_HOSTS.to_owned(),
+                true => self.counted_as(counted, &request.host),
+                false => OTHER.to_owned(),
             };
             named.extend(by_itself.then_some(&*request.host));
             for host in [String::new(), host] {
-                add_request(&mut own, request, &host, payload.weight);
+                add_request(&mut own, request, &host, counted.weight);
             }
         }
         for ((metric, host), sums) in own {
-            let key = (payload.app.clone(), payload.version.clone(), payload.day(), metric.as_str(), host);
+            let key = (counted.app.clone(), counted.version.clone(), payload.day(), metric.as_str(), host);
             self.rows.entry(key).or_default().merge(&sums);
         }
     }
 
     /// The host that a request counts for: not more of them than can be listed.
-    fn counted_as(&mut self, payload: &MetricPayload, host: &str) -> String {
-        let key = (payload.app.clone(), payload.version.clone(), payload.day());
+    fn counted_as(&mut self, counted: &CountedPayload<'_>, host: &str) -> String {
+        let key = (counted.app.clone(), counted.version.clone(), counted.payload.day());
         let known = self.hosts.entry(key).or_default();
         if !known.contains(host) {
             if known.len() >= MOST_HOSTS {
-                return OTHER_HOSTS.to_owned();
+                return OTHER.to_owned();
             }
             known.insert(host.to_owned());
         }
@@ -131,10 +133,10 @@ pub(crate) fn sketch(bytes: &[u8]) -> Result<QuantileSketch> {
 }
 
 /// The hosts that the payloads' versions have rows of already.
-pub(super) async fn known_hosts(tx: &mut TenantTx, payloads: &[&MetricPayload]) -> Result<KnownHosts> {
-    let with_requests = payloads.iter().filter(|payload| !payload.requests.is_empty());
+pub(super) async fn known_hosts(tx: &mut TenantTx, counted: &[CountedPayload<'_>]) -> Result<KnownHosts> {
+    let with_requests = counted.iter().filter(|counted| !counted.payload.requests.is_empty());
     let keys: BTreeSet<DayOfVersion> =
-        with_requests.map(|payload| (payload.app.clone(), payload.version.clone(), payload.day())).collect();
+        with_requests.map(|one| (one.app.clone(), one.version.clone(), one.payload.day())).collect();
     if keys.is_empty() {
         return Ok(KnownHosts::new());
     }
@@ -152,7 +154,7 @@ pub(super) async fn known_hosts(tx: &mut TenantTx, payloads: &[&MetricPayload]) 
         &versions,
         &days,
         MetricName::Requests.as_str(),
-        OTHER_HOSTS
+        OTHER
     )
     .fetch_all(connection)
     .await?;

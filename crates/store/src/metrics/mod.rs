@@ -2,19 +2,22 @@
 //! transaction.
 
 mod days;
+mod versions;
 
 pub(crate) use days::sketch;
+pub use versions::{MOST_VERSIONS, MOST_VERSIONS_OF_TENANT};
 
+use crate::app_signals::{self, AppSignal, SignalDecision, SignalDrops};
 use crate::{Result, TenantTx};
 use days::PayloadSums;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime};
 use unslide_signals::metrics::{LATEST_DAYS, MetricPayload};
 
-/// Hosts of one app, version and day that are counted by themselves; later ones count as [`OTHER_HOSTS`].
+/// Hosts of one app, version and day that are counted by themselves; later ones count as [`OTHER`].
 pub const MOST_HOSTS: usize = 200;
-/// The hosts beyond [`MOST_HOSTS`].
-pub const OTHER_HOSTS: &str = "(other)";
+/// The hosts beyond [`MOST_HOSTS`], and the versions beyond [`MOST_VERSIONS`].
+pub const OTHER: &str = "(other)";
 
 /// A metric payload that came from the topic.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +47,10 @@ pub enum MetricOutcome {
     Deleted,
     /// Its period ended before what is kept, or too long before it came: nothing was done.
     Expired,
+    /// The app's metrics are switched off: nothing was done.
+    SwitchedOff,
+    /// It is not in the sample that the app keeps: nothing was done.
+    SampledOut,
 }
 
 /// App, id and day: what a payload is found by.
@@ -71,20 +78,50 @@ pub async fn store(
     if first.is_empty() {
         return Ok(outcomes);
     }
+    let (weights, drops) = weigh(tx, arrivals, &mut first, &mut outcomes).await?;
     let candidates: Vec<&MetricArrival> = first.values().map(|place| arrivals[*place]).collect();
     let new = insert_new(tx, &candidates).await?;
-    let mut counted = Vec::new();
+    let mut kept = Vec::new();
     for (key, place) in &first {
         if new.contains(key) {
             outcomes[*place] = MetricOutcome::New;
-            counted.push(&arrivals[*place].payload);
+            kept.push((arrivals[*place], weights.get(place).copied().unwrap_or_default()));
         }
     }
+    let counted = versions::admit(tx, &kept).await?;
     let known = days::known_hosts(tx, &counted).await?;
     let mut sums = PayloadSums::new(known);
     counted.iter().for_each(|payload| sums.add(payload));
     days::add(tx, &sums.finish()).await?;
+    app_signals::count(tx, &drops).await?;
     Ok(outcomes)
+}
+
+/// What each payload's observations stand for, by its place. Takes those out that are not kept, and counts them.
+async fn weigh(
+    tx: &mut TenantTx,
+    arrivals: &[&MetricArrival],
+    first: &mut BTreeMap<PayloadKey, usize>,
+    outcomes: &mut [MetricOutcome],
+) -> Result<(BTreeMap<usize, u64>, SignalDrops)> {
+    let apps: BTreeSet<&str> = first.values().map(|place| arrivals[*place].payload.app.as_str()).collect();
+    let signals = app_signals::of_apps(tx, &apps).await?;
+    let (mut weights, mut drops) = (BTreeMap::new(), SignalDrops::new());
+    first.retain(|(app, id, _), place| {
+        let payload = &arrivals[*place].payload;
+        let id = payload.session.as_ref().unwrap_or(id);
+        outcomes[*place] = match signals.of(app).decide(AppSignal::Metrics, id, payload.weight) {
+            SignalDecision::Kept(weight) => {
+                weights.insert(*place, weight);
+                return true;
+            }
+            SignalDecision::SwitchedOff => MetricOutcome::SwitchedOff,
+            SignalDecision::SampledOut => MetricOutcome::SampledOut,
+        };
+        *drops.entry((app.clone(), AppSignal::Metrics)).or_default() += 1;
+        false
+    });
+    Ok((weights, drops))
 }
 
 /// Inserts the payloads that are not there yet, in the order of their keys, and returns their keys.

@@ -112,16 +112,10 @@ impl MetricSums {
 
 /// Whether a share of counted things differs from that before: the two-proportion z-test at 1 %.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "a test of significance")]
-pub fn share_change(
-    (some, all): (i64, i64),
-    (some_before, all_before): (i64, i64),
-    more_is_better: bool,
-) -> Option<ChangeVerdict> {
-    if all <= 0 || all_before <= 0 {
+pub fn share_change(now: (f64, f64), before: (f64, f64), more_is_better: bool) -> Option<ChangeVerdict> {
+    if now.1 <= 0.0 || before.1 <= 0.0 {
         return None;
     }
-    let (now, before) = ((some as f64, all as f64), (some_before as f64, all_before as f64));
     let rose = now.0 / now.1 > before.0 / before.1;
     Some(ChangeVerdict::of(shares_differ(now, before), rose, more_is_better))
 }
@@ -175,10 +169,10 @@ mod tests {
 
     #[test]
     fn a_share_changes_where_there_is_enough_to_tell() {
-        assert_eq!(share_change((9_800, 10_000), (9_900, 10_000), true), Some(Worse));
-        assert_eq!(share_change((9_900, 10_000), (9_800, 10_000), true), Some(Better));
-        assert_eq!(share_change((98, 100), (99, 100), true), Some(WithinNoise));
-        assert_eq!(share_change((0, 0), (99, 100), true), None);
+        assert_eq!(share_change((9_800.0, 10_000.0), (9_900.0, 10_000.0), true), Some(Worse));
+        assert_eq!(share_change((9_900.0, 10_000.0), (9_800.0, 10_000.0), true), Some(Better));
+        assert_eq!(share_change((98.0, 100.0), (99.0, 100.0), true), Some(WithinNoise));
+        assert_eq!(share_change((0.0, 0.0), (99.0, 100.0), true), None);
         assert_eq!(sums(10_000, 1.0, 1.0, 0.01).failed_change(&sums(10_000, 1.0, 1.0, 0.02)), Some(Better));
     }
 

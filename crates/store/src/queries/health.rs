@@ -54,6 +54,9 @@ pub struct HealthFigures {
     /// The share of installations without a crash, 0 to 1, approximately; absent without installations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crash_free_installations: Option<f64>,
+    /// The sum of the squares of what the sessions stand for.
+    #[serde(skip)]
+    pub squares: i64,
 }
 
 impl HealthFigures {
@@ -61,6 +64,15 @@ impl HealthFigures {
     #[must_use]
     pub fn crashed_of_sessions(&self) -> (i64, i64) {
         (self.crashed_sessions, self.sessions)
+    }
+
+    /// Some of the sessions, and all, as far as they are independent (Kish's effective size): what was sampled is worth
+    /// no more than what came.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a test of significance")]
+    pub fn independent(&self, (some, all): (i64, i64)) -> (f64, f64) {
+        let worth = if self.squares > 0 { self.sessions as f64 / self.squares as f64 } else { 1.0 };
+        (some as f64 * worth, all as f64 * worth)
     }
 
     /// Installations with a session that crashed, and all.
@@ -116,6 +128,7 @@ struct HealthSums {
     out_of_memory: i64,
     unexplained: i64,
     background_memory: i64,
+    squares: i64,
     installations: DistinctSketch,
     crashed_installations: DistinctSketch,
 }
@@ -130,6 +143,7 @@ struct DayRow {
     out_of_memory: i64,
     unexplained: i64,
     background_memory: i64,
+    squares: i64,
     installations: Vec<u8>,
     crashed_installations: Vec<u8>,
 }
@@ -141,6 +155,7 @@ impl HealthSums {
         self.out_of_memory += row.out_of_memory;
         self.unexplained += row.unexplained;
         self.background_memory += row.background_memory;
+        self.squares += row.squares;
         self.installations.merge(&sketch(&row.installations)?);
         self.crashed_installations.merge(&sketch(&row.crashed_installations)?);
         Ok(())
@@ -163,6 +178,7 @@ impl HealthSums {
             installations,
             crashed_installations,
             crash_free_installations: crash_free(crashed, all),
+            squares: self.squares,
         }
     }
 }
@@ -255,8 +271,8 @@ async fn read(
         let (connection, tenant, _) = tx.parts();
         let rows = sqlx::query_as!(
             DayRow,
-            "SELECT day, app, version, sessions, crashed, out_of_memory, unexplained, background_memory, installations,
-                     crashed_installations FROM session_days
+            "SELECT day, app, version, sessions, crashed, out_of_memory, unexplained, background_memory, squares,
+                     installations, crashed_installations FROM session_days
              WHERE tenant = $1 AND day >= $2 AND day < $3
                AND ($4::text IS NULL OR app = $4) AND ($5::text IS NULL OR version = $5)
                AND ($6::date IS NULL OR (day, app, version) < ($6, $7::text, $8::text))
@@ -303,7 +319,8 @@ pub fn more_than_noise((some, all): (i64, i64), (other_some, other_all): (i64, i
 }
 
 /// The same of counts that are no whole numbers.
-pub(super) fn shares_differ((some, all): (f64, f64), (other_some, other_all): (f64, f64)) -> bool {
+#[must_use]
+pub fn shares_differ((some, all): (f64, f64), (other_some, other_all): (f64, f64)) -> bool {
     if all <= 0.0 || other_all <= 0.0 {
         return false;
     }

@@ -10,6 +10,7 @@ pub mod memory_limits;
 pub mod missing;
 pub mod report;
 pub mod reports;
+pub mod session;
 pub mod signals;
 pub mod trends;
 pub mod versions;

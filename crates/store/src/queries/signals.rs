@@ -85,16 +85,34 @@ pub struct PhaseFigures {
     pub p95: f64,
 }
 
+/// The figures of some versions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ComparedVersions {
+    /// The versions.
+    pub versions: Vec<VersionSignals>,
+    /// The first day that metrics are made of, where not all of the period were read.
+    pub metrics_from: Option<Date>,
+}
+
+/// The figures of the hosts of an app.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ComparedHosts {
+    /// The hosts.
+    pub hosts: Vec<HostFigures>,
+    /// The first day that they are made of, where not all of the period were read.
+    pub from: Option<Date>,
+}
+
 type MetricsOfVersion = BTreeMap<MetricName, MetricSums>;
 
 /// The versions of an app that had sessions or metrics in a period, at most [`MOST_VERSIONS`], the newest first: where
 /// there are more, those with the most sessions, or else with the most that was measured.
-pub async fn of_versions(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> Result<Vec<VersionSignals>> {
+pub async fn of_versions(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> Result<ComparedVersions> {
     let mut versions = versions_of(tx, app, period).await?;
     versions.sort_by(|a, b| order(b, a));
     let sessions = health::of_versions(tx, app, &versions, period).await?;
     let mut metrics: BTreeMap<String, MetricsOfVersion> = BTreeMap::new();
-    read_whole(tx, app, &versions, period, |row| {
+    let metrics_from = read_whole(tx, app, &versions, period, |row| {
         let of = metrics.entry(row.version.clone()).or_default();
         of.entry(row.metric()?).or_default().merge(&row.sums()?);
         Ok(())
@@ -112,7 +130,7 @@ pub async fn of_versions(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> 
         version_before: before(place).cloned(),
         signals: signals(&figures[place], before(place).and_then(|_| figures.get(place + 1))),
     });
-    Ok(compared.collect())
+    Ok(ComparedVersions { versions: compared.collect(), metrics_from })
 }
 
 fn signals(
@@ -179,7 +197,9 @@ fn session_share(
         value: share(of(now))?,
         observations: of(now).1 as f64,
         before: before.and_then(|before| share(of(before))),
-        change: before.and_then(|before| share_change(of(now), of(before), more_is_better)),
+        change: before.and_then(|before| {
+            share_change(now.independent(of(now)), before.independent(of(before)), more_is_better)
+        }),
     })
 }
 
@@ -189,19 +209,22 @@ pub async fn hosts(
     app: &str,
     version: Option<&str>,
     period: (Date, Date),
-) -> Result<Vec<HostFigures>> {
+) -> Result<ComparedHosts> {
     let mut found: BTreeMap<String, MetricsOfVersion> = BTreeMap::new();
-    read_hosts(tx, app, version, period, |row| {
+    let each = |row: &MetricRow| {
         let of = found.entry(row.host.clone()).or_default();
         of.entry(row.metric()?).or_default().merge(&row.sums()?);
         Ok(())
-    })
-    .await?;
+    };
+    let from = match version {
+        Some(version) => read_hosts_of_version(tx, (app, version), period, each).await?,
+        None => read_hosts(tx, app, period, each).await?,
+    };
     let mut hosts: Vec<HostFigures> =
         found.into_iter().map(|(host, metrics)| host_figures(host, &metrics)).collect();
     hosts.sort_by(|a, b| b.requests.total_cmp(&a.requests).then_with(|| a.host.cmp(&b.host)));
     hosts.truncate(MOST_HOSTS);
-    Ok(hosts)
+    Ok(ComparedHosts { hosts, from })
 }
 
 fn host_figures(host: String, metrics: &MetricsOfVersion) -> HostFigures {
@@ -275,14 +298,15 @@ async fn hand_over(
     Ok(rows.into_iter().next_back().filter(|_| full))
 }
 
-/// Hands over the rows of all hosts together, the newest day first, a page at a time.
+/// Hands over the rows of all hosts together, the newest day first, a page at a time. Gives the last day that was read
+/// where there are more rows than are read.
 async fn read_whole(
     tx: &mut TenantTx,
     app: &str,
     versions: &[String],
     (from, to): (Date, Date),
     mut each: impl FnMut(&MetricRow) -> Result<()>,
-) -> Result<()> {
+) -> Result<Option<Date>> {
     let mut last: Option<MetricRow> = None;
     for _ in 0..MOST_ROWS / PAGE_ROWS {
         let after = last.as_ref();
@@ -307,20 +331,19 @@ async fn read_whole(
         .await?;
         last = hand_over(rows, &mut each).await?;
         if last.is_none() {
-            break;
+            return Ok(None);
         }
     }
-    Ok(())
+    Ok(last.map(|row| row.day))
 }
 
 /// The same of single hosts.
 async fn read_hosts(
     tx: &mut TenantTx,
     app: &str,
-    version: Option<&str>,
     (from, to): (Date, Date),
     mut each: impl FnMut(&MetricRow) -> Result<()>,
-) -> Result<()> {
+) -> Result<Option<Date>> {
     let mut last: Option<MetricRow> = None;
     for _ in 0..MOST_ROWS / PAGE_ROWS {
         let after = last.as_ref();
@@ -329,14 +352,12 @@ async fn read_hosts(
             MetricRow,
             "SELECT day, version, metric, host, observations, failed, squares, sketch FROM metric_days
              WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND host <> ''
-               AND ($5::text IS NULL OR version = $5)
-               AND ($6::date IS NULL OR (day, version, host, metric) < ($6, $7::text, $8::text, $9::text))
-             ORDER BY day DESC, version DESC, host DESC, metric DESC LIMIT $10",
+               AND ($5::date IS NULL OR (day, version, host, metric) < ($5, $6::text, $7::text, $8::text))
+             ORDER BY day DESC, version DESC, host DESC, metric DESC LIMIT $9",
             tenant,
             app,
             from,
             to,
-            version,
             after.map(|row| row.day),
             after.map(|row| &*row.version),
             after.map(|row| &*row.host),
@@ -347,8 +368,45 @@ async fn read_hosts(
         .await?;
         last = hand_over(rows, &mut each).await?;
         if last.is_none() {
-            break;
+            return Ok(None);
         }
     }
-    Ok(())
+    Ok(last.map(|row| row.day))
+}
+
+/// The same of single hosts of one version, by the table's key.
+async fn read_hosts_of_version(
+    tx: &mut TenantTx,
+    (app, version): (&str, &str),
+    (from, to): (Date, Date),
+    mut each: impl FnMut(&MetricRow) -> Result<()>,
+) -> Result<Option<Date>> {
+    let mut last: Option<MetricRow> = None;
+    for _ in 0..MOST_ROWS / PAGE_ROWS {
+        let after = last.as_ref();
+        let (connection, tenant, _) = tx.parts();
+        let rows = sqlx::query_as!(
+            MetricRow,
+            "SELECT day, version, metric, host, observations, failed, squares, sketch FROM metric_days
+             WHERE tenant = $1 AND app = $2 AND version = $5 AND day >= $3 AND day < $4 AND host <> ''
+               AND ($6::date IS NULL OR (day, metric, host) < ($6, $7::text, $8::text))
+             ORDER BY day DESC, metric DESC, host DESC LIMIT $9",
+            tenant,
+            app,
+            from,
+            to,
+            version,
+            after.map(|row| row.day),
+            after.map(|row| &*row.metric),
+            after.map(|row| &*row.host),
+            PAGE_ROWS
+        )
+        .fetch_all(connection)
+        .await?;
+        last = hand_over(rows, &mut each).await?;
+        if last.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(last.map(|row| row.day))
 }

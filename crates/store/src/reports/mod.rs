@@ -27,6 +27,7 @@ pub(crate) use waits::record_in_steps;
 pub(crate) use waits::{NeedsByReport, newer_of_system, own_symbols, system_since};
 
 use crate::Uuid;
+use crate::app_signals::AppSignal;
 use crate::column::U32;
 #[cfg(test)]
 use crate::{Result, TenantTx};
@@ -103,6 +104,14 @@ pub struct ReportDetails {
     pub metric_kit: bool,
     /// What its group is found by: functions, files and the reason. The first 200 count.
     pub terms: Vec<String>,
+}
+
+impl ReportDetails {
+    /// The signal that the report is of; `None` for crashes and what else is always kept.
+    #[must_use]
+    pub fn signal(&self) -> Option<AppSignal> {
+        AppSignal::of_group_kind(&self.grouping.as_ref()?.kind)
+    }
 }
 
 /// How many frames ended how.
@@ -184,6 +193,8 @@ pub enum ArrivalOutcome {
     Deleted,
     /// Older than reports are kept: nothing was done but remembering it.
     Expired,
+    /// The app does not keep reports of this signal: nothing was done but remembering it.
+    SwitchedOff,
 }
 
 /// What became of an arrival, and under which identity.

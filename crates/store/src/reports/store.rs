@@ -6,6 +6,7 @@ use super::{
     waits,
 };
 use crate::alerts;
+use crate::app_signals::{self, SignalDrops, SignalsByApp};
 use crate::groups::{GroupEvent, lock_out_merges};
 use crate::live_events::{self, StoredByApp};
 use crate::outbox::NeededSymbols;
@@ -13,7 +14,7 @@ use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
 use crate::{Result, TenantTx, Uuid, wakes};
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, ReportId};
 
@@ -49,7 +50,13 @@ pub(crate) async fn store_with_events<A: Borrow<Arrival> + Sync>(
     let wanted: Vec<_> =
         reports.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
     let keys = keys::lock(tx, &wanted).await?;
-    let mut batch = Batch::of(arrivals);
+    let with_signals = arrivals.iter().filter(|arrival| arrival.facts.signal().is_some());
+    let apps: BTreeSet<&str> = with_signals.map(|arrival| arrival.facts.app.as_str()).collect();
+    let signals = match apps.is_empty() {
+        true => SignalsByApp::default(),
+        false => app_signals::of_apps(tx, &apps).await?,
+    };
+    let mut batch = Batch::of(arrivals, signals);
     for (key, (_, places)) in keys.into_iter().zip(reports) {
         batch.decide(key, &places, keep_from);
     }
@@ -69,6 +76,7 @@ pub(crate) async fn store_with_events<A: Borrow<Arrival> + Sync>(
     alerts::events::raise_for_groups(tx, &events).await?;
     live_events::note(tx, &live_events::of_reports(batch.stored_by_app(), &events)).await?;
     reprocess::count_ends(tx, &batch.ends()).await?;
+    app_signals::count(tx, &batch.drops()).await?;
     Ok((batch.stored, events))
 }
 
@@ -93,18 +101,24 @@ struct Batch<'a> {
     remembered: Vec<(KeyRow, u32)>,
     /// Where each report came from first, as far as this batch knows.
     firsts: BTreeMap<(ReportId, u32), &'a ReportOrigin>,
+    /// What the apps keep.
+    signals: SignalsByApp,
 }
 
 impl<'a> Batch<'a> {
-    fn of(arrivals: Vec<&'a Arrival>) -> Batch<'a> {
+    fn of(arrivals: Vec<&'a Arrival>, signals: SignalsByApp) -> Batch<'a> {
         let duplicate = StoredArrival { outcome: ArrivalOutcome::Duplicate, variant: 0, requested: None };
         let stored = vec![duplicate; arrivals.len()];
-        Batch { arrivals, stored, changes: Vec::new(), remembered: Vec::new(), firsts: BTreeMap::new() }
+        let (changes, remembered, firsts) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Batch { arrivals, stored, changes, remembered, firsts, signals }
     }
 
     /// Decides what becomes of the arrivals of one report.
     fn decide(&mut self, key: KeyRow, places: &[usize], keep_from: Option<OffsetDateTime>) {
         let expired = keep_from.is_some_and(|from| key.received_at < from);
+        // A report that is there gets its revisions, whatever the app has chosen since.
+        let switched_off = key.latest_revision == 0
+            && places.iter().any(|place| self.is_switched_off(self.arrivals[*place]));
         let mut latest = key.latest_revision;
         let (mut earliest, mut last): (Option<usize>, Option<usize>) = (None, None);
         let first = places.iter().map(|place| self.arrivals[*place]).find(|arrival| arrival.revision == 1);
@@ -117,6 +131,7 @@ impl<'a> Batch<'a> {
             self.stored[place].outcome = match newer {
                 _ if key.deleted => ArrivalOutcome::Deleted,
                 true if expired => ArrivalOutcome::Expired,
+                true if switched_off => ArrivalOutcome::SwitchedOff,
                 true if key.latest_revision == 0 => ArrivalOutcome::New,
                 true => ArrivalOutcome::Revised,
                 false => ArrivalOutcome::Duplicate,
@@ -131,12 +146,28 @@ impl<'a> Batch<'a> {
         }
         match last {
             None => {}
-            Some(_) if expired => self.remembered.push((key, latest)),
+            Some(_) if expired || switched_off => self.remembered.push((key, latest)),
             Some(place) => {
                 let came = self.arrivals[earliest.unwrap_or(place)];
                 self.changes.push(Change { key, arrival: self.arrivals[place], came, place, previous: None });
             }
         }
+    }
+
+    fn is_switched_off(&self, arrival: &Arrival) -> bool {
+        let settings = self.signals.of(&arrival.facts.app);
+        arrival.facts.signal().is_some_and(|signal| settings.one_in(signal) == 0)
+    }
+
+    /// The reports that were not kept, by app and signal.
+    fn drops(&self) -> SignalDrops {
+        let mut drops = SignalDrops::new();
+        for (arrival, stored) in self.arrivals.iter().zip(&self.stored) {
+            if let (ArrivalOutcome::SwitchedOff, Some(signal)) = (stored.outcome, arrival.facts.signal()) {
+                *drops.entry((rows::name(&arrival.facts.app), signal)).or_default() += 1;
+            }
+        }
+        drops
     }
 
     /// How the keys change. `needs` are the newer symbols that each change lacks.

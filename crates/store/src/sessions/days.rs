@@ -34,31 +34,39 @@ pub struct DayDelta {
     sessions: i64,
     crashed: i64,
     memory: MemoryCounts,
+    squares: i64,
     installations: DistinctSketch,
     crashed_installations: DistinctSketch,
 }
 
 impl DayDelta {
-    /// Counts a session that is new.
-    pub fn begun(&mut self, installation: &[u8]) {
-        self.sessions += 1;
+    /// Counts a session that is new and stands for `weight` ones.
+    pub fn begun(&mut self, installation: &[u8], weight: i64) {
+        self.sessions += weight;
+        self.squares += weight * weight;
         self.installations.add(sketched(installation));
     }
 
     /// Counts sessions that were counted before.
     pub fn counted(&mut self, sessions: i64, crashed: i64) {
         self.sessions += sessions;
+        self.squares += sessions;
         self.crashed += crashed;
     }
 
-    /// Counts the end of a session that was known to have ended as `before`.
-    pub(super) fn ended(&mut self, installation: &[u8], before: SessionEnd, end: SessionEnd) {
+    /// Counts the end of a session of an installation and with a weight that was known to have ended as `before`.
+    pub(super) fn ended(
+        &mut self,
+        (installation, weight): (&[u8], i64),
+        before: SessionEnd,
+        end: SessionEnd,
+    ) {
         if end.crashed() && !before.crashed() {
-            self.crashed += 1;
+            self.crashed += weight;
             self.crashed_installations.add(sketched(installation));
         }
-        self.memory.add(before.memory(), -1);
-        self.memory.add(end.memory(), 1);
+        self.memory.add(before.memory(), -weight);
+        self.memory.add(end.memory(), weight);
     }
 }
 
@@ -83,6 +91,7 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
     let days: Vec<Date> = deltas.keys().map(|key| key.2).collect();
     let sessions: Vec<i64> = deltas.values().map(|delta| delta.sessions).collect();
     let crashed: Vec<i64> = deltas.values().map(|delta| delta.crashed).collect();
+    let squares: Vec<i64> = deltas.values().map(|delta| delta.squares).collect();
     let memory: Vec<MemoryCounts> = deltas.values().map(|delta| delta.memory).collect();
     let evident: Vec<i64> = memory.iter().map(|counts| counts.evident).collect();
     let unexplained: Vec<i64> = memory.iter().map(|counts| counts.unexplained).collect();
@@ -91,18 +100,19 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
     // Locks the rows and gives their sketches, those of a new row empty.
     let rows = sqlx::query!(
         r#"INSERT INTO session_days AS d (tenant, app, version, day, sessions, crashed, out_of_memory,
-                                          unexplained, background_memory, installations, crashed_installations)
+                                          unexplained, background_memory, installations, crashed_installations, squares)
            SELECT $1, n.app, n.version, n.day, n.sessions, n.crashed, n.out_of_memory, n.unexplained,
-                  n.background_memory, $10, $10
+                  n.background_memory, $10, $10, n.squares
            FROM unnest($2::text[], $3::text[], $4::date[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                       $9::bigint[])
-                AS n (app, version, day, sessions, crashed, out_of_memory, unexplained, background_memory)
+                       $9::bigint[], $11::bigint[])
+                AS n (app, version, day, sessions, crashed, out_of_memory, unexplained, background_memory, squares)
            ORDER BY n.app COLLATE "C", n.version COLLATE "C", n.day
            ON CONFLICT (tenant, app, version, day) DO UPDATE
            SET sessions = d.sessions + EXCLUDED.sessions, crashed = d.crashed + EXCLUDED.crashed,
                out_of_memory = d.out_of_memory + EXCLUDED.out_of_memory,
                unexplained = d.unexplained + EXCLUDED.unexplained,
-               background_memory = d.background_memory + EXCLUDED.background_memory
+               background_memory = d.background_memory + EXCLUDED.background_memory,
+               squares = d.squares + EXCLUDED.squares
            RETURNING app, version, day, installations, crashed_installations"#,
         tenant,
         &apps,
@@ -113,7 +123,8 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
         &evident,
         &unexplained,
         &background,
-        DistinctSketch::default().to_bytes()
+        DistinctSketch::default().to_bytes(),
+        &squares
     )
     .fetch_all(connection)
     .await?;

@@ -18,6 +18,8 @@ const ID_CHARS: usize = 100;
 const TEXT_CHARS: usize = 200;
 /// Sessions that one event may say were counted before.
 const MOST_COUNTED: i32 = 100_000_000;
+/// The least share that may be sampled.
+const LEAST_SAMPLED: f64 = 0.001;
 /// Seconds that one session may last: a year.
 const LONGEST_SECONDS: f64 = 31_536_000.0;
 
@@ -96,6 +98,10 @@ pub struct SessionEvent {
     /// The machine.
     #[schema(min_length = 1, max_length = 200, example = "iPhone16,1")]
     pub device: Option<String>,
+    /// The share of the sessions that is sent, 0.001 to 1: each counts as many as it stands for, rounded. What decides has
+    /// to be the session, not the event.
+    #[schema(minimum = 0.001, maximum = 1)]
+    pub sampled: Option<f64>,
     /// When the session began (RFC 3339). The session is counted for this day (UTC). Every event of the
     /// session has to say the same.
     #[serde(with = "time::serde::rfc3339")]
@@ -175,6 +181,9 @@ impl SessionEvent {
             }
         }
         self.check_counts()?;
+        if !(LEAST_SAMPLED..=1.0).contains(&self.sampled.unwrap_or(1.0)) {
+            return wrong("sampled", format!("must be between {LEAST_SAMPLED} and 1"));
+        }
         match self.duration {
             Some(_) if self.ended_at.is_some() => wrong("duration", "and `ended_at` say the same: send one"),
             Some(seconds) if !(0.0..=LONGEST_SECONDS).contains(&seconds) => {
@@ -199,8 +208,11 @@ impl SessionEvent {
             wrong("sessions", format!("must be between 1 and {MOST_COUNTED}"))
         } else if !(0..=sessions).contains(&self.crashed.unwrap_or(0)) {
             wrong("crashed", "must be between 0 and `sessions`")
-        } else if self.installation.is_some() || ended {
-            wrong("sessions", "have neither `installation` nor an end: they were counted before")
+        } else if self.installation.is_some() || self.sampled.is_some() || ended {
+            wrong(
+                "sessions",
+                "have neither `installation` nor `sampled` nor an end: they were counted before",
+            )
         } else {
             Ok(())
         }
@@ -216,6 +228,13 @@ impl SessionEvent {
             return wrong("started_at", "lies more than a day ahead: the device's clock is wrong");
         }
         Ok(())
+    }
+
+    /// How many sessions it stands for.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+    pub fn weight(&self) -> u32 {
+        (1.0 / self.sampled.unwrap_or(1.0)).round() as u32
     }
 
     /// The day that the session is counted for.
@@ -300,6 +319,7 @@ mod tests {
         let both = "\"duration\":1,\"ended_at\":\"2026-11-21T01:31:00Z\",\"other\"";
         assert_eq!(refusal("\"other\"", both), "`duration` and `ended_at` say the same: send one");
         assert!(refusal("\"other\"", "\"end_reason\":\"bored\",\"other\"").contains("bored"));
+        assert_eq!(refusal("\"other\"", "\"sampled\":0,\"other\""), "`sampled` must be between 0.001 and 1");
         assert!(refusal("[{}]", &format!("\"{}\"", "x".repeat(9_000))).contains("the limit is 8192"));
         assert!(SessionEvent::read(b"[]").is_err());
         assert!(refusal(r#""installation":"i","#, "").starts_with("`installation` is missing"));

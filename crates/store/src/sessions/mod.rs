@@ -11,10 +11,11 @@ pub(crate) use days::sketched;
 pub use event::{EndReason, LATEST_DAYS, MAX_EVENT_BYTES, SessionEvent, SessionEventError};
 pub use termination::TerminationEvidence;
 
+use crate::app_signals::{self, AppSignal, SignalDecision, SignalDrops, SignalSettings};
 use crate::{Result, TenantTx};
 use days::DayDelta;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime};
 
 /// A session event that came from the topic.
@@ -47,6 +48,10 @@ pub enum SessionOutcome {
     Deleted,
     /// Its session began before what is kept, or too long before the event came: nothing was done.
     Expired,
+    /// The app's sessions are switched off: nothing was done.
+    SwitchedOff,
+    /// It is not in the sample that the app keeps: nothing was done.
+    SampledOut,
 }
 
 /// App, id and day: what a session is found by.
@@ -62,6 +67,8 @@ struct Told<'a> {
     /// Which one told the last of the end.
     completing: usize,
     end: SessionEnd,
+    /// How many sessions it counts as; `None` where it is not kept, unless it was before.
+    weight: Option<i32>,
 }
 
 /// How and when a session ended, as far as that is known. What is known first stays, except that a crash is learnt
@@ -152,18 +159,63 @@ pub async fn store(
             }
             None => {
                 let key = (event.app.clone(), event.id.clone(), day);
-                told.insert(key, Told { first: arrival, place, completing: place, end });
+                told.insert(key, Told { first: arrival, place, completing: place, end, weight: Some(1) });
             }
         }
     }
     if told.is_empty() {
         return Ok(outcomes);
     }
+    weigh(tx, &mut told, &mut outcomes).await?;
     let mut deltas = BTreeMap::new();
     insert_new(tx, &mut told, &mut outcomes, &mut deltas).await?;
     complete_known(tx, &told, &mut outcomes, &mut deltas).await?;
     days::add(tx, &deltas).await?;
+    app_signals::count(tx, &dropped(arrivals, &outcomes)).await?;
     Ok(outcomes)
+}
+
+/// Says what each session counts as, and what becomes of those that are not kept.
+async fn weigh(
+    tx: &mut TenantTx,
+    told: &mut BTreeMap<SessionKey, Told<'_>>,
+    outcomes: &mut [SessionOutcome],
+) -> Result<()> {
+    let apps: BTreeSet<&str> = told.keys().map(|key| key.0.as_str()).collect();
+    let signals = app_signals::of_apps(tx, &apps).await?;
+    for ((app, id, _), told) in told.iter_mut() {
+        let event = &told.first.event;
+        let settings = signals.of(app);
+        // Sessions that were counted before are no sample.
+        let settings = match event.sessions {
+            Some(_) if settings.sessions > 0 => SignalSettings::default(),
+            _ => settings,
+        };
+        let decided = settings.decide(AppSignal::Sessions, id, u64::from(event.weight()) * 1_000);
+        told.weight = match decided {
+            SignalDecision::Kept(weight) => Some(i32::try_from(weight / 1_000).unwrap_or(i32::MAX)),
+            SignalDecision::SwitchedOff => {
+                outcomes[told.place] = SessionOutcome::SwitchedOff;
+                None
+            }
+            SignalDecision::SampledOut => {
+                outcomes[told.place] = SessionOutcome::SampledOut;
+                None
+            }
+        };
+    }
+    Ok(())
+}
+
+/// The sessions that were not kept, by app.
+fn dropped(arrivals: &[&SessionArrival], outcomes: &[SessionOutcome]) -> SignalDrops {
+    let mut drops = SignalDrops::new();
+    for (arrival, outcome) in arrivals.iter().zip(outcomes) {
+        if matches!(outcome, SessionOutcome::SwitchedOff | SessionOutcome::SampledOut) {
+            *drops.entry((arrival.event.app.clone(), AppSignal::Sessions)).or_default() += 1;
+        }
+    }
+    drops
 }
 
 fn hash(text: &str) -> Hash {
@@ -182,7 +234,9 @@ async fn insert_new(
 ) -> Result<()> {
     let mut rows = NewRows::default();
     for ((app, id, day), told) in told.iter() {
-        rows.push((app, id, *day), told);
+        if let Some(weight) = told.weight {
+            rows.push((app, id, *day), told, weight);
+        }
     }
     for (app, id, day) in rows.insert(tx).await? {
         let Some(new) = told.remove(&(app.clone(), id, day)) else { continue };
@@ -191,8 +245,9 @@ async fn insert_new(
         let event = &new.first.event;
         let delta = deltas.entry((app, event.version.clone(), day)).or_default();
         if let Some(installation) = &event.installation {
-            delta.begun(&hash(installation));
-            delta.ended(&hash(installation), SessionEnd::default(), new.end);
+            let weight = new.weight.unwrap_or(1).into();
+            delta.begun(&hash(installation), weight);
+            delta.ended((&hash(installation), weight), SessionEnd::default(), new.end);
         } else {
             delta.counted(event.sessions.unwrap_or(0).into(), event.crashed.unwrap_or(0).into());
         }
@@ -218,10 +273,11 @@ struct NewRows {
     reasons: Vec<Option<String>>,
     foreground: Vec<Option<bool>>,
     received: Vec<OffsetDateTime>,
+    weights: Vec<i32>,
 }
 
 impl NewRows {
-    fn push(&mut self, (app, id, day): (&str, &str, Date), told: &Told<'_>) {
+    fn push(&mut self, (app, id, day): (&str, &str, Date), told: &Told<'_>, weight: i32) {
         let event = &told.first.event;
         self.apps.push(app.to_owned());
         self.ids.push(id.to_owned());
@@ -238,6 +294,7 @@ impl NewRows {
         self.reasons.push(told.end.reason.map(|reason| reason.as_str().to_owned()));
         self.foreground.push(told.end.foreground);
         self.received.push(told.first.received_at);
+        self.weights.push(weight);
     }
 
     /// Returns the keys of those that were not there.
@@ -246,15 +303,15 @@ impl NewRows {
         let rows = sqlx::query!(
             r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device,
                                      started_at, ended_at, end_reason, foreground, received_at, counted,
-                                     counted_crashed)
+                                     counted_crashed, weight)
                SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device,
                       n.started_at, n.ended_at, n.end_reason, n.foreground, n.received_at, n.counted,
-                      n.counted_crashed
+                      n.counted_crashed, n.weight
                FROM unnest($2::text[], $3::text[], $4::date[], $5::text[], $6::bytea[], $7::bytea[], $8::text[],
                            $9::text[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::boolean[],
-                           $14::timestamptz[], $15::integer[], $16::integer[])
+                           $14::timestamptz[], $15::integer[], $16::integer[], $17::integer[])
                     AS n (app, session_id, day, version, installation, user_hash, os, device, started_at, ended_at,
-                          end_reason, foreground, received_at, counted, counted_crashed)
+                          end_reason, foreground, received_at, counted, counted_crashed, weight)
                ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
                ON CONFLICT (tenant, app, session_id, day) DO NOTHING
                RETURNING app, session_id, day"#,
@@ -273,7 +330,8 @@ impl NewRows {
             &self.foreground as &[Option<bool>],
             &self.received,
             &self.counted as &[Option<i32>],
-            &self.counted_crashed as &[Option<i32>]
+            &self.counted_crashed as &[Option<i32>],
+            &self.weights
         )
         .fetch_all(connection)
         .await?;
@@ -298,7 +356,7 @@ async fn complete_known(
     let dates: Vec<Date> = ending.iter().map(|key| key.2).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation AS "installation!", s.ended_at, s.foreground,
+        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation AS "installation!", s.ended_at, s.foreground, s.weight,
                   s.end_reason AS "end_reason?: EndReason"
            FROM unnest($2::text[], $3::text[], $4::date[]) AS k (app, session_id, day)
            JOIN sessions s ON s.tenant = $1 AND s.app = k.app AND s.session_id = k.session_id AND s.day = k.day
@@ -323,7 +381,7 @@ async fn complete_known(
         outcomes[told.completing] = SessionOutcome::Completed;
         // Of the version and the installation that the session was counted for.
         let delta = deltas.entry((key.0.clone(), row.version, key.2)).or_default();
-        delta.ended(&row.installation, known, end);
+        delta.ended((&row.installation, row.weight.into()), known, end);
         changed.push((key, end));
     }
     write_ends(tx, &changed).await

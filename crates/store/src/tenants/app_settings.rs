@@ -1,5 +1,7 @@
 //! What a tenant chose for its apps.
 
+use crate::app_signals::SignalSettings;
+use crate::column::JsonColumn;
 use crate::{Result, TenantTx};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,6 +20,9 @@ pub struct AppSettings {
     /// file; files outside of it have no link. Where it is empty, only relative paths have one.
     #[schema(max_length = 1000, example = "/Users/runner/work/shop/shop")]
     pub source_root: String,
+    /// How much of each signal is kept.
+    #[schema(inline)]
+    pub signals: SignalSettings,
 }
 
 /// An app with its settings.
@@ -37,7 +42,8 @@ pub async fn get(tx: &mut TenantTx, app: &str) -> Result<AppSettings> {
     let (connection, tenant, _) = tx.parts();
     let found = sqlx::query_as!(
         AppSettings,
-        "SELECT source_url, source_root FROM app_settings WHERE tenant = $1 AND app = $2",
+        r#"SELECT source_url, source_root, signals AS "signals: JsonColumn<SignalSettings>" FROM app_settings
+           WHERE tenant = $1 AND app = $2"#,
         tenant,
         app
     );
@@ -53,7 +59,7 @@ pub async fn list(
 ) -> Result<Vec<AppWithSettings>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT app, source_url, source_root FROM app_settings
+        r#"SELECT app, source_url, source_root, signals AS "signals: JsonColumn<SignalSettings>" FROM app_settings
            WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND ($3::text IS NULL OR app COLLATE "C" > $3)
            ORDER BY app COLLATE "C" LIMIT $4"#,
         tenant,
@@ -64,7 +70,11 @@ pub async fn list(
     let rows = rows.fetch_all(connection).await?.into_iter();
     let apps = rows.map(|row| AppWithSettings {
         app: row.app,
-        settings: AppSettings { source_url: row.source_url, source_root: row.source_root },
+        settings: AppSettings {
+            source_url: row.source_url,
+            source_root: row.source_root,
+            signals: row.signals.0,
+        },
     });
     Ok(apps.collect())
 }
@@ -78,19 +88,26 @@ pub async fn put(tx: &mut TenantTx, app: &str, settings: &AppSettings) -> Result
             .await?;
         return Ok(true);
     }
+    // Apps that keep all are not read by what asks for signals.
+    let signals = match settings.signals == SignalSettings::default() {
+        true => serde_json::json!({}),
+        false => serde_json::json!(settings.signals),
+    };
     // Two at once must not both be the last one.
     sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('app settings of ' || $1, 0))", tenant)
         .execute(&mut *connection)
         .await?;
     let written = sqlx::query!(
-        "INSERT INTO app_settings (tenant, app, source_url, source_root)
-         SELECT $1, $2, $3, $4
-         WHERE (SELECT count(*) FROM app_settings WHERE tenant = $1 AND app <> $2) < $5
-         ON CONFLICT (tenant, app) DO UPDATE SET source_url = excluded.source_url, source_root = excluded.source_root",
+        "INSERT INTO app_settings (tenant, app, source_url, source_root, signals)
+         SELECT $1, $2, $3, $4, $5
+         WHERE (SELECT count(*) FROM app_settings WHERE tenant = $1 AND app <> $2) < $6
+         ON CONFLICT (tenant, app) DO UPDATE
+         SET source_url = excluded.source_url, source_root = excluded.source_root, signals = excluded.signals",
         tenant,
         app,
         settings.source_url,
         settings.source_root,
+        signals,
         MOST_APPS
     )
     .execute(connection)

@@ -1,6 +1,7 @@
 //! Tenants: who they are, whether they are served, and what they may use.
 
 pub mod app_settings;
+pub mod app_signals;
 pub mod audit;
 pub mod console_sessions;
 pub mod erasure;

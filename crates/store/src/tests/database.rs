@@ -145,6 +145,8 @@ impl Database {
             "session_days",
             "metric_payloads",
             "metric_days",
+            "metric_versions",
+            "signal_drops",
             "outbox",
             "jobs",
         ] {

@@ -1,6 +1,6 @@
 //! Metric payloads: counted once, whatever comes how often, and compared by version.
 
-use crate::metrics::{self, MOST_HOSTS, MetricArrival, MetricOutcome, OTHER_HOSTS};
+use crate::metrics::{self, MOST_HOSTS, MOST_VERSIONS, MetricArrival, MetricOutcome, OTHER};
 use crate::partitions;
 use crate::queries::comparison::ChangeVerdict;
 use crate::queries::signals::{self, SignalFigure};
@@ -61,11 +61,11 @@ async fn a_payload_counts_once_however_often_it_comes() {
     assert_eq!(database.dump().await, before);
     assert_eq!(store_of(&database, &acme(), &[arrival("m1", 1, &json!({}))]).await, [New], "of another day");
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let hosts = signals::hosts(&mut tx, APP, Some("1.0"), period()).await.unwrap();
+    let hosts = signals::hosts(&mut tx, APP, Some("1.0"), period()).await.unwrap().hosts;
     assert_eq!((hosts.len(), hosts[0].host.as_str(), hosts[0].requests), (1, "api.example.com", 2.0));
     assert_eq!(metrics::expire(&mut tx, Date::MAX, 1).await.unwrap(), 1);
     assert_eq!(metrics::expire(&mut tx, Date::MAX, 10).await.unwrap(), 1);
-    assert_eq!(signals::of_versions(&mut tx, APP, period()).await.unwrap().len(), 1, "counts stay");
+    assert_eq!(signals::of_versions(&mut tx, APP, period()).await.unwrap().versions.len(), 1, "counts stay");
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn versions_are_compared_with_the_one_before() {
     }
     store_of(&database, &acme(), &arrivals).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = signals::of_versions(&mut tx, APP, period()).await.unwrap();
+    let found = signals::of_versions(&mut tx, APP, period()).await.unwrap().versions;
     let order: Vec<_> =
         found.iter().map(|one| (one.version.as_str(), one.version_before.as_deref())).collect();
     assert_eq!(order, [("2.0", Some("1.10")), ("1.10", Some("1.9")), ("1.9", None)]);
@@ -111,7 +111,7 @@ async fn what_was_sampled_counts_as_many_as_it_stands_for() {
     store_of(&database, &acme(), &[arrival("m1", 0, &json!({"sampled": 0.1})), arrival("m2", 0, &json!({}))])
         .await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let hosts = signals::hosts(&mut tx, APP, None, period()).await.unwrap();
+    let hosts = signals::hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
     assert_eq!(hosts[0].requests, 11.0);
     assert_eq!(
         database.number("SELECT squares::bigint FROM metric_days WHERE metric = 'launch_time'").await,
@@ -137,15 +137,62 @@ async fn hosts_beyond_a_bound_count_together() {
     let hosts = "SELECT count(DISTINCT host) FROM metric_days WHERE host <> ''";
     assert_eq!(database.number(hosts).await, i64::try_from(MOST_HOSTS).unwrap() + 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = signals::hosts(&mut tx, APP, None, period()).await.unwrap();
+    let found = signals::hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
     assert_eq!(found.len(), signals::MOST_HOSTS);
-    assert_eq!((found[0].host.as_str(), found[0].requests), (OTHER_HOSTS, 200.0));
+    assert_eq!((found[0].host.as_str(), found[0].requests), (OTHER, 200.0));
     // One payload alone makes fewer.
     let mut one = many(0, 30);
     one["version"] = "9.9".into();
     store_of(&database, &acme(), &[arrival("one", 0, &one)]).await;
     let hosts = "SELECT count(DISTINCT host) FROM metric_days WHERE host <> '' AND version = '9.9'";
     assert_eq!(database.number(hosts).await, 21);
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn versions_beyond_a_bound_count_together() {
+    let database = Database::new().await;
+    let named =
+        |version: usize| arrival(&format!("m{version}"), 0, &json!({"version": format!("1.{version}")}));
+    let versions = "SELECT count(DISTINCT version) FROM metric_days";
+    let all: Vec<MetricArrival> = (0..MOST_VERSIONS + 20).map(named).collect();
+    for part in all.chunks(MOST_VERSIONS - 10) {
+        store_of(&database, &acme(), part).await;
+    }
+    let bound = i64::try_from(MOST_VERSIONS).unwrap() + 1;
+    assert_eq!(database.number(versions).await, bound);
+    let together = "SELECT sum(observations)::bigint FROM metric_days WHERE version = '(other)' AND metric = 'launch_time'";
+    assert_eq!(database.number(together).await, 20);
+    // A version that is known is counted by itself, and another app and day have their own.
+    let known = arrival("again", 0, &json!({"version": "1.0"}));
+    let bank = arrival("bank", 0, &json!({"app": "com.acme.bank"}));
+    store_of(&database, &acme(), &[known, bank, arrival("before", 1, &json!({"version": "new"}))]).await;
+    assert_eq!(database.number(together).await, 20);
+    assert_eq!(database.number(versions).await, bound + 1);
+}
+
+#[tokio::test]
+async fn totals_are_compared_for_each_hour_that_the_app_ran() {
+    let database = Database::new().await;
+    let of = |id: &str, hours: u32, hangs: u32| {
+        let cpu = json!({"name": "cpu_time", "unit": "min", "value": 6 * hours});
+        let hung =
+            json!({"name": "hang_time", "unit": "s", "histogram": [{"from": 1, "to": 3, "count": hangs}]});
+        let on = json!({"name": "foreground_time", "unit": "h", "value": hours});
+        arrival(id, 0, &json!({ "measurements": [cpu, hung, on] }))
+    };
+    store_of(&database, &acme(), &[of("m1", 1, 0), of("m2", 4, 8), of("m3", 10, 20)]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = signals::of_versions(&mut tx, APP, period()).await.unwrap().versions;
+    let near = |signal: &str, statistic: &str, value: f64| {
+        let figure = figure(&found[0].signals, signal, statistic);
+        assert!((figure.value / value - 1.0).abs() < 0.01, "{figure:?}");
+    };
+    for statistic in ["p50", "p95"] {
+        near("cpu_time_per_hour", statistic, 360_000.0);
+        near("hang_rate", statistic, 2.0);
+    }
+    near("cpu_time", "p50", 24.0 * 60_000.0);
 }
 
 /// Proves: isolation
@@ -156,8 +203,8 @@ async fn metrics_of_tenants_are_apart() {
     let payload = arrival("m1", 0, &json!({}));
     assert_eq!(store_of(&database, &acme(), std::slice::from_ref(&payload)).await, [MetricOutcome::New]);
     let mut tx = database.store.tenant(&other).await.unwrap();
-    assert_eq!(signals::of_versions(&mut tx, APP, period()).await.unwrap(), []);
-    assert_eq!(signals::hosts(&mut tx, APP, None, period()).await.unwrap(), []);
+    assert_eq!(signals::of_versions(&mut tx, APP, period()).await.unwrap().versions, []);
+    assert_eq!(signals::hosts(&mut tx, APP, None, period()).await.unwrap().hosts, []);
     drop(tx);
     assert_eq!(store_of(&database, &other, &[payload]).await, [MetricOutcome::New]);
 }

@@ -27,6 +27,7 @@ pub fn event(id: &str, installation: &str, days: i64, end: Option<EndReason>) ->
         ended_at: None,
         duration: end.map(|_| 12.5),
         foreground: Some(true),
+        sampled: None,
         end_reason: end,
         termination: None,
     };

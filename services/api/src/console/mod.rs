@@ -28,7 +28,7 @@ use axum::{Extension, Router};
 use http::StatusCode;
 use pages::capture_pages::{capture, captures, upload};
 use pages::group_pages::{group, group_actions, groups};
-use pages::report_pages::{explain, report, reports};
+use pages::report_pages::{app_session, explain, report, reports};
 use pages::tenant_pages::{alerts, audit_log, dead_letters, keys, settings};
 use pages::{exports, flame, overview, sign_in, symbols, version_health, versions};
 use std::time::Duration;
@@ -56,6 +56,7 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/reports/{id}/explain", get(explain::page))
         .route("/console/reports/{id}/flame", get(flame::of_report))
         .route("/console/reports/{id}/threads/{position}", get(report::thread))
+        .route("/console/sessions/{id}", get(app_session::page))
         .route("/console/captures", get(captures::page))
         .route("/console/captures/{id}", get(capture::page))
         .route("/console/captures/{id}/delete", post(capture::delete).layer(Extension(session::TakesAway)))

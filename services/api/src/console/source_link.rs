@@ -51,7 +51,11 @@ mod tests {
     use super::*;
 
     fn links(url: &str, root: &str) -> SourceLinks {
-        let settings = AppSettings { source_url: url.to_owned(), source_root: root.to_owned() };
+        let settings = AppSettings {
+            source_url: url.to_owned(),
+            source_root: root.to_owned(),
+            ..AppSettings::default()
+        };
         SourceLinks::of(&settings, "2.4 (beta)", "381")
     }
 

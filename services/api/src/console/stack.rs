@@ -265,6 +265,7 @@ mod tests {
         let settings = unslide_store::app_settings::AppSettings {
             source_url: "https://git.example.com/{path}?\"#L{line}".to_owned(),
             source_root: "/ci/shop".to_owned(),
+            ..unslide_store::app_settings::AppSettings::default()
         };
         let page = ThreadStack::of(&thread, None, &SourceLinks::of(&settings, "", "")).render().unwrap();
         assert!(page.contains("href=\"https://git.example.com/Cart.swift?&#34;#L7\""), "{page}");

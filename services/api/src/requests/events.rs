@@ -11,11 +11,13 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::value::RawValue;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_signals::metrics::MetricPayload;
+use unslide_store::app_signals::{self, AppSignal};
 use unslide_store::sessions::SessionEvent;
 use unslide_stream::OutRecord;
 
@@ -23,45 +25,60 @@ use unslide_stream::OutRecord;
 const MOST_BYTES: u64 = 1 << 20;
 /// Events of a request.
 pub const MOST_EVENTS: usize = 1_000;
+/// Keys that were not understood and that an answer names.
+const MOST_UNREAD: usize = 20;
 
 /// One of the events.
-pub trait GatewayEvent: Sized + Send + 'static {
+pub trait GatewayEvent: Send + 'static {
+    /// What it is of.
+    const SIGNAL: AppSignal;
+
     /// Reads one that arrives now; else why it is refused.
-    fn read_at(json: &[u8], now: OffsetDateTime) -> Result<Self, String>;
+    fn read_at(json: &[u8], now: OffsetDateTime) -> Result<ReadGatewayEvent, String>;
+}
+
+/// What is needed of an event while the broker takes its bytes.
+#[derive(Clone, Debug)]
+pub struct ReadGatewayEvent {
     /// What tells the events of an app apart.
-    fn id(&self) -> &str;
+    id: String,
     /// The bundle identifier.
-    fn app(&self) -> &str;
+    app: String,
+    /// Keys whose value was not understood.
+    unread: Vec<String>,
 }
 
 impl GatewayEvent for SessionEvent {
-    fn read_at(json: &[u8], now: OffsetDateTime) -> Result<SessionEvent, String> {
+    const SIGNAL: AppSignal = AppSignal::Sessions;
+
+    fn read_at(json: &[u8], now: OffsetDateTime) -> Result<ReadGatewayEvent, String> {
         let read = SessionEvent::read(json).and_then(|event| event.check_start(now).map(|()| event));
-        read.map_err(|error| error.to_string())
-    }
-
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn app(&self) -> &str {
-        &self.app
+        let SessionEvent { id, app, .. } = read.map_err(|error| error.to_string())?;
+        Ok(ReadGatewayEvent { id, app, unread: Vec::new() })
     }
 }
 
 impl GatewayEvent for MetricPayload {
-    fn read_at(json: &[u8], now: OffsetDateTime) -> Result<MetricPayload, String> {
+    const SIGNAL: AppSignal = AppSignal::Metrics;
+
+    fn read_at(json: &[u8], now: OffsetDateTime) -> Result<ReadGatewayEvent, String> {
         let read = MetricPayload::read(json).and_then(|payload| payload.check_time(now).map(|()| payload));
-        read.map_err(|error| error.to_string())
+        let MetricPayload { id, app, unread, .. } = read.map_err(|error| error.to_string())?;
+        Ok(ReadGatewayEvent { id, app, unread })
     }
+}
 
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn app(&self) -> &str {
-        &self.app
-    }
+/// What the broker has taken.
+#[derive(Debug)]
+pub struct SentEvents {
+    /// How many events there were.
+    pub accepted: usize,
+    /// Those of them whose app has their signal switched off: they are counted and not kept.
+    pub switched_off: usize,
+    /// Keys whose value was not understood, at most twenty.
+    pub unread: BTreeSet<String>,
+    /// The app of the events where it is one whose bundle identifier needs no escapes in a path.
+    pub only_app: Option<String>,
 }
 
 /// A request with events that was not read yet.
@@ -76,11 +93,15 @@ pub struct EventRequest {
     pub body: Body,
 }
 
-/// Sends the events of a request to a topic, all or none of them, and returns them once the broker has them.
+/// Sends the events of a request to a topic, all or none of them, and says what they were once the broker has them.
 ///
 /// # Errors
 /// Where the request is over a limit, an event can't be read, or the broker fails.
-pub async fn send<E: GatewayEvent>(api: &Api, topic: &str, request: EventRequest) -> Result<Vec<E>, Problem> {
+pub async fn send<E: GatewayEvent>(
+    api: &Api,
+    topic: &str,
+    request: EventRequest,
+) -> Result<SentEvents, Problem> {
     let EventRequest { access, trace, headers, body } = request;
     let chunks = Chunks::new(&headers, body, MOST_BYTES, api.limits.pace())?;
     // A tenant that is over its rate is refused before its body is read.
@@ -98,23 +119,59 @@ pub async fn send<E: GatewayEvent>(api: &Api, topic: &str, request: EventRequest
         let events = events::<E>(&body, app.as_deref(), maker.clock.now())?;
         charge.reports(events.len())?;
         // The records hold the bytes of the body, and little more.
-        let record = |(event, bytes): &(E, Bytes)| record(&maker, &tenant, trace, &topic, event.id(), bytes);
+        let record = |(event, bytes): &(ReadGatewayEvent, Bytes)| {
+            record(&maker, &tenant, trace, &topic, &event.id, bytes)
+        };
         let records: Vec<OutRecord> = events.iter().map(record).collect();
-        let events: Vec<E> = events.into_iter().map(|(event, _)| event).collect();
-        Ok::<_, Problem>((records, events, reserved))
+        Ok::<_, Problem>((records, EventTotals::of(&events), reserved))
     };
-    let (records, events, reserved) = api.cpu.run_for(access.tenant(), work).await??;
+    let (records, totals, reserved) = api.cpu.run_for(access.tenant(), work).await??;
+    let switched_off = switched_off(api, access.tenant(), E::SIGNAL, &totals).await?;
     api.producer.send_all(&records).await?;
     drop(reserved);
-    Ok(events)
+    let only_app = totals.only_app().map(str::to_owned);
+    Ok(SentEvents { accepted: records.len(), switched_off, unread: totals.unread, only_app })
 }
 
-/// The app of the events where it is one whose bundle identifier needs no escapes in a path.
-pub fn only_app<E: GatewayEvent>(events: &[E]) -> Option<&str> {
-    let app = events.first()?.app();
-    let plain = app.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
-    let one = events.iter().all(|event| event.app() == app);
-    (plain && one && !matches!(app, "." | "..")).then_some(app)
+/// How many of the events the indexer will not keep, because their app has switched their signal off.
+async fn switched_off(
+    api: &Api,
+    tenant: &TenantId,
+    signal: AppSignal,
+    totals: &EventTotals,
+) -> Result<usize, Problem> {
+    let apps: BTreeSet<&str> = totals.apps.keys().map(String::as_str).collect();
+    let mut tx = api.tenant(tenant).await?;
+    let signals = app_signals::of_apps(&mut tx, &apps).await?;
+    tx.rollback().await?;
+    let off = totals.apps.iter().filter(|(app, _)| signals.of(app).one_in(signal) == 0);
+    Ok(off.map(|(_, events)| events).sum())
+}
+
+/// What the events of a request have in common.
+struct EventTotals {
+    /// How many of each app.
+    apps: BTreeMap<String, usize>,
+    unread: BTreeSet<String>,
+}
+
+impl EventTotals {
+    fn of(events: &[(ReadGatewayEvent, Bytes)]) -> EventTotals {
+        let mut totals = EventTotals { apps: BTreeMap::new(), unread: BTreeSet::new() };
+        for (event, _) in events {
+            *totals.apps.entry(event.app.clone()).or_default() += 1;
+            let room = MOST_UNREAD.saturating_sub(totals.unread.len());
+            totals.unread.extend(event.unread.iter().take(room).cloned());
+        }
+        totals
+    }
+
+    fn only_app(&self) -> Option<&str> {
+        let app = self.apps.keys().next()?;
+        let plain =
+            app.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
+        (plain && self.apps.len() == 1 && !matches!(app.as_str(), "." | "..")).then_some(app)
+    }
 }
 
 /// The events of a body with their bytes.
@@ -122,11 +179,11 @@ fn events<E: GatewayEvent>(
     body: &Bytes,
     app: Option<&str>,
     now: OffsetDateTime,
-) -> Result<Vec<(E, Bytes)>, Problem> {
+) -> Result<Vec<(ReadGatewayEvent, Bytes)>, Problem> {
     let invalid = |detail: String| Problem::new(Kind::InvalidBody, detail);
     if !body.trim_ascii_start().starts_with(b"[") {
         let bytes = body.slice_ref(body.trim_ascii());
-        return Ok(vec![(event(&bytes, app, now, "")?, bytes)]);
+        return Ok(vec![(event::<E>(&bytes, app, now, "")?, bytes)]);
     }
     let values: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| invalid(error.to_string()))?;
     if values.is_empty() {
@@ -138,7 +195,7 @@ fn events<E: GatewayEvent>(
     }
     let read = |(index, value): (usize, &&RawValue)| {
         let bytes = body.slice_ref(value.get().as_bytes());
-        Ok((event(&bytes, app, now, &format!("event {index}: "))?, bytes))
+        Ok((event::<E>(&bytes, app, now, &format!("event {index}: "))?, bytes))
     };
     values.iter().enumerate().map(read).collect()
 }
@@ -149,11 +206,11 @@ fn event<E: GatewayEvent>(
     app: Option<&str>,
     now: OffsetDateTime,
     place: &str,
-) -> Result<E, Problem> {
+) -> Result<ReadGatewayEvent, Problem> {
     let event =
         E::read_at(bytes, now).map_err(|error| Problem::new(Kind::InvalidBody, format!("{place}{error}")))?;
     match app {
-        Some(own) if event.app() != own => {
+        Some(own) if event.app != own => {
             let problem = format!("{place}the key speaks for {own} alone, and the event is not of it");
             Err(Problem::new(Kind::InsufficientScope, problem))
         }
@@ -217,8 +274,7 @@ mod tests {
         let located = |body: String| {
             let body = Bytes::from(body);
             let read = events::<SessionEvent>(&body, None, datetime!(2026-11-20 09:00 UTC)).unwrap();
-            let events: Vec<SessionEvent> = read.into_iter().map(|(event, _)| event).collect();
-            only_app(&events).map(str::to_owned)
+            EventTotals::of(&read).only_app().map(str::to_owned)
         };
         assert_eq!(located(EVENT.to_owned()).as_deref(), Some("com.acme.shop"));
         assert_eq!(located(format!("[{EVENT},{}]", EVENT.replace("shop", "bank"))), None);

@@ -11,6 +11,7 @@ use time::OffsetDateTime;
 use unslide_model::{ContentHash, Owner, Scope};
 use unslide_store::Uuid;
 use unslide_store::app_settings::{self, AppSettings};
+use unslide_store::app_signals::SignalSettings;
 use unslide_store::keys::{self, NewApiKey};
 
 /// A report that only one case is about.
@@ -127,8 +128,11 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let revoked = revoked_key(world).await.0;
     world.post_json("/v1/tenants", key, &json!({"id": "wayne"})).await.expect(201);
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    let settings =
-        AppSettings { source_url: "https://git.example.com/{path}".into(), ..AppSettings::default() };
+    let settings = AppSettings {
+        source_url: "https://git.example.com/{path}".into(),
+        signals: SignalSettings { hangs: 0, ..SignalSettings::default() },
+        ..AppSettings::default()
+    };
     assert!(app_settings::put(&mut tx, "com.example.shop", &settings).await.unwrap());
     tx.commit().await.unwrap();
     let (rule, alert) = crate::alerts::rule_with_message(world, "acme").await;
@@ -143,6 +147,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         assert_eq!((&body["items"][0]["status"], &body["ready"]), (&"missing".into(), &false.into()));
     };
     let without_symbols = |body: &Value| assert_eq!(body["symbolication"]["tenant"], "umbrella");
+    let keeps_all = |answer: &Value| assert_eq!(answer["signals"]["hangs"], 1);
     let no_source_url = |settings: &Value| assert_eq!(settings["source_url"], "");
     let own_keys = |body: &Value| assert_eq!(body["items"].as_array().unwrap().len(), 1, "its own key");
     BTreeMap::from([
@@ -197,6 +202,8 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
                 .body(crate::metrics::payload("m1", "2026-11-20T08:00:00Z")),
         ),
         ("compare_versions", Case::new("/v1/apps/com.example.shop/health/versions", Foreign::NotFound)),
+        ("get_signals", Case::new("/v1/apps/com.example.shop/signals", Foreign::Own(keeps_all))),
+        ("get_session", Case::new("/v1/sessions/s1?app=com.example.shop", Foreign::NotFound)),
         ("get_network", Case::new("/v1/apps/com.example.shop/network", Foreign::NotFound)),
         ("get_health", Case::new("/v1/apps/com.example.shop/health", Foreign::NotFound)),
         ("list_memory_limits", Case::new("/v1/apps/com.example.shop/memory-limits", Foreign::NotFound)),

@@ -59,7 +59,7 @@ async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_n
     apple["metric_kit"] = json!({"timeStampEnd": "2026-11-20 08:00:00 +0000", "metaData": {},
         "cpuMetrics": {"cumulativeCPUTime": "3 jiffies"}});
     let body = apple.to_string();
-    let expected = json!({"accepted": 1, "unread": ["cpuMetrics.cumulativeCPUTime"]});
+    let expected = json!({"accepted": 1, "switched_off": 0, "unread": ["cpuMetrics.cumulativeCPUTime"]});
     assert_eq!(world.post("/v1/metrics", &key, body.clone()).await.expect(202), expected);
     let topic = world.config.kafka.topics().metrics;
     let records = scan::whole_topic(&world.config.kafka, &topic).await.unwrap();

@@ -2,6 +2,7 @@
 
 use crate::world::{World, signing, tenant};
 use flate2::{Compression, write::GzEncoder};
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::io::Write;
 use time::format_description::well_known::Rfc3339;
@@ -55,7 +56,8 @@ async fn events_reach_the_topic_byte_for_byte_signed_for_their_tenant() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::ReportsWrite]).await;
     let [a, b] = ["s1", "s2"].map(|id| now(&world, id).to_string());
-    assert_eq!(world.post("/v1/sessions", &key, a.clone()).await.expect(202), json!({"accepted": 1}));
+    let one = json!({"accepted": 1, "switched_off": 0});
+    assert_eq!(world.post("/v1/sessions", &key, a.clone()).await.expect(202), one);
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(format!("[{a}, {b}]").as_bytes()).unwrap();
     assert_eq!(world.post("/v1/sessions", &key, packed.finish().unwrap()).await.expect(202)["accepted"], 2);
@@ -137,5 +139,79 @@ async fn an_apps_health_is_told_for_its_tenant_alone() {
     for days in ["0", "91"] {
         world.get(&format!("{path}?days={days}"), &acme).await.expect_problem(400, "invalid-parameter");
     }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_an_app_switches_off_is_said_to_its_sender() {
+    let world = World::start().await;
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let path = "/v1/apps/com.example.shop/signals";
+    let sender = world.key("acme", &[Scope::ReportsWrite]).await;
+    let usual = world.get(path, &sender).await.expect(200);
+    assert_eq!((&usual["signals"]["sessions"], &usual["signals"]["hangs"]), (&1.into(), &1.into()));
+    let tag = world.get(path, &sender).await.headers["etag"].to_str().unwrap().to_owned();
+    let asked = async |tag: &str| {
+        let request = world.request(Method::GET, path, &sender).header("if-none-match", tag);
+        world.send(request).await.status.as_u16()
+    };
+    assert_eq!((asked(&tag).await, asked("\"other\"").await), (304, 200));
+    let signals = json!({"sessions": 0, "metrics": 10, "captures": 0});
+    let settings = json!({"app": "com.example.shop", "signals": signals});
+    let put = async |settings: &Value| {
+        let request = world.request(Method::PUT, "/v1/app-settings", &acme);
+        world.send(request.body(settings.to_string())).await
+    };
+    let set = put(&settings).await.expect(200);
+    assert_eq!((&set["signals"]["metrics"], &set["signals"]["hangs"]), (&10.into(), &1.into()));
+    let wrong = json!({"app": "com.example.shop", "signals": {"hangs": 2}});
+    let detail = put(&wrong).await.expect_problem(400, "invalid-body");
+    assert_eq!(detail, "signals.hangs: 0 to 1");
+    assert_eq!(asked(&tag).await, 200);
+    let mut bank = now(&world, "s2");
+    bank["app"] = "com.example.bank".into();
+    let both = json!([now(&world, "s1"), bank]).to_string();
+    let sent = world.post("/v1/sessions", &sender, both).await.expect(202);
+    assert_eq!(sent, json!({"accepted": 2, "switched_off": 1}));
+    let capture = world.post("/v1/captures?app=com.example.shop&kind=profile", &sender, "x").await;
+    capture.expect_problem(403, "signal-switched-off");
+    store(&world, "acme", &[now(&world, "s1")]).await;
+    let health = world.get("/v1/apps/com.example.shop/health/versions", &acme).await.expect(200);
+    let dropped = json!([{"signal": "captures", "dropped": 1}, {"signal": "sessions", "dropped": 1}]);
+    assert_eq!((&health["dropped"], &health["versions"]), (&dropped, &json!([])));
+    world.get("/v1/apps/com.example.shop/health/versions", &umbrella).await.expect_problem(404, "not-found");
+    let other = world.get(path, &umbrella).await.expect(200);
+    assert_eq!(other["signals"]["sessions"], 1);
+    let app = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.bank")).await;
+    world.get(path, &app).await.expect_problem(404, "not-found");
+    world.stop().await;
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn a_session_is_told_with_its_signals_for_its_tenant_alone() {
+    let world = World::start().await;
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let mut ended = now(&world, "s1");
+    (ended["end_reason"], ended["duration"]) = ("exited".into(), 5.into());
+    store(&world, "acme", &[ended]).await;
+    let mut payload = crate::metrics::now(&world, "m1");
+    payload["session"] = "s1".into();
+    crate::metrics::store(&world, "acme", &[payload]).await;
+    let path = "/v1/sessions/s1?app=com.example.shop";
+    let whole = world.get(path, &acme).await.expect(200);
+    let kinds: Vec<&Value> = whole["items"].as_array().unwrap().iter().map(|event| &event["kind"]).collect();
+    assert_eq!(kinds, ["metrics", "started", "ended"]);
+    assert_eq!(whole["items"][2]["detail"], "exited");
+    let first = world.get(&format!("{path}&limit=2"), &acme).await.expect(200);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let rest = world.get(&format!("{path}&limit=2&cursor={cursor}"), &acme).await.expect(200);
+    assert_eq!(rest["items"], json!([whole["items"][2]]));
+    let page = crate::console::Browser::signed_in(&world, &acme).await;
+    let page = page.page("/console/sessions/s1?app=com.example.shop").await;
+    assert!(page.contains("The session ended: exited") && page.contains("Metrics m1"), "{page}");
+    world.get(path, &umbrella).await.expect_problem(404, "not-found");
+    world.get("/v1/sessions/s1?app=com.example.bank", &acme).await.expect_problem(404, "not-found");
+    world.get("/v1/sessions/s1", &acme).await.expect_problem(400, "invalid-parameter");
     world.stop().await;
 }

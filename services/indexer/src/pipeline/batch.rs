@@ -424,7 +424,9 @@ async fn note_external_bodies(
         let Some(key) = &item.body else { continue };
         let arrival = &enriched.arrival;
         match stored.outcome {
-            ArrivalOutcome::Deleted | ArrivalOutcome::Expired => condemned.push(key.clone()),
+            ArrivalOutcome::Deleted | ArrivalOutcome::Expired | ArrivalOutcome::SwitchedOff => {
+                condemned.push(key.clone());
+            }
             _ => kept.push((arrival.received_at, arrival.report_id, stored.variant, key.as_str())),
         }
     }

@@ -5,5 +5,6 @@ pub mod flame;
 pub mod jetsam;
 pub mod malloc_log;
 pub mod memory_graph;
+pub mod metrics;
 pub mod swift;
 pub mod symbolicate;

@@ -9,6 +9,7 @@ mod jetsam;
 mod layering;
 mod malloc_log;
 mod memory_graph;
+mod metrics;
 mod names;
 mod output;
 mod promises;

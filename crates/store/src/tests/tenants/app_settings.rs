@@ -5,7 +5,7 @@ use crate::tenants::{self, QuotaLimits};
 use crate::tests::database::{Database, acme, tenant_id};
 
 fn settings(url: &str) -> AppSettings {
-    AppSettings { source_url: url.to_owned(), source_root: "/ci".to_owned() }
+    AppSettings { source_url: url.to_owned(), source_root: "/ci".to_owned(), ..AppSettings::default() }
 }
 
 fn names(found: Vec<AppWithSettings>) -> Vec<String> {

@@ -56,6 +56,7 @@ pub async fn fill(database: &Database) {
     crate::metrics::store(&mut tx, &[&metrics], metrics.payload.day()).await.unwrap();
     let settings = crate::app_settings::AppSettings { source_root: "/ci".into(), ..Default::default() };
     assert!(crate::app_settings::put(&mut tx, "shop", &settings).await.unwrap());
+    crate::app_signals::count_capture(&mut tx, "shop").await.unwrap();
     let capture = crate::tests::captures::received(&mut tx, 1).await;
     let run = crate::captures::begin(&mut tx, capture).await.unwrap().unwrap().capture.run;
     let seen = [crate::tests::captures::seen(1, 9)];

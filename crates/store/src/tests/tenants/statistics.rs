@@ -37,6 +37,13 @@ async fn fill(store: &Store, tenant: &TenantId) {
     let mut session = crate::tests::sessions::event("s1", "i1", 0, None);
     session.event.app = tenant.to_string();
     crate::sessions::store(&mut tx, &[&session], session.event.day()).await.unwrap();
+    let hangs = serde_json::json!({"app": tenant.to_string(), "measurements": [
+        {"name": "launch_time", "unit": "ms", "value": 800},
+        {"name": "launch_time", "unit": "ms", "value": 1_600},
+        {"name": "hang_time", "unit": "s", "value": 2},
+        {"name": "foreground_time", "unit": "h", "value": 2}]});
+    let payload = crate::tests::metrics::arrival("m1", 0, &hangs);
+    crate::metrics::store(&mut tx, &[&payload], payload.payload.day()).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -76,6 +83,17 @@ async fn every_panel_shows_the_tenant_of_the_role_and_no_other() {
         let seen = rows(&database, role, "SELECT count(*) FROM unslide_stats.groups").await.unwrap();
         assert_eq!(seen[0].get::<i64, _>(0), 0, "{role}");
     }
+    let values = "SELECT string_agg(value::integer || '*' || weight, ' ' ORDER BY value)
+                  FROM unslide_stats.metric_values WHERE metric = 'launch_time'";
+    let seen = rows(&database, "unslide_stats_acme", values).await.unwrap();
+    let seen: String = seen[0].get(0);
+    let read: Vec<(f64, f64)> = seen
+        .split(' ')
+        .filter_map(|pair| pair.split_once('*'))
+        .map(|(value, weight)| (value.parse().unwrap(), weight.parse().unwrap()))
+        .collect();
+    let near = |value: f64, wanted: f64| (value / wanted - 1.0).abs() < 0.011;
+    assert!(matches!(*read, [(a, 1.0), (b, 1.0)] if near(a, 800.0) && near(b, 1_600.0)), "{seen}");
     for query in [
         "SELECT tenant FROM public.reports",
         "SELECT device FROM public.group_devices",

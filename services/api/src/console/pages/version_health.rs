@@ -4,7 +4,7 @@ use crate::console::bar::{FilterBar, PageState, app_select, period};
 use crate::console::health::crash_free;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
-use crate::console::words::{bytes, counted, duration, shown, shown_or};
+use crate::console::words::{bytes, counted, duration, grouped, shown, shown_or};
 use crate::http::problem::Problem;
 use crate::requests::access::ReportsRead;
 use crate::requests::input::Query;
@@ -12,14 +12,18 @@ use crate::state::Api;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use time::Date;
+use unslide_store::app_signals::{self, DroppedSignal};
 use unslide_store::queries::comparison::ChangeVerdict;
 use unslide_store::queries::memory_limits::{self, MemoryLimit};
-use unslide_store::queries::signals::{self, HostFigures, SignalFigure, VersionSignals};
+use unslide_store::queries::signals::{
+    self, ComparedHosts, ComparedVersions, HostFigures, SignalFigure, VersionSignals,
+};
 use unslide_store::queries::{apps, health};
 
 const PATH: &str = "/console/health";
 /// The columns: signal, head, and what to know of it.
-const COLUMNS: [(&str, &str, &str); 13] = [
+const COLUMNS: [(&str, &str, &str); 14] = [
     ("crash_free_sessions", "Crash-free", "Sessions that did not end with a crash"),
     (
         "out_of_memory_sessions",
@@ -27,10 +31,11 @@ const COLUMNS: [(&str, &str, &str); 13] = [
         "Sessions on the screen that the system ended for lack of memory",
     ),
     ("hang_time", "Hangs", "How long the main thread did not answer, each time"),
+    ("hang_rate", "Hangs an hour", "Hangs of one device in an hour on the screen"),
     ("launch_time", "Launch", "From the start of the process to the first frame"),
-    ("cpu_time", "CPU", "Processor time that one device used in one period"),
-    ("energy", "Energy", "What one device used in one period"),
-    ("disk_writes", "Disk writes", "What one device wrote in one period"),
+    ("cpu_time_per_hour", "CPU", "Processor time that one device used in each hour that the app ran"),
+    ("energy_per_hour", "Energy", "What one device used in each hour that the app ran"),
+    ("disk_writes_per_hour", "Disk writes", "What one device wrote in each hour that the app ran"),
     ("peak_memory", "Peak memory", "The most that one device used in one period"),
     ("frame_rate", "Frame rate", "Frames in a second; p5 is the slowest twentieth"),
     ("hitch_ratio", "Hitches", "Late frames, in milliseconds of each second of animation"),
@@ -58,6 +63,8 @@ struct HealthPage {
     versions: Vec<HealthRow>,
     hosts: Vec<HostRow>,
     phases: [(&'static str, &'static str); 5],
+    /// What is to be known of the figures: days that are left out, and signals that are not kept.
+    notes: Vec<String>,
     limits: Vec<LimitRow>,
 }
 
@@ -109,12 +116,21 @@ pub async fn page(
     let mut tx = api.tenant(access.tenant()).await?;
     let mut select = app_select(&mut tx, access, &state).await?;
     let newest = apps::list(&mut tx, access.only_app(), None, 1).await?.into_iter().next();
+    // Apps may send these signals and no report.
+    let measured = apps::measured(&mut tx, access.only_app()).await?;
+    for app in &measured {
+        if !select.options.iter().any(|(value, ..)| value == app) {
+            select.options.push((app.clone(), shown(app), false));
+        }
+    }
     // Of all apps the one that reported last, where none is named.
-    let app = asked.or(newest.map(|app| app.app)).unwrap_or_default();
+    let newest = newest.map(|app| app.app).or_else(|| measured.into_iter().next());
+    let app = asked.or(newest).unwrap_or_default();
     let length = u32::try_from(state.days()).unwrap_or(1);
     let [days, _] = health::periods(api.clock.now().date(), length);
-    let versions = signals::of_versions(&mut tx, &app, days).await?;
-    let hosts = signals::hosts(&mut tx, &app, None, days).await?;
+    let ComparedVersions { versions, metrics_from } = signals::of_versions(&mut tx, &app, days).await?;
+    let ComparedHosts { hosts, from } = signals::hosts(&mut tx, &app, None, days).await?;
+    let dropped = app_signals::dropped(&mut tx, &app, days).await?;
     let limits = memory_limits::of_app(&mut tx, &app).await?;
     tx.rollback().await?;
     select.options.retain(|(value, ..)| !value.is_empty());
@@ -133,8 +149,20 @@ pub async fn page(
         versions: versions.iter().map(|version| row(version, &columns)).collect(),
         hosts: hosts.iter().map(host).collect(),
         phases: PHASES,
+        notes: notes(metrics_from, from, &dropped),
         limits: limits.iter().map(limit).collect(),
     })
+}
+
+/// What is to be known of the figures.
+fn notes(metrics_from: Option<Date>, hosts_from: Option<Date>, dropped: &[DroppedSignal]) -> Vec<String> {
+    let cut = [("Metrics", metrics_from), ("Hosts", hosts_from)].into_iter().filter_map(|(of, from)| {
+        Some(format!("{of} are those from {} on: there are too many to compare them all.", from?))
+    });
+    let dropped = dropped.iter().map(|DroppedSignal { signal, dropped }| {
+        format!("The settings of the app did not keep {} of {signal}.", grouped(*dropped))
+    });
+    cut.chain(dropped).collect()
 }
 
 fn limit(limit: &MemoryLimit) -> LimitRow {
@@ -193,6 +221,9 @@ fn value(figure: &SignalFigure, value: f64) -> String {
         ("1", _) => format!("{:.2} %", value * 100.0),
         ("ms", _) => duration(positive(value)),
         ("B", _) => bytes(positive(value)),
+        ("ms/h", _) => format!("{} an hour", duration(positive(value))),
+        ("B/h", _) => format!("{} an hour", bytes(positive(value))),
+        ("1/h", _) => format!("{value:.2}"),
         (unit, _) => format!("{value:.1} {unit}"),
     }
 }

@@ -104,6 +104,11 @@ kinds! {
         "A suspended tenant can read and delete its data, but can't add or change any.",
         "Ask the operator of the service to resume the tenant."
     ),
+    SignalSwitchedOff = (
+        FORBIDDEN, "signal-switched-off", "The app does not keep this signal",
+        "The settings of the app switch off what the request sends. It was counted and not kept.",
+        "Do not send it again. `GET /v1/apps/{app}/signals` says what an app keeps, and its settings change that."
+    ),
     NotFound = (
         NOT_FOUND, "not-found", "There is no such resource",
         "The resource does not exist, or belongs to another tenant.",

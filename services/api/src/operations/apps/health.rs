@@ -3,7 +3,9 @@
 use super::signals::days;
 use crate::operations::prelude::*;
 use time::Date;
-use unslide_store::queries::health::{self, DayHealth, HealthFigures, VersionHealth, more_than_noise};
+use unslide_store::queries::health::{
+    self, DayHealth, HealthFigures, VersionHealth, more_than_noise, shares_differ,
+};
 
 /// Days of a period that is not named.
 pub(super) const DAYS: u32 = 14;
@@ -60,10 +62,13 @@ pub struct SignificantChanges {
 impl SignificantChanges {
     /// Compares two periods.
     pub fn between(now: &HealthFigures, before: &HealthFigures) -> SignificantChanges {
-        let significant = |of: fn(&HealthFigures) -> (i64, i64)| more_than_noise(of(now), of(before));
+        let sessions = |of: &HealthFigures| of.independent(of.crashed_of_sessions());
         SignificantChanges {
-            crash_free_sessions: significant(HealthFigures::crashed_of_sessions),
-            crash_free_installations: significant(HealthFigures::crashed_of_installations),
+            crash_free_sessions: shares_differ(sessions(now), sessions(before)),
+            crash_free_installations: more_than_noise(
+                now.crashed_of_installations(),
+                before.crashed_of_installations(),
+            ),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Figures by app and version.
 
+pub mod app_signals;
 pub mod health;
 pub mod list;
 pub mod memory_limits;
@@ -21,6 +22,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(signals::compare_versions))
         .routes(routes!(network::get_network))
         .routes(routes!(memory_limits::list_memory_limits))
+        .routes(routes!(app_signals::get_signals))
         .routes(routes!(settings::list_app_settings, settings::set_app_settings))
         .routes(routes!(missing_symbols::list_missing_symbols))
 }

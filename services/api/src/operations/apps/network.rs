@@ -1,9 +1,11 @@
 //! `GET /v1/apps/{app}/network`.
 
+use super::health::day;
 use super::signals::days;
 use crate::operations::prelude::*;
+use time::Date;
 use unslide_store::queries::health;
-use unslide_store::queries::signals::{self, HostFigures};
+use unslide_store::queries::signals::{self, ComparedHosts, HostFigures};
 
 /// What is asked of an app's requests.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -26,6 +28,10 @@ pub struct AppNetwork {
     /// The hosts, those with the most requests first.
     #[schema(max_items = 200)]
     pub hosts: Vec<HostFigures>,
+    /// The first day that they are made of (UTC), where the period has more than 50,000 rows: by version, day, host and
+    /// phase. Absent where all are read.
+    #[serde(with = "day::option", skip_serializing_if = "Option::is_none")]
+    pub from: Option<Date>,
 }
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -52,10 +58,10 @@ pub async fn get_network(
     let (app, version) = (app.replace('\0', ""), query.version.map(|version| version.replace('\0', "")));
     let [period, _] = health::periods(api.clock.now().date(), days);
     let mut tx = api.tenant(access.tenant()).await?;
-    let hosts = signals::hosts(&mut tx, &app, version.as_deref(), period).await?;
+    let ComparedHosts { hosts, from } = signals::hosts(&mut tx, &app, version.as_deref(), period).await?;
     tx.rollback().await?;
     if hosts.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));
     }
-    Ok(Json(AppNetwork { app, hosts }))
+    Ok(Json(AppNetwork { app, hosts, from }))
 }

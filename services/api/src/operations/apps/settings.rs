@@ -12,7 +12,7 @@ problems!(ListFailures: InvalidParameter);
 
 /// List the settings of apps
 ///
-/// Where the source code of each app is shown. Apps without settings are not listed.
+/// Where the source code of each app is shown, and how much is kept of its signals. Apps without settings are not listed.
 #[utoipa::path(get, path = "/v1/app-settings", tag = "apps", operation_id = "list_app_settings",
     params(PageQuery),
     responses((status = 200, description = "A page of apps with their settings.", body = Page<AppWithSettings>), ListFailures),
@@ -35,7 +35,8 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 
 /// Replace an app's settings
 ///
-/// `source_url` turns each source position in the console into a link. Empty settings are removed.
+/// `source_url` turns each source position in the console into a link. `signals` says how much is kept of each signal: of so
+/// many one, and 0 for nothing; crashes are always kept. What is left out is as for apps without settings.
 #[utoipa::path(put, path = "/v1/app-settings", tag = "apps", operation_id = "set_app_settings",
     request_body = AppWithSettings,
     responses((status = 200, description = "The settings as they are now.", body = AppWithSettings), Failures),
@@ -63,11 +64,14 @@ fn check(new: &AppWithSettings) -> Result<(), String> {
     if !input::is_text(&new.app, 255) {
         return Err("app: 1 to 255 bytes, no control characters".to_owned());
     }
-    let AppSettings { source_url, source_root } = &new.settings;
+    let AppSettings { source_url, source_root, signals } = &new.settings;
     for (name, text) in [("source_url", source_url), ("source_root", source_root)] {
         if text.len() > LONGEST || text.chars().any(char::is_control) {
             return Err(format!("{name}: at most {LONGEST} bytes, no control characters"));
         }
+    }
+    if let Some((signal, most)) = signals.wrong() {
+        return Err(format!("signals.{signal}: 0 to {most}"));
     }
     let is_web = source_url.starts_with("https://") || source_url.starts_with("http://");
     let is_link = is_web && source_url.contains("{path}") && !source_url.contains(char::is_whitespace);
@@ -80,6 +84,7 @@ fn check(new: &AppWithSettings) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_store::app_signals::SignalSettings;
 
     #[test]
     fn a_source_url_is_a_web_address_with_a_path() {
@@ -93,5 +98,16 @@ mod tests {
         {
             assert!(checked(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_signal_that_is_not_counted_is_on_or_off() {
+        let checked = |signals: SignalSettings| {
+            let settings = AppSettings { signals, ..AppSettings::default() };
+            check(&AppWithSettings { app: "shop".to_owned(), settings })
+        };
+        let all = SignalSettings::default();
+        assert_eq!(checked(SignalSettings { hangs: 0, sessions: 1_000, ..all }), Ok(()));
+        assert_eq!(checked(SignalSettings { hangs: 2, ..all }), Err("signals.hangs: 0 to 1".to_owned()));
     }
 }

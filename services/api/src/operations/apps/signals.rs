@@ -3,8 +3,9 @@
 use super::health::{DAYS, day};
 use crate::operations::prelude::*;
 use time::Date;
+use unslide_store::app_signals::{self, DroppedSignal};
 use unslide_store::queries::health::{self, MOST_DAYS};
-use unslide_store::queries::signals::{self, VersionSignals};
+use unslide_store::queries::signals::{self, ComparedVersions, VersionSignals};
 
 /// What is asked of an app's versions.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -32,6 +33,13 @@ pub struct VersionsHealth {
     /// are more than 50.
     #[schema(max_items = 50)]
     pub versions: Vec<VersionSignals>,
+    /// The first day that metrics are made of (UTC), where the period has more than 50,000 rows of them: by version, day and
+    /// metric. Absent where all are read.
+    #[serde(with = "day::option", skip_serializing_if = "Option::is_none")]
+    pub metrics_from: Option<Date>,
+    /// What was not kept in the period, because the app's settings switch it off or keep a sample of it.
+    #[schema(max_items = 6)]
+    pub dropped: Vec<DroppedSignal>,
 }
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -60,13 +68,15 @@ pub async fn compare_versions(
     let app = app.replace('\0', "");
     let [period, _] = health::periods(api.clock.now().date(), days);
     let mut tx = api.tenant(access.tenant()).await?;
-    let versions = signals::of_versions(&mut tx, &app, period).await?;
+    let compared = signals::of_versions(&mut tx, &app, period).await?;
+    let dropped = app_signals::dropped(&mut tx, &app, period).await?;
     tx.rollback().await?;
-    if versions.is_empty() {
+    if compared.versions.is_empty() && dropped.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));
     }
     let to = period.1.previous_day().unwrap_or(period.1);
-    Ok(Json(VersionsHealth { app, from: period.0, to, versions }))
+    let ComparedVersions { versions, metrics_from } = compared;
+    Ok(Json(VersionsHealth { app, from: period.0, to, versions, metrics_from, dropped }))
 }
 
 /// The days of a period.

@@ -16,7 +16,7 @@ use futures::StreamExt;
 use http::HeaderMap;
 use std::time::Duration;
 use unslide_model::{CaptureForm, CaptureKind, MallocLayout};
-use unslide_store::Uuid;
+use unslide_store::{Uuid, app_settings, app_signals};
 
 /// What a capture is, and how it is read.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
@@ -50,7 +50,7 @@ pub struct AcceptedCapture {
     pub existing: bool,
 }
 
-problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, BodyTimeout, TooLarge, SymbolQuota, UnsupportedFormat);
+problems!(Failures: InvalidParameter, SignalSwitchedOff, InvalidUpload, IncompleteBody, BodyTimeout, TooLarge, SymbolQuota, UnsupportedFormat);
 
 /// Send a capture
 ///
@@ -81,7 +81,7 @@ pub async fn send_capture(
     headers: HeaderMap,
     body: Body,
 ) -> Result<AcceptedResponse<AcceptedCapture>, Problem> {
-    let upload = upload(&api, &access, query)?;
+    let upload = upload(&api, &access, query).await?;
     let admitted = AdmittedCapture::admit(&api, &access, &headers, body).await?;
     let (id, existing) = admitted.receive(api, upload).await?;
     Ok(AcceptedResponse {
@@ -93,19 +93,22 @@ pub async fn send_capture(
 /// What is known of the capture that a query is about.
 ///
 /// # Errors
-/// [`Kind::InvalidParameter`]; [`Kind::InsufficientScope`] for another app than the key's.
-pub fn upload(
+/// [`Kind::InvalidParameter`]; [`Kind::InsufficientScope`] for another app than the key's;
+/// [`Kind::SignalSwitchedOff`].
+pub async fn upload(
     api: &Api,
     access: &Access<ReportsWrite>,
     query: SendCaptureQuery,
 ) -> Result<CaptureUpload, Problem> {
-    Ok(CaptureUpload {
+    let upload = CaptureUpload {
         tenant: access.tenant().clone(),
         form: form(&query)?,
         app: text("app", access.app(query.app)?.unwrap_or_default(), 1)?,
         version: text("version", query.version.unwrap_or_default(), 0)?,
         may: UploadQuota::of(api, access),
-    })
+    };
+    check_is_kept(api, access, &upload.app).await?;
+    Ok(upload)
 }
 
 /// A capture that may be sent, with its body.
@@ -162,6 +165,18 @@ impl AdmittedCapture {
         }));
         work.await
     }
+}
+
+/// Refuses and counts a capture of an app that keeps none.
+async fn check_is_kept(api: &Api, access: &Access<ReportsWrite>, app: &str) -> Result<(), Problem> {
+    let mut tx = api.tenant(access.tenant()).await?;
+    if app_settings::get(&mut tx, app).await?.signals.captures > 0 {
+        tx.rollback().await?;
+        return Ok(());
+    }
+    app_signals::count_capture(&mut tx, app).await?;
+    tx.commit().await?;
+    Err(Problem::new(Kind::SignalSwitchedOff, "captures of this app are switched off"))
 }
 
 /// How the files are read: what the layout of records is, no one guesses.

@@ -6,14 +6,10 @@ use crate::requests::events::{self, EventRequest, MOST_EVENTS};
 use axum::Extension;
 use axum::body::Body;
 use http::HeaderMap;
-use std::collections::BTreeSet;
 use unslide_signals::metrics::MetricPayload;
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::ArrayBuilder;
 use utoipa::openapi::{OneOfBuilder, Ref, RefOr, Schema};
-
-/// Keys of MetricKit that an answer names.
-const MOST_UNREAD: usize = 20;
 
 /// What the broker has taken.
 #[derive(Debug, Serialize, ToSchema)]
@@ -21,6 +17,9 @@ pub struct SentMetrics {
     /// How many payloads there were.
     #[schema(minimum = 1, maximum = 1000)]
     pub accepted: usize,
+    /// Those of them whose app has metrics switched off: they are counted as dropped and not kept. Sending them again
+    /// changes nothing.
+    pub switched_off: usize,
     /// Keys of MetricKit whose value was not understood, because of its language or its unit. All else is counted.
     #[schema(max_items = 20, example = json!(["cpuMetrics.cumulativeCPUTime"]))]
     pub unread: Vec<String>,
@@ -65,10 +64,10 @@ pub async fn send_metrics(
     body: Body,
 ) -> Result<AcceptedResponse<SentMetrics>, Problem> {
     let request = EventRequest { access, trace, headers, body };
-    let sent: Vec<MetricPayload> = events::send(&api, &api.topics.metrics, request).await?;
-    api.metrics.payloads.inc_by(sent.len() as u64);
-    let location = events::only_app(&sent).map(|app| format!("/v1/apps/{app}/health/versions"));
-    let unread: BTreeSet<&String> = sent.iter().flat_map(|payload| &payload.unread).collect();
-    let unread = unread.into_iter().take(MOST_UNREAD).cloned().collect();
-    Ok(AcceptedResponse { body: SentMetrics { accepted: sent.len(), unread }, location })
+    let sent = events::send::<MetricPayload>(&api, &api.topics.metrics, request).await?;
+    api.metrics.payloads.inc_by(sent.accepted as u64);
+    let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health/versions"));
+    let unread = sent.unread.into_iter().collect();
+    let body = SentMetrics { accepted: sent.accepted, switched_off: sent.switched_off, unread };
+    Ok(AcceptedResponse { body, location })
 }

@@ -215,7 +215,7 @@ fn written(body: StoredBody, form: Representation) -> Result<StoredBody, Problem
 }
 
 /// True where `If-None-Match` names this tag (RFC 9110 §13.1.2, weak comparison).
-fn has_copy(headers: &HeaderMap, tag: &str) -> bool {
+pub fn has_copy(headers: &HeaderMap, tag: &str) -> bool {
     let named = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut tags = named.flat_map(|value| value.split(',')).map(str::trim);
     tags.any(|named| named == "*" || named.strip_prefix("W/").unwrap_or(named) == tag)

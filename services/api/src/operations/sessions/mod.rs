@@ -1,10 +1,11 @@
 //! Sessions of apps, from which shares without a crash are counted.
 
+pub mod get;
 mod send;
 
 use crate::operations::prelude::*;
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(send::send_sessions))
+    OpenApiRouter::new().routes(routes!(send::send_sessions)).routes(routes!(get::get_session))
 }

@@ -17,6 +17,9 @@ pub struct SentSessions {
     /// How many events there were.
     #[schema(minimum = 1, maximum = 1000)]
     pub accepted: usize,
+    /// Those of them whose app has sessions switched off: they are counted as dropped and not kept. Sending them again
+    /// changes nothing.
+    pub switched_off: usize,
 }
 
 /// What one request of session events holds.
@@ -66,8 +69,9 @@ pub async fn send_sessions(
     body: Body,
 ) -> Result<AcceptedResponse<SentSessions>, Problem> {
     let request = EventRequest { access, trace, headers, body };
-    let sent: Vec<SessionEvent> = events::send(&api, &api.topics.sessions, request).await?;
-    api.metrics.sessions.inc_by(sent.len() as u64);
-    let location = events::only_app(&sent).map(|app| format!("/v1/apps/{app}/health"));
-    Ok(AcceptedResponse { body: SentSessions { accepted: sent.len() }, location })
+    let sent = events::send::<SessionEvent>(&api, &api.topics.sessions, request).await?;
+    api.metrics.sessions.inc_by(sent.accepted as u64);
+    let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health"));
+    let body = SentSessions { accepted: sent.accepted, switched_off: sent.switched_off };
+    Ok(AcceptedResponse { body, location })
 }

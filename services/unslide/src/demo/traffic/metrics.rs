@@ -38,7 +38,8 @@ fn payload(build: &Build, id: &str, at: i64, random: &mut SmallRng) -> Result<Va
     let measured = |name: &str, unit: &str, value: f64| json!({"name": name, "unit": unit, "value": value});
     let measurements = [
         measured("launch_time", "ms", near(700.0 * broken)),
-        measured("hang_time", "ms", near(400.0)),
+        measured("hang_time", "ms", near(400.0 * broken)),
+        measured("foreground_time", "min", near(40.0)),
         measured("cpu_time", "s", near(40.0)),
         measured("energy", "J", near(90.0)),
         measured("disk_writes", "MB", near(12.0 * broken)),

@@ -32,7 +32,7 @@ pub async fn send(
     };
     let (fields, file) = Box::pin(fields(parts)).await?;
     *reached = file;
-    let capture = upload(&api, access, query(&fields)?)?;
+    let capture = upload(&api, access, query(&fields)?).await?;
     let (id, _) = admitted.receive(api, capture).await?;
     Ok(Redirect::to(&format!("/console/captures/{id}")).into_response())
 }

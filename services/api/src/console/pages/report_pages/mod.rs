@@ -1,5 +1,6 @@
 //! The pages of reports.
 
+pub mod app_session;
 pub mod explain;
 mod jetsam;
 pub mod report;

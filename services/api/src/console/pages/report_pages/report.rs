@@ -2,6 +2,7 @@
 
 use super::jetsam::JetsamSection;
 use crate::console::bar::PageState;
+use crate::console::link::link;
 use crate::console::rows::{report_path, status_mark, version, what};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html, html_answer};
@@ -26,7 +27,7 @@ use time::OffsetDateTime;
 use unslide_report::text::view::{ImageView, ReportView, thread_view, view};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports;
-use unslide_store::{TenantTx, app_settings};
+use unslide_store::{TenantTx, Uuid, app_settings};
 
 #[derive(Template)]
 #[template(path = "console/report.html")]
@@ -55,6 +56,8 @@ struct ReportPage {
     registers: Vec<(String, String)>,
     images: Vec<ImageLine>,
     truncated: bool,
+    /// Where the other signals of its session are.
+    session: Option<String>,
     /// Where its flame graph is.
     flame: Option<String>,
     /// How long the app hung or was sampled.
@@ -98,6 +101,7 @@ pub async fn page(
         let report = stored_body::report(&body.json)?;
         let mut page = page_of(viewer, &found, view(&report), &links, now);
         page.flame = report.profile_or_hang().map(|_| report_path(&id, variant, "/flame"));
+        page.session = session_path(&found.listed.app, report.summary().run_id.as_deref());
         page.took = report.duration_millis().map(duration);
         page.jetsam = report.jetsam().map(|event| JetsamSection::of(&event));
         let path = |(id, variant): (unslide_model::ReportId, u32)| report_path(&id.to_string(), variant, "");
@@ -109,6 +113,12 @@ pub async fn page(
     };
     let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
     Ok(html_answer(answer))
+}
+
+/// The page of the session that a report's run is.
+fn session_path(app: &str, run: Option<&str>) -> Option<String> {
+    let run = run.filter(|run| Uuid::parse_str(run).is_ok() && !app.is_empty())?;
+    Some(link(&format!("/console/sessions/{run}"), &[("app", Some(app))]))
 }
 
 /// How the source positions of a report are linked.
@@ -149,6 +159,7 @@ fn page_of(
         crashed_at: listed.device_time.map(|at| When::of(at, now)),
         group: listed.group.map(|group| format!("/console/groups/{group}")),
         counted: listed.same_crash_as.map(|id| report_path(&id.to_string(), 0, "")),
+        session: None,
         newer: None,
         older: None,
         json: path("/json"),

@@ -1,4 +1,5 @@
-//! `/console/settings`: what the tenant chose: where its apps' source code is, and its rules of grouping.
+//! `/console/settings`: what the tenant chose: where its apps' source code is, which signals they keep, and its rules of
+//! grouping.
 
 use crate::console::form::SentForm;
 use crate::console::session::SignedIn;
@@ -18,6 +19,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use unslide_store::app_settings::{self, AppSettings, AppWithSettings};
+use unslide_store::app_signals::{AppSignal, SignalSettings};
 use unslide_store::queries::apps;
 
 const PATH: &str = "/console/settings";
@@ -32,6 +34,8 @@ struct SettingsPage {
     shell: Shell,
     apps: Vec<SettingsForm>,
     others: Vec<String>,
+    /// What an app without settings has.
+    usual: SettingsForm,
     /// Absent for a key of one app: the rules are of all apps.
     rules: Option<RulesForm>,
 }
@@ -40,6 +44,41 @@ struct SettingsForm {
     /// The app as it is shown.
     name: String,
     of: AppWithSettings,
+    /// Field, label and value of the signals that can be sampled.
+    sampled: Vec<(&'static str, &'static str, u32)>,
+    /// Field, label and whether it is on, of the others.
+    switched: Vec<(&'static str, &'static str, bool)>,
+}
+
+impl SettingsForm {
+    fn of(of: AppWithSettings) -> SettingsForm {
+        let signals = of.settings.signals;
+        let (sampled, switched): (Vec<AppSignal>, Vec<AppSignal>) =
+            AppSignal::ALL.into_iter().partition(|signal| signal.can_be_sampled());
+        let field = |signal: AppSignal| (signal.as_str(), signal_word(signal), signals.one_in(signal));
+        SettingsForm {
+            name: shown(&of.app),
+            sampled: sampled.into_iter().map(field).collect(),
+            switched: switched
+                .into_iter()
+                .map(field)
+                .map(|(name, label, one)| (name, label, one > 0))
+                .collect(),
+            of,
+        }
+    }
+}
+
+/// What a signal is called.
+fn signal_word(signal: AppSignal) -> &'static str {
+    match signal {
+        AppSignal::Hangs => "Hangs, slow launches, much CPU and many writes",
+        AppSignal::JavaScript => "JavaScript errors",
+        AppSignal::Memory => "Memory warnings and ends out of memory",
+        AppSignal::Sessions => "Sessions",
+        AppSignal::Metrics => "Metrics",
+        AppSignal::Captures => "Captures",
+    }
 }
 
 /// The tenant's rules of grouping.
@@ -82,7 +121,8 @@ async fn answer(
     html(&SettingsPage {
         shell: Shell::of(signed.viewer, "settings", "Settings"),
         others,
-        apps: apps.into_iter().map(|of| SettingsForm { name: shown(&of.app), of }).collect(),
+        apps: apps.into_iter().map(SettingsForm::of).collect(),
+        usual: SettingsForm::of(AppWithSettings { app: String::new(), settings: AppSettings::default() }),
         rules,
     })
 }
@@ -167,7 +207,17 @@ pub async fn save(
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    let settings = AppSettings { source_url: form.text("source_url"), source_root: form.text("source_root") };
+    let one_in = |signal: AppSignal| Ok::<_, Problem>(form.number(signal.as_str())?.unwrap_or(1));
+    let signals = SignalSettings {
+        hangs: one_in(AppSignal::Hangs)?,
+        javascript: one_in(AppSignal::JavaScript)?,
+        memory: one_in(AppSignal::Memory)?,
+        sessions: one_in(AppSignal::Sessions)?,
+        metrics: one_in(AppSignal::Metrics)?,
+        captures: one_in(AppSignal::Captures)?,
+    };
+    let (source_url, source_root) = (form.text("source_url"), form.text("source_root"));
+    let settings = AppSettings { source_url, source_root, signals };
     let new = AppWithSettings { app: form.text("app"), settings };
     let _ = set_app_settings(State(api), signed.access, input::Json(new)).await?;
     Ok(Redirect::to(PATH).into_response())

@@ -1,0 +1,264 @@
+//! Which signals of an app are kept, and what was dropped because of that.
+
+use crate::column::{JsonColumn, json_column, words};
+use crate::{Result, TenantTx};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use time::Date;
+use utoipa::ToSchema;
+
+/// Of so many at most one is kept.
+pub const MOST_ONE_IN: u32 = 1_000;
+/// The weight of one that was not sampled, in thousandths.
+const WHOLE: u64 = 1_000;
+
+words! {
+    /// A signal that can be switched off. Crashes cannot.
+    #[derive(PartialOrd, Ord, ToSchema)]
+    pub enum AppSignal {
+        /// Reports of hangs, slow launches, much use of a processor and many writes, and profiles.
+        Hangs = "hangs",
+        /// Errors of JavaScript.
+        JavaScript = "javascript",
+        /// Memory warnings and ends out of memory.
+        Memory = "memory",
+        /// Session events.
+        Sessions = "sessions",
+        /// Metric payloads.
+        Metrics = "metrics",
+        /// Captures.
+        Captures = "captures",
+    }
+}
+
+impl AppSignal {
+    /// The signal that reports of a kind of group are of; `None` for crashes and what else is always kept.
+    #[must_use]
+    pub fn of_group_kind(kind: &str) -> Option<AppSignal> {
+        match kind {
+            "hang" | "cpu" | "disk_write" | "launch" | "profile" => Some(AppSignal::Hangs),
+            "javascript" => Some(AppSignal::JavaScript),
+            "out_of_memory" | "memory_warning" => Some(AppSignal::Memory),
+            _ => None,
+        }
+    }
+
+    /// True for what is only counted, so that a part of it can stand for the whole.
+    #[must_use]
+    pub fn can_be_sampled(self) -> bool {
+        matches!(self, AppSignal::Sessions | AppSignal::Metrics)
+    }
+}
+
+/// How much is kept of each signal: of so many one. 1 keeps all, 0 nothing. Crashes are always kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SignalSettings {
+    /// Reports of hangs, slow launches, much use of a processor and many writes, and profiles: 0 or 1.
+    #[schema(maximum = 1)]
+    pub hangs: u32,
+    /// Errors of JavaScript: 0 or 1.
+    #[schema(maximum = 1)]
+    pub javascript: u32,
+    /// Memory warnings and ends out of memory: 0 or 1.
+    #[schema(maximum = 1)]
+    pub memory: u32,
+    /// Session events. Of so many sessions one is kept, and counts as so many.
+    #[schema(maximum = 1000)]
+    pub sessions: u32,
+    /// Metric payloads. Of so many sessions those of one are kept, and count as so many.
+    #[schema(maximum = 1000)]
+    pub metrics: u32,
+    /// Captures: 0 or 1.
+    #[schema(maximum = 1)]
+    pub captures: u32,
+}
+
+impl Default for SignalSettings {
+    fn default() -> SignalSettings {
+        SignalSettings { hangs: 1, javascript: 1, memory: 1, sessions: 1, metrics: 1, captures: 1 }
+    }
+}
+
+json_column!(SignalSettings);
+
+impl SignalSettings {
+    /// Of so many one is kept of this signal.
+    #[must_use]
+    pub fn one_in(&self, signal: AppSignal) -> u32 {
+        match signal {
+            AppSignal::Hangs => self.hangs,
+            AppSignal::JavaScript => self.javascript,
+            AppSignal::Memory => self.memory,
+            AppSignal::Sessions => self.sessions,
+            AppSignal::Metrics => self.metrics,
+            AppSignal::Captures => self.captures,
+        }
+    }
+
+    /// The first signal whose number cannot be, with the largest one that can.
+    #[must_use]
+    pub fn wrong(&self) -> Option<(AppSignal, u32)> {
+        let most = |signal: AppSignal| if signal.can_be_sampled() { MOST_ONE_IN } else { 1 };
+        AppSignal::ALL
+            .into_iter()
+            .map(|signal| (signal, most(signal)))
+            .find(|(signal, most)| self.one_in(*signal) > *most)
+    }
+
+    /// What becomes of one event of a signal. `id` is that of its session, or its own: the same id has the same answer for
+    /// every signal. `weight` is what it stands for already, in thousandths.
+    #[must_use]
+    pub fn decide(&self, signal: AppSignal, id: &str, weight: u64) -> SignalDecision {
+        let needed = u64::from(self.one_in(signal)) * WHOLE;
+        if needed == 0 {
+            return SignalDecision::SwitchedOff;
+        }
+        // What was thinned by its sender is thinned only as far as that was not enough. Hashed with words that no sender
+        // hashes, so that one that decides by a hash of the id, too, decides independently.
+        let chosen = || (u128::from(hash(id)) * u128::from(needed)) >> 64 < u128::from(weight);
+        match needed <= weight || chosen() {
+            true => SignalDecision::Kept(weight.max(needed)),
+            false => SignalDecision::SampledOut,
+        }
+    }
+}
+
+/// What becomes of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignalDecision {
+    /// It counts with this weight, in thousandths.
+    Kept(u64),
+    /// Its signal is switched off.
+    SwitchedOff,
+    /// Another one stands for it.
+    SampledOut,
+}
+
+fn hash(id: &str) -> u64 {
+    let digest: [u8; 32] = Sha256::new().chain_update("unslide sample ").chain_update(id).finalize().into();
+    digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}
+
+/// The settings of some apps. Those that are not in it keep all.
+#[derive(Clone, Debug, Default)]
+pub struct SignalsByApp(BTreeMap<String, SignalSettings>);
+
+impl SignalsByApp {
+    /// The settings of an app.
+    #[must_use]
+    pub fn of(&self, app: &str) -> SignalSettings {
+        self.0.get(app).copied().unwrap_or_default()
+    }
+}
+
+/// What these apps of the transaction's tenant keep.
+pub async fn of_apps(tx: &mut TenantTx, apps: &BTreeSet<&str>) -> Result<SignalsByApp> {
+    let apps: Vec<String> = apps.iter().map(|app| (*app).to_owned()).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT app, signals AS "signals: JsonColumn<SignalSettings>" FROM app_settings
+           WHERE tenant = $1 AND app = ANY($2) AND signals <> '{}'"#,
+        tenant,
+        &apps
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(SignalsByApp(rows.into_iter().map(|row| (row.app, row.signals.0)).collect()))
+}
+
+/// Numbers of what was dropped, by app and signal.
+pub(crate) type SignalDrops = BTreeMap<(String, AppSignal), i64>;
+
+/// Counts what was dropped today.
+pub(crate) async fn count(tx: &mut TenantTx, drops: &SignalDrops) -> Result<()> {
+    if drops.is_empty() {
+        return Ok(());
+    }
+    let apps: Vec<String> = drops.keys().map(|(app, _)| app.clone()).collect();
+    let signals: Vec<String> = drops.keys().map(|(_, signal)| signal.as_str().to_owned()).collect();
+    let dropped: Vec<i64> = drops.values().copied().collect();
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        r#"INSERT INTO signal_drops AS d (tenant, app, signal, day, dropped)
+           SELECT $1, n.app, n.signal, $5, n.dropped
+           FROM unnest($2::text[], $3::text[], $4::bigint[]) AS n (app, signal, dropped)
+           ORDER BY n.app COLLATE "C", n.signal COLLATE "C"
+           ON CONFLICT (tenant, app, signal, day) DO UPDATE SET dropped = d.dropped + EXCLUDED.dropped"#,
+        tenant,
+        &apps,
+        &signals,
+        &dropped,
+        now.date()
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Counts a capture that was refused.
+pub async fn count_capture(tx: &mut TenantTx, app: &str) -> Result<()> {
+    count(tx, &SignalDrops::from([((app.to_owned(), AppSignal::Captures), 1)])).await
+}
+
+/// How many of a signal were dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DroppedSignal {
+    /// The signal.
+    pub signal: AppSignal,
+    /// Reports, sessions, payloads or captures that were dropped: switched off, or not in the sample.
+    pub dropped: i64,
+}
+
+/// What was dropped of an app in a period, by signal.
+pub async fn dropped(tx: &mut TenantTx, app: &str, (from, to): (Date, Date)) -> Result<Vec<DroppedSignal>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        DroppedSignal,
+        r#"SELECT signal AS "signal: AppSignal", sum(dropped)::bigint AS "dropped!" FROM signal_drops
+           WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 GROUP BY signal ORDER BY signal"#,
+        tenant,
+        app,
+        from,
+        to
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use SignalDecision::{Kept, SampledOut, SwitchedOff};
+
+    #[test]
+    fn a_tenth_of_the_sessions_is_kept_and_stands_for_all() {
+        let settings = SignalSettings { sessions: 10, metrics: 10, hangs: 0, ..SignalSettings::default() };
+        let decided = |signal, weight| -> Vec<SignalDecision> {
+            (0..10_000).map(|n| settings.decide(signal, &format!("session {n}"), weight)).collect()
+        };
+        let total = |decided: &[SignalDecision]| -> u64 {
+            decided.iter().map(|one| if let Kept(weight) = one { *weight } else { 0 }).sum()
+        };
+        let sessions = decided(AppSignal::Sessions, 1_000);
+        assert!((9_000_000..11_000_000).contains(&total(&sessions)), "{}", total(&sessions));
+        assert!(sessions.iter().all(|one| matches!(one, Kept(10_000) | SampledOut)));
+        assert_eq!(decided(AppSignal::Metrics, 1_000), sessions, "all signals of a session share its fate");
+        // One in two was sent: one in five of these is kept.
+        let halved = decided(AppSignal::Sessions, 2_000);
+        assert!((18_000_000..22_000_000).contains(&total(&halved)), "{}", total(&halved));
+        assert!(decided(AppSignal::Sessions, 20_000).iter().all(|one| *one == Kept(20_000)));
+        assert!(decided(AppSignal::Hangs, 1_000).iter().all(|one| *one == SwitchedOff));
+        assert!(decided(AppSignal::Captures, 1_000).iter().all(|one| *one == Kept(1_000)));
+    }
+
+    #[test]
+    fn only_what_is_counted_can_be_sampled() {
+        let settings = SignalSettings::default();
+        assert_eq!(settings.wrong(), None);
+        assert_eq!(SignalSettings { metrics: 1_000, ..settings }.wrong(), None);
+        assert_eq!(SignalSettings { metrics: 1_001, ..settings }.wrong(), Some((AppSignal::Metrics, 1_000)));
+        assert_eq!(SignalSettings { memory: 2, ..settings }.wrong(), Some((AppSignal::Memory, 1)));
+    }
+}

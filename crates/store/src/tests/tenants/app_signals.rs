@@ -1,0 +1,162 @@
+//! Signals that an app switches off or samples.
+
+use crate::app_settings::{self, AppSettings};
+use crate::app_signals::{self, AppSignal, DroppedSignal, SignalSettings};
+use crate::metrics::{self, MetricArrival, MetricOutcome};
+use crate::queries::health;
+use crate::queries::session::{self, SessionEventKind};
+use crate::reports::{self, Arrival, ArrivalOutcome, Effects};
+use crate::sessions::{self, EndReason, SessionArrival, SessionOutcome};
+use crate::tests::database::{Database, acme, arrival, grouping, revised, start, tenant_id};
+use crate::{Uuid, tests};
+use serde_json::json;
+use time::{Date, Duration};
+
+const APP: &str = "com.acme.shop";
+
+async fn set(database: &Database, signals: SignalSettings) {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert!(
+        app_settings::put(&mut tx, APP, &AppSettings { signals, ..AppSettings::default() }).await.unwrap()
+    );
+    tx.commit().await.unwrap();
+}
+
+async fn sessions_of(database: &Database, arrivals: &[SessionArrival]) -> Vec<SessionOutcome> {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let arrivals: Vec<&SessionArrival> = arrivals.iter().collect();
+    let stored = sessions::store(&mut tx, &arrivals, start().date()).await.unwrap();
+    tx.commit().await.unwrap();
+    stored
+}
+
+async fn metrics_of(database: &Database, arrivals: &[MetricArrival]) -> Vec<MetricOutcome> {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let arrivals: Vec<&MetricArrival> = arrivals.iter().collect();
+    let stored = metrics::store(&mut tx, &arrivals, start().date()).await.unwrap();
+    tx.commit().await.unwrap();
+    stored
+}
+
+async fn reports_of(database: &Database, arrivals: &[Arrival]) -> Vec<ArrivalOutcome> {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let stored = reports::store(&mut tx, arrivals, Effects::Now, None).await.unwrap();
+    tx.commit().await.unwrap();
+    stored.into_iter().map(|one| one.outcome).collect()
+}
+
+fn period() -> (Date, Date) {
+    (start().date(), (start() + Duration::DAY).date())
+}
+
+async fn dropped(database: &Database) -> Vec<(AppSignal, i64)> {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = app_signals::dropped(&mut tx, APP, period()).await.unwrap();
+    found.into_iter().map(|DroppedSignal { signal, dropped }| (signal, dropped)).collect()
+}
+
+/// A report of a kind, of a run.
+fn report(n: u8, kind: &str) -> Arrival {
+    let mut report = arrival(n);
+    report.facts.app = APP.to_owned();
+    report.facts.run_id = Some(Uuid::from_bytes([7; 16]));
+    let mut group = grouping(n, false);
+    group.kind = kind.to_owned();
+    report.facts.grouping = Some(group);
+    report
+}
+
+#[tokio::test]
+async fn what_is_switched_off_is_counted_and_not_kept() {
+    let database = Database::new().await;
+    let begun = tests::sessions::event("known", "i1", 0, None);
+    assert_eq!(sessions_of(&database, &[begun]).await, [SessionOutcome::New]);
+    let hang = report(1, "hang");
+    assert_eq!(reports_of(&database, std::slice::from_ref(&hang)).await, [ArrivalOutcome::New]);
+    let off = SignalSettings { sessions: 0, metrics: 0, hangs: 0, ..SignalSettings::default() };
+    set(&database, off).await;
+    let ended = tests::sessions::event("known", "i1", 0, Some(EndReason::Crashed));
+    let other = tests::sessions::event("other", "i1", 0, None);
+    // What is known is completed, so that crashes are not missed.
+    assert_eq!(
+        sessions_of(&database, &[ended, other]).await,
+        [SessionOutcome::Completed, SessionOutcome::SwitchedOff]
+    );
+    let payload = tests::metrics::arrival("m1", 0, &json!({}));
+    assert_eq!(metrics_of(&database, &[payload]).await, [MetricOutcome::SwitchedOff]);
+    assert_eq!(
+        reports_of(&database, &[report(2, "launch"), report(3, "crash"), report(4, "javascript")]).await,
+        [ArrivalOutcome::SwitchedOff, ArrivalOutcome::New, ArrivalOutcome::New]
+    );
+    let better = Arrival { facts: hang.facts.clone(), ..revised(&hang, 2, hang.images[0].clone()) };
+    assert_eq!(reports_of(&database, &[better]).await, [ArrivalOutcome::Revised]);
+    let counted = [(AppSignal::Hangs, 1), (AppSignal::Metrics, 1), (AppSignal::Sessions, 1)];
+    assert_eq!(dropped(&database).await, counted);
+    let before = database.dump().await;
+    // It is remembered: what was dropped does not appear later.
+    set(&database, SignalSettings::default()).await;
+    assert_eq!(reports_of(&database, &[report(2, "launch")]).await, [ArrivalOutcome::Duplicate]);
+    assert_eq!(database.dump().await, before);
+    let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
+    assert_eq!(app_signals::dropped(&mut tx, APP, period()).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_sample_of_sessions_stands_for_all_and_is_no_more_certain() {
+    let database = Database::new().await;
+    set(&database, SignalSettings { sessions: 4, metrics: 4, ..SignalSettings::default() }).await;
+    let all = |end: Option<EndReason>| -> Vec<SessionArrival> {
+        (0..800).map(|n| tests::sessions::event(&format!("s{n}"), &format!("i{n}"), 0, end)).collect()
+    };
+    sessions_of(&database, &all(None)).await;
+    // The end of a session shares the fate of its beginning, whatever was chosen between.
+    set(&database, SignalSettings { sessions: 1_000, metrics: 4, ..SignalSettings::default() }).await;
+    sessions_of(&database, &all(Some(EndReason::Crashed))).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let figures = health::total(&mut tx, (Some(APP), None), period()).await.unwrap();
+    assert!((650..950).contains(&figures.sessions), "{figures:?}");
+    assert!(figures.crashed_sessions >= figures.sessions - 2_000 && figures.crashed_sessions > 0);
+    let (_, worth) = figures.independent(figures.crashed_of_sessions());
+    assert!(worth < 250.0, "{worth}");
+    drop(tx);
+    let of = |n: u32| tests::metrics::arrival(&format!("m{n}"), 0, &json!({"session": format!("s{n}")}));
+    let payloads: Vec<MetricArrival> = (0..800).map(of).collect();
+    metrics_of(&database, &payloads).await;
+    let counted = "SELECT observations::bigint FROM metric_days WHERE metric = 'launch_time'";
+    let kept = "SELECT count(*) * 4 FROM metric_payloads";
+    assert_eq!(database.number(counted).await, database.number(kept).await);
+    // The payloads of a session that is kept are kept.
+    let apart = "SELECT count(*) FROM metric_payloads p WHERE NOT EXISTS
+                 (SELECT FROM sessions s WHERE s.session_id = p.session_id)";
+    assert_eq!(database.number(apart).await, 0);
+}
+
+#[tokio::test]
+async fn a_session_has_its_signals_in_the_order_of_time() {
+    let database = Database::new().await;
+    let run = Uuid::from_bytes([7; 16]).to_string();
+    sessions_of(&database, &[tests::sessions::event(&run, "i1", 0, Some(EndReason::Crashed))]).await;
+    let mut hang = report(1, "hang");
+    hang.facts.device_time = Some(start() + Duration::seconds(5));
+    hang.facts.kind = "hang".to_owned();
+    reports_of(&database, &[hang]).await;
+    metrics_of(&database, &[tests::metrics::arrival("m1", 0, &json!({ "session": run }))]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = session::timeline(&mut tx, (APP, &run), None, 10).await.unwrap();
+    let kinds: Vec<_> = found.iter().map(|event| (event.kind, event.detail.as_deref())).collect();
+    use SessionEventKind::{Ended, Metrics, Report, Started};
+    assert_eq!(kinds, [(Metrics, None), (Started, None), (Report, Some("hang")), (Ended, Some("crashed"))]);
+    let (mut paged, mut after) = (Vec::new(), None::<(_, String, String)>);
+    loop {
+        let place = after.as_ref().map(|(at, kind, id)| (*at, kind.as_str(), id.as_str()));
+        let page = session::timeline(&mut tx, (APP, &run), place, 1).await.unwrap();
+        let Some(last) = page.into_iter().next() else { break };
+        after = Some((last.at, last.kind.as_str().to_owned(), last.id.clone()));
+        paged.push(last);
+    }
+    assert_eq!(paged, found);
+    assert_eq!(session::timeline(&mut tx, ("other", &run), None, 10).await.unwrap(), []);
+    drop(tx);
+    let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
+    assert_eq!(session::timeline(&mut tx, (APP, &run), None, 10).await.unwrap(), []);
+}

@@ -1,0 +1,78 @@
+//! `GET /v1/sessions/{id}`.
+
+use crate::operations::prelude::*;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use unslide_store::queries::session::{self, TimelineEvent};
+
+/// The longest id of a session.
+const LONGEST_ID: usize = 400;
+
+/// Whose session it is, and which part of its events to answer.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SessionQuery {
+    /// The app (bundle identifier) of the session. A key that speaks for one app needs none.
+    #[param(example = "com.example.shop")]
+    pub app: Option<String>,
+    /// Entries a page, 1 to 500; 50 where absent.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 4096)]
+    pub cursor: Option<String>,
+}
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Get a session's signals
+///
+/// What carries the id of a session, in the order of time: its begin and its end, reports whose `run_id` it is, and the
+/// metric payloads that name it. Of each kind at most the newest 1,000.
+#[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "get_session",
+    params(("id" = String, Path, description = "The session's id."), SessionQuery),
+    responses((status = 200, description = "A page of the session's events, the earliest first.", body = Page<TimelineEvent>), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn get_session(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(id): Path<String>,
+    Query(query): Query<SessionQuery>,
+) -> Result<Json<Page<TimelineEvent>>, Problem> {
+    let Some(app) = access.app(query.app)?.map(|app| app.replace('\0', "")) else {
+        return Err(Problem::new(
+            Kind::InvalidParameter,
+            "app: needed, as ids of sessions are those of an app",
+        ));
+    };
+    let id = id.replace('\0', "");
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let list = List::of(access.tenant(), "get_session", &(&app, &id));
+    let after = page.after(list, place)?;
+    let limit = page.limit()?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let from = after.as_ref().map(|(at, kind, id)| (*at, kind.as_str(), id.as_str()));
+    let found = match id.len() <= LONGEST_ID {
+        true => session::timeline(&mut tx, (&app, &id), from, limit + 1).await?,
+        false => Vec::new(),
+    };
+    tx.rollback().await?;
+    if found.is_empty() && after.is_none() {
+        return Err(Problem::new(Kind::NotFound, "nothing carries this id, or it is not kept any more"));
+    }
+    Ok(Json(Page::of(found, limit, list, position)))
+}
+
+/// Where an event stands in its session.
+fn position(event: &TimelineEvent) -> String {
+    let at = event.at.format(&Rfc3339).unwrap_or_default();
+    format!("{at} {} {}", event.kind, event.id)
+}
+
+/// The place that [`position`] wrote.
+fn place(position: &str) -> Option<(OffsetDateTime, String, String)> {
+    let mut words = position.splitn(3, ' ');
+    let at = OffsetDateTime::parse(words.next()?, &Rfc3339).ok()?;
+    Some((at, words.next()?.to_owned(), words.next()?.to_owned()))
+}
