@@ -187,8 +187,38 @@ fn a_refusal_names_the_field_and_what_would_be_right() {
 fn each_metric_has_one_name_and_a_unit_that_is_its_own() {
     for metric in MetricName::ALL {
         assert_eq!(MetricName::parse(metric.as_str()), Some(metric));
-        assert_eq!(metric.unit().factor(metric.unit().as_str()), Some(1.0));
+        let factor = metric.unit().factor(metric.unit().as_str());
+        assert_eq!(
+            factor,
+            (!metric.is_derived()).then_some(1.0),
+            "{metric} is sent in its own unit, or not at all"
+        );
     }
+}
+
+#[test]
+fn what_is_said_for_each_hour_follows_from_the_payload_alone() {
+    let of = |measurements: Value| {
+        let payload = json!({"id": "m1", "app": "a", "measured_at": "2026-11-20T08:00:00Z", "measurements": measurements});
+        MetricPayload::read(payload.to_string().as_bytes()).map(|payload| {
+            let derived = payload.samples.into_iter().filter(|sample| sample.metric.is_derived());
+            derived.map(|sample| (sample.metric, sample.value, sample.count)).collect::<Vec<_>>()
+        })
+    };
+    let one = |name: &str, unit: &str, value: f64| json!({"name": name, "unit": unit, "value": value});
+    let on = one("foreground_time", "min", 30.0);
+    let (off, cpu) = (one("background_time", "min", 90.0), one("cpu_time", "s", 60.0));
+    let hung = json!({"name": "hang_time", "unit": "s", "histogram": [{"from": 1, "to": 2, "count": 3}]});
+    let calm = json!({"name": "hang_time", "unit": "s", "histogram": []});
+    assert_eq!(
+        of(json!([on, off, cpu, hung])).unwrap(),
+        [(MetricName::CpuTimePerHour, 30_000.0, 1), (MetricName::HangRate, 6.0, 1)]
+    );
+    assert_eq!(of(json!([on, calm])).unwrap(), [(MetricName::HangRate, 0.0, 1)]);
+    assert_eq!(of(json!([on])).unwrap(), [], "hangs were not measured");
+    assert_eq!(of(json!([cpu, hung])).unwrap(), [], "it is not known how long the app ran");
+    assert_eq!(of(json!([one("foreground_time", "s", 59.0), cpu, hung])).unwrap(), [], "too short to tell");
+    assert!(of(json!([one("hang_rate", "1/h", 1.0)])).is_err(), "nobody sends it");
 }
 
 proptest! {

@@ -60,3 +60,25 @@ async fn payloads_that_may_not_be_counted_are_noted_and_hold_nobody_up() {
     running.stop().await;
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payloads_of_an_app_that_keeps_none_are_dropped_and_counted() {
+    let world = World::new().await;
+    world
+        .execute(
+            "INSERT INTO app_settings (tenant, app, source_url, source_root, signals)
+             VALUES ('acme', 'com.acme.shop', '', '', '{\"metrics\": 0}')",
+        )
+        .await;
+    world.send_metrics("acme", &payload("m1", 800)).await;
+    world.send_metrics("acme", &payload("m2", 800)).await;
+    let running = world.start();
+    world
+        .until("SELECT coalesce(sum(dropped), 0)::bigint FROM signal_drops WHERE signal = 'metrics'", 2)
+        .await;
+    running.until_ready().await;
+    running.until_counter("unslide_indexer_metric_payloads_total", 2).await;
+    running.stop().await;
+    world.until("SELECT count(*) FROM metric_payloads", 0).await;
+    world.end().await;
+}
