@@ -166,7 +166,7 @@ impl SourceMap {
             let column = if section.offset.line == 0 { offset.column } else { 0 };
             let column =
                 column.checked_add(section.offset.column).ok_or_else(|| malformed("a section's column"))?;
-            let map = section.map.ok_or_else(|| elsewhere(section.url.unwrap_or_default()))?;
+            let map = section.map.ok_or_else(|| elsewhere(&section.url.unwrap_or_default()))?;
             self.add(*map, RawOffset { line, column })?;
         }
         let Some(mappings) = raw.mappings else { return Ok(()) };
@@ -196,7 +196,7 @@ impl SourceMap {
 }
 
 /// A section whose map is another file, which older bundlers wrote.
-fn elsewhere(url: String) -> ObjectError {
+fn elsewhere(url: &str) -> ObjectError {
     let url: String = url.chars().filter(|c| !c.is_control()).take(200).collect();
     let what = format!(
         "a section of the index map has its map in another file, {url:?}: upload an index map with that file's content \
