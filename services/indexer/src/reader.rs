@@ -21,7 +21,7 @@ use unslide_runtime::causes;
 use unslide_store::positions;
 use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
-use unslide_stream::{BatchLimits, Record, SpreadConsumer};
+use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
 
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -139,30 +139,18 @@ impl OutputReader {
 
     /// Reads until the topics or their partitions change hands, something fails, or the shutdown begins.
     async fn session(&self) -> Result<(), IndexerError> {
-        let seconds = i64::try_from(self.resources.settings.lease_seconds).unwrap_or(i64::MAX);
-        let lease = Lease {
-            store: &self.resources.store,
-            owner: &self.owner,
-            time: time::Duration::seconds(seconds),
-        };
+        let lease = self.lease();
         let topics = self.resources.topics.now(&self.resources.kafka).await?;
         self.leased.lock().extend(topics.iter().cloned());
         let mut assignment = Assignment::take(&self.resources.kafka, &topics, &lease).await?;
         let mut positions = std::mem::take(&mut assignment.positions);
         let (troubles, mut catch_up) = self.begin(&assignment, &positions);
         tracing::info!(kafka.topics = topics.len(), kafka.partitions = positions.len(), "reading");
-        let mut consumer = match positions.is_empty() {
-            true => None,
-            false => {
-                let starts = positions.iter().map(|(place, at)| (place, at.next_offset));
-                Some(SpreadConsumer::open(&self.resources.kafka, starts)?)
-            }
-        };
+        let mut consumer = self.consumer(&positions)?;
         let mut pipeline = Pipeline::new(&self.resources);
-        self.resources.quarantine.review(&positions);
         let third = Duration::from_secs(self.resources.settings.lease_seconds) / 3;
         let begun = Instant::now();
-        let (mut shared, mut looked, mut listed) = (begun, begun, begun);
+        let [mut shared, mut looked, mut listed] = [begun; 3];
         let refresh = Duration::from_millis(self.resources.kafka.topic_refresh_milliseconds);
         while !self.resources.host.shutdown.is_begun() {
             // An operator may have put it right.
@@ -188,26 +176,33 @@ impl OutputReader {
                 }
             }
             let Some(consumer) = &mut consumer else {
-                tokio::select! {
-                    () = tokio::time::sleep(third.min(refresh)) => {}
-                    () = self.resources.host.shutdown.begun() => {}
-                }
+                let ended = self.resources.host.shutdown.begun();
+                let _ = tokio::time::timeout(third.min(refresh), ended).await;
                 continue;
             };
             let records = consumer.next_batch(self.batch()).await?;
             self.store_batch(&mut pipeline, records, &mut positions, catch_up.is_behind()).await?;
-            if catch_up
-                .reach(|place| positions.get(place).map(|at| at.next_offset).max(consumer.passed(place)))
-            {
-                tracing::info!(
-                    kafka.topic = self.resources.topics.shared,
-                    "caught up with the log's end at the start"
-                );
+            let stored = |place: &TopicPartition| positions.get(place).map(|at| at.next_offset);
+            if catch_up.reach(|place| stored(place).max(consumer.passed(place))) {
+                let topic = &self.resources.topics.shared;
+                tracing::info!(kafka.topic = topic, "caught up with the log's end at the start");
                 self.state.caught_up.store(true, Ordering::SeqCst);
                 pipeline.pass(&mut positions, |place| consumer.passed(place)).await?;
             }
         }
         Ok(())
+    }
+
+    /// Reads the partitions from where they were stored to; `None` where there are none.
+    fn consumer(&self, positions: &Positions) -> Result<Option<SpreadConsumer>, IndexerError> {
+        let starts = positions.iter().map(|(place, at)| (place, at.next_offset));
+        let consumer = (!positions.is_empty()).then(|| SpreadConsumer::open(&self.resources.kafka, starts));
+        Ok(consumer.transpose()?)
+    }
+
+    fn lease(&self) -> Lease<'_> {
+        let seconds = i64::try_from(self.resources.settings.lease_seconds).unwrap_or(i64::MAX);
+        Lease { store: &self.resources.store, owner: &self.owner, time: time::Duration::seconds(seconds) }
     }
 
     /// Says what is read and what is not: true where some topic is not, and what is left to catch up with.
@@ -220,6 +215,7 @@ impl OutputReader {
         let catch_up = CatchUp::of(assignment, positions, whole);
         *self.state.others.lock() = assignment.of_others(&self.resources.topics.shared);
         self.state.caught_up.store(catch_up.is_over(), Ordering::SeqCst);
+        self.resources.quarantine.review(positions);
         let troubles = self.told(&assignment.troubles);
         *self.state.trouble.lock() = (!troubles.is_empty()).then(|| troubles.join("; "));
         (!troubles.is_empty(), catch_up)

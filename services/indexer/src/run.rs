@@ -7,7 +7,7 @@ use crate::metrics::Metrics;
 use crate::pipeline::quarantine::Quarantine;
 use crate::pipeline::replays;
 use crate::pipeline::{Pipeline, Resources};
-use crate::reader::OutputReader;
+use crate::reader::{OutputReader, State};
 use crate::records::external_body::FailingBodies;
 use crate::records::{self, Content};
 use crate::segments::BodyMover;
@@ -71,34 +71,19 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let pipelines = all.each_ref().map(Pipeline::new);
     let [reports, ledger, letters, sessions, app_metrics] =
         all.map(|resources| OutputReader::new(resources, owner.clone()));
-    let asked = store.clone();
-    host.health.register("postgres", move || {
-        let store = asked.clone();
-        async move { store.ping().await.map_err(|e| causes(&e)) }
-    });
-    let bucket = objects.clone();
-    host.health.register("objects", move || {
-        let bucket = bucket.clone();
-        async move { bucket.check().await.map_err(|e| causes(&e)) }
-    });
-    for (name, state) in [
+    let states = [
         ("reports", reports.state()),
         ("ledger", ledger.state()),
         ("dead letters", letters.state()),
         ("sessions", sessions.state()),
         ("metrics", app_metrics.state()),
-    ] {
-        host.health.register(name, move || {
-            let state = state.clone();
-            async move { state.check() }
-        });
-    }
-    let state = reports.state();
+    ];
+    register(&host, &store, &objects, states);
     let own = config.indexer.clone();
     let orphans = Orphans::new(store.clone(), objects.clone(), outputs, config.kafka.clone());
     let bodies = BodyMover::new(store.clone(), objects, own.clone(), metrics.clone(), &host);
-    let maintenance =
-        maintenance::run(store.clone(), own, metrics, state, bodies, orphans, host.shutdown.clone());
+    let (state, shutdown) = (reports.state(), host.shutdown.clone());
+    let maintenance = maintenance::run(store.clone(), own, metrics, state, bodies, orphans, shutdown);
     let replays = replays::run(store.clone(), config.kafka.clone(), pipelines, host.shutdown.clone());
     tokio::join!(
         reports.run(),
@@ -111,6 +96,26 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     );
     store.close().await;
     Ok(())
+}
+
+/// Says of each part whether it works.
+fn register(host: &Host, store: &Store, objects: &ObjectStore, readers: [(&'static str, State); 5]) {
+    let asked = store.clone();
+    host.health.register("postgres", move || {
+        let store = asked.clone();
+        async move { store.ping().await.map_err(|e| causes(&e)) }
+    });
+    let bucket = objects.clone();
+    host.health.register("objects", move || {
+        let bucket = bucket.clone();
+        async move { bucket.check().await.map_err(|e| causes(&e)) }
+    });
+    for (name, state) in readers {
+        host.health.register(name, move || {
+            let state = state.clone();
+            async move { state.check() }
+        });
+    }
 }
 
 /// A name that no other indexer has: hosts may share a name, processes of containers a number.
