@@ -39,7 +39,7 @@ pub enum CaptureBody {
     /// Its only file.
     File(Pieces<'static>),
     /// A form, with the field that was reached already.
-    Form(multipart::Parts, Option<multer::Field<'static>>),
+    Form(multipart::Parts, Option<Box<multer::Field<'static>>>),
 }
 
 /// A file that is stored.
@@ -137,7 +137,7 @@ async fn parts(files: &mut StoredParts<'_>, body: CaptureBody) -> Result<Vec<Sto
         }
         (CaptureBody::Form(mut fields, mut reached), _) => loop {
             let next = match reached.take() {
-                Some(field) => Some(field),
+                Some(field) => Some(*field),
                 None => fields.next().await?,
             };
             let Some(field) = next else { break };

@@ -31,7 +31,7 @@ pub async fn send(
         return Err(Problem::new(Kind::InvalidUpload, "the page of captures sends a form"));
     };
     let (fields, file) = Box::pin(fields(parts)).await?;
-    *reached = file;
+    *reached = file.map(Box::new);
     let capture = upload(&api, access, query(&fields)?).await?;
     let (id, _) = admitted.receive(api, capture).await?;
     Ok(Redirect::to(&format!("/console/captures/{id}")).into_response())
