@@ -12,6 +12,7 @@ const MOST_OF_KIND: i64 = 1_000;
 words! {
     /// What happened in a session.
     #[derive(ToSchema)]
+    #[schema(rename_all = "snake_case")]
     pub enum SessionEventKind {
         /// It began.
         Started = "started",

@@ -16,11 +16,12 @@ const WHOLE: u64 = 1_000;
 words! {
     /// A signal that can be switched off. Crashes cannot.
     #[derive(PartialOrd, Ord, ToSchema)]
+    #[schema(rename_all = "snake_case")]
     pub enum AppSignal {
         /// Reports of hangs, slow launches, much use of a processor and many writes, and profiles.
         Hangs = "hangs",
         /// Errors of JavaScript.
-        JavaScript = "javascript",
+        Javascript = "javascript",
         /// Memory warnings and ends out of memory.
         Memory = "memory",
         /// Session events.
@@ -38,7 +39,7 @@ impl AppSignal {
     pub fn of_group_kind(kind: &str) -> Option<AppSignal> {
         match kind {
             "hang" | "cpu" | "disk_write" | "launch" | "profile" => Some(AppSignal::Hangs),
-            "javascript" => Some(AppSignal::JavaScript),
+            "javascript" => Some(AppSignal::Javascript),
             "out_of_memory" | "memory_warning" => Some(AppSignal::Memory),
             _ => None,
         }
@@ -89,7 +90,7 @@ impl SignalSettings {
     pub fn one_in(&self, signal: AppSignal) -> u32 {
         match signal {
             AppSignal::Hangs => self.hangs,
-            AppSignal::JavaScript => self.javascript,
+            AppSignal::Javascript => self.javascript,
             AppSignal::Memory => self.memory,
             AppSignal::Sessions => self.sessions,
             AppSignal::Metrics => self.metrics,

@@ -387,7 +387,11 @@ pub fn absent(template: &str, case: &Case) -> Case {
         Err(_) if part.parse::<u32>().is_ok() => part.to_owned(),
         // A dead letter's id ends in its offset.
         Err(_) if letters => format!("{}-987654321", part.rsplit_once('-').unwrap().0),
-        Err(_) => "never-existed".to_owned(),
+        // What is asked of it stays.
+        Err(_) => match part.split_once('?') {
+            Some((_, query)) => format!("never-existed?{query}"),
+            None => "never-existed".to_owned(),
+        },
     });
     let path = parts.collect::<Vec<_>>().join("/");
     assert_ne!(path, case.path, "{template} names something");

@@ -183,7 +183,7 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
     let other = world.get(path, &umbrella).await.expect(200);
     assert_eq!(other["signals"]["sessions"], 1);
     let app = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.bank")).await;
-    world.get(path, &app).await.expect_problem(404, "not-found");
+    world.get(path, &app).await.expect_problem(403, "insufficient-scope");
     world.stop().await;
 }
 
@@ -201,7 +201,7 @@ async fn a_session_is_told_with_its_signals_for_its_tenant_alone() {
     let path = "/v1/sessions/s1?app=com.example.shop";
     let whole = world.get(path, &acme).await.expect(200);
     let kinds: Vec<&Value> = whole["items"].as_array().unwrap().iter().map(|event| &event["kind"]).collect();
-    assert_eq!(kinds, ["metrics", "started", "ended"]);
+    assert_eq!(kinds, ["started", "metrics", "ended"]);
     assert_eq!(whole["items"][2]["detail"], "exited");
     let first = world.get(&format!("{path}&limit=2"), &acme).await.expect(200);
     let cursor = first["next_cursor"].as_str().unwrap();

@@ -73,7 +73,7 @@ impl SettingsForm {
 fn signal_word(signal: AppSignal) -> &'static str {
     match signal {
         AppSignal::Hangs => "Hangs, slow launches, much CPU and many writes",
-        AppSignal::JavaScript => "JavaScript errors",
+        AppSignal::Javascript => "JavaScript errors",
         AppSignal::Memory => "Memory warnings and ends out of memory",
         AppSignal::Sessions => "Sessions",
         AppSignal::Metrics => "Metrics",
@@ -210,7 +210,7 @@ pub async fn save(
     let one_in = |signal: AppSignal| Ok::<_, Problem>(form.number(signal.as_str())?.unwrap_or(1));
     let signals = SignalSettings {
         hangs: one_in(AppSignal::Hangs)?,
-        javascript: one_in(AppSignal::JavaScript)?,
+        javascript: one_in(AppSignal::Javascript)?,
         memory: one_in(AppSignal::Memory)?,
         sessions: one_in(AppSignal::Sessions)?,
         metrics: one_in(AppSignal::Metrics)?,
