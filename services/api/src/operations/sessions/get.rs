@@ -40,12 +40,17 @@ pub async fn get_session(
     Path(id): Path<String>,
     Query(query): Query<SessionQuery>,
 ) -> Result<Json<Page<TimelineEvent>>, Problem> {
-    let Some(app) = access.app(query.app)?.map(|app| app.replace('\0', "")) else {
+    let own = || access.only_app().map(str::to_owned);
+    let Some(app) = query.app.or_else(own).map(|app| app.replace('\0', "")) else {
         return Err(Problem::new(
             Kind::InvalidParameter,
             "app: needed, as ids of sessions are those of an app",
         ));
     };
+    let none = || Problem::new(Kind::NotFound, "nothing carries this id, or it is not kept any more");
+    if !access.sees(&app) {
+        return Err(none());
+    }
     let id = id.replace('\0', "");
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let list = List::of(access.tenant(), "get_session", &(&app, &id));
@@ -59,7 +64,7 @@ pub async fn get_session(
     };
     tx.rollback().await?;
     if found.is_empty() && after.is_none() {
-        return Err(Problem::new(Kind::NotFound, "nothing carries this id, or it is not kept any more"));
+        return Err(none());
     }
     Ok(Json(Page::of(found, limit, list, position)))
 }
