@@ -2,13 +2,17 @@
 
 use crate::{Result, Settings, StoreError, migrations};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
-use sqlx::{Postgres, Row, Transaction};
+use sqlx::{Connection, Postgres, Row, Transaction};
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::{Clock, Figures, Owner, TenantId};
+
+/// A connection that was given back within this time is used again without asking whether it still stands: the pool asks
+/// when it is given back.
+const UNASKED: Duration = Duration::from_secs(1);
 
 /// A pool of connections to a migrated database. Cheap to clone.
 #[derive(Clone)]
@@ -31,6 +35,15 @@ impl Store {
         let pool = PgPoolOptions::new()
             .max_connections(settings.max_connections)
             .acquire_timeout(Duration::from_secs(settings.acquire_timeout_seconds))
+            .test_before_acquire(false)
+            .before_acquire(|connection, metadata| {
+                Box::pin(async move {
+                    if metadata.idle_for > UNASKED {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .after_connect(move |connection, _| {
                 let (role, timeout) = (role.clone(), timeout.to_string());
                 Box::pin(async move {
