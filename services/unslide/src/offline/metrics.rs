@@ -155,8 +155,8 @@ fn print(tables: &PayloadTables) {
     let mut metrics = Table::new(&["APP", "VERSION", "METRIC", "VALUES", "P50", "P95", "UNIT"]);
     for (((app, version), metric), totals) in &tables.metrics {
         metrics.row([
-            escaped(app).to_string(),
-            escaped(version).to_string(),
+            app.clone(),
+            version.clone(),
             metric.as_str().to_owned(),
             whole(observations(totals.weight)),
             figure(totals.quantile(0.5)),
@@ -169,9 +169,9 @@ fn print(tables: &PayloadTables) {
         let mut hosts = Table::new(&["APP", "VERSION", "HOST", "REQUESTS", "FAILED", "P50 MS", "P95 MS"]);
         for (((app, version), host), totals) in &tables.hosts {
             hosts.row([
-                escaped(app).to_string(),
-                escaped(version).to_string(),
-                escaped(host).to_string(),
+                app.clone(),
+                version.clone(),
+                host.clone(),
                 whole(observations(totals.weight)),
                 whole(observations(totals.failed)),
                 figure(totals.quantile(0.5)),
@@ -188,7 +188,10 @@ fn print(tables: &PayloadTables) {
         );
     }
     for (key, payloads) in &tables.unread {
-        note!("{key} was not understood in {payloads} payloads: its language or unit is not known");
+        note!(
+            "{} was not understood in {payloads} payloads: its language or unit is not known",
+            escaped(key)
+        );
     }
 }
 
