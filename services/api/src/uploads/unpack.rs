@@ -75,7 +75,8 @@ pub async fn unpack_file<'f>(
     file: impl Stream<Item = Result<Bytes, Problem>> + Send + 'f,
     limit: u64,
 ) -> Result<Pieces<'f>, Problem> {
-    let mut file = file.boxed();
+    // A file that is shorter than a mark is asked for more once it has ended.
+    let mut file = file.fuse().boxed();
     let mut head = BytesMut::new();
     while head.len() < ZSTD.len() {
         let Some(piece) = file.try_next().await? else { break };
