@@ -12,6 +12,7 @@ use crate::http::server::{ConnectionSettings, serve};
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
 use crate::metrics::{ConnectionMetrics, Metrics};
+use crate::requests::recent_keys::RecentKeys;
 use crate::state::{Api, Inner};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -157,6 +158,7 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     let api = Api::new(Inner {
         deleted_tenants: deleted_tenants::forget(&config.kafka, host.clock.clone(), symcaches.clone())?,
         symcaches,
+        recent_keys: RecentKeys::default(),
         key_uses,
         report_units: Arc::default(),
         symbolication_units: Arc::default(),

@@ -7,6 +7,7 @@ use crate::entropy::Entropy;
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
 use crate::metrics::Metrics;
+use crate::requests::recent_keys::RecentKeys;
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub struct Inner {
     pub ids: Ids,
     /// Randomness for new keys.
     pub entropy: Entropy,
+    /// Keys that were looked up a moment ago.
+    pub recent_keys: RecentKeys,
     /// When keys were used.
     pub key_uses: KeyUses,
     /// Cost units of the reports that each tenant sends.

@@ -191,7 +191,7 @@ fn changes(scope: Scope, method: &Method) -> bool {
 /// # Errors
 /// [`Kind::Unauthorized`], or the database fails.
 pub async fn authenticate(extensions: &Extensions, api: &Api, key: &str) -> Result<Principal, Problem> {
-    let Some(principal) = keys::authenticate(&api.store, key).await? else {
+    let Some(principal) = api.recent_keys.authenticate(&api.store, &*api.clock, key).await? else {
         let request = tracing::Span::current();
         request.record("key.prefix", keys::prefix(key));
         request.record("peer.address", extensions.get::<Peer>().map(|peer| tracing::field::display(peer.0)));

@@ -160,6 +160,7 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
     keys::revoke(&mut tx, id, None).await.unwrap();
     tx.commit().await.unwrap();
+    world.forget_keys().await;
     assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
     assert_eq!(browser.sign_in(&key, "").await.status, StatusCode::UNAUTHORIZED);
     world.stop().await;

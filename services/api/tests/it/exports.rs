@@ -3,12 +3,12 @@
 use crate::cases::{document, key_of};
 use crate::console::Browser;
 use crate::reports::{crash, store};
-use crate::world::{Answer, World, tenant};
+use crate::world::{Answer, World};
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use unslide_model::Scope;
-use unslide_store::{Uuid, keys};
+use unslide_store::Uuid;
 
 /// More than a page of an export.
 const REPORTS: usize = 120;
@@ -174,9 +174,8 @@ async fn large() -> World {
 }
 
 async fn revoke(world: &World, key: Uuid) {
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    assert!(keys::revoke(&mut tx, key, None).await.unwrap());
-    tx.commit().await.unwrap();
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    world.delete(&format!("/v1/keys/{key}"), &admin).await.expect(200);
 }
 
 /// Begins to read an export, does something, and checks that the rest does not come to a regular end.

@@ -1,6 +1,6 @@
 //! Tenants and keys.
 
-use crate::world::{World, tenant};
+use crate::world::{World, report, tenant};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_model::Scope;
@@ -150,6 +150,38 @@ async fn a_key_gives_no_more_than_it_may() {
     ] {
         world.post_json("/v1/keys", &admin, &bad).await.expect_problem(400, "invalid-body");
     }
+    world.stop().await;
+}
+
+/// Whoever revoked it: a program beside the api, or another process of it.
+/// Proves: keys
+#[tokio::test]
+async fn a_key_that_is_revoked_elsewhere_is_refused_within_a_second() {
+    let world = World::start().await;
+    let (id, key) = world.make_key("acme", &crate::cases::key_of(&[Scope::SymbolsRead], None, None)).await;
+    for _ in 0..3 {
+        world.get("/v1/symbols", &key).await.expect(200);
+    }
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    assert!(unslide_store::keys::revoke(&mut tx, id, None).await.unwrap());
+    tx.commit().await.unwrap();
+    world.forget_keys().await;
+    world.get("/v1/symbols", &key).await.expect_problem(401, "unauthorized");
+    world.stop().await;
+}
+
+/// A key that was used lately goes on: its reports are taken, and what needs the database says so.
+/// Proves: keys
+#[tokio::test]
+async fn a_key_goes_on_for_a_while_without_the_database() {
+    let world = World::start().await;
+    let [used, new] = [world.master("acme").await, world.master("acme").await];
+    world.post_json("/v1/reports", &used, &report("1")).await.expect(202);
+    world.let_connect(false).await;
+    world.forget_keys().await;
+    world.post_json("/v1/reports", &used, &report("2")).await.expect(202);
+    assert!(world.post_json("/v1/reports", &new, &report("3")).await.status.is_server_error());
+    world.let_connect(true).await;
     world.stop().await;
 }
 

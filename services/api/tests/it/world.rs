@@ -163,6 +163,12 @@ impl World {
         let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
         tenants::change(&mut tx, of, tenants::TenantStanding::Active, limits).await.unwrap().unwrap();
         tx.commit().await.unwrap();
+        self.forget_keys().await;
+    }
+
+    /// Waits until the api looks up anew what it knew of keys and their tenants.
+    pub async fn forget_keys(&self) {
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
     }
 
     /// A key with every scope.

@@ -31,7 +31,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Revoke a key
 ///
-/// The key is refused from the next request on. Revoking it again is no error. The keys that it made stay
+/// The key is refused after a second at the latest. Revoking it again is no error. The keys that it made stay
 /// in force, unless `cascade=true`: after a leak, revoke them too. A key that speaks for one app revokes
 /// keys of that app only. Keys of other tenants, which an operator's key may have made, count and are
 /// revoked only if the request's own key has the scope `operator`.
@@ -48,7 +48,9 @@ pub async fn revoke_key(
     let tx = api.tenant(access.tenant()).await?;
     let by = &access.principal;
     let within = (!by.may(Scope::Operator)).then_some(&by.tenant);
-    revoke(tx, by, id, query, within).await.map(Json)
+    let revoked = revoke(tx, by, id, query, within).await;
+    api.recent_keys.clear();
+    revoked.map(Json)
 }
 
 /// Revokes a key of the transaction's tenant and commits. Of the keys that descend from it, those of one

@@ -28,5 +28,7 @@ pub async fn revoke_tenant_key(
     if found.is_none_or(|tenant| tenant.state == TenantStanding::Deleted) {
         return Err(no_such_tenant());
     }
-    revoke(tx.into(), &access.principal, id, query, None).await.map(Json)
+    let revoked = revoke(tx.into(), &access.principal, id, query, None).await;
+    api.recent_keys.clear();
+    revoked.map(Json)
 }
