@@ -131,6 +131,8 @@ CREATE INDEX reports_run ON reports (tenant, run_id, app, received_at, report_id
 -- What a run of the app has sent, for the timeline of its session.
 CREATE INDEX reports_session ON reports (tenant, run_id, received_at, report_id, variant) WHERE run_id IS NOT NULL;
 CREATE INDEX reports_metric_kit ON reports (stored_at) WHERE metric_kit AND same_crash_as IS NULL AND run_id IS NOT NULL;
+-- The reports that say how much memory the app may have.
+CREATE INDEX reports_memory_limit ON reports (tenant, app, received_at, report_id, variant) WHERE summary ? 'memory_limit';
 SELECT unslide_protect('reports', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- Which generation of an app image's symbols a report has seen (0: none). Also the way from a debug id to its reports.
@@ -509,8 +511,14 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
         SELECT '~system', n.debug_id, n.generation FROM system_wakes n)
     SELECT s.tenant, s.debug_id, s.generation, count(*)
     FROM symbol_slots s
-    JOIN capture_waits w ON w.debug_id = s.debug_id AND w.seen_generation < s.generation
-                        AND s.tenant = CASE WHEN w.system THEN '~system' ELSE w.tenant END
+    -- The indexes of both are by tenant and by system.
+    JOIN LATERAL (
+        SELECT o.tenant, o.capture_id FROM capture_waits o
+        WHERE o.tenant = s.tenant AND NOT o.system AND o.debug_id = s.debug_id AND o.seen_generation < s.generation
+        UNION ALL
+        SELECT y.tenant, y.capture_id FROM capture_waits y
+        WHERE s.tenant = '~system' AND y.system AND y.debug_id = s.debug_id AND y.seen_generation < s.generation
+    ) w ON true
     JOIN captures c ON c.tenant = w.tenant AND c.id = w.capture_id
     WHERE s.quality > 0 AND (s.tenant, s.debug_id) > (after_owner, after_id)
       AND c.state IN ('ready', 'failed') AND (c.reason IS NULL OR c.analysed_at < s.updated_at)

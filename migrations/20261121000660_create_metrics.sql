@@ -16,7 +16,8 @@ CREATE TABLE metric_payloads (
     received_at timestamptz NOT NULL,
     PRIMARY KEY (tenant, app, payload_id, day)
 ) PARTITION BY RANGE (day);
-CREATE INDEX metric_payloads_session ON metric_payloads (tenant, app, session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX metric_payloads_session ON metric_payloads (tenant, app, session_id, measured_at, payload_id)
+    WHERE session_id IS NOT NULL;
 SELECT unslide_protect('metric_payloads', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- The apps and versions that have counts of a day: bounds how many they are, and lists them.

@@ -17,7 +17,7 @@ pub fn check(data: &[u8]) {
             .fold(0, |sum, child| tree.node(*child).total.weight.saturating_add(sum));
         assert!(below <= tree.node(index).total.weight);
     }
-    let (folded, _) = tree.folded();
+    let folded = tree.folded();
     assert!(
         folded.lines().all(|line| line.rsplit_once(' ').is_some_and(|(_, own)| own.parse::<u64>().is_ok()))
     );

@@ -1,12 +1,23 @@
 //! Times that clients, devices and producers claim. PostgreSQL takes fewer than `OffsetDateTime` holds: none before
 //! 4713 BC, in a text none before the year 1, and one whose offset leads beyond the year 9999 is no time in UTC.
 
+use serde::{Deserializer, de::Error};
 use time::{OffsetDateTime, UtcOffset};
 
 /// The time in UTC, where it lies in the years 1 to 9999.
 #[must_use]
 pub fn storable(at: OffsetDateTime) -> Option<OffsetDateTime> {
     at.checked_to_offset(UtcOffset::UTC).filter(|at| (1..=9_999).contains(&at.year()))
+}
+
+/// Reads a time (RFC 3339) or none, for a member of what a client sends.
+///
+/// # Errors
+/// Where it is no time, or one that cannot be stored.
+pub fn deserialize<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<OffsetDateTime>, D::Error> {
+    let at = time::serde::rfc3339::option::deserialize(reader)?;
+    let stored = |at| storable(at).ok_or_else(|| D::Error::custom("a time of the years 1 to 9999 (UTC)"));
+    at.map(stored).transpose()
 }
 
 /// The time from microseconds since the Unix epoch.

@@ -6,9 +6,6 @@ use unslide_stream::StreamError;
 
 /// How often a record fails by itself before it is passed over.
 pub const TRIES: u32 = 3;
-/// The reason of a record whose statement the database cancelled: a slow database is no fault of the record.
-const STATEMENT_TIMEOUT: &str = "statement_timeout";
-
 /// Why a record by itself can't be stored: a stable word, and what exactly happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -24,18 +21,10 @@ impl Failure {
         Failure { reason: "panicked", detail: text.into() }
     }
 
-    /// True where the database may be at fault as well as the record.
-    pub fn is_timeout(&self) -> bool {
-        self.reason == STATEMENT_TIMEOUT
-    }
-
-    /// The database refuses its values, or takes too long for them.
+    /// The database refuses its values.
     pub fn refused(error: &StoreError) -> Failure {
-        let reason = match error {
-            StoreError::Corrupt { .. } => "corrupt_row",
-            error if error.is_statement_timeout() => STATEMENT_TIMEOUT,
-            _ => "constraint_violation",
-        };
+        let corrupt = matches!(error, StoreError::Corrupt { .. });
+        let reason = if corrupt { "corrupt_row" } else { "constraint_violation" };
         Failure { reason, detail: causes(error) }
     }
 
@@ -67,8 +56,6 @@ pub enum IndexerError {
          nothing is stored until an operator resets the position (unslide migrate --topics --recover)"
     )]
     OutOfRange { topic: String, partition: i32, offset: i64, start: i64, end: i64 },
-    #[error("the database cancels whatever is to be stored: {0}")]
-    StatementTimeout(String),
     #[error(
         "a record can't be stored ({reason}) and is not put into quarantine, because {why}: the cause is probably not \
          in the record. `unslide quarantine list` shows what was quarantined; reading goes on once the record can be \

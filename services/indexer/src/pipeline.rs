@@ -241,19 +241,13 @@ impl Pipeline {
                 continue;
             };
             if item.failure().is_some() {
-                if failure.is_timeout() {
-                    return Err(IndexerError::StatementTimeout(failure.detail));
-                }
                 return Err(self.resources.quarantine.refuse_alone(&item.at, &failure));
             }
             let Err(failure) = self.attempt_alone(item, positions, effects, failure).await? else {
                 others_succeed = true;
                 continue;
             };
-            if !others_succeed && !self.another_succeeds(&parts, positions, effects, &failure).await? {
-                if failure.is_timeout() {
-                    return Err(IndexerError::StatementTimeout(failure.detail));
-                }
+            if !others_succeed && !self.another_succeeds(&parts, positions, effects).await? {
                 return Err(self.resources.quarantine.refuse_alone(&item.at, &failure));
             }
             item.parsed = Parsed::Failed(failure);
@@ -290,14 +284,12 @@ impl Pipeline {
         Ok(Err(failure))
     }
 
-    /// True where another record of the batch could be stored, or there is none that could show it: only of a timeout
-    /// it has to be shown.
+    /// True where another record of the batch could be stored, or there is none that could show it.
     async fn another_succeeds(
         &mut self,
         parts: &[Vec<Item>],
         positions: &Positions,
         effects: Effects,
-        failure: &Failure,
     ) -> Result<bool, IndexerError> {
         let others: Vec<&Item> =
             parts.iter().rev().flatten().filter(|item| item.failure().is_none()).collect();
@@ -308,7 +300,7 @@ impl Pipeline {
                 return Ok(true);
             }
         }
-        Ok(others.is_empty() && !failure.is_timeout())
+        Ok(others.is_empty())
     }
 }
 
@@ -318,9 +310,7 @@ async fn caught(
 ) -> Result<Result<(), Failure>, IndexerError> {
     match AssertUnwindSafe(Box::pin(work)).catch_unwind().await {
         Ok(Ok(())) => Ok(Ok(())),
-        Ok(Err(error)) if error.is_of_record() || error.is_statement_timeout() => {
-            Ok(Err(Failure::refused(&error)))
-        }
+        Ok(Err(error)) if error.is_of_record() => Ok(Err(Failure::refused(&error))),
         Ok(Err(error)) => Err(error.into()),
         Err(panic) => Ok(Err(Failure::panicked(panic_text(&*panic)))),
     }

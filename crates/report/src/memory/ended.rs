@@ -21,7 +21,7 @@ const LIMITS: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 
 impl Report<'_> {
     /// Bytes of memory that the app may have: what KSCrash writes of it, or the footprint of a process that was killed for
-    /// passing its limit.
+    /// passing its limit. A simulator's is not believed, nor one that the footprint has reached.
     #[must_use]
     pub fn memory_limit(&self) -> Option<u64> {
         let part = self.main_part();
@@ -31,7 +31,16 @@ impl Report<'_> {
                 let killed = process.filter(|p| p.reason.as_deref() == Some("per-process-limit"));
                 killed.map(|process| process.footprint)
             }
-            None => RunMemory::of(&PartFacts::of(self, part)).limit,
+            None => {
+                let facts = PartFacts::of(self, part);
+                let [model] = facts.system(["model"]);
+                let is_simulator = model.and_then(Value::text).is_some_and(|model| model.is("simulator"));
+                let RunMemory { footprint, limit, .. } = RunMemory::of(&facts);
+                // Where a process has no limit, nothing is said to remain: the sum is the footprint.
+                let is_believed =
+                    |limit: &u64| !is_simulator && footprint.is_none_or(|footprint| footprint < *limit);
+                limit.filter(is_believed)
+            }
         };
         limit.filter(|limit| LIMITS.contains(limit))
     }
@@ -181,6 +190,9 @@ mod tests {
         assert_eq!(crash(r#"{"memory_limit":2097152}"#), Some(2 << 20));
         assert_eq!(crash(r#"{"memory_footprint":1048576}"#), None);
         assert_eq!(crash(r#"{"memory_limit":1}"#), None);
+        assert_eq!(crash(r#"{"memory_footprint":2097152,"memory_remaining":0}"#), None, "it has no limit");
+        let simulator = r#"{"crash":{"error":{"type":"mach"}},"system":{"model":"simulator","app_memory":{"memory_limit":2097152}}}"#;
+        assert_eq!(limit(simulator), None);
         let jetsam = |reason: &str| {
             limit(&format!(
                 r#"{{"memoryStatus":{{"pageSize":16384}},"processes":[{{"name":"a","rpages":128,"reason":"{reason}"}}]}}"#

@@ -7,6 +7,9 @@ use std::fmt::Write as _;
 /// The most bytes of folded stacks: each repeats the names of all its callers.
 const MOST_BYTES: usize = 256 << 20;
 
+/// The name of the last line, which stands for all stacks that are left out.
+const LEFT_OUT: &str = "(left out)";
+
 /// What other tools put behind the names of the kernel's functions.
 const KERNEL_MARK: &str = "_[k]";
 
@@ -17,16 +20,16 @@ pub(crate) fn folded_kernel_name(name: &str) -> (&str, bool) {
 
 impl CallTree {
     /// The tree as folded stacks with their own weights, in the order of the nodes. What no frame stands
-    /// for is the root's. What exceeds 256 MiB is left out: the number says how many stacks.
+    /// for is the root's. Stacks beyond 256 MiB are one last line, `(left out) N`.
     #[must_use]
-    pub fn folded(&self) -> (String, u64) {
+    pub fn folded(&self) -> String {
         self.folded_within(MOST_BYTES)
     }
 
-    /// The same within other bytes.
+    /// The same with other bytes, in which the last line does not count.
     #[must_use]
-    pub fn folded_within(&self, most_bytes: usize) -> (String, u64) {
-        let mut left_out = 0;
+    pub fn folded_within(&self, most_bytes: usize) -> String {
+        let mut left_out: u64 = 0;
         let mut lines = String::new();
         let mut path: Vec<NodeIndex> = Vec::new();
         let mut open = vec![(CallTree::ROOT, 0)];
@@ -36,18 +39,29 @@ impl CallTree {
             let own = self.own(index).weight;
             if own > 0 {
                 let frames = if path.len() > 1 { &path[1..] } else { &path[..] };
-                let names: Vec<String> = frames.iter().map(|at| self.folded_name(*at)).collect();
-                let bytes: usize = names.iter().map(|name| name.len() + 1).sum();
-                if lines.len().saturating_add(bytes) > most_bytes {
-                    left_out += 1;
+                // Of a stack that is left out no name is copied.
+                let most: usize = frames.iter().map(|at| self.most_folded_bytes(*at) + 1).sum();
+                if lines.len().saturating_add(most) > most_bytes {
+                    left_out = left_out.saturating_add(own);
                 } else {
+                    let names: Vec<String> = frames.iter().map(|at| self.folded_name(*at)).collect();
                     // Writing to a string has no error.
                     let _ = writeln!(lines, "{} {own}", names.join(";"));
                 }
             }
             open.extend(self.children(index).into_iter().rev().map(|child| (child, depth + 1)));
         }
-        (lines, left_out)
+        if left_out > 0 {
+            let _ = writeln!(lines, "{LEFT_OUT} {left_out}");
+        }
+        lines
+    }
+
+    /// The most bytes of [`CallTree::folded_name`], which makes nothing longer but by the mark.
+    fn most_folded_bytes(&self, index: NodeIndex) -> usize {
+        let frame = self.frame(index);
+        let mark = if frame.origin == FrameOrigin::Kernel { KERNEL_MARK.len() } else { 0 };
+        frame.name.len() + mark
     }
 
     /// The name of a frame without what separates frames and lines.
@@ -70,8 +84,9 @@ mod tests {
     #[test]
     fn each_stack_is_a_line_with_its_own_weight() {
         let tree = tree(&[("main;a", 2), ("main", 1), ("main;b;c", 3)]);
-        assert_eq!(tree.folded(), ("main 1\nmain;b;c 3\nmain;a 2\n".to_owned(), 0));
-        assert_eq!(tree.folded_within(18), ("main 1\nmain;b;c 3\n".to_owned(), 1));
+        assert_eq!(tree.folded(), "main 1\nmain;b;c 3\nmain;a 2\n");
+        assert_eq!(tree.folded_within(18), "main 1\nmain;b;c 3\n(left out) 2\n");
+        assert_eq!(tree.folded_within(0), "(left out) 6\n");
     }
 
     #[test]
@@ -79,6 +94,6 @@ mod tests {
         let mut tree = CallTree::new("samples");
         let frame = CallFrame::function("a;b\nc", "kernel", FrameOrigin::Kernel);
         tree.add_stack([&frame], Amount::samples(1));
-        assert_eq!(tree.folded().0, "a:b:c_[k] 1\n");
+        assert_eq!(tree.folded(), "a:b:c_[k] 1\n");
     }
 }

@@ -62,6 +62,6 @@ mod tests {
         let tree = tree(&[("s_start;main;s_loop;draw;s_copy", 4), ("s_start;main;s_wait", 3), ("s_idle", 2)]);
         let own = tree.of_app();
         assert_eq!(own.total(), tree.total());
-        assert_eq!(own.folded().0, "all 2\nmain 3\nmain;draw 4\n");
+        assert_eq!(own.folded(), "all 2\nmain 3\nmain;draw 4\n");
     }
 }

@@ -97,10 +97,7 @@ mod tests {
         };
         let table = StackTable::new(&bytes, SlotForm::Plain);
         let found = stack_tree(&totals, &table, &[image], &|_| None);
-        assert_eq!(
-            found.tree.folded().0,
-            "Shop + 16 5\nShop + 16;0x9000 20\nShop + 16;Shop + 32 10\n??? 1\n"
-        );
+        assert_eq!(found.tree.folded(), "Shop + 16 5\nShop + 16;0x9000 20\nShop + 16;Shop + 32 10\n??? 1\n");
         assert_eq!((found.broken, found.threads[&0x103].weight, found.threads[&0x204].weight), (1, 15, 20));
         assert_eq!((found.lacking.len(), found.lacking[0].frames), (1, 2));
     }

@@ -75,9 +75,9 @@ pub(super) fn read(payload: &Value, into: &mut PayloadBuilder) {
     totals.into_iter().for_each(|(metric, value)| into.sample(Sample { metric, value, count: 1 }));
     for (group, key, metric) in HISTOGRAMS {
         let Some(found) = payload.get(group).and_then(|group| group.get(key)) else { continue };
-        into.measured_of(metric);
-        if !histogram(found, metric, region, into) {
-            into.unread(&format!("{group}.{key}"));
+        match histogram(found, metric, region, into) {
+            true => into.measured_of(metric),
+            false => into.unread(&format!("{group}.{key}")),
         }
     }
 }

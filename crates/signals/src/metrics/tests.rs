@@ -197,6 +197,21 @@ fn each_metric_has_one_name_and_a_unit_that_is_its_own() {
 }
 
 #[test]
+fn hangs_that_were_not_read_are_no_rate() {
+    let rates = |start: &str| {
+        let mut payload = metric_kit();
+        payload["applicationTimeMetrics"] = json!({"cumulativeForegroundTime": "7,200 sec"});
+        payload["applicationResponsivenessMetrics"]["histogrammedAppHangTime"] =
+            histogram(&[("400 ms", "700 ms", 30), (start, "900 ms", 10)]);
+        let samples = read(&payload).unwrap().samples;
+        let rates = samples.iter().filter(|sample| sample.metric == MetricName::HangRate);
+        rates.map(|sample| sample.value).collect::<Vec<_>>()
+    };
+    assert_eq!(rates("800 ms"), [20.0]);
+    assert!(rates("800 jiffies").is_empty(), "how often it hung is not known");
+}
+
+#[test]
 fn what_is_said_for_each_hour_follows_from_the_payload_alone() {
     let of = |measurements: Value| {
         let payload = json!({"id": "m1", "app": "a", "measured_at": "2026-11-20T08:00:00Z", "measurements": measurements});

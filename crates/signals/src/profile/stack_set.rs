@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(counts, [11, 7, 2, 4]);
         let found = profile.symbolicate(&|_| None);
         assert_eq!(
-            found.tree.folded().0,
+            found.tree.folded(),
             "Shop + 16;Shop + 32 5\nShop + 16;Shop + 32;0x9000 2\nShop + 16;Shop + 48 4\n"
         );
         assert_eq!((found.lacking.len(), found.lacking[0].frames), (1, 3));

@@ -44,7 +44,7 @@ fn tree(bytes: &[u8]) -> ReportTree {
 fn a_profile_becomes_a_tree_with_the_names_that_its_report_has() {
     let found = tree(&enriched(&profile("Shop")));
     assert_eq!(
-        (found.tree.folded().0.as_str(), found.skipped),
+        (found.tree.folded().as_str(), found.skipped),
         ("draw;Shop + 0x1000 2\ndraw;Shop + 0x2000 1\n", 0)
     );
     let slices: Vec<(usize, usize, String, usize)> = found

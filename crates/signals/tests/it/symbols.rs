@@ -93,7 +93,7 @@ fn images_without_symbols_are_named_once_with_their_frames() {
         LOAD + 0x10_0000
     );
     let found = symbolicate(&text, symcache("app"));
-    assert_eq!(found.tree.folded().0, "Thread_1;Shop + 16;Shop + 32 5\nThread_1;Shop + 16;known 4\n");
+    assert_eq!(found.tree.folded(), "Thread_1;Shop + 16;Shop + 32 5\nThread_1;Shop + 16;known 4\n");
     assert_eq!(found.lacking.len(), 1);
     assert_eq!((found.lacking[0].frames, found.lacking[0].system), (2, false));
 }

@@ -12,7 +12,7 @@ const EVERY: Duration = Duration::minutes(5);
 const SYMBOLS_MAY_TAKE: Duration = Duration::minutes(30);
 /// Reports that an hour must have to be a spike.
 const LEAST_OF_A_SPIKE: i64 = 20;
-/// Sessions that a day of a version must have before a share is made of them.
+/// Independent sessions that a day of a version must have before a share is made of them: a sample counts as what came.
 const LEAST_SESSIONS: i64 = 100;
 /// The days before today that the usual hour is the mean of.
 const USUAL_DAYS: i32 = 7;
@@ -124,6 +124,7 @@ async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>
     let rows = sqlx::query!(
         r#"SELECT app, version, sessions, 100 * (sessions - crashed)::float8 / sessions AS "share!" FROM session_days
            WHERE tenant = $1 AND day = $2 AND ($3::text IS NULL OR app = $3) AND sessions >= $4
+             AND sessions::float8 * sessions >= $4 * greatest(squares, sessions)::float8
              AND 100 * (sessions - crashed)::float8 / sessions < $5
            ORDER BY sessions DESC, app, version LIMIT $6"#,
         tenant,

@@ -4,7 +4,7 @@ use crate::column::words;
 use crate::{Result, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, Time};
-use unslide_model::Secret;
+use unslide_model::{Secret, timestamp};
 use utoipa::ToSchema;
 
 /// Rules that a tenant may have.
@@ -171,7 +171,7 @@ pub struct AlertRuleChange {
     /// False: nothing new fulfils it. What waits is still sent.
     pub enabled: Option<bool>,
     /// Until then its messages are noted and not sent. A time in the past ends it.
-    #[serde(with = "time::serde::rfc3339::option")]
+    #[serde(deserialize_with = "timestamp::deserialize")]
     pub muted_until: Option<OffsetDateTime>,
     /// See [`NewAlertRule`].
     #[schema(maximum = 1440)]

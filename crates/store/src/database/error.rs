@@ -131,12 +131,6 @@ impl StoreError {
         self.is_data() || self.has_class(&["23"]) || matches!(self, StoreError::Corrupt { .. })
     }
 
-    /// True where the database cancelled a statement that ran for too long.
-    #[must_use]
-    pub fn is_statement_timeout(&self) -> bool {
-        self.has_class(&["57014"])
-    }
-
     /// True for an error of the database whose SQLSTATE is of one of these classes.
     fn has_class(&self, classes: &[&str]) -> bool {
         let StoreError::Database(sqlx::Error::Database(error)) = self else { return false };

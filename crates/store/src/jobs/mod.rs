@@ -72,14 +72,16 @@ pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) ->
     .await?)
 }
 
-/// Whether the transaction's tenant has a job of a kind that is not over.
-pub async fn is_waiting(tx: &mut OwnerTx, kind: JobKind) -> Result<bool> {
+/// Whether a backfill of the transaction's owner is not over; with `all`, one of all its objects.
+pub async fn backfill_is_waiting(tx: &mut OwnerTx, all: bool) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT 1 FROM jobs WHERE tenant = $1 AND kind = $2 AND status IN ('queued', 'running'))
+        r#"SELECT EXISTS (SELECT 1 FROM jobs WHERE tenant = $1 AND kind = $2 AND status IN ('queued', 'running')
+                             AND (NOT $3 OR coalesce((payload ->> 'all')::boolean, false)))
                AS "waiting!""#,
         tenant,
-        kind.as_str()
+        JobKind::Backfill.as_str(),
+        all
     )
     .fetch_one(connection)
     .await?)

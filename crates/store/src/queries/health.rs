@@ -66,6 +66,12 @@ impl HealthFigures {
         (self.crashed_sessions, self.sessions)
     }
 
+    /// True where each session stands for itself alone: none was sampled.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.squares == self.sessions
+    }
+
     /// Some of the sessions, and all, as far as they are independent (Kish's effective size): what was sampled is worth
     /// no more than what came.
     #[must_use]

@@ -5,8 +5,8 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-/// Reports that are looked at, the newest first.
-pub const MOST_REPORTS: i64 = 10_000;
+/// Reports that are looked at, the newest first of those that say a limit.
+pub const MOST_REPORTS: i64 = 1_000;
 /// Devices with a system version that are answered, those of the most reports first.
 const MOST_LIMITS: i64 = 200;
 
@@ -39,7 +39,7 @@ pub async fn of_app(tx: &mut TenantTx, app: &str) -> Result<Vec<MemoryLimit>> {
         MemoryLimit,
         r#"WITH newest AS (
                SELECT r.model, r.os_version, r.received_at, r.summary -> 'memory_limit' AS bytes
-               FROM reports r WHERE r.tenant = $1 AND r.app = $2
+               FROM reports r WHERE r.tenant = $1 AND r.app = $2 AND r.summary ? 'memory_limit'
                ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3)
            SELECT coalesce(model, '') AS "model!", coalesce(os_version, '') AS "os_version!",
                   count(*) AS "reports!", min(bytes::bigint) AS "lowest!",

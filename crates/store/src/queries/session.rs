@@ -1,6 +1,7 @@
 //! What carries the id of a session, in the order of time.
 
-use crate::column::words;
+use crate::column::{U32, words};
+use crate::number::to_row32;
 use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -36,6 +37,8 @@ pub struct TimelineEvent {
     pub kind: SessionEventKind,
     /// The id of the session, the report or the payload.
     pub id: String,
+    /// Of a report: 0, or its place among reports of the same id and other bytes. 0 for all else.
+    pub variant: u32,
     /// The version that ran; empty where it is not known.
     #[schema(example = "3.1.4")]
     pub version: String,
@@ -48,8 +51,8 @@ pub struct TimelineEvent {
     pub title: Option<String>,
 }
 
-/// Where a timeline goes on: time, kind and id of its last event.
-pub type TimelinePlace<'a> = (OffsetDateTime, &'a str, &'a str);
+/// Where a timeline goes on: time, kind, id and variant of its last event.
+pub type TimelinePlace<'a> = (OffsetDateTime, &'a str, &'a str, u32);
 
 /// The events of a session of an app, from the one after `after` on. Reports are those whose run has this id.
 pub async fn timeline(
@@ -66,30 +69,35 @@ pub async fn timeline(
                SELECT session_id, version, started_at, ended_at, end_reason FROM sessions
                WHERE tenant = $1 AND app = $2 AND session_id = $3 ORDER BY day DESC LIMIT $8),
            events AS (
-               SELECT started_at AS at, 'started' AS kind, session_id AS id, version, NULL AS detail, NULL AS title FROM own
+               SELECT started_at AS at, 'started' AS kind, session_id AS id, 0 AS variant, version, NULL AS detail, NULL AS title
+               FROM own
                UNION ALL
-               SELECT coalesce(ended_at, started_at), 'ended', session_id, version, end_reason, NULL FROM own
+               SELECT coalesce(ended_at, started_at), 'ended', session_id, 0, version, end_reason, NULL FROM own
                WHERE ended_at IS NOT NULL OR end_reason IS NOT NULL
                UNION ALL
-               (SELECT coalesce(device_time, received_at), 'report', report_id::text, version, type, title FROM reports
+               (SELECT coalesce(device_time, received_at), 'report', report_id::text, variant, version, type, title
+                FROM reports
                 WHERE tenant = $1 AND run_id = $4 AND app = $2
                 ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $8)
                UNION ALL
-               (SELECT measured_at, 'metrics', payload_id, version, NULL, NULL FROM metric_payloads
-                WHERE tenant = $1 AND app = $2 AND session_id = $3 LIMIT $8))
-           SELECT at AS "at!", kind AS "kind!: SessionEventKind", id AS "id!", version AS "version!", detail, title
+               (SELECT measured_at, 'metrics', payload_id, 0, version, NULL, NULL FROM metric_payloads
+                WHERE tenant = $1 AND app = $2 AND session_id = $3
+                ORDER BY measured_at DESC, payload_id DESC LIMIT $8))
+           SELECT at AS "at!", kind AS "kind!: SessionEventKind", id AS "id!", variant AS "variant!: U32",
+                  version AS "version!", detail, title
            FROM events
-           WHERE $5::timestamptz IS NULL OR (at, kind, id) > ($5, $6::text, $7::text)
-           ORDER BY at, kind, id LIMIT $9"#,
+           WHERE $5::timestamptz IS NULL OR (at, kind, id, variant) > ($5, $6::text, $7::text, $10::integer)
+           ORDER BY at, kind, id, variant LIMIT $9"#,
         tenant,
         app,
         session,
         run,
         after.map(|(at, ..)| at),
-        after.map(|(_, kind, _)| kind),
-        after.map(|(.., id)| id),
+        after.map(|(_, kind, ..)| kind),
+        after.map(|(_, _, id, _)| id),
         MOST_OF_KIND,
-        i64::from(limit)
+        i64::from(limit),
+        after.map(|(.., variant)| to_row32(variant))
     )
     .fetch_all(connection)
     .await?)

@@ -3,7 +3,7 @@
 use super::comparison::{ChangeVerdict, MetricSums, share_change};
 use super::health::{self, HealthFigures, MOST_VERSIONS};
 use crate::groups::versions::order;
-use crate::metrics::sketch;
+use crate::metrics::{OTHER, sketch};
 use crate::{Result, StoreError, TenantTx};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct SignalFigure {
     /// `share` of what is counted, or a quantile of the values: `p5`, `p50` or `p95`.
     #[schema(example = "p95")]
     pub statistic: &'static str,
-    /// `1` for shares, else `ms`, `B`, `ms/s`, `fps` or `J`.
+    /// `1` for shares, else `ms`, `B`, `ms/s`, `fps`, `J`, `ms/h`, `B/h`, `J/h` or `1/h`.
     #[schema(example = "ms")]
     pub unit: &'static str,
     /// The figure. Quantiles are at most 1 % off.
@@ -123,12 +123,16 @@ pub async fn of_versions(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> 
         (health.unwrap_or_default(), metrics.get(version).cloned().unwrap_or_default())
     };
     let figures: Vec<_> = versions.iter().map(of).collect();
-    // What came without a version is not the one before.
-    let before = |place: usize| versions.get(place + 1).filter(|before| !before.is_empty());
-    let compared = versions.iter().enumerate().map(|(place, version)| VersionSignals {
-        version: version.clone(),
-        version_before: before(place).cloned(),
-        signals: signals(&figures[place], before(place).and_then(|_| figures.get(place + 1))),
+    // What came without a version is not the one before, and neither are all those that are counted together.
+    let is_one = |version: &str| !version.is_empty() && version != OTHER;
+    let compared = versions.iter().enumerate().map(|(place, version)| {
+        let older = (place + 1..versions.len()).find(|older| is_one(&versions[*older]));
+        let before = older.filter(|_| is_one(version));
+        VersionSignals {
+            version: version.clone(),
+            version_before: before.map(|before| versions[before].clone()),
+            signals: signals(&figures[place], before.map(|before| &figures[before])),
+        }
     });
     Ok(ComparedVersions { versions: compared.collect(), metrics_from })
 }

@@ -107,10 +107,21 @@ pub struct ReportDetails {
 }
 
 impl ReportDetails {
-    /// The signal that the report is of; `None` for crashes and what else is always kept.
+    /// The signal that the report is of; `None` for crashes and what else is always kept. What ended the app is a crash,
+    /// also a hang or an error of JavaScript; ends out of memory are of their own signal.
     #[must_use]
     pub fn signal(&self) -> Option<AppSignal> {
-        AppSignal::of_group_kind(&self.grouping.as_ref()?.kind)
+        let signal = AppSignal::of_group_kind(&self.grouping.as_ref()?.kind)?;
+        (!self.is_crash() || signal == AppSignal::Memory).then_some(signal)
+    }
+
+    /// The app did not survive it. The index `reports_run` decides alike.
+    fn is_crash(&self) -> bool {
+        let said = self.summary.get("fatal").map(|fatal| *fatal == serde_json::Value::Bool(true));
+        said.unwrap_or(matches!(
+            &*self.kind,
+            "mach" | "signal" | "nsexception" | "cpp_exception" | "deadlock"
+        ))
     }
 }
 

@@ -51,10 +51,10 @@ pub(crate) async fn store_with_events<A: Borrow<Arrival> + Sync>(
         reports.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
     let keys = keys::lock(tx, &wanted).await?;
     let with_signals = arrivals.iter().filter(|arrival| arrival.facts.signal().is_some());
-    let apps: BTreeSet<&str> = with_signals.map(|arrival| arrival.facts.app.as_str()).collect();
+    let apps: BTreeSet<String> = with_signals.map(|arrival| rows::name(&arrival.facts.app)).collect();
     let signals = match apps.is_empty() {
         true => SignalsByApp::default(),
-        false => app_signals::of_apps(tx, &apps).await?,
+        false => app_signals::of_apps(tx, &apps.iter().map(String::as_str).collect()).await?,
     };
     let mut batch = Batch::of(arrivals, signals);
     for (key, (_, places)) in keys.into_iter().zip(reports) {
@@ -155,8 +155,8 @@ impl<'a> Batch<'a> {
     }
 
     fn is_switched_off(&self, arrival: &Arrival) -> bool {
-        let settings = self.signals.of(&arrival.facts.app);
-        arrival.facts.signal().is_some_and(|signal| settings.one_in(signal) == 0)
+        let settings = |app: &str| self.signals.of(&rows::name(app));
+        arrival.facts.signal().is_some_and(|signal| settings(&arrival.facts.app).one_in(signal) == 0)
     }
 
     /// The reports that were not kept, by app and signal.

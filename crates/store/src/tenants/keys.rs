@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use subtle::ConstantTimeEq;
 use time::{Duration, OffsetDateTime};
-use unslide_model::{Scope, Secret, TenantId};
+use unslide_model::{Scope, Secret, TenantId, timestamp};
 use utoipa::ToSchema;
 
 /// Digits of the prefix and the secret: five bits each, none that look alike.
@@ -36,7 +36,7 @@ pub struct NewApiKey {
     #[schema(max_length = 255)]
     pub app: Option<String>,
     /// When it ends by itself; never where absent. No later than the key that makes it.
-    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[serde(default, deserialize_with = "timestamp::deserialize")]
     pub expires_at: Option<OffsetDateTime>,
 }
 

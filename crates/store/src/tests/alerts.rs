@@ -238,10 +238,11 @@ async fn rules_over_time_look_at_what_is_stored() {
     let [_, missing_told, new_told] = &told().await[..] else { panic!() };
     assert!(missing_told.as_ref().unwrap()[0].starts_with("Symbols of "), "{missing_told:?}");
     assert_eq!(new_told, &words("New: bug 9"));
-    // Sessions of today, of which three in a hundred crash.
-    let days = "INSERT INTO session_days (tenant, app, version, day, sessions, crashed, installations, crashed_installations)
-                VALUES ('acme', 'shop', '2.0', '2026-11-20', 200, 6, '', ''), ('acme', 'shop', '1.9', '2026-11-20', 200, 1, '', ''),
-                       ('acme', 'shop', '1.8', '2026-11-20', 99, 99, '', ''), ('acme', 'shop', '2.0', '2026-11-19', 200, 9, '', '')";
+    // Sessions of today, of which three in a hundred crash. Of 1.7, ninety came, which stand for ten each.
+    let days = "INSERT INTO session_days (tenant, app, version, day, sessions, crashed, squares, installations, crashed_installations)
+                VALUES ('acme', 'shop', '2.0', '2026-11-20', 200, 6, 200, '', ''), ('acme', 'shop', '1.9', '2026-11-20', 200, 1, 200, '', ''),
+                       ('acme', 'shop', '1.8', '2026-11-20', 99, 99, 99, '', ''), ('acme', 'shop', '2.0', '2026-11-19', 200, 9, 200, '', ''),
+                       ('acme', 'shop', '1.7', '2026-11-20', 900, 90, 9000, '', '')";
     execute(&database, days).await;
     let crashing = made(&database, &new_rule(AlertCondition::CrashFree)).await;
     steps(&database).await;

@@ -84,12 +84,18 @@ async fn versions_are_compared_with_the_one_before() {
             ));
         }
     }
+    // Those beyond a bound are no version, wherever they stand.
+    arrivals.push(arrival("others", 0, &json!({"version": OTHER})));
+    arrivals.push(arrival("word", 0, &json!({"version": "beta"})));
     store_of(&database, &acme(), &arrivals).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let found = signals::of_versions(&mut tx, APP, period()).await.unwrap().versions;
     let order: Vec<_> =
         found.iter().map(|one| (one.version.as_str(), one.version_before.as_deref())).collect();
-    assert_eq!(order, [("2.0", Some("1.10")), ("1.10", Some("1.9")), ("1.9", None)]);
+    assert_eq!(
+        order,
+        [("2.0", Some("1.10")), ("1.10", Some("1.9")), ("1.9", Some("beta")), (OTHER, None), ("beta", None)]
+    );
     let changes = |place: usize| {
         let signals = &found[place].signals;
         [("launch_time", "p50"), ("launch_time", "p95"), ("request_failures", "share")]
@@ -97,7 +103,7 @@ async fn versions_are_compared_with_the_one_before() {
     };
     assert_eq!(changes(0), [Some(ChangeVerdict::WithinNoise); 3]);
     assert_eq!(changes(1), [Some(ChangeVerdict::Worse); 3]);
-    assert_eq!(changes(2), [None; 3]);
+    assert_eq!(changes(4), [None; 3]);
     let median = figure(&found[1].signals, "launch_time", "p50");
     assert!((median.value / 1_650.0 - 1.0).abs() < 0.02, "{median:?}");
     assert!((median.before.unwrap() / 850.0 - 1.0).abs() < 0.02, "{median:?}");

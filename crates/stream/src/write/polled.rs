@@ -72,8 +72,7 @@ pub(crate) struct PolledProducer {
     _thread: Ending,
 }
 
-/// Ends the thread when it is dropped. The process does not exit while a client is at its end: a runtime waits for the
-/// thread before it is gone.
+/// Ends the thread when it is dropped. A runtime that ends waits for the thread, as long as it waits for anything.
 struct Ending {
     stop: Arc<AtomicBool>,
     thread: Joined,

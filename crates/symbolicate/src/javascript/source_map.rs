@@ -166,7 +166,11 @@ impl SourceMap {
             let column = if section.offset.line == 0 { offset.column } else { 0 };
             let column =
                 column.checked_add(section.offset.column).ok_or_else(|| malformed("a section's column"))?;
-            let map = section.map.ok_or_else(|| elsewhere(&section.url.unwrap_or_default()))?;
+            let map = match (section.map, section.url) {
+                (Some(map), _) => map,
+                (None, Some(url)) => return Err(elsewhere(&url)),
+                (None, None) => return Err(malformed("a section without a map")),
+            };
             self.add(*map, RawOffset { line, column })?;
         }
         let Some(mappings) = raw.mappings else { return Ok(()) };

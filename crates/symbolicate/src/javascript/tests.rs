@@ -215,6 +215,14 @@ fn a_section_in_another_file_is_refused_with_what_to_upload() {
 }
 
 #[test]
+fn a_section_without_a_map_is_malformed() {
+    let section = json!({"offset": {"line": 0, "column": 0}});
+    let index = json!({"version": 3, "debug_id": ID, "sections": [section]});
+    let error = build(index.to_string().as_bytes()).unwrap_err();
+    assert!(matches!(error, ObjectError::Malformed(_)), "{error}");
+}
+
+#[test]
 fn what_is_no_sound_map_is_refused() {
     let with = |key: &str, value: Value| {
         let mut map = map();

@@ -50,7 +50,10 @@ pub fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Heal
             label: "Crash-free installations",
             value: format!("≈ {}", share(installations[0])),
             title: APPROXIMATE,
-            note: note(installations[0], installations[1], changes.crash_free_installations),
+            note: match now.is_whole() && before.is_whole() {
+                true => note(installations[0], installations[1], changes.crash_free_installations),
+                false => "not comparable: only a part of the sessions was kept".to_owned(),
+            },
         },
         HealthLine {
             label: "Out of memory",
@@ -96,6 +99,7 @@ mod tests {
             crashed_sessions: crashed,
             crashed_installations,
             installations,
+            squares: sessions,
             ..HealthFigures::default()
         }
     }
@@ -116,6 +120,8 @@ mod tests {
         let better = notes(figures(100, 10_000), figures(200, 10_000));
         assert_eq!(better[0], "98.00 % in the 14 days before: better, by more than noise");
         assert_eq!(better[1], "98.00 % in the 14 days before: better, by more than noise");
+        let sampled = HealthFigures { squares: 100_000, ..figures(200, 10_000) };
+        assert!(notes(figures(100, 10_000), sampled)[1].starts_with("not comparable"));
         assert!(notes(figures(200, 10_000), figures(100, 10_000))[0].ends_with("worse, by more than noise"));
         assert!(notes(figures(100, 10_000), figures(101, 10_000))[0].ends_with("no more than noise"));
         assert_eq!(notes(figures(1, 10), figures(0, 0))[0], "no sessions in the 14 days before");

@@ -18,6 +18,11 @@ pub fn link(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
+/// A text as one segment of a path.
+pub fn segment(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
 /// True for an address of the console without a host: what a sign-in may lead back to.
 pub fn is_local(address: &str) -> bool {
     let rest = address.strip_prefix("/console");
@@ -35,6 +40,7 @@ mod tests {
         let pairs = [("app", Some("a&b=c")), ("version", None), ("q", Some(""))];
         assert_eq!(link("/console/groups", &pairs), "/console/groups?app=a%26b%3Dc");
         assert_eq!(link("/console", &[]), "/console");
+        assert_eq!(segment("a b/ä?"), "a%20b%2F%C3%A4%3F");
     }
 
     #[test]

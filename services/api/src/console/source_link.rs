@@ -1,5 +1,6 @@
 //! Links from source positions to where an app's repository is shown.
 
+use crate::console::link::segment;
 use unslide_store::app_settings::AppSettings;
 
 /// How the source positions of one report are linked.
@@ -13,7 +14,7 @@ impl SourceLinks {
     /// The links of an app with these settings, for a version and a build.
     pub fn of(settings: &AppSettings, version: &str, build: &str) -> SourceLinks {
         let url =
-            settings.source_url.replace("{version}", &encoded(version)).replace("{build}", &encoded(build));
+            settings.source_url.replace("{version}", &segment(version)).replace("{build}", &segment(build));
         SourceLinks { url, root: settings.source_root.trim_end_matches('/').to_owned() }
     }
 
@@ -25,7 +26,7 @@ impl SourceLinks {
         let path = self.inside(path)?;
         let segments = path.split('/').filter(|segment| !matches!(*segment, "" | "."));
         let segments: Vec<String> =
-            segments.map(|name| (name != "..").then(|| encoded(name))).collect::<Option<_>>()?;
+            segments.map(|name| (name != "..").then(|| segment(name))).collect::<Option<_>>()?;
         let line = line.map(|line| line.to_string()).unwrap_or_default();
         (!segments.is_empty())
             .then(|| self.url.replace("{path}", &segments.join("/")).replace("{line}", &line))
@@ -39,11 +40,6 @@ impl SourceLinks {
         let (_, inside) = path.split_once(self.root.as_str())?;
         inside.strip_prefix('/')
     }
-}
-
-/// A text as one segment of a URL's path.
-fn encoded(text: &str) -> String {
-    form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::limits::charge::Charge;
 use crate::state::Api;
 use crate::uploads::multipart;
 use crate::uploads::receive::{UploadQuota, fits};
-use crate::uploads::unpack::{Pieces, unpack_file};
+use crate::uploads::unpack::{Packing, Pieces, unpack_file};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use sha2::{Digest, Sha256};
@@ -49,7 +49,8 @@ struct StoredPart {
     sha256: ContentHash,
 }
 
-/// Receives the files of a capture: gives its id, and true where it was received before.
+/// Receives the files of a capture: gives its id, and true where it was received before. `coding` is the one that the
+/// whole body came in.
 ///
 /// # Errors
 /// What was wrong with the bytes, or with a server that is needed.
@@ -57,6 +58,7 @@ pub async fn receive(
     api: &Api,
     upload: CaptureUpload,
     body: CaptureBody,
+    coding: Option<Packing>,
     charge: Charge,
 ) -> Result<(Uuid, bool), Problem> {
     let mut tx = api.tenant(&upload.tenant).await?;
@@ -64,7 +66,8 @@ pub async fn receive(
     let keys = keys::capture(&upload.tenant, id);
     captures::expect(&mut tx, &keys.all(&upload.form, [])).await?;
     tx.commit().await?;
-    let (received, unused) = match parts(&mut StoredParts::new(api, &upload, &keys, charge), body).await {
+    let mut stored = StoredParts::new(api, &upload, &keys, coding, charge);
+    let (received, unused) = match parts(&mut stored, body).await {
         Ok(parts) => {
             let noted = note(api, &upload, id, &keys, &parts).await;
             // After a failure the capture may be there; where it is not, its files are condemned.
@@ -84,16 +87,25 @@ struct StoredParts<'c> {
     api: &'c Api,
     keys: &'c CaptureKeys,
     expected: &'static [CapturePart],
+    coding: Option<Packing>,
     charge: Charge,
-    /// Bytes that all its files together may still have, unpacked.
+    /// Bytes that all its files together may have, unpacked.
+    most: u64,
+    /// How many of them may still come.
     left: u64,
     stored: Vec<StoredPart>,
 }
 
 impl<'c> StoredParts<'c> {
-    fn new(api: &'c Api, upload: &CaptureUpload, keys: &'c CaptureKeys, charge: Charge) -> StoredParts<'c> {
-        let expected = upload.form.parts();
-        StoredParts { api, keys, expected, charge, left: upload.may.bytes, stored: Vec::new() }
+    fn new(
+        api: &'c Api,
+        upload: &CaptureUpload,
+        keys: &'c CaptureKeys,
+        coding: Option<Packing>,
+        charge: Charge,
+    ) -> StoredParts<'c> {
+        let (expected, most) = (upload.form.parts(), upload.may.bytes);
+        StoredParts { api, keys, expected, coding, charge, most, left: most, stored: Vec::new() }
     }
 
     /// The part of this name, where it is expected and has not come yet.
@@ -109,7 +121,7 @@ impl<'c> StoredParts<'c> {
         pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
     ) -> Result<(), Problem> {
         let charge = &mut self.charge;
-        let unpacked = unpack_file(pieces, self.left).await?.map(|piece| {
+        let unpacked = unpack_file(pieces, self.coding, self.left, self.most).await?.map(|piece| {
             let piece = piece?;
             charge.unpacked(piece.len() as u64)?;
             Ok::<_, Problem>(piece)

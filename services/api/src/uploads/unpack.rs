@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderMap, header};
 use std::pin::Pin;
 use tokio::io::AsyncRead;
-use tokio::task::coop::consume_budget;
+use tokio::task::yield_now;
 use tokio_util::io::{ReaderStream, StreamReader};
 
 /// Bytes of a file, piece by piece.
@@ -66,14 +66,17 @@ impl Packing {
     }
 }
 
-/// Unpacks a file that begins like gzip or zstd, to at most `limit` bytes.
+/// Gives a file, unpacked where it begins like gzip or zstd: at most `left` bytes, which earlier files have left of
+/// `most`. `coding` is the one that the whole body came in.
 ///
 /// # Errors
-/// Where its first bytes do not come. Later pieces are [`Kind::InvalidUpload`] where the data is damaged, and
-/// [`Kind::TooLarge`] past the limit.
+/// Where its first bytes do not come, and [`Kind::InvalidUpload`] for a packed file in a body with a coding. Later
+/// pieces are [`Kind::InvalidUpload`] where the data is damaged, and [`Kind::TooLarge`] past the limit.
 pub async fn unpack_file<'f>(
     file: impl Stream<Item = Result<Bytes, Problem>> + Send + 'f,
-    limit: u64,
+    coding: Option<Packing>,
+    left: u64,
+    most: u64,
 ) -> Result<Pieces<'f>, Problem> {
     // A file that is shorter than a mark is asked for more once it has ended.
     let mut file = file.fuse().boxed();
@@ -84,10 +87,20 @@ pub async fn unpack_file<'f>(
     }
     let packing = Packing::of(&head);
     let whole = stream::iter([Ok(head.freeze())]).chain(file).boxed();
-    Ok(match packing {
-        Some(packing) => unpack(whole, packing, limit),
-        None => whole,
-    })
+    let pieces = match (packing, coding) {
+        // What is between the two would cost nothing.
+        (Some(packing), Some(coding)) => {
+            let detail = format!(
+                "a {} file in a body with content-encoding: {}: pack the file or the body, not both",
+                packing.name(),
+                coding.name()
+            );
+            return Err(Problem::new(Kind::InvalidUpload, detail));
+        }
+        (Some(packing), None) => decoded(whole, packing),
+        (None, _) => whole,
+    };
+    Ok(within(pieces, left, format!("its files together, unpacked: the limit is {most} bytes")))
 }
 
 /// Unpacks bytes, to at most `limit`.
@@ -96,6 +109,19 @@ pub fn unpack<'f>(
     packing: Packing,
     limit: u64,
 ) -> Pieces<'f> {
+    within(decoded(packed, packing), limit, format!("unpacked, the limit is {limit} bytes"))
+}
+
+/// What is unpacked, without a limit.
+fn decoded<'f>(
+    packed: impl Stream<Item = Result<Bytes, Problem>> + Send + 'f,
+    packing: Packing,
+) -> Pieces<'f> {
+    // Much may come in while nothing comes out: others get their turn meanwhile.
+    let packed = packed.then(|piece| async {
+        yield_now().await;
+        piece
+    });
     let source = StreamReader::new(packed.map_err(std::io::Error::other).boxed());
     let unpacked: Pin<Box<dyn AsyncRead + Send + 'f>> = match packing {
         Packing::Gzip => {
@@ -109,26 +135,32 @@ pub fn unpack<'f>(
             Box::pin(decoder)
         }
     };
-    let mut size = 0;
-    let bounded = ReaderStream::with_capacity(unpacked, PIECE).map(move |piece| {
-        let piece = piece.map_err(|error| {
-            error.downcast::<Problem>().unwrap_or_else(|error| {
-                Problem::new(Kind::InvalidUpload, format!("damaged {} data: {error}", packing.name()))
-            })
-        })?;
-        size += piece.len() as u64;
-        if size > limit {
-            return Err(Problem::new(Kind::TooLarge, format!("unpacked, the limit is {limit} bytes")));
-        }
-        Ok(piece)
+    let pieces = ReaderStream::with_capacity(unpacked, PIECE).map_err(move |error| {
+        error.downcast::<Problem>().unwrap_or_else(|error| {
+            Problem::new(Kind::InvalidUpload, format!("damaged {} data: {error}", packing.name()))
+        })
     });
-    // A small piece may become a large one a thousand times: others get their turn meanwhile.
-    bounded
+    // A small piece may become a large one a thousand times.
+    pieces
         .then(|piece| async {
-            consume_budget().await;
+            yield_now().await;
             piece
         })
         .boxed()
+}
+
+/// These pieces up to `limit` bytes; `too_large` says that there are more.
+fn within(pieces: Pieces<'_>, limit: u64, too_large: String) -> Pieces<'_> {
+    let mut size = 0;
+    let bounded = pieces.map(move |piece| {
+        let piece = piece?;
+        size += piece.len() as u64;
+        if size > limit {
+            return Err(Problem::new(Kind::TooLarge, too_large.clone()));
+        }
+        Ok(piece)
+    });
+    bounded.boxed()
 }
 
 #[cfg(test)]
@@ -136,6 +168,8 @@ mod tests {
     use super::*;
     use flate2::{Compression, write::GzEncoder};
     use std::io::Write;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -148,7 +182,7 @@ mod tests {
         let (head, rest) = file.split_at(file.len().min(5));
         let mut pieces: Vec<Bytes> = head.iter().map(|byte| Bytes::copy_from_slice(&[*byte])).collect();
         pieces.push(Bytes::copy_from_slice(rest));
-        let unpacked = unpack_file(stream::iter(pieces.into_iter().map(Ok)), limit).await;
+        let unpacked = unpack_file(stream::iter(pieces.into_iter().map(Ok)), None, limit, limit).await;
         let pieces: Result<Vec<Bytes>, Problem> =
             unpacked.map_err(|problem| problem.kind())?.try_collect().await;
         pieces.map(|pieces| (pieces.concat(), pieces.len())).map_err(|problem| problem.kind())
@@ -184,6 +218,35 @@ mod tests {
         encoder.write_all(&zeros).unwrap();
         encoder.finish().unwrap();
         assert_eq!(read(&wide, 5_000_000).await, Err(Kind::InvalidUpload), "its window takes 128 MiB");
+    }
+
+    #[tokio::test]
+    async fn a_packed_file_in_a_packed_body_is_refused() {
+        for (file, expected) in [(gzip(b"main 1"), Some(Kind::InvalidUpload)), (b"main 1".to_vec(), None)] {
+            let unpacked =
+                unpack_file(stream::iter([Ok(Bytes::from(file))]), Some(Packing::Zstd), 9, 9).await;
+            assert_eq!(unpacked.err().map(|problem| problem.kind()), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn others_get_their_turn_while_nothing_comes_out() {
+        let members = gzip(b"").repeat(1_000);
+        let pieces: Vec<Result<Bytes, Problem>> =
+            members.chunks(1_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = turns.clone();
+        let other = tokio::spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                yield_now().await;
+            }
+        });
+        let unpacked: Result<Vec<Bytes>, Problem> =
+            unpack(stream::iter(pieces), Packing::Gzip, 9).try_collect().await;
+        other.abort();
+        assert!(unpacked.unwrap().is_empty());
+        assert!(turns.load(Ordering::Relaxed) >= 10);
     }
 
     #[test]

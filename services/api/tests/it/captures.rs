@@ -171,11 +171,15 @@ async fn a_packed_capture_is_the_same_as_one_that_is_not() {
         b"\r\n--x\r\nContent-Disposition: form-data; name=\"stacks\"; filename=\"s\"\r\n\r\ns\r\n--x--\r\n",
     ]
     .concat();
-    let request = world.request(Method::POST, &path, &key);
-    let request = request.header("content-type", "multipart/form-data; boundary=x");
-    let request = request.header("content-encoding", "gzip").body(gzip(&form));
-    let sent = world.send(request).await.expect(202);
+    let request = || {
+        let request = world.request(Method::POST, &path, &key);
+        request.header("content-type", "multipart/form-data; boundary=x")
+    };
+    let sent = world.send(request().body(form.clone())).await.expect(202);
     assert_eq!((&sent["id"], &sent["existing"]), (&plain["id"], &json!(true)));
+    let both = request().header("content-encoding", "gzip").body(gzip(&form));
+    let detail = world.send(both).await.expect_problem(400, "invalid-upload");
+    assert!(detail.contains("not both"), "{detail}");
     world.stop().await;
 }
 

@@ -536,6 +536,7 @@ async fn a_jetsam_event_shows_its_processes_and_what_it_says_of_limits() {
         "system": {"CFBundleIdentifier": "com.example.shop", "process_name": "Shop"}});
     event["processes"] = json!([
         {"name": "Maps", "rpages": 128_000, "states": ["suspended"]},
+        {"name": "Maps", "rpages": 64, "states": []},
         {"name": "Shop", "rpages": 131_072, "lifetimeMax": 140_000, "states": ["frontmost"], "reason": "per-process-limit"},
         {"name": "<script>alert(1)</script>", "rpages": 640, "states": []}]);
     store(&world, "acme", &event, 1, world.host.clock.now()).await;
@@ -550,9 +551,11 @@ async fn a_jetsam_event_shows_its_processes_and_what_it_says_of_limits() {
     ] {
         assert!(page.contains(wanted), "{wanted} in {page}");
     }
+    assert_eq!(page.matches("<span class=\"tag\">largest").count(), 1, "{page}");
     assert!(!page.contains("<script>alert") && !page.contains("<b>wired"), "{page}");
     let found = world.get("/v1/apps/com.example.shop/memory-limits", &key).await.expect(200);
     let limit = &found["limits"][0];
+    assert_eq!((&limit["model"], &limit["os_version"]), (&json!("iPhone16,1"), &json!("18.3.1")));
     assert_eq!((&limit["median"], &limit["reports"]), (&json!(2_u64 << 30), &json!(1)));
     let health = browser.page("/console/health?app=com.example.shop").await;
     assert!(health.contains("Memory limits") && health.contains("2.0 GiB"), "{health}");

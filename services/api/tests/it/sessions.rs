@@ -164,6 +164,9 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
     };
     let set = put(&settings).await.expect(200);
     assert_eq!((&set["signals"]["metrics"], &set["signals"]["hangs"]), (&10.into(), &1.into()));
+    let kept = put(&json!({"app": "com.example.shop", "source_root": "/ci"})).await.expect(200);
+    assert_eq!((&kept["source_root"], &kept["signals"]), (&"/ci".into(), &set["signals"]));
+    put(&json!({"app": "com.example.shop", "signal": {}})).await.expect_problem(400, "invalid-body");
     let wrong = json!({"app": "com.example.shop", "signals": {"hangs": 2}});
     let detail = put(&wrong).await.expect_problem(400, "invalid-body");
     assert_eq!(detail, "signals.hangs: 0 to 1");

@@ -71,12 +71,12 @@ async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
     assert_eq!(objects::to_rebuild(&mut tx, 2, false, None, 10).await.unwrap().len(), 3);
     assert!(objects::to_rebuild(&mut tx, 1, false, None, 10).await.unwrap().is_empty());
     jobs::add(&mut tx, &Work::Backfill { version: 2, all: false, after: None }).await.unwrap();
-    assert!(jobs::is_waiting(&mut tx, jobs::JobKind::Backfill).await.unwrap());
+    assert!(jobs::backfill_is_waiting(&mut tx, false).await.unwrap());
     tx.commit().await.unwrap();
     world.builder();
     world.idle().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    assert!(!jobs::is_waiting(&mut tx, jobs::JobKind::Backfill).await.unwrap());
+    assert!(!jobs::backfill_is_waiting(&mut tx, false).await.unwrap());
     let left = objects::to_rebuild(&mut tx, 2, false, None, 10).await.unwrap();
     assert_eq!(left.iter().map(|object| object.content_hash).collect::<Vec<_>>(), [gone.content_hash]);
     tx.rollback().await.unwrap();

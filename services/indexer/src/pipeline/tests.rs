@@ -233,34 +233,3 @@ async fn where_no_record_succeeds_none_goes_into_quarantine() {
     assert_eq!(bench.counts().await, (1, 0, 1));
     bench.world.end().await;
 }
-
-/// Cancels what stores a poisoned report, as the server does once a statement has run for too long.
-const CANCEL_POISON: &str = "CREATE FUNCTION cancel() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    IF NEW.app LIKE 'poison' THEN RAISE EXCEPTION 'canceling statement' USING ERRCODE = '57014'; END IF;
-    RETURN NEW; END $$;
-    CREATE TRIGGER cancel BEFORE INSERT ON reports FOR EACH ROW EXECUTE FUNCTION cancel()";
-
-#[tokio::test]
-async fn a_record_whose_statement_alone_is_cancelled_goes_into_quarantine() {
-    let mut bench = Bench::new(records::parse).await;
-    bench.world.execute(CANCEL_POISON).await;
-    bench.store(batch(&[6], 10)).await.unwrap();
-    assert_eq!(bench.counts().await, (11, 10, 1));
-    assert!(bench.quarantined("statement_timeout", 6).await);
-    bench.world.end().await;
-}
-
-#[tokio::test]
-async fn where_every_statement_is_cancelled_the_database_is_slow_and_no_record_at_fault() {
-    let mut bench = Bench::new(records::parse).await;
-    bench.world.execute(CANCEL_POISON).await;
-    for last in [0, 3] {
-        let stored = bench.store(batch(&[0, 1, 2, 3], last)).await;
-        assert!(matches!(stored, Err(IndexerError::StatementTimeout(_))), "{stored:?}");
-    }
-    assert_eq!((bench.counts().await, bench.stopped()), ((0, 0, 0), false));
-    bench.world.execute("DROP TRIGGER cancel ON reports").await;
-    bench.store(batch(&[0], 3)).await.unwrap();
-    assert_eq!(bench.counts().await, (4, 4, 0));
-    bench.world.end().await;
-}

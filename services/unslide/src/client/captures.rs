@@ -6,7 +6,11 @@ use reqwest::multipart::{Form, Part};
 use reqwest::{Body, Url};
 use serde::Deserialize;
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::fs::File;
+
+/// How long an upload of a size that is not known may take: as long as the API lets one take.
+const LONGEST: Duration = Duration::from_secs(6 * 3_600);
 
 /// A file of a capture.
 #[derive(Clone)]
@@ -32,7 +36,7 @@ pub struct SentCapture {
 }
 
 impl Client {
-    /// Sends a capture as a form, with tries: the API takes the same one once.
+    /// Sends a capture as a form, with tries: the API takes the same one once. What comes from a pipe has one try.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -41,7 +45,14 @@ impl Client {
         query: &[(&'static str, String)],
         files: &[FormFile],
     ) -> Result<SentCapture, ClientError> {
-        self.tries(|| self.send_capture_once(query, files)).await
+        let mut is_there_again = true;
+        for FormFile { content, .. } in files {
+            if let FormContent::File(path) = content {
+                is_there_again &= tokio::fs::metadata(path).await.is_ok_and(|about| about.is_file());
+            }
+        }
+        let again = |error: &ClientError| is_there_again && error.may_pass();
+        self.retry(again, || self.send_capture_once(query, files)).await
     }
 
     async fn send_capture_once(
@@ -53,20 +64,25 @@ impl Client {
         let mut address =
             Url::parse(&format!("{}/v1/captures", self.url)).map_err(|e| wrong(e.to_string()))?;
         address.query_pairs_mut().extend_pairs(query);
-        let (mut form, mut size) = (Form::new(), 0);
+        let (mut form, mut size) = (Form::new(), Some(0_u64));
         for FormFile { name, content } in files {
             let (content, bytes) = match content {
-                FormContent::Bytes(bytes) => (Body::from(bytes.clone()), bytes.len() as u64),
+                FormContent::Bytes(bytes) => (Body::from(bytes.clone()), Some(bytes.len() as u64)),
                 FormContent::File(path) => {
                     let file = File::open(path).await?;
-                    let bytes = file.metadata().await?.len();
-                    (Body::from(file), bytes)
+                    let about = file.metadata().await?;
+                    // A pipe says that it has no bytes.
+                    (Body::from(file), about.is_file().then_some(about.len()))
                 }
             };
-            size += bytes;
-            form = form.part(*name, Part::stream_with_length(content, bytes).file_name(*name));
+            size = size.zip(bytes).map(|(size, bytes)| size + bytes);
+            let part = match bytes {
+                Some(bytes) => Part::stream_with_length(content, bytes),
+                None => Part::stream(content),
+            };
+            form = form.part(*name, part.file_name(*name));
         }
         let request = self.http.post(address).bearer_auth(self.key.reveal()).multipart(form);
-        self.read(self.answer(request, patience(size)).await?).await
+        self.read(self.answer(request, size.map_or(LONGEST, patience)).await?).await
     }
 }

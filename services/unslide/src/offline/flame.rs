@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             difference_graph(&TreeDifference::between(&tree, &after), &names, GraphPlace::File)
         }
         (None, FlameFormat::Svg) => flame_graph(&tree, &title, GraphPlace::File),
-        (None, FlameFormat::Folded) => folded(&tree),
+        (None, FlameFormat::Folded) => tree.folded(),
         (None, FlameFormat::Path) => paths(&tree),
     };
     write_output(arguments.output.as_deref(), &text)?;
@@ -102,14 +102,6 @@ fn read_tree(path: &Path, library: &Library, lacking: &mut Lacking) -> Result<Ca
     }
     lacking.add(symbolicated.lacking);
     Ok(symbolicated.tree)
-}
-
-fn folded(tree: &CallTree) -> String {
-    let (stacks, left_out) = tree.folded();
-    if left_out > 0 {
-        note!("{left_out} stacks are left out, as the output would be too large");
-    }
-    stacks
 }
 
 fn title(path: &Path) -> String {

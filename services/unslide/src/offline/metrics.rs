@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use time::Date;
 use unslide_model::QuantileSketch;
 use unslide_report::text::escaped;
 use unslide_signals::metrics::{MetricName, MetricPayload, MetricPayloadError, WEIGHT_UNIT};
@@ -59,9 +60,9 @@ impl MetricTotals {
 #[derive(Default)]
 struct PayloadTables {
     payloads: usize,
-    /// Payloads with an id that was there before.
+    /// Payloads with an id that was there before, of the same app and day.
     repeated: usize,
-    seen: BTreeSet<(String, String)>,
+    seen: BTreeSet<(String, String, Date)>,
     metrics: BTreeMap<(AppVersion, MetricName), MetricTotals>,
     hosts: BTreeMap<(AppVersion, String), MetricTotals>,
     unread: BTreeMap<String, usize>,
@@ -70,7 +71,7 @@ struct PayloadTables {
 impl PayloadTables {
     fn add(&mut self, payload: &MetricPayload) {
         self.payloads += 1;
-        if !self.seen.insert((payload.app.clone(), payload.id.clone())) {
+        if !self.seen.insert((payload.app.clone(), payload.id.clone(), payload.day())) {
             self.repeated += 1;
             return;
         }

@@ -13,6 +13,13 @@ fn payloads_are_shown_as_tables_and_as_json() {
             "requests": [{"host": "api.example.com", "total": 140, "failed": id == "m2"}]})
     };
     let array = json!([own("m1", 800), own("m2", 900), own("m2", 900)]).to_string();
+    let mut next_day = own("m1", 800);
+    next_day["measured_at"] = "2026-11-21T08:00:00Z".into();
+    let (code, _, error) = run(&[
+        "metrics",
+        &written(&folder, "days.json", json!([own("m1", 800), next_day]).to_string().as_bytes()),
+    ]);
+    assert!(code == Some(0) && !error.contains("earlier one"), "{error}");
     let array = written(&folder, "own.json", array.as_bytes());
     let apple = json!({"timeStampEnd": "2026-11-20 08:00:00 +0000", "appVersion": "3.2",
         "metaData": {"bundleIdentifier": "com.example.shop", "regionFormat": "US"},

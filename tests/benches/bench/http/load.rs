@@ -39,7 +39,7 @@ pub struct Load<'a> {
 
 /// What so many requests took.
 pub struct LoadFigures {
-    requests: u32,
+    pub requests: u32,
     pub per_second: f64,
     pub p50: Duration,
     pub p99: Duration,

@@ -57,7 +57,7 @@ fn measure(input: &Input, load: &Load<'_>, key: &str, full: bool) {
             figures.cpu_millis() / core,
             100.0 * figures.busy
         );
-        print_threads(&figures.threads, rounds * 2);
+        print_threads(&figures.threads, figures.requests);
     }
 }
 

@@ -14,6 +14,7 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
             // All processes together, with shared memory once: it takes the place of their sums.
             tables.totals.footprint = footprint(rest).or(tables.totals.footprint);
             rows.clear();
+            tables.left_out = 0;
             columns.clear();
         } else if let Some((name, rest)) = line.split_once("Footprint: ").filter(|_| line.contains("]: ")) {
             if tables.process.is_empty() {

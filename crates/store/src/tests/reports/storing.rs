@@ -3,10 +3,12 @@
 use crate::outbox::Message;
 use crate::queries::{report, versions};
 use crate::reports::{self, ArrivalOutcome, Effects};
-use crate::tests::database::{Database, acme, arrival, debug_id, image, publish, revised, start, tenant_id};
+use crate::tests::database::{
+    Database, acme, arrival, debug_id, grouping, image, publish, revised, start, tenant_id,
+};
 use crate::{partitions, requests, wakes};
 use time::Duration;
-use unslide_model::{ContentHash, Quality};
+use unslide_model::{ContentHash, Quality, ReportGrouping};
 
 fn outcomes(stored: &[reports::StoredArrival]) -> Vec<ArrivalOutcome> {
     stored.iter().map(|s| s.outcome).collect()
@@ -245,7 +247,11 @@ async fn hostile_texts_and_large_bodies_are_stored() {
     let large: Vec<u8> = (0..30_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     hostile.body = unslide_proto::body::compress(&large);
     hostile.traceparent = Some("x".repeat(100_000));
-    assert_eq!(database.store(&[hostile]).await[0].outcome, ArrivalOutcome::New);
+    // The settings of a hang's app are asked for.
+    let mut hang = arrival(2);
+    (hang.facts.app, hang.facts.kind) = (hostile.facts.app.clone(), "hang".into());
+    hang.facts.grouping = Some(ReportGrouping { kind: "hang".into(), ..grouping(2, true) });
+    assert_eq!(outcomes(&database.store(&[hostile, hang]).await), [ArrivalOutcome::New; 2]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let (_, body) = report::get(&mut tx, arrival(1).report_id, 0).await.unwrap().unwrap();
     assert_eq!(body.json().unwrap(), large);

@@ -11,6 +11,7 @@ use crate::tests::database::{Database, acme, arrival, grouping, revised, start, 
 use crate::{Uuid, tests};
 use serde_json::json;
 use time::{Date, Duration};
+use unslide_model::ContentHash;
 
 const APP: &str = "com.acme.shop";
 
@@ -58,7 +59,7 @@ async fn dropped(database: &Database) -> Vec<(AppSignal, i64)> {
 /// A report of a kind, of a run.
 fn report(n: u8, kind: &str) -> Arrival {
     let mut report = arrival(n);
-    report.facts.app = APP.to_owned();
+    (report.facts.app, report.facts.kind) = (APP.to_owned(), kind.to_owned());
     report.facts.run_id = Some(Uuid::from_bytes([7; 16]));
     let mut group = grouping(n, false);
     group.kind = kind.to_owned();
@@ -88,9 +89,18 @@ async fn what_is_switched_off_is_counted_and_not_kept() {
         reports_of(&database, &[report(2, "launch"), report(3, "crash"), report(4, "javascript")]).await,
         [ArrivalOutcome::SwitchedOff, ArrivalOutcome::New, ArrivalOutcome::New]
     );
+    // What ended the app is a crash, whatever its group is.
+    let (mut deadlock, mut fatal, mut survived) = (report(5, "hang"), report(6, "hang"), report(7, "hang"));
+    deadlock.facts.kind = "deadlock".to_owned();
+    fatal.facts.summary = json!({"fatal": true});
+    (survived.facts.kind, survived.facts.summary) = ("deadlock".to_owned(), json!({"fatal": false}));
+    assert_eq!(
+        reports_of(&database, &[deadlock, fatal, survived]).await,
+        [ArrivalOutcome::New, ArrivalOutcome::New, ArrivalOutcome::SwitchedOff]
+    );
     let better = Arrival { facts: hang.facts.clone(), ..revised(&hang, 2, hang.images[0].clone()) };
     assert_eq!(reports_of(&database, &[better]).await, [ArrivalOutcome::Revised]);
-    let counted = [(AppSignal::Hangs, 1), (AppSignal::Metrics, 1), (AppSignal::Sessions, 1)];
+    let counted = [(AppSignal::Hangs, 2), (AppSignal::Metrics, 1), (AppSignal::Sessions, 1)];
     assert_eq!(dropped(&database).await, counted);
     let before = database.dump().await;
     // It is remembered: what was dropped does not appear later.
@@ -139,19 +149,32 @@ async fn a_session_has_its_signals_in_the_order_of_time() {
     let mut hang = report(1, "hang");
     hang.facts.device_time = Some(start() + Duration::seconds(5));
     hang.facts.kind = "hang".to_owned();
+    // Another report under the same id.
+    let variant = Arrival { content_hash: ContentHash([9; 32]), ..hang.clone() };
     reports_of(&database, &[hang]).await;
+    reports_of(&database, &[variant]).await;
     metrics_of(&database, &[tests::metrics::arrival("m1", 0, &json!({ "session": run }))]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let found = session::timeline(&mut tx, (APP, &run), None, 10).await.unwrap();
-    let kinds: Vec<_> = found.iter().map(|event| (event.kind, event.detail.as_deref())).collect();
+    let kinds: Vec<_> =
+        found.iter().map(|event| (event.kind, event.detail.as_deref(), event.variant)).collect();
     use SessionEventKind::{Ended, Metrics, Report, Started};
-    assert_eq!(kinds, [(Metrics, None), (Started, None), (Report, Some("hang")), (Ended, Some("crashed"))]);
-    let (mut paged, mut after) = (Vec::new(), None::<(_, String, String)>);
+    assert_eq!(
+        kinds,
+        [
+            (Metrics, None, 0),
+            (Started, None, 0),
+            (Report, Some("hang"), 0),
+            (Report, Some("hang"), 1),
+            (Ended, Some("crashed"), 0)
+        ]
+    );
+    let (mut paged, mut after) = (Vec::new(), None::<(_, String, String, u32)>);
     loop {
-        let place = after.as_ref().map(|(at, kind, id)| (*at, kind.as_str(), id.as_str()));
+        let place = after.as_ref().map(|(at, kind, id, variant)| (*at, kind.as_str(), id.as_str(), *variant));
         let page = session::timeline(&mut tx, (APP, &run), place, 1).await.unwrap();
         let Some(last) = page.into_iter().next() else { break };
-        after = Some((last.at, last.kind.as_str().to_owned(), last.id.clone()));
+        after = Some((last.at, last.kind.as_str().to_owned(), last.id.clone(), last.variant));
         paged.push(last);
     }
     assert_eq!(paged, found);

@@ -55,7 +55,7 @@ time::serde::format_description!(pub(super) day, Date, "[year]-[month]-[day]");
 pub struct SignificantChanges {
     /// Of `crash_free_sessions`.
     pub crash_free_sessions: bool,
-    /// Of `crash_free_installations`, whose counts are approximate.
+    /// Of `crash_free_installations`, whose counts are approximate. False where only a part of the sessions was kept.
     pub crash_free_installations: bool,
 }
 
@@ -63,12 +63,12 @@ impl SignificantChanges {
     /// Compares two periods.
     pub fn between(now: &HealthFigures, before: &HealthFigures) -> SignificantChanges {
         let sessions = |of: &HealthFigures| of.independent(of.crashed_of_sessions());
+        // In a part of the sessions, fewer of the installations have crashed: the share depends on how large the part is.
+        let whole = now.is_whole() && before.is_whole();
         SignificantChanges {
             crash_free_sessions: shares_differ(sessions(now), sessions(before)),
-            crash_free_installations: more_than_noise(
-                now.crashed_of_installations(),
-                before.crashed_of_installations(),
-            ),
+            crash_free_installations: whole
+                && more_than_noise(now.crashed_of_installations(), before.crashed_of_installations()),
         }
     }
 }
@@ -120,4 +120,26 @@ pub async fn get_health(
         days: period.days,
         versions,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn installations_are_not_compared_where_sessions_are_sampled() {
+        let of = |crashed_installations, squares| HealthFigures {
+            sessions: 10_000,
+            installations: 10_000,
+            crashed_installations,
+            squares,
+            ..HealthFigures::default()
+        };
+        let differ = |now: HealthFigures, before: HealthFigures| {
+            SignificantChanges::between(&now, &before).crash_free_installations
+        };
+        assert!(differ(of(100, 10_000), of(1_000, 10_000)));
+        assert!(!differ(of(100, 100_000), of(1_000, 10_000)));
+        assert!(!differ(of(100, 10_000), of(1_000, 100_000)));
+    }
 }

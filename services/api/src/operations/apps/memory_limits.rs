@@ -18,8 +18,8 @@ problems!(Failures: NotFound);
 
 /// List an app's memory limits
 ///
-/// How much memory the app may have on each device model and system version, learned from its newest 10,000 reports: from
-/// `app_memory` of KSCrash, and from Jetsam events that ended the app at its limit.
+/// How much memory the app may have on each device model and system version, learned from the newest 1,000 reports that
+/// say it: from `app_memory` of KSCrash, and from Jetsam events that ended the app at its limit.
 #[utoipa::path(get, path = "/v1/apps/{app}/memory-limits", tag = "apps", operation_id = "list_memory_limits",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop")),
     responses((status = 200, description = "The limits.", body = AppMemoryLimits), Failures),

@@ -3,6 +3,7 @@
 use crate::operations::prelude::*;
 use crate::requests::input;
 use unslide_store::app_settings::{self, AppSettings, AppWithSettings, MOST_APPS};
+use unslide_store::app_signals::SignalSettings;
 use unslide_store::audit;
 
 /// Bytes of a setting.
@@ -31,24 +32,51 @@ pub async fn list_app_settings(
     Ok(Json(Page::of(found, limit, list, |last| last.app.clone())))
 }
 
+/// An app with its new settings.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewAppSettings {
+    /// Bundle identifier.
+    #[schema(min_length = 1, max_length = 255, example = "com.example.shop")]
+    pub app: String,
+    /// Where the source code is shown: a URL with `{path}`, and perhaps `{line}`, `{version}` and `{build}`. Nowhere where
+    /// it is absent.
+    #[serde(default)]
+    #[schema(max_length = 1000, example = "https://git.example.com/shop/blob/v{version}/{path}#L{line}")]
+    pub source_url: String,
+    /// The folder of the build whose content is the repository; none where it is absent.
+    #[serde(default)]
+    #[schema(max_length = 1000, example = "/Users/runner/work/shop/shop")]
+    pub source_root: String,
+    /// How much of each signal is kept; as before where it is absent. All is kept of a signal that it does not name.
+    pub signals: Option<SignalSettings>,
+}
+
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
 
 /// Replace an app's settings
 ///
 /// `source_url` turns each source position in the console into a link. `signals` says how much is kept of each signal: of so
-/// many one, and 0 for nothing; crashes are always kept. What is left out is as for apps without settings.
+/// many one, and 0 for nothing; crashes are always kept. Without `signals`, they stay as they are; what else is left out is
+/// as for apps without settings.
 #[utoipa::path(put, path = "/v1/app-settings", tag = "apps", operation_id = "set_app_settings",
-    request_body = AppWithSettings,
+    request_body = NewAppSettings,
     responses((status = 200, description = "The settings as they are now.", body = AppWithSettings), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_app_settings(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    input::Json(new): input::Json<AppWithSettings>,
+    input::Json(new): input::Json<NewAppSettings>,
 ) -> Result<Json<AppWithSettings>, Problem> {
+    let NewAppSettings { app, source_url, source_root, signals } = new;
+    let settings = AppSettings { source_url, source_root, signals: signals.unwrap_or_default() };
+    let mut new = AppWithSettings { app, settings };
     access.app(Some(new.app.clone()))?;
     check(&new).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
     let mut tx = api.tenant(access.tenant()).await?;
+    if signals.is_none() {
+        new.settings.signals = app_settings::get(&mut tx, &new.app).await?.signals;
+    }
     if !app_settings::put(&mut tx, &new.app, &new.settings).await? {
         let detail =
             format!("at most {MOST_APPS} apps of a tenant have settings; empty those of another one");
@@ -84,7 +112,6 @@ fn check(new: &AppWithSettings) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unslide_store::app_signals::SignalSettings;
 
     #[test]
     fn a_source_url_is_a_web_address_with_a_path() {

@@ -61,8 +61,8 @@ problems!(Failures: InvalidParameter, SignalSwitchedOff, InvalidUpload, Incomple
 /// The builder analyses it with the symbols that there are, and again when others come: see
 /// `GET /v1/captures/{id}`.
 ///
-/// The body may be packed, which `Content-Encoding: gzip` or `zstd` says, and each file may be a .gz or .zst file. What
-/// is stored and counted is unpacked; zstd may use a window of 8 MiB.
+/// The body may be packed, which `Content-Encoding: gzip` or `zstd` says, or else each file may be a .gz or .zst file.
+/// What is stored and counted is unpacked; zstd may use a window of 8 MiB.
 ///
 /// The limits are those of symbols: a file over the tenant's `upload_bytes` is refused with 413, one that its
 /// `symbol_bytes` have no room for with 507. The same files again change nothing.
@@ -81,8 +81,9 @@ pub async fn send_capture(
     headers: HeaderMap,
     body: Body,
 ) -> Result<AcceptedResponse<AcceptedCapture>, Problem> {
-    let upload = upload(&api, &access, query).await?;
+    // The rate goes before what asks the database.
     let admitted = AdmittedCapture::admit(&api, &access, &headers, body).await?;
+    let upload = upload(&api, &access, query).await?;
     let (id, existing) = admitted.receive(api, upload).await?;
     Ok(AcceptedResponse {
         body: AcceptedCapture { id, existing },
@@ -115,6 +116,7 @@ pub async fn upload(
 pub struct AdmittedCapture {
     /// What comes.
     pub body: CaptureBody,
+    coding: Option<Packing>,
     charge: Charge,
     permit: Permit,
 }
@@ -137,7 +139,8 @@ impl AdmittedCapture {
         // It is looked at again when the files are there.
         let chunks = Chunks::new(headers, body, may.bytes, api.limits.pace())?;
         check_quota(api, &access.owner(), announced_length(headers), may.symbol_bytes).await?;
-        let pieces = match Packing::announced(headers)? {
+        let coding = Packing::announced(headers)?;
+        let pieces = match coding {
             Some(packing) => unpack(chunks.into_stream(), packing, may.bytes),
             None => chunks.into_stream().boxed(),
         };
@@ -147,7 +150,7 @@ impl AdmittedCapture {
             }
             None => CaptureBody::File(pieces),
         };
-        Ok(AdmittedCapture { body, charge, permit })
+        Ok(AdmittedCapture { body, coding, charge, permit })
     }
 
     /// Receives its files: gives the capture's id, and true where it was received before.
@@ -158,8 +161,9 @@ impl AdmittedCapture {
         // In a task of its own, as every upload: see `POST /v1/symbols`.
         let time = Duration::from_secs(api.limits.upload_seconds);
         let work = detached(Box::pin(async move {
-            let AdmittedCapture { body, charge, permit: _permit } = self;
-            tokio::time::timeout(time, receive(&api, upload, body, charge)).await.unwrap_or_else(|_| {
+            let AdmittedCapture { body, coding, charge, permit: _permit } = self;
+            let received = tokio::time::timeout(time, receive(&api, upload, body, coding, charge)).await;
+            received.unwrap_or_else(|_| {
                 Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
             })
         }));

@@ -21,7 +21,7 @@ const MOST_JSON_BYTES: u64 = 8 << 20;
 pub struct ProfileQuery {
     /// Where several reports with other bytes came under one id: which of them, from 0.
     pub variant: Option<u32>,
-    /// `json`, or `folded`: a line for each stack, as flame graph tools read them.
+    /// `json`, or `folded`: a line for each stack, for flame graph tools. Beyond 4 MiB the last line is `(left out) N`.
     #[param(example = "json")]
     pub format: Option<String>,
 }
@@ -72,7 +72,7 @@ pub async fn get_report_profile(
         let ReportTree { tree, skipped, .. } = report_tree(&report, &profile);
         let bytes = if folded {
             reservation.grow(2 * MOST_FOLDED_BYTES as u64)?;
-            tree.folded_within(MOST_FOLDED_BYTES).0.into_bytes()
+            tree.folded_within(MOST_FOLDED_BYTES).into_bytes()
         } else {
             reservation.grow(MOST_JSON_BYTES)?;
             let duration_ms = report.duration_millis().or(profile.millis);

@@ -5,6 +5,7 @@ use crate::operations::prelude::*;
 use crate::requests::input::{Json, check_texts};
 use axum::response::{IntoResponse, Response};
 use time::OffsetDateTime;
+use unslide_model::timestamp;
 use unslide_store::audit;
 use unslide_store::reprocess::{self, ReprocessFilter};
 
@@ -23,10 +24,10 @@ pub struct NewReprocess {
     /// Build.
     pub build: Option<String>,
     /// Arrived at this time or later.
-    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[serde(default, deserialize_with = "timestamp::deserialize")]
     pub from: Option<OffsetDateTime>,
     /// Arrived before this time; before now where absent.
-    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[serde(default, deserialize_with = "timestamp::deserialize")]
     pub to: Option<OffsetDateTime>,
     /// A frame refers to the image with this debug id, dashed or not, in any case.
     pub debug_id: Option<String>,

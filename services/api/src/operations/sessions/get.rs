@@ -3,6 +3,7 @@
 use crate::operations::prelude::*;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use unslide_model::timestamp;
 use unslide_store::queries::session::{self, TimelineEvent};
 
 /// The longest id of a session.
@@ -57,7 +58,7 @@ pub async fn get_session(
     let after = page.after(list, place)?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let from = after.as_ref().map(|(at, kind, id)| (*at, kind.as_str(), id.as_str()));
+    let from = after.as_ref().map(|(at, kind, id, variant)| (*at, kind.as_str(), id.as_str(), *variant));
     let found = match id.len() <= LONGEST_ID {
         true => session::timeline(&mut tx, (&app, &id), from, limit + 1).await?,
         false => Vec::new(),
@@ -72,12 +73,36 @@ pub async fn get_session(
 /// Where an event stands in its session.
 fn position(event: &TimelineEvent) -> String {
     let at = event.at.format(&Rfc3339).unwrap_or_default();
-    format!("{at} {} {}", event.kind, event.id)
+    format!("{at} {} {} {}", event.kind, event.variant, event.id)
 }
 
 /// The place that [`position`] wrote.
-fn place(position: &str) -> Option<(OffsetDateTime, String, String)> {
-    let mut words = position.splitn(3, ' ');
-    let at = OffsetDateTime::parse(words.next()?, &Rfc3339).ok()?;
-    Some((at, words.next()?.to_owned(), words.next()?.to_owned()))
+fn place(position: &str) -> Option<(OffsetDateTime, String, String, u32)> {
+    if position.contains('\0') {
+        return None;
+    }
+    let mut words = position.splitn(4, ' ');
+    let at = timestamp::storable(OffsetDateTime::parse(words.next()?, &Rfc3339).ok()?)?;
+    let (kind, variant, id) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+    Some((at, kind.to_owned(), id.to_owned(), variant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    #[test]
+    fn only_places_that_the_database_takes_are_read() {
+        let (at, kind) = (datetime!(2026-11-20 08:00 UTC), "report".to_owned());
+        assert_eq!(place("2026-11-20T08:00:00Z report 2 a b"), Some((at, kind, "a b".to_owned(), 2)));
+        for wrong in [
+            "",
+            "2026-11-20T08:00:00Z report a",
+            "2026-11-20T08:00:00Z report 0 a\0",
+            "0000-01-01T00:00:00Z report 0 a",
+        ] {
+            assert_eq!(place(wrong), None, "{wrong:?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::servers::tenant::there;
 use clap::Args;
 use serde_json::json;
 use unslide_model::{Owner, TenantId};
-use unslide_store::jobs::{self, JobKind, Work};
+use unslide_store::jobs::{self, Work};
 use unslide_store::{Settings, Store, audit, objects, tenants};
 use unslide_symbolicate::symcache::VERSION;
 
@@ -69,7 +69,7 @@ async fn begin(store: &Store, owner: &Owner, all: bool) -> Result<(), BoxError> 
 
 async fn add_job(store: &Store, owner: &Owner, all: bool) -> Result<&'static str, BoxError> {
     let mut tx = store.owner(owner).await?;
-    if jobs::is_waiting(&mut tx, JobKind::Backfill).await? {
+    if jobs::backfill_is_waiting(&mut tx, all).await? {
         return Ok("under way");
     }
     if objects::to_rebuild(&mut tx, VERSION, all, None, 1).await?.is_empty() {

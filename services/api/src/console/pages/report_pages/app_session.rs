@@ -1,7 +1,7 @@
 //! `/console/sessions/{id}`: what one session of an app sent, in the order of time.
 
 use crate::console::bar::PageState;
-use crate::console::link::link;
+use crate::console::link::segment;
 use crate::console::rows::report_path;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
@@ -48,7 +48,7 @@ pub async fn page(
     let now = api.clock.now();
     let query = SessionQuery { app: state.text("app"), limit: None, cursor: state.text("cursor") };
     let Json(found) = get_session(State(api), signed.access, Path(id.clone()), Query(query)).await?;
-    let path = link(&format!("/console/sessions/{id}"), &[]);
+    let path = format!("/console/sessions/{}", segment(&id));
     html(&SessionPage {
         shell: Shell::of(signed.viewer, "reports", "Session"),
         id: shown(&id),
@@ -73,6 +73,6 @@ fn line(event: &TimelineEvent, now: OffsetDateTime) -> TimelineLine {
         what,
         title: shown(event.title.as_deref().unwrap_or_default()),
         version: shown(&event.version),
-        href: (event.kind == SessionEventKind::Report).then(|| report_path(&event.id, 0, "")),
+        href: (event.kind == SessionEventKind::Report).then(|| report_path(&event.id, event.variant, "")),
     }
 }

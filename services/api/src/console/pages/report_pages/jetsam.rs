@@ -39,7 +39,10 @@ impl JetsamSection {
         let killed = event.killed();
         let mut others: Vec<_> = event.processes.iter().filter(|process| process.reason.is_none()).collect();
         others.sort_by_key(|process| std::cmp::Reverse(process.footprint));
+        // Several processes may have its name.
         let largest = event.largest_process.as_deref();
+        let largest = event.processes.iter().filter(|process| largest == Some(process.name.as_str()));
+        let largest = largest.max_by_key(|process| process.footprint);
         let lines = killed.into_iter().chain(others).take(MOST_SHOWN);
         let left = event.processes.len().saturating_sub(MOST_SHOWN) as u64 + event.left_out;
         let more = i64::try_from(left).unwrap_or(i64::MAX);
@@ -51,11 +54,11 @@ impl JetsamSection {
     }
 }
 
-fn line(process: &JetsamProcess, largest: Option<&str>) -> ProcessLine {
+fn line(process: &JetsamProcess, largest: Option<&JetsamProcess>) -> ProcessLine {
     let mark = if process.is_out_of_memory() { "bad" } else { "warn" };
     ProcessLine {
         name: shown_or(&process.name, "unnamed"),
-        is_largest: largest == Some(process.name.as_str()),
+        is_largest: largest.is_some_and(|largest| std::ptr::eq(largest, process)),
         states: shown(&process.states.join(", ")),
         footprint: bytes(process.footprint),
         highest: process.lifetime_max.map(bytes).unwrap_or_default(),

@@ -6,7 +6,7 @@ use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{When, counted, grouped, shown, shown_or};
 use crate::http::problem::Problem;
-use crate::operations::apps::settings::set_app_settings;
+use crate::operations::apps::settings::{NewAppSettings, set_app_settings};
 use crate::operations::grouping_rules::{
     GroupingRulesEffect, GroupingRulesTrial, NewGroupingRules, get_grouping_rules, set_grouping_rules,
     try_grouping_rules,
@@ -217,8 +217,7 @@ pub async fn save(
         captures: one_in(AppSignal::Captures)?,
     };
     let (source_url, source_root) = (form.text("source_url"), form.text("source_root"));
-    let settings = AppSettings { source_url, source_root, signals };
-    let new = AppWithSettings { app: form.text("app"), settings };
+    let new = NewAppSettings { app: form.text("app"), source_url, source_root, signals: Some(signals) };
     let _ = set_app_settings(State(api), signed.access, input::Json(new)).await?;
     Ok(Redirect::to(PATH).into_response())
 }
