@@ -38,6 +38,11 @@ fn listed(installation: &Installation, tenant: &str, key: &str) -> Value {
     keys.into_iter().find(is_it).unwrap_or_else(|| panic!("{output}"))
 }
 
+/// The api remembers a key and its tenant for a second.
+async fn api_looks_again() {
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+}
+
 fn shown(installation: &Installation, tenant: &str) -> Value {
     serde_json::from_str(&installation.command_succeeds(&["tenant", "show", tenant])).expect("JSON")
 }
@@ -74,6 +79,7 @@ async fn keys(installation: &Installation, app: &App) {
     assert_eq!(client.post("/v1/reports", other.to_string().into_bytes()).await.0, 403, "another app");
     let output = installation.command_succeeds(&["key", "revoke", "--tenant", TENANT, id]);
     assert_eq!(output, "revoked\n");
+    api_looks_again().await;
     assert_eq!(client.get("/v1/reports").await.0, 401);
     assert_eq!(listed(installation, TENANT, &shop)["state"], "revoked");
     fails(
@@ -95,6 +101,7 @@ async fn keys(installation: &Installation, app: &App) {
 /// A suspended tenant's upload is refused, and its report on Kafka becomes a dead letter: its id.
 async fn suspended(installation: &Installation, app: &App, folder: &str, stark: &str, admin: &str) -> String {
     assert_eq!(installation.command_succeeds(&["tenant", "suspend", "stark"]), "stark\tsuspended\n");
+    api_looks_again().await;
     let file = format!("{folder}/usr/lib/libshop.dylib");
     let (status, _, error) = installation.command(&["upload", &file, "--api-key", stark]);
     assert!(status == 5 && error.contains("suspended"), "{error}");
@@ -111,6 +118,7 @@ async fn suspended(installation: &Installation, app: &App, folder: &str, stark: 
     assert_eq!(body.as_bytes(), app.report(3).bytes());
     fails(installation, 5, &["dead-letter", "replay", &id, "--api-key", admin], &["suspended"]);
     assert_eq!(installation.command_succeeds(&["tenant", "resume", "stark"]), "stark\tactive\n");
+    api_looks_again().await;
     id
 }
 
@@ -166,6 +174,7 @@ async fn deleted(installation: &Installation, app: &App, stark: &str) {
     let proof = shown(installation, "stark");
     let left = proof["erasure"]["remaining"].as_object().expect("counted");
     assert!(proof["state"] == "deleted" && left.values().all(|rows| *rows == 0), "{proof}");
+    api_looks_again().await;
     assert_eq!(Client::new(&installation.url, stark).get("/v1/reports").await.0, 401);
     let prefix = "SELECT count(*) FROM reports WHERE tenant = 'stark'";
     let database = installation.database_url();
@@ -213,6 +222,7 @@ async fn every_command_of_an_operator_does_what_it_says() {
     let operator = key(&installation, TENANT, &["--scope", "operator"]);
     let limits = ["tenant", "limits", "stark", "--report-bytes", "1000"];
     assert_eq!(installation.command_succeeds(&limits), "stark\tactive\n");
+    api_looks_again().await;
     let tenant = shown(&installation, "stark");
     let said = (&tenant["limits"]["report_bytes"], &tenant["limits"]["units_per_second"]);
     assert_eq!(said, (&1000.into(), &50.into()), "what is not named stays");
