@@ -232,10 +232,11 @@ fn says(document: &str, events: i64, headlines: &[String]) -> bool {
     document["count"] == events && named == headlines
 }
 
-/// Groups without an alert. Where the reports of a group that has one moved to another group, that one has none.
+/// Groups without an alert. Where the reports of a group that has one moved to another group, that one has none; the
+/// former may be empty now, or have none but later reports.
 async fn new_groups(world: &Arc<World>, database: &mut PgConnection) -> Result<Vec<String>, String> {
     let counts = "WITH known AS (
-            SELECT tenant, 'new:' || id AS cause FROM groups
+            SELECT tenant, 'new:' || id AS cause, first_seen FROM groups
             WHERE NOT provisional AND merged_into IS NULL AND reports > 0)
         SELECT r.tenant, r.channel,
                (SELECT count(*) FROM alert_events e WHERE e.rule = r.id),
@@ -243,7 +244,7 @@ async fn new_groups(world: &Arc<World>, database: &mut PgConnection) -> Result<V
                (SELECT count(*) FROM known k WHERE k.tenant = r.tenant
                 AND NOT EXISTS (SELECT FROM alert_events e WHERE e.rule = r.id AND e.cause = k.cause)),
                (SELECT count(*) FROM alert_events e WHERE e.rule = r.id AND e.cause NOT IN
-                (SELECT cause FROM known k WHERE k.tenant = r.tenant))
+                (SELECT cause FROM known k WHERE k.tenant = r.tenant AND k.first_seen <= e.occurred_at))
         FROM alert_rules r ORDER BY r.tenant, r.channel";
     let mut problems = Vec::new();
     for row in sqlx::query(counts).fetch_all(database).await.map_err(error)? {
