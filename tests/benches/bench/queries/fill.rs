@@ -19,7 +19,7 @@ pub const DAYS: u64 = 30;
 
 /// The tables that are filled without their indexes.
 const COUNTED: [&str; 4] = ["report_keys", "app_days", "group_days", "group_breakdowns"];
-/// The newest reports that have a body.
+/// The newest reports that have a body, beside that of the newest group of each app.
 const BODIES: u64 = 2_000;
 
 /// How much is stored.
@@ -278,8 +278,13 @@ async fn bodies(database: &mut PgConnection) {
     let json = Report::standard().bytes();
     let body = unslide_proto::body::compress(&json);
     let newest = "INSERT INTO report_bodies (tenant, received_at, report_id, variant, revision, size, body, stored_at) \
-         SELECT tenant, received_at, report_id, variant, revision, $2, $3, stored_at FROM reports WHERE tenant = $1 \
-         ORDER BY received_at DESC, report_id DESC LIMIT $4";
+         SELECT tenant, received_at, report_id, variant, revision, $2, $3, stored_at FROM ( \
+             (SELECT * FROM reports WHERE tenant = $1 ORDER BY received_at DESC, report_id DESC LIMIT $4) \
+             UNION \
+             SELECT newest.* FROM (SELECT DISTINCT ON (app) id FROM groups WHERE tenant = $1 \
+                                   ORDER BY app, last_seen DESC, id DESC) g \
+             CROSS JOIN LATERAL (SELECT * FROM reports WHERE tenant = $1 AND group_id = g.id \
+                                 ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT 1) newest) r";
     let done = sqlx::query(newest).bind(TENANT).bind(json.len() as i64).bind(body).bind(BODIES as i64);
     done.execute(database).await.expect("bodies");
 }

@@ -11,7 +11,7 @@ use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::stack::ThreadStack;
 use crate::console::words::{When, counted, duration, grouped, shown, shown_or};
-use crate::http::problem::Problem;
+use crate::http::problem::{Kind, Problem};
 use crate::operations::groups::get::get_group;
 use crate::requests::access::{Access, ReportsRead};
 use crate::requests::input::{Path, Query};
@@ -96,7 +96,11 @@ pub async fn page(
     let durations = if is_slow { durations::of_group(&mut tx, group.id).await? } else { Vec::new() };
     tx.rollback().await?;
     let newest = match rows.reports.first() {
-        Some(row) => Some(newest(&api, access, row).await?),
+        Some(row) => match newest(&api, access, row).await {
+            // It was deleted meanwhile.
+            Err(problem) if problem.kind() == Kind::NotFound => None,
+            newest => Some(newest?),
+        },
         None => None,
     };
     let work = GroupWork::of(&api, access, &found, state.text("cursor")).await?;
