@@ -302,6 +302,22 @@ async fn hand_over(
     Ok(rows.into_iter().next_back().filter(|_| full))
 }
 
+/// Hands over a page of rows after the other, each read from the row `after` on. Gives the last day that was read where
+/// there are more rows than are read.
+macro_rules! by_pages {
+    ($each:ident, |$after:ident| $page:block) => {{
+        let mut last: Option<MetricRow> = None;
+        for _ in 0..MOST_ROWS / PAGE_ROWS {
+            let $after = last.as_ref();
+            last = hand_over($page, &mut $each).await?;
+            if last.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(last.map(|row| row.day))
+    }};
+}
+
 /// Hands over the rows of all hosts together, the newest day first, a page at a time. Gives the last day that was read
 /// where there are more rows than are read.
 async fn read_whole(
@@ -311,11 +327,9 @@ async fn read_whole(
     (from, to): (Date, Date),
     mut each: impl FnMut(&MetricRow) -> Result<()>,
 ) -> Result<Option<Date>> {
-    let mut last: Option<MetricRow> = None;
-    for _ in 0..MOST_ROWS / PAGE_ROWS {
-        let after = last.as_ref();
+    by_pages!(each, |after| {
         let (connection, tenant, _) = tx.parts();
-        let rows = sqlx::query_as!(
+        sqlx::query_as!(
             MetricRow,
             "SELECT day, version, metric, host, observations, failed, squares, sketch FROM metric_days
              WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND host = '' AND version = ANY($5)
@@ -332,13 +346,8 @@ async fn read_whole(
             PAGE_ROWS
         )
         .fetch_all(connection)
-        .await?;
-        last = hand_over(rows, &mut each).await?;
-        if last.is_none() {
-            return Ok(None);
-        }
-    }
-    Ok(last.map(|row| row.day))
+        .await?
+    })
 }
 
 /// The same of single hosts.
@@ -348,11 +357,9 @@ async fn read_hosts(
     (from, to): (Date, Date),
     mut each: impl FnMut(&MetricRow) -> Result<()>,
 ) -> Result<Option<Date>> {
-    let mut last: Option<MetricRow> = None;
-    for _ in 0..MOST_ROWS / PAGE_ROWS {
-        let after = last.as_ref();
+    by_pages!(each, |after| {
         let (connection, tenant, _) = tx.parts();
-        let rows = sqlx::query_as!(
+        sqlx::query_as!(
             MetricRow,
             "SELECT day, version, metric, host, observations, failed, squares, sketch FROM metric_days
              WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND host <> ''
@@ -369,13 +376,8 @@ async fn read_hosts(
             PAGE_ROWS
         )
         .fetch_all(connection)
-        .await?;
-        last = hand_over(rows, &mut each).await?;
-        if last.is_none() {
-            return Ok(None);
-        }
-    }
-    Ok(last.map(|row| row.day))
+        .await?
+    })
 }
 
 /// The same of single hosts of one version, by the table's key.
@@ -385,11 +387,9 @@ async fn read_hosts_of_version(
     (from, to): (Date, Date),
     mut each: impl FnMut(&MetricRow) -> Result<()>,
 ) -> Result<Option<Date>> {
-    let mut last: Option<MetricRow> = None;
-    for _ in 0..MOST_ROWS / PAGE_ROWS {
-        let after = last.as_ref();
+    by_pages!(each, |after| {
         let (connection, tenant, _) = tx.parts();
-        let rows = sqlx::query_as!(
+        sqlx::query_as!(
             MetricRow,
             "SELECT day, version, metric, host, observations, failed, squares, sketch FROM metric_days
              WHERE tenant = $1 AND app = $2 AND version = $5 AND day >= $3 AND day < $4 AND host <> ''
@@ -406,11 +406,6 @@ async fn read_hosts_of_version(
             PAGE_ROWS
         )
         .fetch_all(connection)
-        .await?;
-        last = hand_over(rows, &mut each).await?;
-        if last.is_none() {
-            return Ok(None);
-        }
-    }
-    Ok(last.map(|row| row.day))
+        .await?
+    })
 }

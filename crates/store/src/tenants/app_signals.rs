@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
 use utoipa::ToSchema;
 
-/// Of so many at most one is kept.
+/// The largest N of which one is kept.
 pub const MOST_ONE_IN: u32 = 1_000;
 /// The weight of one that was not sampled, in thousandths.
 const WHOLE: u64 = 1_000;
@@ -52,7 +52,7 @@ impl AppSignal {
     }
 }
 
-/// How much is kept of each signal: of so many one. 1 keeps all, 0 nothing. Crashes are always kept.
+/// How much is kept of each signal: 1 keeps all, 0 nothing, N one of N. Crashes are always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SignalSettings {
@@ -65,10 +65,10 @@ pub struct SignalSettings {
     /// Memory warnings and ends out of memory: 0 or 1.
     #[schema(maximum = 1)]
     pub memory: u32,
-    /// Session events. Of so many sessions one is kept, and counts as so many.
+    /// Session events: with N one of N sessions is kept, and counts N times.
     #[schema(maximum = 1000)]
     pub sessions: u32,
-    /// Metric payloads. Of so many sessions those of one are kept, and count as so many.
+    /// Metric payloads: with N those of one of N sessions are kept, and each counts N times.
     #[schema(maximum = 1000)]
     pub metrics: u32,
     /// Captures: 0 or 1.
@@ -85,7 +85,7 @@ impl Default for SignalSettings {
 json_column!(SignalSettings);
 
 impl SignalSettings {
-    /// Of so many one is kept of this signal.
+    /// N, where one of N is kept of this signal; 0 where none is.
     #[must_use]
     pub fn one_in(&self, signal: AppSignal) -> u32 {
         match signal {

@@ -48,9 +48,7 @@ pub async fn revoke_key(
     let tx = api.tenant(access.tenant()).await?;
     let by = &access.principal;
     let within = (!by.may(Scope::Operator)).then_some(&by.tenant);
-    let revoked = revoke(tx, by, id, query, within).await;
-    api.recent_keys.clear();
-    revoked.map(Json)
+    revoke(&api, tx, by, id, query, within).await.map(Json)
 }
 
 /// Revokes a key of the transaction's tenant and commits. Of the keys that descend from it, those of one
@@ -59,6 +57,7 @@ pub async fn revoke_key(
 /// # Errors
 /// [`Kind::NotFound`], or the database fails.
 pub async fn revoke(
+    api: &Api,
     mut tx: Tx<TenantTx>,
     by: &Principal,
     id: Uuid,
@@ -73,6 +72,8 @@ pub async fn revoke(
     audit::append(&mut tx, &actor, "key.revoke", &id.to_string(), &detail).await?;
     let revoked = if query.cascade { keys::revoke_made(&mut tx, id, within, &actor).await? } else { 0 };
     let in_force = keys::made(&mut tx, id, within).await?;
-    tx.commit().await?;
+    let committed = tx.commit().await;
+    api.recent_keys.clear();
+    committed?;
     Ok(RevokedKey { id, descendants_revoked: revoked, descendants_in_force: in_force })
 }

@@ -28,7 +28,5 @@ pub async fn revoke_tenant_key(
     if found.is_none_or(|tenant| tenant.state == TenantStanding::Deleted) {
         return Err(no_such_tenant());
     }
-    let revoked = revoke(tx.into(), &access.principal, id, query, None).await;
-    api.recent_keys.clear();
-    revoked.map(Json)
+    revoke(&api, tx.into(), &access.principal, id, query, None).await.map(Json)
 }
