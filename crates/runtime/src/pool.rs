@@ -92,7 +92,11 @@ impl CpuPool {
         let pool = CpuPool { handle: Arc::new(Handle(shared)), threads, class };
         for number in 0..=threads {
             let shared = pool.handle.0.clone();
-            std::thread::Builder::new().name(format!("cpu-{number}")).spawn(move || work(&shared))?;
+            let body = move || {
+                background_priority();
+                work(&shared);
+            };
+            std::thread::Builder::new().name(format!("cpu-{number}")).spawn(body)?;
         }
         Ok(pool)
     }
@@ -223,6 +227,19 @@ impl<T> Future for CpuJob<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(context).map(|received| received.unwrap_or(Err(CpuError::Closed)))
+    }
+}
+
+/// How much less than other threads the pool's threads get of a core that both want (see nice(2)).
+const NICE: i32 = 10;
+
+/// Lets the threads go first that answer other tenants and talk to Kafka and PostgreSQL, where one tenant's large bodies
+/// keep every core busy. On Linux, priorities are of threads.
+fn background_priority() {
+    if cfg!(target_os = "linux")
+        && let Err(error) = rustix::process::nice(NICE)
+    {
+        tracing::debug!(%error, "the CPU pool runs at the usual priority");
     }
 }
 

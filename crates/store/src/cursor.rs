@@ -25,6 +25,11 @@ impl ReportCursor {
     pub(crate) fn after(at: OffsetDateTime, report_id: ReportId, variant: u32) -> ReportCursor {
         ReportCursor { at, report_id: report_id.uuid(), variant: to_row32(variant) }
     }
+
+    /// Goes on with what arrived before this time.
+    pub(crate) fn before(at: OffsetDateTime) -> ReportCursor {
+        ReportCursor { at, report_id: Uuid::nil(), variant: 0 }
+    }
 }
 
 /// `<microseconds since the Unix epoch>.<id>.<variant>`.

@@ -4,8 +4,9 @@
 use crate::fairness::{Run, latency, reader};
 use flate2::{Compression, write::GzEncoder};
 use rdkafka::consumer::BaseConsumer;
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
@@ -46,20 +47,19 @@ pub async fn print(full: bool) {
     for pair in 0..pairs {
         let first = pair * 2 * reports;
         let (alone, _) = run(&quiet, &app, &output, first..first + reports).await;
-        let (over, taken) = (AtomicBool::new(false), AtomicU32::new(0));
+        let over = AtomicBool::new(false);
         let attacked = async {
             let attacked = run(&quiet, &app, &output, first + reports..first + 2 * reports).await;
             over.store(true, Ordering::Relaxed);
             attacked
         };
-        let ((attacked, answered), sent) = tokio::join!(attacked, attack(&noisy, &body, &over, &taken));
+        let ((attacked, answered), bodies) = tokio::join!(attacked, attack(&noisy, &body, &over));
         let [before, after] = [&alone, &attacked].map(|run| run.percentile(0.99));
         let held = f64::from(after) <= (f64::from(before) * 1.5).max(f64::from(before) + 5.0);
         better += u32::from(held);
         println!(
-            "  p99 of its POST {before:>4} ms alone, {after:>5} ms attacked; p99 until the answer {:>6} ms; {} of {sent} bodies taken",
-            answered.percentile(0.99),
-            taken.load(Ordering::Relaxed)
+            "  p99 of its POST {before:>4} ms alone, {after:>5} ms attacked; p99 until the answer {:>6} ms; bodies: {bodies}",
+            answered.percentile(0.99)
         );
         tokio::time::sleep(if full { REST } else { Duration::ZERO }).await;
     }
@@ -83,8 +83,8 @@ fn bomb(app: &App) -> Vec<u8> {
     packing.finish().expect("packed")
 }
 
-/// Sends the body at its pace, whatever the answers are. Returns the number of bodies that were sent.
-async fn attack(noisy: &Client, body: &[u8], over: &AtomicBool, taken: &AtomicU32) -> u32 {
+/// Sends the body at its pace, whatever the answers are. Returns how many had which answer.
+async fn attack(noisy: &Client, body: &[u8], over: &AtomicBool) -> String {
     let mut sending = Vec::new();
     let mut tick = tokio::time::interval(ATTACK);
     while !over.load(Ordering::Relaxed) {
@@ -92,12 +92,12 @@ async fn attack(noisy: &Client, body: &[u8], over: &AtomicBool, taken: &AtomicU3
         let (noisy, body) = (noisy.clone(), body.to_vec());
         sending.push(tokio::spawn(async move { noisy.attempt("/v1/reports", Some(body)).await }));
     }
-    let sent = sending.len();
+    let mut answers: BTreeMap<String, u32> = BTreeMap::new();
     for answer in futures::future::join_all(sending).await {
-        let accepted = answer.ok().flatten().is_some_and(|(status, _)| status == 202);
-        taken.fetch_add(u32::from(accepted), Ordering::Relaxed);
+        let status = answer.ok().flatten().map(|(status, _)| status.to_string());
+        *answers.entry(status.unwrap_or_else(|| "no answer".to_owned())).or_default() += 1;
     }
-    u32::try_from(sent).unwrap_or(u32::MAX)
+    answers.iter().map(|(answer, bodies)| format!("{bodies} {answer}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Sends reports of these numbers at their pace: how long their POSTs took, and how long it was from their

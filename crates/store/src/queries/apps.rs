@@ -14,6 +14,9 @@ const MOST_ROWS: i64 = 100_000;
 /// by it.
 pub const MOST_LISTED: i64 = 1_000;
 
+/// Apps of a tenant among which the newest are looked for. Of more, those of as many recent rows are.
+const MOST_WALKED: i64 = 20_000;
+
 /// An app that reports came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = App)]
@@ -41,51 +44,79 @@ pub async fn list(
     after: Option<(Date, &str)>,
     limit: u32,
 ) -> Result<Vec<AppSummary>> {
+    let page = recent(tx, only, after, limit).await?;
+    let (apps, days): (Vec<String>, Vec<Date>) = page.into_iter().unzip();
     let (connection, tenant, _) = tx.parts();
-    // From day to day and app to app, a look into the index each, whatever lies between: the rows of an
-    // app's other versions are not read.
     Ok(sqlx::query_as!(
         AppSummary,
-        r#"WITH RECURSIVE seen AS (
-               (SELECT day, app FROM app_days
-                WHERE tenant = $1 AND reports > 0 AND ($2::text IS NULL OR app = $2)
-                ORDER BY day DESC, app DESC LIMIT 1)
-               UNION ALL
-               SELECT n.day, n.app
-               FROM seen s CROSS JOIN LATERAL
-                    (SELECT d.day, d.app FROM app_days d
-                     WHERE d.tenant = $1 AND d.reports > 0 AND ($2::text IS NULL OR d.app = $2)
-                       AND (d.day, d.app) < (s.day, s.app)
-                     ORDER BY d.day DESC, d.app DESC LIMIT 1) n),
-           recent AS (
-               SELECT s.app, s.day FROM seen s
-               WHERE s.day = (SELECT l.day FROM app_days l
-                              WHERE l.tenant = $1 AND l.app = s.app AND l.reports > 0
-                              ORDER BY l.day DESC LIMIT 1)
-               LIMIT $7),
-           page AS (
-               SELECT r.app, r.day FROM recent r
-               WHERE $3::date IS NULL OR (r.day, r.app) < ($3, $4::text)
-               LIMIT $5)
-           SELECT p.app AS "app!", f.versions AS "versions!", f.reports AS "reports!",
+        r#"SELECT p.app AS "app!", f.versions AS "versions!", f.reports AS "reports!",
                   f.first_day AS "first_day!", p.day AS "last_day!"
-           FROM page p CROSS JOIN LATERAL
-                (SELECT count(DISTINCT r.version) AS versions, sum(r.reports)::bigint AS reports,
-                        min(r.day) AS first_day
-                 FROM (SELECT d.version, d.day, d.reports FROM app_days d
-                       WHERE d.tenant = $1 AND d.app = p.app AND d.reports > 0
-                       ORDER BY d.day DESC LIMIT $6) r) f
+           FROM unnest($2::text[], $3::date[]) AS p (app, day) CROSS JOIN LATERAL
+                (SELECT count(*) AS versions, sum(v.reports)::bigint AS reports, min(v.first_day) AS first_day
+                 FROM (SELECT sum(r.reports) AS reports, min(r.day) AS first_day
+                       FROM (SELECT d.version, d.day, d.reports FROM app_days d
+                             WHERE d.tenant = $1 AND d.app = p.app AND d.reports > 0
+                             ORDER BY d.day DESC LIMIT $4) r
+                       GROUP BY r.version) v) f
            ORDER BY p.day DESC, p.app DESC"#,
+        tenant,
+        &apps,
+        &days,
+        MOST_ROWS
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// The names alone of the apps at the top of [`list`].
+pub async fn names(tx: &mut TenantTx, only: Option<&str>, limit: u32) -> Result<Vec<String>> {
+    Ok(recent(tx, only, None, limit).await?.into_iter().map(|(app, _)| app).collect())
+}
+
+/// The apps of a page of [`list`], each with the day of its last report.
+async fn recent(
+    tx: &mut TenantTx,
+    only: Option<&str>,
+    after: Option<(Date, &str)>,
+    limit: u32,
+) -> Result<Vec<(String, Date)>> {
+    let (connection, tenant, _) = tx.parts();
+    // From app to app, a look into the index each: the rows of an app's other days and versions are not read.
+    let rows = sqlx::query!(
+        r#"WITH RECURSIVE walked AS (
+               (SELECT app, day FROM app_days
+                WHERE tenant = $1 AND reports > 0 AND ($2::text IS NULL OR app = $2)
+                ORDER BY app, day DESC, version DESC LIMIT 1)
+               UNION ALL
+               SELECT n.app, n.day
+               FROM walked w CROSS JOIN LATERAL
+                    (SELECT d.app, d.day FROM app_days d
+                     WHERE d.tenant = $1 AND d.reports > 0 AND $2::text IS NULL AND d.app > w.app
+                     ORDER BY d.app, d.day DESC, d.version DESC LIMIT 1) n),
+           every AS MATERIALIZED (SELECT w.app, w.day FROM walked w LIMIT $7),
+           found AS (
+               SELECT e.app, e.day FROM every e WHERE (SELECT count(*) FROM every) < $7
+               UNION ALL
+               SELECT r.app, max(r.day)
+               FROM (SELECT d.app, d.day FROM app_days d
+                     WHERE d.tenant = $1 AND d.reports > 0 AND (SELECT count(*) FROM every) = $7
+                     ORDER BY d.day DESC, d.app DESC LIMIT $7) r
+               GROUP BY r.app),
+           newest AS (SELECT f.app, f.day FROM found f ORDER BY f.day DESC, f.app DESC LIMIT $6)
+           SELECT n.app AS "app!", n.day AS "day!" FROM newest n
+           WHERE $3::date IS NULL OR (n.day, n.app) < ($3, $4::text)
+           ORDER BY n.day DESC, n.app DESC LIMIT $5"#,
         tenant,
         only,
         after.map(|(day, _)| day),
         after.map(|(_, app)| app),
         i64::from(limit),
-        MOST_ROWS,
-        MOST_LISTED
+        MOST_LISTED,
+        MOST_WALKED
     )
     .fetch_all(connection)
-    .await?)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.app, row.day)).collect())
 }
 
 /// Rows of sessions, and of metrics, that [`measured`] looks at: the newest.

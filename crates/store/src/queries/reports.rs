@@ -2,13 +2,14 @@
 
 use crate::column::{ReportIdColumn, U32};
 use crate::cursor::ReportCursor;
-use crate::number::to_row32;
+use crate::number::{to_row, to_row32};
 use crate::reports::FrameTotals;
 use crate::segments::bounds;
 use crate::{Result, TenantTx};
 use serde::Serialize;
 use sqlx::{FromRow, Postgres, QueryBuilder};
 use time::OffsetDateTime;
+use tokio::time::Instant;
 use unslide_model::{DebugId, ReportId};
 use utoipa::ToSchema;
 
@@ -114,8 +115,24 @@ pub struct ReportPage {
     pub next: Option<ReportCursor>,
 }
 
-/// The groups whose reports are looked up group by group. Of more the newest reports are looked through, or all.
+impl ReportPage {
+    /// A page of these reports, of which one more than fits shows that there are more.
+    fn of(mut reports: Vec<ReportRow>, limit: usize) -> ReportPage {
+        let more = reports.len() > limit;
+        reports.truncate(limit);
+        let last = reports.last().filter(|_| more);
+        let next = last.map(|last| ReportCursor::after(last.received_at, last.report_id, last.variant));
+        ReportPage { reports, next }
+    }
+}
+
+/// The groups whose reports are looked up group by group. Of more groups, all reports are looked through.
 const MOST_APART: usize = 500;
+
+/// Where no index finds the reports that fit, all are looked through, a period at a time from the newest back: the first
+/// period, of which each further one is twice as long, and how long a page goes on before it ends with what it has.
+const FIRST_PERIOD: time::Duration = time::Duration::HOUR;
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 pub(super) const COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
@@ -175,16 +192,75 @@ impl ImageReports {
     }
 }
 
-/// The reports that fit, newest first.
+/// The reports that fit, newest first. A page that takes long ends before it has `limit` entries, with a cursor.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &ReportFilter,
     after: Option<&ReportCursor>,
     limit: u32,
 ) -> Result<ReportPage> {
+    list_within(tx, filter, after, limit, PATIENCE).await
+}
+
+/// As [`list`], with a page that looks for more for as long as `patience`.
+pub(crate) async fn list_within(
+    tx: &mut TenantTx,
+    filter: &ReportFilter,
+    after: Option<&ReportCursor>,
+    limit: u32,
+    patience: std::time::Duration,
+) -> Result<ReportPage> {
     let groups = groups_of(tx, filter).await?;
-    let page = (after, i64::from(limit) + 1);
-    let apart = groups.as_ref().filter(|groups| (2..=MOST_APART).contains(&groups.len()));
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX - 1);
+    let indexed = filter.build.is_none() && filter.kind.is_none() && filter.status.is_none();
+    if indexed && groups.as_ref().is_none_or(|groups| groups.len() <= MOST_APART) {
+        let found = read(tx, filter, groups.as_deref(), (after, limit + 1)).await?;
+        return Ok(ReportPage::of(found, limit));
+    }
+    let Some((oldest, newest)) = arrivals(tx).await? else { return Ok(ReportPage::of(Vec::new(), limit)) };
+    let begin = Instant::now();
+    let oldest = filter.from.map_or(oldest, |from| from.max(oldest));
+    let mut after = after.copied();
+    let mut end = after.map_or(newest, |after| after.at).min(filter.to.unwrap_or(newest));
+    let (mut found, mut period) = (Vec::new(), FIRST_PERIOD);
+    loop {
+        let from = end.checked_sub(period).unwrap_or(oldest).max(oldest);
+        let of_period = ReportFilter { from: Some(from), ..filter.clone() };
+        let page = (after.as_ref(), limit + 1 - found.len());
+        found.extend(read(tx, &of_period, groups.as_deref(), page).await?);
+        if found.len() > limit || from == oldest {
+            return Ok(ReportPage::of(found, limit));
+        }
+        let reached = ReportCursor::before(from);
+        if begin.elapsed() >= patience {
+            return Ok(ReportPage { reports: found, next: Some(reached) });
+        }
+        (after, end, period) = (Some(reached), from, period * 2);
+    }
+}
+
+/// When the tenant's oldest and newest report arrived.
+async fn arrivals(tx: &mut TenantTx) -> Result<Option<(OffsetDateTime, OffsetDateTime)>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        "SELECT (SELECT received_at FROM reports WHERE tenant = $1 ORDER BY received_at LIMIT 1) AS oldest,
+                (SELECT received_at FROM reports WHERE tenant = $1 ORDER BY received_at DESC LIMIT 1) AS newest",
+        tenant
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(row.oldest.zip(row.newest))
+}
+
+/// The newest reports that fit, of these groups.
+async fn read(
+    tx: &mut TenantTx,
+    filter: &ReportFilter,
+    groups: Option<&[uuid::Uuid]>,
+    (after, limit): (Option<&ReportCursor>, usize),
+) -> Result<Vec<ReportRow>> {
+    let page = (after, to_row(limit as u64));
+    let apart = groups.filter(|groups| (2..=MOST_APART).contains(&groups.len()));
     let mut query = match apart.filter(|_| filter.debug_id.is_none()) {
         Some(groups) => of_each_group(tx, filter, groups, page),
         None => {
@@ -193,13 +269,7 @@ pub async fn list(
             query
         }
     };
-    let mut reports: Vec<ReportRow> = query.build_query_as().fetch_all(tx.parts().0).await?;
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = reports.len() > limit;
-    reports.truncate(limit);
-    let last = reports.last().filter(|_| more);
-    let next = last.map(|last| ReportCursor::after(last.received_at, last.report_id, last.variant));
-    Ok(ReportPage { reports, next })
+    Ok(query.build_query_as().fetch_all(tx.parts().0).await?)
 }
 
 /// The newest of each group, by the index, and the newest of these: however many reports a group has.
@@ -274,7 +344,7 @@ async fn neighbour(
 /// How many reports fit.
 pub async fn count(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
     let groups = groups_of(tx, filter).await?;
-    let (mut query, _) = matching(tx, "SELECT count(*)", filter, groups).await?;
+    let (mut query, _) = matching(tx, "SELECT count(*)", filter, groups.as_deref()).await?;
     let count: i64 = query.build_query_scalar().fetch_one(tx.parts().0).await?;
     Ok(u64::try_from(count).unwrap_or_default())
 }
@@ -283,7 +353,8 @@ pub async fn count(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
 #[cfg(test)]
 pub(crate) async fn explain(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Vec<String>> {
     let groups = groups_of(tx, filter).await?;
-    let (mut query, _) = matching(tx, "EXPLAIN (COSTS off) SELECT count(*)", filter, groups).await?;
+    let (mut query, _) =
+        matching(tx, "EXPLAIN (COSTS off) SELECT count(*)", filter, groups.as_deref()).await?;
     Ok(query.build_query_scalar().fetch_all(tx.parts().0).await?)
 }
 
@@ -325,7 +396,7 @@ async fn matching(
     tx: &mut TenantTx,
     select: &str,
     filter: &ReportFilter,
-    groups: Option<Vec<uuid::Uuid>>,
+    groups: Option<&[uuid::Uuid]>,
 ) -> Result<(QueryBuilder<Postgres>, &'static str)> {
     let image = match filter.debug_id {
         Some(debug_id) => Some((debug_id, ImageReports::find(tx, debug_id).await?)),
@@ -361,7 +432,7 @@ async fn matching(
             "r"
         }
     };
-    match groups.as_deref() {
+    match groups {
         None => {}
         // By the index, in its order.
         Some([group]) => {

@@ -116,6 +116,11 @@ impl BarSelect {
         BarSelect { name, label, options }
     }
 
+    /// The first value that it offers.
+    pub fn first(&self) -> Option<&str> {
+        self.options.iter().map(|(value, ..)| value.as_str()).find(|value| !value.is_empty())
+    }
+
     /// A choice among names; the current one is offered, whatever it is.
     fn among(
         name: &'static str,
@@ -153,8 +158,7 @@ pub async fn app_select(
     access: &Access<ReportsRead>,
     state: &PageState,
 ) -> Result<BarSelect, Problem> {
-    let found = apps::list(tx, access.only_app(), None, MOST_OFFERED).await?;
-    let names = found.into_iter().map(|app| app.app).collect();
+    let names = apps::names(tx, access.only_app(), MOST_OFFERED).await?;
     Ok(BarSelect::among("app", "App", names, state.get("app")))
 }
 

@@ -115,17 +115,16 @@ pub async fn page(
     let asked = access.app(state.text("app"))?;
     let mut tx = api.tenant(access.tenant()).await?;
     let mut select = app_select(&mut tx, access, &state).await?;
-    let newest = apps::list(&mut tx, access.only_app(), None, 1).await?.into_iter().next();
     // Apps may send these signals and no report.
     let measured = apps::measured(&mut tx, access.only_app()).await?;
-    for app in &measured {
-        if !select.options.iter().any(|(value, ..)| value == app) {
-            select.options.push((app.clone(), shown(app), false));
+    for app in measured {
+        if !select.options.iter().any(|(value, ..)| *value == app) {
+            let label = shown(&app);
+            select.options.push((app, label, false));
         }
     }
     // Of all apps the one that reported last, where none is named.
-    let newest = newest.map(|app| app.app).or_else(|| measured.into_iter().next());
-    let app = asked.or(newest).unwrap_or_default();
+    let app = asked.or(select.first().map(str::to_owned)).unwrap_or_default();
     let length = u32::try_from(state.days()).unwrap_or(1);
     let [days, _] = health::periods(api.clock.now().date(), length);
     let ComparedVersions { versions, metrics_from } = signals::of_versions(&mut tx, &app, days).await?;

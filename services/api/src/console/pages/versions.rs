@@ -16,7 +16,6 @@ use askama::Template;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use unslide_store::queries::apps;
 use unslide_store::queries::health::{self, HealthFigures};
 use unslide_store::queries::versions::VersionSummary;
 
@@ -68,10 +67,9 @@ pub async fn page(
     let asked = access.app(state.text("app"))?;
     let mut tx = api.tenant(access.tenant()).await?;
     let mut select = app_select(&mut tx, access, &state).await?;
-    let newest = apps::list(&mut tx, access.only_app(), None, 1).await?.into_iter().next();
     tx.rollback().await?;
     // Of all apps the one that reported last, where none is named.
-    let app = asked.or(newest.map(|app| app.app)).unwrap_or_default();
+    let app = asked.or(select.first().map(str::to_owned)).unwrap_or_default();
     select.options.retain(|(value, ..)| !value.is_empty());
     for (value, _, current) in &mut select.options {
         *current = *value == app;

@@ -50,7 +50,8 @@ problems!(Failures: InvalidParameter);
 
 /// List reports
 ///
-/// Newest arrival first.
+/// Newest arrival first. `build`, `type` and `status` are looked for one report after the other: a page that takes long
+/// ends early, with fewer entries or none, and `next_cursor` goes on.
 #[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
     params(ReportQuery),
     responses((status = 200, description = "A page of reports.", body = Page<ReportRow>), Failures),

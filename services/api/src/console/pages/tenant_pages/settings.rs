@@ -113,10 +113,10 @@ async fn answer(
     let access = &signed.access;
     let mut tx = api.tenant(access.tenant()).await?;
     let apps = app_settings::list(&mut tx, access.only_app(), None, MOST_SHOWN).await?;
-    let known = apps::list(&mut tx, access.only_app(), None, MOST_OFFERED).await?;
+    let known = apps::names(&mut tx, access.only_app(), MOST_OFFERED).await?;
     tx.rollback().await?;
     let has = |name: &String| apps.iter().any(|app| app.app == *name);
-    let others = known.into_iter().map(|app| app.app).filter(|name| !name.is_empty() && !has(name));
+    let others = known.into_iter().filter(|name| !name.is_empty() && !has(name));
     let others: Vec<String> = others.collect();
     html(&SettingsPage {
         shell: Shell::of(signed.viewer, "settings", "Settings"),
