@@ -6,15 +6,7 @@
 static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::Counting;
 
 mod archives;
-mod bad_s3;
-mod cache_bounds;
-mod cache_races;
-mod cache_versions;
-mod cache_world;
+mod cache;
 mod corpus;
-mod hostile_archives;
-mod s3_server;
+mod object_store;
 mod segments;
-mod sparse;
-mod store_suite;
-mod symcaches;

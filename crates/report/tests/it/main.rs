@@ -1,17 +1,9 @@
 //! The report crate, from outside.
 
 mod corpus;
-mod foreign;
-mod grammar;
-mod hostile;
-mod lists;
 mod log;
-mod parts;
-mod profiles;
-mod samples;
+mod reading;
 mod splicing;
-mod summaries;
-mod tolerance;
 
 use unslide_report::{Backtrace, FrameSlot, ReadLimits, Report, splice};
 

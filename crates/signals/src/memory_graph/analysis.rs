@@ -1,9 +1,8 @@
 //! The analysis of a snapshot: what is large, what keeps it alive, and what leaked.
 
-use super::dominators::Dominators;
+use super::algorithms::{Dominators, ShortestPaths};
 use super::graph::{ClassKind, MemoryGraph, NO_CLASS, RootKind};
 use super::leaks::{LeakGroup, leak_groups};
-use super::paths::ShortestPaths;
 use super::tables::{BlockRow, ClassRow, LeakRow, MemorySource, MemoryTables, PathStep, RegionRow, ZoneRow};
 use crate::malloc::vm_tag_name;
 use crate::profile::ProfileImage;

@@ -1,6 +1,6 @@
 //! A snapshot in memory: nodes and references as columns, four bytes for each number.
 
-use super::edges::EdgeLists;
+use super::algorithms::EdgeLists;
 use crate::profile::ProfileImage;
 use serde::Serialize;
 

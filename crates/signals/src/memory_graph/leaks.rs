@@ -1,8 +1,7 @@
 //! Leaks: blocks that no root reaches. Each belongs to a node or a cycle that nothing else leaked refers to; those of the
 //! same shape are one group.
 
-use super::components::Components;
-use super::dominators::Dominators;
+use super::algorithms::{Components, Dominators};
 use super::graph::MemoryGraph;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -11,35 +11,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod algorithms;
 mod analysis;
 mod classes;
 mod compare;
-mod components;
-mod dominators;
-mod edges;
 mod graph;
 mod input;
 mod leaks;
-mod paths;
 mod read;
 mod retained;
 mod tables;
 mod tool_text;
 mod write;
 
+pub use algorithms::{Components, Dominators, EdgeLists, ShortestPaths};
 pub use analysis::GraphAnalysis;
 pub use classes::NamedClasses;
 pub use compare::{ClassGrowth, MemoryComparison, compare};
-pub use components::Components;
-pub use dominators::Dominators;
-pub use edges::EdgeLists;
 pub use graph::{
     ClassKind, GraphClass, GraphRegion, GraphRoot, MemoryGraph, NO_CLASS, NodeReference, ReferenceKind,
     RootKind,
 };
 pub use input::{MemoryFile, read_memory};
 pub use leaks::{LeakGroup, leak_groups};
-pub use paths::ShortestPaths;
 pub use read::{MOST_CHUNK_BYTES, MemoryGraphError, MemoryGraphLimits, is_memory_graph, read_memory_graph};
 pub use tables::{
     BlockRow, ClassRow, LeakRow, MemorySource, MemoryTables, MemoryTotals, PathStep, RegionRow, ZoneRow,

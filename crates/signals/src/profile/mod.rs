@@ -1,23 +1,16 @@
 //! Call trees that other tools have written: `sample`, spindump and its relatives, MetricKit's diagnostics,
 //! and folded stacks. Read to the frames as the file has them; [`Profile::symbolicate`] makes a call tree.
 
-mod folded;
-mod image_line;
 mod image_list;
 mod images;
-mod json;
-mod metric_kit;
-mod recognise;
+mod readers;
 mod report;
-mod sample;
-mod spindump;
-mod stack_set;
 mod symbolicate;
 
 pub use image_list::read_images;
 pub(crate) use images::ImageRanges;
 pub use images::ProfileImage;
-pub use recognise::read_profile;
+pub use readers::read_profile;
 pub use report::{MOST_REPORT_NODES, ReportTree, TimeSlice, report_tree, report_tree_bytes};
 pub use symbolicate::SymbolicatedTree;
 pub(crate) use symbolicate::{FrameNames, LackingImages, NamedCall};
@@ -30,8 +23,6 @@ pub const MOST_BYTES: usize = 64 << 20;
 const MOST_FRAMES: usize = 1 << 20;
 /// The most images that are read.
 const MOST_IMAGES: usize = 1 << 16;
-/// The most addresses that are kept of a frame that stands for several.
-const MOST_ADDRESSES: usize = 16;
 
 /// What a profile was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,41 +126,7 @@ impl Profile {
     }
 }
 
-/// The open frames of a text that shows depth by columns.
-#[derive(Default)]
-struct OpenFrames(Vec<(usize, u32)>);
-
-impl OpenFrames {
-    /// Closes what begins at `column` or right of it, and gives the frame that is open then.
-    fn caller_at(&mut self, column: usize) -> Option<u32> {
-        while self.0.last().is_some_and(|(open, _)| *open >= column) {
-            self.0.pop();
-        }
-        self.0.last().map(|(_, frame)| *frame)
-    }
-
-    /// The open frame whose column is exactly this is the caller of what is deeper.
-    fn open(&mut self, column: usize, frame: u32) {
-        self.0.push((column, frame));
-    }
-
-    fn clear(&mut self) {
-        self.0.clear();
-    }
-}
-
-/// A count at the start of a text and what follows it.
-fn leading_count(text: &str) -> Option<(u64, &str)> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    Some((text[..digits].parse().ok()?, &text[digits..]))
-}
-
 /// A hexadecimal number with `0x` in front.
 fn hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
-}
-
-/// The addresses of a list such as `0x10,0x20,...`, without the brackets.
-fn address_list(text: &str) -> Vec<u64> {
-    text.split(',').filter_map(|part| hex(part.trim())).take(MOST_ADDRESSES).collect()
 }

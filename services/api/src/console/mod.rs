@@ -6,18 +6,12 @@
 
 mod assets;
 mod bar;
-mod breakdown;
-mod chart;
-mod flame_view;
+mod components;
 mod form;
-mod health;
 mod link;
 mod pages;
-mod rows;
 mod session;
 mod shell;
-mod source_link;
-mod stack;
 mod viewer;
 mod words;
 

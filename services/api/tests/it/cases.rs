@@ -105,13 +105,13 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let (system_open, system_filled) =
         (begin(systems, 2).await, fill(systems, begin(systems, 3).await).await);
     store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
-    let capture = crate::captures::analysed(world, "acme", key).await;
+    let capture = crate::signals::captures::analysed(world, "acme", key).await;
     let reprocess = world.post_json("/v1/reprocess", key, &json!({"version": "1.0"})).await.expect(202);
     assert_eq!((&reprocess["count"], &reprocess["status"]), (&1.into(), &"running".into()));
     let reprocess = reprocess["id"].as_str().unwrap();
     store(world, "acme", &crash(DOOMED, "1.0"), 1, world.host.clock.now()).await;
-    crate::sessions::store(world, "acme", &[crate::sessions::now(world, "s1")]).await;
-    crate::metrics::store(world, "acme", &[crate::metrics::now(world, "m1")]).await;
+    crate::signals::sessions::store(world, "acme", &[crate::signals::sessions::now(world, "s1")]).await;
+    crate::signals::metrics::store(world, "acme", &[crate::signals::metrics::now(world, "m1")]).await;
     let mut hang = crash(MERGED, "1.0");
     hang["crash"]["error"]["type"] = "hang".into();
     hang["system"]["app_memory"] = json!({"memory_limit": 2_u64 << 30});
@@ -138,7 +138,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let (rule, alert) = crate::alerts::rule_with_message(world, "acme").await;
     let (doomed_rule, _) = crate::alerts::rule_with_message(world, "acme").await;
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
-    let quarantined = crate::quarantine::quarantined(world, Some("acme"), "panicked", 1).await;
+    let quarantined = crate::dead_letters::quarantine::quarantined(world, Some("acme"), "panicked", 1).await;
     let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
     let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
     let one = |rest: &str| format!("/{letter}{rest}");
@@ -194,12 +194,12 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         (
             "send_sessions",
             Case::new("/v1/sessions", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
-                .body(crate::sessions::event("s1", "2026-11-20T08:00:00Z")),
+                .body(crate::signals::sessions::event("s1", "2026-11-20T08:00:00Z")),
         ),
         (
             "send_metrics",
             Case::new("/v1/metrics", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
-                .body(crate::metrics::payload("m1", "2026-11-20T08:00:00Z")),
+                .body(crate::signals::metrics::payload("m1", "2026-11-20T08:00:00Z")),
         ),
         ("compare_versions", Case::new("/v1/apps/com.example.shop/health/versions", Foreign::NotFound)),
         ("get_signals", Case::new("/v1/apps/com.example.shop/signals", Foreign::Own(keeps_all))),

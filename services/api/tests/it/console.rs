@@ -292,7 +292,7 @@ async fn a_page_names_the_scope_that_is_missing() {
 #[tokio::test]
 async fn the_page_of_versions_health_says_what_became_worse() {
     let world = World::start().await;
-    crate::metrics::store_two_versions(&world, "acme").await;
+    crate::signals::metrics::store_two_versions(&world, "acme").await;
     let browser = Browser::signed_in(&world, &world.master("acme").await).await;
     let page = browser.get("/console/health?app=com.example.shop").await;
     for words in ["compared with 1.0", "Launch", "p95", "1.7 s", "worse", "api.example.com", "141 ms"] {

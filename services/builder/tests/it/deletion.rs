@@ -1,7 +1,7 @@
 //! A tenant that is deleted, with builders at work.
 //! Proves: deletion
 
-use crate::stubborn::Stubborn;
+use crate::failures::stubborn::Stubborn;
 use crate::world::{World, acme, zip_of};
 use bytes::Bytes;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};

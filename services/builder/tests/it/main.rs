@@ -5,13 +5,9 @@
 mod captures;
 mod child;
 mod deletion;
-mod formats;
-mod kill_points;
+mod failures;
 mod late_symbols;
-mod outages;
-mod partial_uploads;
 mod regroup;
-mod stubborn;
 mod tenant_config;
 mod uploads;
 mod world;

@@ -3,16 +3,7 @@
 
 mod api;
 mod commands;
-mod documents;
-mod flame;
-mod jetsam;
-mod layering;
-mod malloc_log;
-mod memory_graph;
-mod metrics;
-mod names;
+mod offline;
 mod output;
-mod promises;
-mod swift;
-mod symbolicate;
 mod upload;
+mod workspace;

@@ -2,7 +2,7 @@
 
 use crate::console::bar::PageState;
 use crate::console::link::link;
-use crate::console::rows::MissingLine;
+use crate::console::components::rows::MissingLine;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{When, bytes, shown, shown_or};

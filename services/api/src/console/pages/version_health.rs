@@ -1,7 +1,7 @@
 //! `/console/health`: how each version of an app does, beside the version before.
 
 use crate::console::bar::{FilterBar, PageState, app_select, period};
-use crate::console::health::crash_free;
+use crate::console::components::health::crash_free;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{bytes, counted, duration, grouped, shown, shown_or};

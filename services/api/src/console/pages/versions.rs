@@ -1,7 +1,7 @@
 //! `/console/versions`: how the versions of an app do.
 
 use crate::console::bar::{FilterBar, PageState, app_select};
-use crate::console::health::{crash_free, per_thousand};
+use crate::console::components::health::{crash_free, per_thousand};
 use crate::console::link::{EXPORTED_VERSIONS, link};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};

@@ -1,6 +1,6 @@
 //! What a page says of an analysis.
 
-use crate::console::flame_view::{FlameSvg, FunctionLine, functions, heaviest_path};
+use crate::console::components::flame_view::{FlameSvg, FunctionLine, functions, heaviest_path};
 use crate::console::words::{bytes, grouped, shown, shown_or, upload_command};
 use unslide_signals::capture::{CaptureAnalysis, LackingImage};
 use unslide_signals::malloc::{GrowthRow, MemorySummary, StackRow};

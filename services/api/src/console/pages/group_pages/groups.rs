@@ -1,9 +1,9 @@
 //! `/console/groups`: the bugs, by what is asked.
 
 use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version, period};
-use crate::console::chart::by_group;
+use crate::console::components::chart::by_group;
 use crate::console::link::{EXPORTED_GROUPS, link};
-use crate::console::rows::{GroupHead, GroupLine, group_heads};
+use crate::console::components::rows::{GroupHead, GroupLine, group_heads};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::shown;

@@ -2,7 +2,7 @@
 
 use crate::console::bar::PageState;
 use crate::console::link::segment;
-use crate::console::rows::report_path;
+use crate::console::components::rows::report_path;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{When, shown};

@@ -1,10 +1,10 @@
 //! `/console/reports/{id}/explain`: why each frame of a backtrace has its answer.
 
 use crate::console::bar::PageState;
-use crate::console::rows::report_path;
+use crate::console::components::rows::report_path;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html_answer};
-use crate::console::stack::status;
+use crate::console::components::stack::status;
 use crate::console::viewer::Viewer;
 use crate::console::words::{shown, shown_or};
 use crate::http::problem::{Kind, Problem};

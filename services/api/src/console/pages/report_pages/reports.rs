@@ -2,7 +2,7 @@
 
 use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version};
 use crate::console::link::{EXPORTED_REPORTS, link};
-use crate::console::rows::ReportLine;
+use crate::console::components::rows::ReportLine;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::shown;

@@ -1,0 +1,11 @@
+//! What is read of a report, and what is refused.
+
+mod foreign;
+mod grammar;
+mod hostile;
+mod lists;
+mod parts;
+mod profiles;
+mod samples;
+mod summaries;
+mod tolerance;

@@ -1,0 +1,51 @@
+//! The formats of profiles, a file for each, and which of them a file is in.
+
+mod folded;
+mod image_line;
+mod json;
+mod metric_kit;
+mod recognise;
+mod sample;
+mod spindump;
+mod stack_set;
+
+pub use recognise::read_profile;
+
+use super::hex;
+
+/// The most addresses that are kept of a frame that stands for several.
+const MOST_ADDRESSES: usize = 16;
+
+/// The open frames of a text that shows depth by columns.
+#[derive(Default)]
+struct OpenFrames(Vec<(usize, u32)>);
+
+impl OpenFrames {
+    /// Closes what begins at `column` or right of it, and gives the frame that is open then.
+    fn caller_at(&mut self, column: usize) -> Option<u32> {
+        while self.0.last().is_some_and(|(open, _)| *open >= column) {
+            self.0.pop();
+        }
+        self.0.last().map(|(_, frame)| *frame)
+    }
+
+    /// The open frame whose column is exactly this is the caller of what is deeper.
+    fn open(&mut self, column: usize, frame: u32) {
+        self.0.push((column, frame));
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// A count at the start of a text and what follows it.
+fn leading_count(text: &str) -> Option<(u64, &str)> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    Some((text[..digits].parse().ok()?, &text[digits..]))
+}
+
+/// The addresses of a list such as `0x10,0x20,...`, without the brackets.
+fn address_list(text: &str) -> Vec<u64> {
+    text.split(',').filter_map(|part| hex(part.trim())).take(MOST_ADDRESSES).collect()
+}

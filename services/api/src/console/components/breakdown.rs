@@ -1,0 +1,46 @@
+//! A table of counts with bars: what the reports of a group divide into.
+
+use crate::console::words::{grouped, shown_or};
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+/// Values that a table shows, those with the most reports.
+const MOST_LINES: usize = 10;
+
+/// Reports by one of their properties.
+#[derive(Template)]
+#[template(path = "console/breakdown.html")]
+pub struct Breakdown {
+    by: &'static str,
+    head: &'static str,
+    pub lines: Vec<BreakdownLine>,
+}
+
+// A template that escapes its own texts.
+impl HtmlSafe for Breakdown {}
+
+/// One value.
+pub struct BreakdownLine {
+    pub name: String,
+    pub href: Option<String>,
+    pub count: String,
+    /// Of all reports, 0 to 100.
+    pub percent: i64,
+}
+
+impl Breakdown {
+    /// The table of values with their counts and links; `unknown` stands for an empty one.
+    pub fn of<'v>(
+        (by, head, unknown): (&'static str, &'static str, &'static str),
+        total: i64,
+        values: impl Iterator<Item = (&'v str, i64, Option<String>)>,
+    ) -> Breakdown {
+        let line = |(name, reports, href): (&str, i64, Option<String>)| BreakdownLine {
+            name: shown_or(name, unknown),
+            href,
+            count: grouped(reports),
+            percent: (reports.saturating_mul(100) / total.max(1)).clamp(0, 100),
+        };
+        Breakdown { by, head, lines: values.take(MOST_LINES).map(line).collect() }
+    }
+}

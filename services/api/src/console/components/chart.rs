@@ -1,0 +1,207 @@
+//! Charts: plain SVG without a style or a script. What they show stands in a table beside them, too.
+
+use crate::console::words::{day, grouped, shown_or};
+use askama::Template;
+use askama::filters::HtmlSafe;
+use std::collections::BTreeMap;
+use time::{Date, Duration};
+use unslide_store::Uuid;
+use unslide_store::queries::trends::{GroupTrend, VersionDay};
+
+const WIDTH: i64 = 720;
+const HEIGHT: i64 = 160;
+/// Between two bars.
+const GAP: i64 = 2;
+
+/// Bars of one day each, stacked by version.
+#[derive(Debug, Template)]
+#[template(path = "console/bars.html")]
+pub struct StackedBars {
+    series: Vec<BarSeries>,
+    bars: Vec<StackedBar>,
+    first: String,
+    last: String,
+    highest: String,
+    empty: bool,
+}
+
+impl HtmlSafe for StackedBars {}
+
+/// A version of a chart.
+#[derive(Debug)]
+struct BarSeries {
+    label: String,
+    total: String,
+}
+
+/// A day of a chart.
+#[derive(Debug)]
+struct StackedBar {
+    day: String,
+    title: String,
+    total: String,
+    counts: Vec<String>,
+    /// Series, x, y, width and height.
+    pieces: Vec<(usize, i64, i64, i64, i64)>,
+}
+
+impl StackedBars {
+    /// The bars of the days from the first to the last, of rows that may have others.
+    pub fn of(mut rows: Vec<VersionDay>, first: Date, last: Date) -> StackedBars {
+        rows.retain(|row| (first..=last).contains(&row.day));
+        let several_apps = rows.iter().any(|row| row.version.is_some() && row.app != rows_app(&rows));
+        let label = |row: &VersionDay| match &row.version {
+            None => (1, "other versions".to_owned()),
+            Some(version) if several_apps => {
+                (0, format!("{} {}", shown_or(&row.app, "unknown app"), shown_or(version, "no version")))
+            }
+            Some(version) => (0, shown_or(version, "no version")),
+        };
+        let mut totals: BTreeMap<(u8, String), i64> = BTreeMap::new();
+        for row in &rows {
+            *totals.entry(label(row)).or_default() += row.reports;
+        }
+        // The most frequent at the foot of each bar; what has no name at its top.
+        let mut series: Vec<((u8, String), i64)> = totals.into_iter().collect();
+        series.sort_by_key(|((other, _), total)| (*other, -*total));
+        let place = |row: &VersionDay| series.iter().position(|(key, _)| *key == label(row)).unwrap_or(0);
+        let mut by_day: BTreeMap<Date, Vec<i64>> = BTreeMap::new();
+        for row in &rows {
+            let counts = by_day.entry(row.day).or_insert_with(|| vec![0; series.len()]);
+            counts[place(row)] += row.reports;
+        }
+        let highest = by_day.values().map(|counts| counts.iter().sum::<i64>()).max().unwrap_or(0);
+        let days: Vec<Date> = days(first, last);
+        let step = WIDTH / i64::try_from(days.len().max(1)).unwrap_or(1);
+        let none = vec![0; series.len()];
+        let bars = days.iter().enumerate().map(|(at, date)| {
+            let counts = by_day.get(date).unwrap_or(&none);
+            bar(*date, counts, (i64::try_from(at).unwrap_or(0) * step, step - GAP), highest)
+        });
+        StackedBars {
+            bars: bars.collect(),
+            series: series
+                .into_iter()
+                .map(|((_, label), total)| BarSeries { label, total: grouped(total) })
+                .collect(),
+            first: day(first),
+            last: day(last),
+            highest: grouped(highest),
+            empty: highest == 0,
+        }
+    }
+
+    fn width(&self) -> i64 {
+        let days = i64::try_from(self.bars.len().max(1)).unwrap_or(1);
+        WIDTH / days * days - GAP
+    }
+}
+
+fn rows_app(rows: &[VersionDay]) -> &str {
+    rows.iter().find(|row| row.version.is_some()).map_or("", |row| row.app.as_str())
+}
+
+fn days(first: Date, last: Date) -> Vec<Date> {
+    let number = (last - first).whole_days().clamp(0, 400);
+    (0..=number).map(|at| first + Duration::days(at)).collect()
+}
+
+fn bar(date: Date, counts: &[i64], (x, width): (i64, i64), highest: i64) -> StackedBar {
+    let (mut pieces, mut below) = (Vec::new(), 0);
+    let height = |count: i64| count.saturating_mul(HEIGHT) / highest.max(1);
+    for (series, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let (from, to) = (height(below), height(below + count).max(height(below) + 1));
+        pieces.push((series, x, HEIGHT - to, width, to - from));
+        below += count;
+    }
+    let total = grouped(below);
+    StackedBar {
+        title: format!("{}: {total}", day(date)),
+        day: day(date),
+        total,
+        counts: counts.iter().map(|count| grouped(*count)).collect(),
+        pieces,
+    }
+}
+
+/// A line of small bars, one a day.
+#[derive(Debug, Default, Template)]
+#[template(path = "console/spark.html")]
+pub struct Sparkline {
+    label: String,
+    /// x, y, height.
+    bars: Vec<(i64, i64, i64)>,
+    width: i64,
+}
+
+impl HtmlSafe for Sparkline {}
+
+const SPARK_STEP: i64 = 6;
+const SPARK_HEIGHT: i64 = 20;
+
+impl Sparkline {
+    /// The days from the first to the last with their reports.
+    pub fn of(counts: &BTreeMap<Date, i64>, first: Date, last: Date) -> Sparkline {
+        let days = days(first, last);
+        let highest = days.iter().filter_map(|date| counts.get(date)).copied().max().unwrap_or(0);
+        let total: i64 = days.iter().filter_map(|date| counts.get(date)).sum();
+        let bars = (0..).zip(&days).map(|(at, date)| {
+            let count = counts.get(date).copied().unwrap_or(0);
+            let height = match count {
+                0 => 1,
+                count => (count.saturating_mul(SPARK_HEIGHT) / highest.max(1)).max(2),
+            };
+            (at * SPARK_STEP, SPARK_HEIGHT - height, height)
+        });
+        let number = i64::try_from(days.len()).unwrap_or(0);
+        Sparkline {
+            label: format!(
+                "{} reports in {number} days, {} on the busiest",
+                grouped(total),
+                grouped(highest)
+            ),
+            bars: bars.collect(),
+            width: number * SPARK_STEP - 2,
+        }
+    }
+}
+
+/// The days of each group.
+pub fn by_group(rows: &[GroupTrend]) -> BTreeMap<Uuid, BTreeMap<Date, i64>> {
+    let mut groups: BTreeMap<Uuid, BTreeMap<Date, i64>> = BTreeMap::new();
+    for row in rows {
+        groups.entry(row.group).or_default().insert(row.day, row.reports);
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::date;
+
+    fn row(day: Date, version: Option<&str>, reports: i64) -> VersionDay {
+        VersionDay { day, app: "a".to_owned(), version: version.map(str::to_owned), reports }
+    }
+
+    #[test]
+    fn bars_stack_up_to_the_highest_day() {
+        let (first, last) = (date!(2026 - 11 - 01), date!(2026 - 11 - 03));
+        let rows = vec![
+            row(date!(2026 - 10 - 31), Some("0.9"), 500),
+            row(first, Some("1.0"), 30),
+            row(first, Some("2.0"), 10),
+            row(last, Some("2.0"), 5),
+            row(last, None, 15),
+        ];
+        let bars = StackedBars::of(rows, first, last);
+        let labels: Vec<_> = bars.series.iter().map(|series| series.label.as_str()).collect();
+        assert_eq!(labels, ["1.0", "2.0", "other versions"]);
+        assert_eq!(bars.bars.len(), 3);
+        assert_eq!(bars.bars[0].pieces, [(0, 0, 40, 238, 120), (1, 0, 0, 238, 40)]);
+        assert!(bars.bars[1].pieces.is_empty());
+        assert_eq!(bars.bars[2].total, "20");
+        assert_eq!(bars.highest, "40");
+        assert!(!bars.empty && StackedBars::of(Vec::new(), first, last).empty);
+    }
+}

@@ -1,0 +1,201 @@
+//! What a page says of a call tree: the picture, and the same as text.
+
+use crate::console::words::{duration, grouped, shown, shown_or};
+use askama::filters::HtmlSafe;
+use std::collections::HashMap;
+use std::fmt;
+use unslide_signals::calltree::{
+    CallFrame, CallTree, FrameOrigin, GraphPlace, TreeDifference, difference_graph, flame_graph,
+};
+use unslide_signals::profile::{ReportTree, TimeSlice};
+
+/// Functions that a page lists.
+const MOST_FUNCTIONS: usize = 20;
+/// Parts of the time that a page lists.
+const MOST_SLICES: usize = 20;
+/// Functions of a path that a page lists.
+const MOST_PATH: usize = 100;
+
+/// A flame graph as SVG. It has no text that was not escaped.
+pub struct FlameSvg(String);
+
+impl fmt::Display for FlameSvg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl HtmlSafe for FlameSvg {}
+
+impl FlameSvg {
+    /// The graph of a tree.
+    pub fn of(tree: &CallTree, title: &str) -> FlameSvg {
+        FlameSvg(flame_graph(tree, title, GraphPlace::Page))
+    }
+
+    /// The graph of what has changed between two trees.
+    pub fn of_difference(before: &CallTree, after: &CallTree, title: &str) -> FlameSvg {
+        let difference = TreeDifference::between(before, after);
+        FlameSvg(difference_graph(&difference, title, GraphPlace::Page))
+    }
+
+    /// Its size in bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// A function of a path or of a list.
+pub struct FunctionLine {
+    pub name: String,
+    pub image: String,
+    pub own: bool,
+    /// What is said of each column.
+    pub shares: Vec<String>,
+}
+
+impl FunctionLine {
+    fn of(frame: &CallFrame, shares: Vec<String>) -> FunctionLine {
+        FunctionLine {
+            name: shown_or(&frame.name, "unnamed"),
+            image: shown(&frame.image),
+            own: frame.origin == FrameOrigin::App,
+            shares,
+        }
+    }
+}
+
+/// The heaviest path, from the outermost function on: through the app's own functions where there are any.
+pub fn heaviest_path(tree: &CallTree) -> Vec<FunctionLine> {
+    let own = tree.of_app();
+    let shown = if own.node_count() > 1 { &own } else { tree };
+    let all = tree.total().weight;
+    let path = shown.heaviest_path().into_iter().take(MOST_PATH);
+    path.map(|at| FunctionLine::of(shown.frame(at), vec![share(shown.node(at).total.weight, all)])).collect()
+}
+
+/// The functions with the most samples by themselves, with those below them.
+pub fn functions(tree: &CallTree) -> Vec<FunctionLine> {
+    let all = tree.total().weight;
+    let line = |one: unslide_signals::calltree::FunctionTotals| {
+        FunctionLine::of(&one.frame, vec![share(one.own, all), share(one.total, all)])
+    };
+    tree.functions(MOST_FUNCTIONS).into_iter().map(line).collect()
+}
+
+/// The functions whose own share has changed the most: before and after.
+pub fn changed_functions(before: &CallTree, after: &CallTree) -> Vec<FunctionLine> {
+    let (all_before, all_after) = (before.total().weight, after.total().weight);
+    let mut own: HashMap<CallFrame, (u64, u64)> = HashMap::new();
+    for one in before.functions(usize::MAX) {
+        own.entry(one.frame).or_default().0 = one.own;
+    }
+    for one in after.functions(usize::MAX) {
+        own.entry(one.frame).or_default().1 = one.own;
+    }
+    let change = |(before, after): (u64, u64)| permille(after, all_after) - permille(before, all_before);
+    let mut changed: Vec<_> = own.into_iter().filter(|(_, own)| change(*own) != 0).collect();
+    changed.sort_by(|(a, a_own), (b, b_own)| {
+        let by = |own: (u64, u64)| std::cmp::Reverse(change(own).unsigned_abs());
+        by(*a_own).cmp(&by(*b_own)).then_with(|| a.name.cmp(&b.name))
+    });
+    let line = |(frame, own): (CallFrame, (u64, u64))| {
+        let change = change(own);
+        let sign = if change < 0 { "\u{2212}" } else { "+" };
+        let points = change.unsigned_abs();
+        let change = format!("{sign}{}.{} points", points / 10, points % 10);
+        FunctionLine::of(&frame, vec![share(own.0, all_before), share(own.1, all_after), change])
+    };
+    changed.into_iter().take(MOST_FUNCTIONS).map(line).collect()
+}
+
+/// A part of the time, and the function that ran most in it.
+pub struct SliceLine {
+    pub time: String,
+    pub function: FunctionLine,
+}
+
+/// What ran when: nothing where that is not known. `millis` is how long all samples took.
+pub fn slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
+    let slices = found.slices(MOST_SLICES);
+    let all = slices.last().map_or(0, |last| last.to);
+    if all < 2 {
+        return Vec::new();
+    }
+    let time = |sample: usize| match millis {
+        Some(millis) => duration(millis.saturating_mul(sample as u64) / all as u64),
+        None => format!("sample {sample}"),
+    };
+    let line = |slice: &TimeSlice| SliceLine {
+        time: format!("{} – {}", time(slice.from), time(slice.to)),
+        function: FunctionLine::of(
+            &slice.frame,
+            vec![share(slice.samples as u64, (slice.to - slice.from) as u64)],
+        ),
+    };
+    slices.iter().map(line).collect()
+}
+
+/// Samples as a number.
+pub fn samples(tree: &CallTree) -> String {
+    grouped(i64::try_from(tree.total().weight).unwrap_or(i64::MAX))
+}
+
+fn permille(part: u64, whole: u64) -> i64 {
+    i64::try_from(u128::from(part) * 1_000 / u128::from(whole.max(1))).unwrap_or(1_000)
+}
+
+fn share(part: u64, whole: u64) -> String {
+    let share = permille(part, whole);
+    format!("{}.{} %", share / 10, share % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_signals::calltree::Amount;
+
+    fn tree(stacks: &[(&[&str], u64)]) -> CallTree {
+        let mut tree = CallTree::new("samples");
+        for (names, samples) in stacks {
+            let frames: Vec<CallFrame> =
+                names.iter().map(|name| CallFrame::function(name, "Shop", FrameOrigin::App)).collect();
+            tree.add_stack(&frames, Amount::samples(*samples));
+        }
+        tree
+    }
+
+    #[test]
+    fn the_text_says_what_the_picture_shows() {
+        let tree = tree(&[(&["main", "draw"], 6), (&["main", "load"], 4)]);
+        let shown = |lines: Vec<FunctionLine>| -> Vec<(String, Vec<String>)> {
+            lines.into_iter().map(|line| (line.name, line.shares)).collect()
+        };
+        let text = |name: &str, shares: &[&str]| {
+            (name.to_owned(), shares.iter().map(|share| (*share).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(shown(heaviest_path(&tree)), [text("main", &["100.0 %"]), text("draw", &["60.0 %"])]);
+        assert_eq!(
+            shown(functions(&tree)),
+            [text("draw", &["60.0 %", "60.0 %"]), text("load", &["40.0 %", "40.0 %"])]
+        );
+    }
+
+    #[test]
+    fn a_comparison_begins_with_what_has_changed_the_most() {
+        let before = tree(&[(&["a"], 5), (&["b"], 4), (&["same"], 1)]);
+        let after = tree(&[(&["a"], 10), (&["c"], 8), (&["same"], 2)]);
+        let changed = changed_functions(&before, &after);
+        let names: Vec<&str> = changed.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert_eq!(changed[0].shares, ["40.0 %", "0.0 %", "\u{2212}40.0 points"]);
+    }
+
+    #[test]
+    fn hostile_names_are_text_in_the_page() {
+        let tree = tree(&[(&["</svg><script>alert(1)</script>"], 1)]);
+        let svg = FlameSvg::of(&tree, "\"><b>").to_string();
+        assert!(!svg.contains("<script") && !svg.contains("<b>"), "{svg}");
+        assert!(!svg.contains("<style") && !svg.contains(" style="), "{svg}");
+    }
+}

@@ -1,0 +1,9 @@
+//! What several pages are made of: rows, charts, stacks and flame graphs, each with its template.
+
+pub mod breakdown;
+pub mod chart;
+pub mod flame_view;
+pub mod health;
+pub mod rows;
+pub mod source_link;
+pub mod stack;

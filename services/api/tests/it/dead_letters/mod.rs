@@ -1,0 +1,401 @@
+//! Dead letters: seen by whom they concern, their bytes untouched, and replayed once unless asked twice.
+
+pub mod quarantine;
+
+use crate::world::{World, signing, tenant};
+use reqwest::Method;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use unslide_model::{ContentHash, Scope};
+use unslide_proto::headers;
+use unslide_proto::signed::SigningKey;
+use unslide_store::audit;
+use unslide_store::dead_letters::{self, LetterId, NewLetter, TopicOffset};
+use unslide_stream::{Headers, OutRecord, Producer, topic_facts};
+
+/// Neither text nor JSON.
+const BYTES: &[u8] = b"\x00\xff<script>\r\n\x80";
+
+/// Writes a letter to the topic and notes it, as symbolizer and indexer do. Its id.
+pub async fn letter(
+    world: &World,
+    of: Option<&'static str>,
+    reason: &'static str,
+    key: Option<&'static [u8]>,
+    value: Option<&'static [u8]>,
+) -> String {
+    let mut record =
+        OutRecord { key: key.map(Into::into), value: value.map(Into::into), ..OutRecord::default() };
+    record.headers = Headers::new()
+        .with(headers::TENANT, of.unwrap_or("claimed"))
+        .with(headers::REASON, reason)
+        .with(headers::SIGNATURE, "c2lnbmVk")
+        .with(headers::ORIGIN_OFFSET, "7");
+    letter_of(world, of, reason, record, |_| {}).await
+}
+
+/// The same of any record, with what the index says of it changed.
+async fn letter_of(
+    world: &World,
+    of: Option<&str>,
+    reason: &str,
+    mut record: OutRecord,
+    change: impl FnOnce(&mut NewLetter),
+) -> String {
+    let kafka = &world.config.kafka;
+    let topics = kafka.topics();
+    record.topic = topics.dead_letter.as_str().into();
+    let place = Producer::new(kafka).unwrap().send(&record).await.unwrap();
+    let topic_id = topic_facts(kafka, &topics.dead_letter).await.unwrap().id.to_string();
+    let id = LetterId { topic_id, partition: place.partition, offset: place.offset };
+    let mut noted = noted(world, id, of, reason);
+    noted.value_bytes = record.value.map(|value| value.len() as u64);
+    change(&mut noted);
+    note(world, noted).await
+}
+
+fn noted(world: &World, id: LetterId, of: Option<&str>, reason: &str) -> NewLetter {
+    NewLetter {
+        id,
+        tenant: of.map(tenant),
+        arrived_at: world.host.clock.now(),
+        reason: reason.to_owned(),
+        detail: "a detail".to_owned(),
+        attempt: Some(3),
+        origin: Some(TopicOffset { topic: world.config.kafka.topics().input, partition: 1, offset: 7 }),
+        source: None,
+        index: None,
+        value_bytes: None,
+    }
+}
+
+async fn note(world: &World, noted: NewLetter) -> String {
+    let mut tx = world.store.batch().await.unwrap();
+    assert_eq!(dead_letters::note(&mut tx, std::slice::from_ref(&noted)).await.unwrap(), 1);
+    tx.commit().await.unwrap();
+    noted.id.to_string()
+}
+
+/// Proves: unchanged-bytes
+#[tokio::test]
+async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let odd = letter(&world, Some("acme"), "not_json", Some(b"\xfe\x00k"), Some(BYTES)).await;
+    let empty = letter(&world, Some("acme"), "not_json", None, None).await;
+
+    let page = world.get("/v1/dead-letters?limit=1&reason=not_json&replayed=false", &admin).await.expect(200);
+    assert_eq!(page["items"][0]["id"], *empty);
+    let next = page["next_cursor"].as_str().unwrap();
+    let address = format!("/v1/dead-letters?limit=1&reason=not_json&replayed=false&cursor={next}");
+    let page = world.get(&address, &admin).await.expect(200);
+    let listed = &page["items"][0];
+    assert_eq!(
+        (&listed["id"], &listed["tenant"], &listed["attempt"]),
+        (&json!(odd), &json!("acme"), &json!(3))
+    );
+    assert_eq!((&listed["value_bytes"], &listed["replays"]), (&json!(BYTES.len()), &json!(0)));
+    assert_eq!((&listed["origin"]["offset"], &page["next_cursor"]), (&json!(7), &json!(null)));
+
+    let shown = world.get(&format!("/v1/dead-letters/{odd}"), &admin).await.expect(200);
+    assert_eq!((&shown["held"], &shown["key"]), (&json!(true), &json!({"base64": "/gBr"})));
+    assert_eq!(shown["headers"][1], json!({"name": "reason", "value": {"text": "not_json"}}));
+    let body =
+        world.request(Method::GET, &format!("/v1/dead-letters/{odd}/body"), &admin).send().await.unwrap();
+    assert_eq!(body.headers()["content-type"], "application/octet-stream");
+    assert_eq!(body.headers()["x-content-type-options"], "nosniff");
+    assert_eq!(body.bytes().await.unwrap(), BYTES);
+    assert_eq!(world.get(&format!("/v1/dead-letters/{empty}/body"), &admin).await.status, 204);
+
+    for id in [&odd, &empty] {
+        let address = format!("/v1/dead-letters/{id}/replay");
+        let done = world.post_json(&address, &admin, &json!({})).await.expect(200);
+        assert!(
+            done["replayed_as"].as_str().unwrap().starts_with(&world.config.kafka.topics().input),
+            "{done}"
+        );
+        assert_eq!(done.get("warning"), None);
+        let again = world.post_json(&address, &admin, &json!({})).await;
+        assert!(again.expect_problem(409, "already-replayed").contains("again"));
+        world.post_json(&address, &admin, &json!({"again": true})).await.expect(200);
+        let shown = world.get(&format!("/v1/dead-letters/{id}"), &admin).await.expect(200);
+        assert_eq!(shown["replays"], 2);
+    }
+    let sent = world.sent(4).await;
+    assert_eq!(sent.len(), 4);
+    for record in &sent {
+        let (id, key, value) = match record.value {
+            Some(_) => (&odd, Some(&b"\xfe\x00k"[..]), Some(BYTES)),
+            None => (&empty, None, None),
+        };
+        assert_eq!((record.key.as_deref(), record.value.as_deref()), (key, value));
+        let (_, place) = id.split_once('-').unwrap();
+        let of = format!("{}/{}", world.config.kafka.topics().dead_letter, place.replace('-', "/"));
+        assert_eq!(record.headers.text(headers::REPLAY_OF), Some(of.as_str()));
+        assert_eq!(record.headers.text(headers::TENANT), Some("acme"));
+        assert_eq!(record.headers.text(headers::SIGNATURE), Some("c2lnbmVk"));
+        assert_eq!(
+            (record.headers.get(headers::REASON), record.headers.get(headers::ORIGIN_OFFSET)),
+            (None, None)
+        );
+    }
+    assert_eq!(sent.iter().filter(|r| r.value.is_none()).count(), 2);
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let log = audit::list(&mut tx, None, 10).await.unwrap();
+    assert_eq!(log.iter().filter(|entry| entry.action == "dead_letter.replay").count(), 4);
+    tx.rollback().await.unwrap();
+    world.stop().await;
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn what_is_nobodys_is_the_operators_alone() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let nobodys = letter(&world, None, "unknown_tenant", None, Some(BYTES)).await;
+    let acmes = letter(&world, Some("acme"), "not_json", None, Some(BYTES)).await;
+    let stranger = letter(&world, Some("stranger"), "not_json", None, Some(BYTES)).await;
+
+    let own = world.get("/v1/dead-letters", &admin).await.expect(200);
+    assert_eq!((own["items"].as_array().unwrap().len(), &own["items"][0]["id"]), (1, &json!(acmes)));
+    for id in [&nobodys, &stranger] {
+        for rest in ["", "/body"] {
+            let answer = world.get(&format!("/v1/dead-letters/{id}{rest}"), &admin).await;
+            answer.expect_problem(404, "not-found");
+        }
+        let answer = world.post_json(&format!("/v1/dead-letters/{id}/replay"), &admin, &json!({})).await;
+        answer.expect_problem(404, "not-found");
+    }
+    let all = |query: &'static str| {
+        let (world, operator) = (&world, &operator);
+        async move {
+            let page = world.get(&format!("/v1/operator/dead-letters{query}"), operator).await.expect(200);
+            page["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|l| l["id"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(all("").await, [stranger.clone(), acmes.clone(), nobodys.clone()]);
+    assert_eq!(all("?tenant=").await, [stranger.clone(), nobodys.clone()]);
+    assert_eq!(all("?tenant=acme").await, [acmes]);
+    let body = world.request(Method::GET, &format!("/v1/operator/dead-letters/{nobodys}/body"), &operator);
+    assert_eq!(body.send().await.unwrap().bytes().await.unwrap(), BYTES);
+    let address = format!("/v1/operator/dead-letters/{nobodys}/replay");
+    let done = world.post_json(&address, &operator, &json!({})).await.expect(200);
+    assert!(done["warning"].as_str().unwrap().contains("tenant is known"));
+    // It claims what it claimed before.
+    assert_eq!(world.sent(1).await[0].headers.text(headers::TENANT), Some("claimed"));
+    // A key of one app sees none: what app a letter is of is not known.
+    let of_app = world.key_for("acme", &[Scope::TenantAdmin], Some("com.example.shop")).await;
+    world.get("/v1/dead-letters", &of_app).await.expect_problem(403, "insufficient-scope");
+    world.stop().await;
+}
+
+/// Proves: unchanged-bytes
+#[tokio::test]
+async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    for _ in 0..3 {
+        letter(&world, Some("acme"), "not_json", None, Some(BYTES)).await;
+    }
+    let deadly = letter(&world, Some("acme"), "kills_worker", None, Some(BYTES)).await;
+    letter(&world, Some("umbrella"), "not_json", None, Some(BYTES)).await;
+    // One that the topic does not hold, and one of a topic that was deleted.
+    let here: LetterId = deadly.parse().unwrap();
+    for gone in [LetterId { offset: 9_000, ..here.clone() }, LetterId { topic_id: "0".repeat(32), ..here }] {
+        note(&world, noted(&world, gone, Some("acme"), "not_json")).await;
+    }
+
+    let replay = async |body: serde_json::Value| {
+        world.post_json("/v1/dead-letters/replay", &admin, &body).await.expect(200)
+    };
+    let counted = replay(json!({"dry_run": true})).await;
+    assert_eq!((&counted["matched"], &counted["replayed"]), (&json!(6), &json!(0)));
+    let first = replay(json!({"limit": 2})).await;
+    assert_eq!((&first["replayed"], &first["more"]), (&json!(2), &json!(true)), "{first}");
+    let rest = replay(json!({"from": "2026-01-01T00:00:00Z"})).await;
+    let expected = json!({"matched": 4, "replayed": 1, "gone": 2, "dangerous": 1, "more": false});
+    assert_eq!(rest, expected);
+    let named = replay(json!({"reason": "kills_worker"})).await;
+    assert_eq!((&named["replayed"], &named["gone"]), (&json!(1), &json!(0)));
+    assert_eq!(world.sent(4).await.len(), 4);
+    let wrong = world.post_json("/v1/dead-letters/replay", &admin, &json!({"tenant": "umbrella"})).await;
+    wrong.expect_problem(400, "invalid-parameter");
+    let wrong = world.post_json("/v1/dead-letters/replay", &admin, &json!({"limit": 101})).await;
+    wrong.expect_problem(400, "invalid-body");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn so_many_read_dead_letters_at_once_and_the_others_wait() {
+    let world = World::with(|limits| (limits.letters, limits.tenant_share) = (2, 100)).await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let id = letter(&world, Some("acme"), "not_json", None, Some(BYTES)).await;
+    let address = format!("/v1/dead-letters/{id}/body");
+    let reading = || world.gauge("unslide_api_in_work", "letters");
+    let readers = futures::future::join_all((0..12).map(|_| {
+        let request = world.request(Method::GET, &address, &admin);
+        async { request.send().await.unwrap().error_for_status().unwrap().bytes().await.unwrap() }
+    }));
+    tokio::pin!(readers);
+    let mut most = 0;
+    let bodies = loop {
+        most = most.max(reading());
+        tokio::select! {
+            bodies = &mut readers => break bodies,
+            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => {}
+        }
+    };
+    assert_eq!(most, 2);
+    assert!(bodies.len() == 12 && bodies.iter().all(|body| body == BYTES));
+    assert_eq!(reading(), 0);
+    world.stop().await;
+}
+
+/// Proves: sender
+#[tokio::test]
+async fn a_replay_of_one_report_of_an_array_is_signed_by_the_api_and_nobodys_claim_is_not() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let said = |of: &'static str| OutRecord {
+        value: Some(BYTES.into()),
+        headers: Headers::new().with(headers::TENANT, of),
+        ..OutRecord::default()
+    };
+    let element =
+        letter_of(&world, Some("acme"), "not_a_report", said("acme"), |noted| noted.index = Some((1, 3)))
+            .await;
+    // What was not taken for anybody's, or may not have been looked at, stays without a signature.
+    let claimed =
+        letter_of(&world, None, "no_signature", said("acme"), |noted| noted.index = Some((1, 3))).await;
+    let whole = letter_of(&world, Some("acme"), "kills_worker", said("acme"), |_| {}).await;
+    let replay = |id: &String| format!("/v1/dead-letters/{id}/replay");
+    world.post_json(&replay(&element), &admin, &json!({})).await.expect(200);
+    world.post_json(&replay(&whole), &admin, &json!({})).await.expect(200);
+    let address = replay(&claimed).replace("/v1/", "/v1/operator/");
+    world.post_json(&address, &operator, &json!({})).await.expect(200);
+    let sent = world.sent(3).await;
+    let key = SigningKey::parse(&signing().key).unwrap().verifying();
+    let mut signed = 0;
+    for record in &sent {
+        let text = |name| record.headers.text(name);
+        assert_eq!(record.value.as_deref(), Some(BYTES));
+        if text(headers::REPLAY_OF).unwrap().replace('/', "-").ends_with(element.split_once('-').unwrap().1) {
+            let at = record.headers.number(headers::SIGNED_AT).unwrap();
+            assert!(key.verify(&tenant("acme"), at, BYTES, text(headers::SIGNATURE).unwrap()));
+            assert_eq!(text(headers::SIGNATURE_KEY), Some("api"));
+            signed += 1;
+        } else {
+            assert_eq!((text(headers::SIGNATURE), text(headers::SIGNATURE_KEY)), (None, None));
+        }
+    }
+    assert_eq!(signed, 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn answers_that_nobody_takes_are_bounded() {
+    const LARGE: &[u8] = &[b'x'; 16 << 20];
+    let world = World::with(|limits| {
+        (limits.answer_bytes, limits.answer_stall_seconds) = (24 << 20, 600);
+        limits.tenant_share = 100;
+    })
+    .await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let id = letter(&world, Some("acme"), "not_json", None, Some(LARGE)).await;
+    let address = format!("/v1/dead-letters/{id}/body");
+    let held = || world.gauge("unslide_api_body_bytes", "answers");
+    // One who looks at the beginning of the answer and takes no more.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 << 10).unwrap();
+    let host = world.url.strip_prefix("http://").unwrap();
+    let mut lazy = socket.connect(host.parse().unwrap()).await.unwrap();
+    let request = format!("GET {address} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {admin}\r\n\r\n");
+    lazy.write_all(request.as_bytes()).await.unwrap();
+    let mut head = [0; 12];
+    lazy.read_exact(&mut head).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    assert_eq!(held(), LARGE.len());
+    let theirs = address.replace("/v1/", "/v1/operator/");
+    world.get(&theirs, &operator).await.expect_problem(503, "overloaded");
+    // Once it is gone there is room for others.
+    drop(lazy);
+    while held() > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let answer = world.request(Method::GET, &address, &admin).send().await.unwrap();
+    assert!(answer.error_for_status().unwrap().bytes().await.unwrap() == LARGE);
+    world.stop().await;
+}
+
+/// Proves: unchanged-bytes
+#[tokio::test]
+async fn a_value_too_large_for_its_letter_is_read_where_it_came_from_or_said_to_be_gone() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let input = world.config.kafka.topics().input;
+    let source = [b"[1,".as_slice(), BYTES, b"]"].concat();
+    let place = Producer::new(&world.config.kafka)
+        .unwrap()
+        .send(&OutRecord::to(input.as_str(), source.clone()))
+        .await
+        .unwrap();
+    let here = TopicOffset { topic: input.clone(), partition: place.partition, offset: place.offset };
+    let left_out = async |value: &[u8], offset: usize, place: TopicOffset| {
+        let headers = Headers::new()
+            .with(headers::TENANT, "acme")
+            .with(headers::BODY_BYTES, value.len().to_string())
+            .with(headers::BODY_SHA256, ContentHash(Sha256::digest(value).into()).to_string())
+            .with(headers::BODY_OFFSET, offset.to_string());
+        let record = OutRecord { headers, ..OutRecord::default() };
+        letter_of(&world, Some("acme"), "too_large", record, |noted| noted.source = Some(place)).await
+    };
+    let body = async |id: &str| {
+        let asked = world.request(Method::GET, &format!("/v1/dead-letters/{id}/body"), &admin);
+        asked.send().await.unwrap().bytes().await.unwrap()
+    };
+    let whole = left_out(&source, 0, here.clone()).await;
+    let element = left_out(BYTES, 3, here.clone()).await;
+    assert_eq!((body(&whole).await.as_ref(), body(&element).await.as_ref()), (source.as_slice(), BYTES));
+    let shown = world.get(&format!("/v1/dead-letters/{element}"), &admin).await.expect(200);
+    assert_eq!((&shown["held"], &shown["source_bytes"]), (&json!(true), &json!(BYTES.len())));
+    let done = world.post_json(&format!("/v1/dead-letters/{element}/replay"), &admin, &json!({})).await;
+    done.expect(200);
+    let sent = world.sent(2).await;
+    assert!(sent.iter().any(|record| record.value.as_deref() == Some(BYTES)), "{sent:?}");
+
+    // Deleted; in a topic that is gone, or none of ours; another record where it was; not known by anything.
+    let gone = [
+        (left_out(BYTES, 3, TopicOffset { offset: 9_000, ..here.clone() }).await, "begins at offset"),
+        (left_out(BYTES, 3, TopicOffset { partition: 900, ..here.clone() }).await, "the topic was deleted"),
+        (
+            left_out(BYTES, 3, TopicOffset { topic: "other".to_owned(), ..here.clone() }).await,
+            "no topic of this",
+        ),
+        (left_out(b"others", 3, here.clone()).await, "made anew"),
+        (left_out(BYTES, usize::MAX, here.clone()).await, "made anew"),
+    ];
+    for (id, why) in &gone {
+        let shown = world.get(&format!("/v1/dead-letters/{id}"), &admin).await.expect(200);
+        assert_eq!(
+            (&shown["held"], shown["lost"].as_str().unwrap().contains(why)),
+            (&json!(false), true),
+            "{shown}"
+        );
+        let answer = world.get(&format!("/v1/dead-letters/{id}/body"), &admin).await;
+        assert!(answer.expect_problem(404, "not-found").contains(why), "{why}");
+        let answer = world.post_json(&format!("/v1/dead-letters/{id}/replay"), &admin, &json!({})).await;
+        assert!(answer.expect_problem(404, "not-found").contains(why), "{why}");
+    }
+    let counted = world.post_json("/v1/dead-letters/replay", &admin, &json!({})).await.expect(200);
+    assert_eq!((&counted["replayed"], &counted["gone"]), (&json!(1), &json!(gone.len())));
+    world.stop().await;
+}

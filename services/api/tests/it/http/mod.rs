@@ -1,0 +1,5 @@
+//! What belongs to no operation: how the server answers, what a body may take, and clients that mean harm.
+
+mod attacks;
+mod bodies;
+mod service;

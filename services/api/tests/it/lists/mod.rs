@@ -1,0 +1,4 @@
+//! What holds for every list: its pages, and the same as a file.
+
+mod exports;
+mod pages;

@@ -1,0 +1,220 @@
+//! `POST /v1/sessions`, and what is counted of sessions.
+
+use crate::world::{World, signing, tenant};
+use flate2::{Compression, write::GzEncoder};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::io::Write;
+use time::format_description::well_known::Rfc3339;
+use unslide_model::Scope;
+use unslide_proto::headers;
+use unslide_proto::signed::SigningKey;
+use unslide_store::sessions::{self, SessionArrival, SessionEvent};
+use unslide_store::{partitions, tenants};
+use unslide_stream::{Record, scan};
+
+/// An event of a session.
+pub fn event(id: &str, started_at: &str) -> Value {
+    json!({"id": id, "installation": format!("of {id}"), "app": "com.example.shop", "version": "1.0",
+        "started_at": started_at, "other": {"kept": true}})
+}
+
+/// An event of a session that begins now.
+pub fn now(world: &World, id: &str) -> Value {
+    event(id, &world.host.clock.now().format(&Rfc3339).unwrap())
+}
+
+/// Stores events as an indexer does.
+pub async fn store(world: &World, of: &str, events: &[Value]) {
+    let received_at = world.host.clock.now();
+    let read = |event: &Value| SessionEvent::read(event.to_string().as_bytes()).unwrap();
+    let arrivals: Vec<_> =
+        events.iter().map(|event| SessionArrival { event: read(event), received_at }).collect();
+    for arrival in &arrivals {
+        partitions::ensure(&world.store, arrival.event.day(), arrival.event.day()).await.unwrap();
+    }
+    let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
+    let all: Vec<_> = arrivals.iter().collect();
+    sessions::store(&mut tx, &all, time::Date::MIN).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+async fn sent(world: &World, at_least: usize) -> Vec<Record> {
+    let (kafka, topic) = (&world.config.kafka, world.config.kafka.topics().sessions);
+    for _ in 0..300 {
+        let records = scan::whole_topic(kafka, &topic).await.unwrap();
+        if records.len() >= at_least {
+            return records;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("the topic has fewer than {at_least} records");
+}
+
+#[tokio::test]
+async fn events_reach_the_topic_byte_for_byte_signed_for_their_tenant() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsWrite]).await;
+    let [a, b] = ["s1", "s2"].map(|id| now(&world, id).to_string());
+    let one = json!({"accepted": 1, "switched_off": 0});
+    assert_eq!(world.post("/v1/sessions", &key, a.clone()).await.expect(202), one);
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(format!("[{a}, {b}]").as_bytes()).unwrap();
+    assert_eq!(world.post("/v1/sessions", &key, packed.finish().unwrap()).await.expect(202)["accepted"], 2);
+    let records = sent(&world, 3).await;
+    assert_eq!(records.len(), 3);
+    let verifying = SigningKey::parse(&signing().key).unwrap().verifying();
+    for record in &records {
+        let value = std::str::from_utf8(record.value.as_deref().unwrap()).unwrap();
+        assert!(value == a || value == b, "{value}");
+        assert_eq!(record.headers.text(headers::TENANT), Some("acme"));
+        let (at, signature) =
+            (record.headers.number(headers::SIGNED_AT), record.headers.text(headers::SIGNATURE));
+        assert!(verifying.verify(&tenant("acme"), at.unwrap(), value.as_bytes(), signature.unwrap()));
+        let id = if value == a { "s1" } else { "s2" };
+        assert_eq!(record.key.as_deref(), Some(format!("acme/{id}").as_bytes()));
+    }
+    assert_eq!(world.figure("unslide_api_sessions_total"), 3.0);
+    world.stop().await;
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn what_is_out_of_bounds_is_refused_and_nothing_is_sent() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let good = now(&world, "s1").to_string();
+    let post = async |body: String| world.post("/v1/sessions", &key, body).await;
+    let detail = post(format!("[{good},{{}}]")).await.expect_problem(400, "invalid-body");
+    assert!(detail.starts_with("event 1: missing field"), "{detail}");
+    let detail =
+        post(event("s1", "2999-01-01T00:00:00Z").to_string()).await.expect_problem(400, "invalid-body");
+    assert!(detail.contains("`started_at` lies more than a day ahead"), "{detail}");
+    let detail =
+        post(format!("[{}]", vec![good.as_str(); 1_001].join(","))).await.expect_problem(413, "too-large");
+    assert!(detail.contains("1000 events"), "{detail}");
+    post(" ".repeat((1 << 20) + 1)).await.expect_problem(413, "too-large");
+    let app = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.bank")).await;
+    world.post("/v1/sessions", &app, good.clone()).await.expect_problem(403, "insufficient-scope");
+    let reader = world.key("acme", &[Scope::ReportsRead]).await;
+    world.post("/v1/sessions", &reader, good.clone()).await.expect_problem(403, "insufficient-scope");
+    world.limit("acme", &tenants::QuotaLimits { units_per_second: 5, ..Default::default() }).await;
+    let many = format!("[{}]", vec![good.as_str(); 100].join(","));
+    let mut refused = 0;
+    for _ in 0..30 {
+        // The limit is known a moment later.
+        refused += i32::from(post(many.clone()).await.status == 429);
+    }
+    assert!(refused > 0, "a hundred events cost a hundred units");
+    world.stop().await;
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn an_apps_health_is_told_for_its_tenant_alone() {
+    let world = World::start().await;
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let mut crashed = now(&world, "s2");
+    (crashed["end_reason"], crashed["version"]) = ("crashed".into(), "1.1".into());
+    store(&world, "acme", &[now(&world, "s1"), crashed, now(&world, "s3"), now(&world, "s4")]).await;
+    let path = "/v1/apps/com.example.shop/health";
+    let health = world.get(path, &acme).await.expect(200);
+    let period = &health["period"];
+    assert_eq!((&period["sessions"], &period["crashed_sessions"]), (&4.into(), &1.into()));
+    assert_eq!((&period["crash_free_sessions"], &period["installations"]), (&0.75.into(), &4.into()));
+    assert_eq!(
+        (&period["out_of_memory_rate"], &period["background_out_of_memory_rate"]),
+        (&0.0.into(), &0.0.into())
+    );
+    assert_eq!(health["period_before"]["sessions"], 0);
+    assert_eq!(health["more_than_noise"]["crash_free_sessions"], false);
+    assert_eq!((health["days"].as_array().unwrap().len(), &health["days"][0]["sessions"]), (1, &4.into()));
+    let versions: Vec<_> = health["versions"].as_array().unwrap().iter().map(|v| &v["version"]).collect();
+    assert_eq!(versions, [&json!("1.0"), &json!("1.1")]);
+    let one = world.get(&format!("{path}?version=1.1&days=90"), &acme).await.expect(200);
+    assert_eq!((&one["period"]["sessions"], &one["period"]["crash_free_sessions"]), (&1.into(), &0.0.into()));
+    world.get(path, &umbrella).await.expect_problem(404, "not-found");
+    let other = world.key_for("acme", &[Scope::ReportsRead], Some("com.example.bank")).await;
+    world.get(path, &other).await.expect_problem(404, "not-found");
+    for days in ["0", "91"] {
+        world.get(&format!("{path}?days={days}"), &acme).await.expect_problem(400, "invalid-parameter");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_an_app_switches_off_is_said_to_its_sender() {
+    let world = World::start().await;
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let path = "/v1/apps/com.example.shop/signals";
+    let sender = world.key("acme", &[Scope::ReportsWrite]).await;
+    let usual = world.get(path, &sender).await.expect(200);
+    assert_eq!((&usual["signals"]["sessions"], &usual["signals"]["hangs"]), (&1.into(), &1.into()));
+    let tag = world.get(path, &sender).await.headers["etag"].to_str().unwrap().to_owned();
+    let asked = async |tag: &str| {
+        let request = world.request(Method::GET, path, &sender).header("if-none-match", tag);
+        world.send(request).await.status.as_u16()
+    };
+    assert_eq!((asked(&tag).await, asked("\"other\"").await), (304, 200));
+    let signals = json!({"sessions": 0, "metrics": 10, "captures": 0});
+    let settings = json!({"app": "com.example.shop", "signals": signals});
+    let put = async |settings: &Value| {
+        let request = world.request(Method::PUT, "/v1/app-settings", &acme);
+        world.send(request.body(settings.to_string())).await
+    };
+    let set = put(&settings).await.expect(200);
+    assert_eq!((&set["signals"]["metrics"], &set["signals"]["hangs"]), (&10.into(), &1.into()));
+    let kept = put(&json!({"app": "com.example.shop", "source_root": "/ci"})).await.expect(200);
+    assert_eq!((&kept["source_root"], &kept["signals"]), (&"/ci".into(), &set["signals"]));
+    put(&json!({"app": "com.example.shop", "signal": {}})).await.expect_problem(400, "invalid-body");
+    let wrong = json!({"app": "com.example.shop", "signals": {"hangs": 2}});
+    let detail = put(&wrong).await.expect_problem(400, "invalid-body");
+    assert_eq!(detail, "signals.hangs: 0 to 1");
+    assert_eq!(asked(&tag).await, 200);
+    let mut bank = now(&world, "s2");
+    bank["app"] = "com.example.bank".into();
+    let both = json!([now(&world, "s1"), bank]).to_string();
+    let sent = world.post("/v1/sessions", &sender, both).await.expect(202);
+    assert_eq!(sent, json!({"accepted": 2, "switched_off": 1}));
+    let capture = world.post("/v1/captures?app=com.example.shop&kind=profile", &sender, "x").await;
+    capture.expect_problem(403, "signal-switched-off");
+    store(&world, "acme", &[now(&world, "s1")]).await;
+    let health = world.get("/v1/apps/com.example.shop/health/versions", &acme).await.expect(200);
+    let dropped = json!([{"signal": "captures", "dropped": 1}, {"signal": "sessions", "dropped": 1}]);
+    assert_eq!((&health["dropped"], &health["versions"]), (&dropped, &json!([])));
+    world.get("/v1/apps/com.example.shop/health/versions", &umbrella).await.expect_problem(404, "not-found");
+    let other = world.get(path, &umbrella).await.expect(200);
+    assert_eq!(other["signals"]["sessions"], 1);
+    let app = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.bank")).await;
+    world.get(path, &app).await.expect_problem(403, "insufficient-scope");
+    world.stop().await;
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn a_session_is_told_with_its_signals_for_its_tenant_alone() {
+    let world = World::start().await;
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let mut ended = now(&world, "s1");
+    (ended["end_reason"], ended["duration"]) = ("exited".into(), 5.into());
+    store(&world, "acme", &[ended]).await;
+    let mut payload = crate::signals::metrics::now(&world, "m1");
+    payload["session"] = "s1".into();
+    crate::signals::metrics::store(&world, "acme", &[payload]).await;
+    let path = "/v1/sessions/s1?app=com.example.shop";
+    let whole = world.get(path, &acme).await.expect(200);
+    let kinds: Vec<&Value> = whole["items"].as_array().unwrap().iter().map(|event| &event["kind"]).collect();
+    assert_eq!(kinds, ["started", "metrics", "ended"]);
+    assert_eq!(whole["items"][2]["detail"], "exited");
+    let first = world.get(&format!("{path}&limit=2"), &acme).await.expect(200);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let rest = world.get(&format!("{path}&limit=2&cursor={cursor}"), &acme).await.expect(200);
+    assert_eq!(rest["items"], json!([whole["items"][2]]));
+    let page = crate::console::Browser::signed_in(&world, &acme).await;
+    let page = page.page("/console/sessions/s1?app=com.example.shop").await;
+    assert!(page.contains("The session ended: exited") && page.contains("Metrics m1"), "{page}");
+    world.get(path, &umbrella).await.expect_problem(404, "not-found");
+    world.get("/v1/sessions/s1?app=com.example.bank", &acme).await.expect_problem(404, "not-found");
+    world.get("/v1/sessions/s1", &acme).await.expect_problem(400, "invalid-parameter");
+    world.stop().await;
+}

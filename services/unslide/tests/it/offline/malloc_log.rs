@@ -1,0 +1,134 @@
+//! `unslide malloc-log` with a log of each layout.
+
+use super::symbolicate::{debug_id, run, written};
+use serde_json::{Value, json};
+use unslide_testkit::fixtures;
+
+/// The load address of the app.
+const LOAD: u64 = 0x1_04a0_0000;
+const DISGUISE: u64 = 0x5555;
+
+/// Type, address, size and stack of each event.
+const EVENTS: [(u64, u64, u64, u64); 6] = [
+    (2, 0x6000_0030, 100, 2),
+    (2, 0x6000_0020, 200, 2),
+    (16 | 88 << 24, 0x7000_0000, 4096, 3),
+    (4, 0x6000_0030, 0, 3),
+    (2, 0x6000_0010, 1000, 3),
+    (4, 0x5000_0000, 0, 3),
+];
+
+fn packed(kind: u64, stack: u64) -> u64 {
+    stack | (kind >> 24) << 48 | (kind & 0xff) << 56
+}
+
+fn disk(events: &[(u64, u64, u64, u64)]) -> Vec<u8> {
+    let words =
+        |(kind, at, size, stack): &(u64, u64, u64, u64)| [*size, at ^ DISGUISE, packed(*kind, *stack)];
+    events.iter().flat_map(words).flat_map(u64::to_le_bytes).collect()
+}
+
+fn index(events: &[(u64, u64, u64, u64)]) -> Vec<u8> {
+    let words = |(kind, at, size, stack): &(u64, u64, u64, u64)| [*size, at ^ DISGUISE, *stack, *kind];
+    events.iter().flat_map(words).flat_map(u64::to_le_bytes).collect()
+}
+
+/// Two stacks of thread 0x103: the app calls from one place, or from another.
+fn stacks() -> Vec<u8> {
+    let slots = [(0, 0), (0x104, u64::MAX), (LOAD + 0x4010, 1), (LOAD + 0x4020, 1)];
+    slots
+        .iter()
+        .flat_map(|(address, caller): &(u64, u64)| [*address, *caller])
+        .flat_map(u64::to_le_bytes)
+        .collect()
+}
+
+/// The arguments of the command with files in a folder.
+fn files(folder: &tempfile::TempDir, events: &[u8]) -> (String, String, String) {
+    let id = debug_id(&fixtures::dsym("app")).to_string();
+    let images = json!({"binary_images": [{"name": "/private/var/containers/Bundle/Application/1/Shop.app/Shop",
+        "uuid": id, "image_addr": LOAD, "image_size": 1_048_576}]});
+    (
+        written(folder, "events.bin", events),
+        written(folder, "stacks.bin", &stacks()),
+        written(folder, "images.json", images.to_string().as_bytes()),
+    )
+}
+
+#[test]
+fn live_memory_is_the_same_in_every_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    for (layout, events) in [("disk", disk(&EVENTS)), ("index", index(&EVENTS))] {
+        let (events, stacks, images) = files(&folder, &[&events[..], &[7; 5]].concat());
+        let arguments =
+            ["malloc-log", "--layout", layout, "--stacks", &stacks, "--images", &images, "--json", &events];
+        let (code, output, error) = run(&arguments);
+        assert_eq!(code, Some(0), "{error}");
+        let answer: Value = serde_json::from_str(&output).unwrap();
+        assert_eq!((&answer["events"], &answer["trailing_bytes"]), (&json!(6), &json!(5)));
+        let memory = json!({"heap_bytes": 1200, "heap_blocks": 2, "vm_bytes": 4096, "vm_ranges": 1});
+        assert_eq!(answer["memory"], memory, "{output}");
+        assert_eq!(answer["vm_tags"][0]["name"], "IOSURFACE");
+        assert_eq!((&answer["stacks"][0]["stack"], &answer["stacks"][0]["bytes"]), (&json!(3), &json!(5096)));
+        assert_eq!(answer["threads"][0]["thread"], "0x103");
+        assert_eq!(answer["counts"]["unknown_deallocations"], 1);
+        assert_eq!(answer["stacks"][0]["functions"], json!(["Shop + 16416 (Shop)"]));
+    }
+}
+
+#[test]
+fn growth_and_what_stays_are_between_two_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let (events, stacks, images) = files(&folder, &disk(&EVENTS));
+    let log = ["malloc-log", "--layout", "disk", "--stacks", &stacks, "--images", &images];
+    let symbols = fixtures::dsym("app");
+    let flame = folder.path().join("growth.svg");
+    let more = ["--from", "2", "--at", "5", "--symbols", symbols.to_str().unwrap()];
+    let (code, output, error) = run(&[&log[..], &more, &["--json", &events]].concat());
+    assert_eq!(code, Some(0), "{error}");
+    let answer: Value = serde_json::from_str(&output).unwrap();
+    let grown: Vec<_> =
+        answer["growth"].as_array().unwrap().iter().map(|row| row["grown_bytes"].clone()).collect();
+    assert_eq!(grown, [json!(5096), json!(-100)]);
+    assert_eq!((&answer["older"][0]["bytes"], &answer["position"]), (&json!(200), &json!(5)));
+    let (code, output, error) =
+        run(&[&log[..], &more, &["--flame", flame.to_str().unwrap(), &events]].concat());
+    assert_eq!((code, output.as_str()), (Some(0), ""), "{error}");
+    assert!(std::fs::read_to_string(flame).unwrap().contains("live memory after 5 events, since 2"));
+    let (_, text, _) = run(&[&log[..], &more, &[&events]].concat());
+    for part in ["live after 5 events: 1200 bytes in 2 blocks", "changed since:", "GROWN", "still live:"] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_sorted_log_has_totals_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let sorted: Vec<_> = (0..40).map(|n| (2, 0x6000_0000 + n * 0x1_0000, 10, 2)).collect();
+    let (events, stacks, _) = files(&folder, &disk(&sorted));
+    let log = ["malloc-log", "--layout", "disk", "--stacks", &stacks];
+    let (code, output, error) = run(&[&log[..], &[&events]].concat());
+    assert_eq!(code, Some(0), "{error}");
+    assert!(
+        error.contains("sorted by address") && output.contains("allocated, freed or not: 400 bytes"),
+        "{output}"
+    );
+    assert_eq!(run(&[&log[..], &["--at", "3", &events]].concat()).0, Some(1));
+}
+
+#[test]
+fn arguments_that_do_not_go_together_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (events, stacks, _) = files(&folder, &disk(&EVENTS));
+    let wrong: [&[&str]; 5] = [
+        &["--layout", "index", "--pointer-size", "4"],
+        &["--layout", "disk", "--pointer-size", "5"],
+        &["--layout", "disk", "--from", "3", "--at", "2"],
+        &["--layout", "disk", "--at", "7"],
+        &[],
+    ];
+    for arguments in wrong {
+        let (code, _, error) = run(&[&["malloc-log", "--stacks", &stacks, &events], arguments].concat());
+        assert_eq!(code, Some(2), "{arguments:?}: {error}");
+    }
+}

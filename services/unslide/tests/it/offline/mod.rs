@@ -1,0 +1,9 @@
+//! Commands that work on files and need no server.
+
+mod flame;
+mod jetsam;
+mod malloc_log;
+mod memory_graph;
+mod metrics;
+mod swift;
+mod symbolicate;

@@ -1,0 +1,70 @@
+//! The documents against the code: settings, links and headings that they name exist.
+
+use super::layering::top;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Parts of a report that read like a setting.
+const NO_SETTINGS: [&str; 1] = ["process.last_dealloced_nsexception.backtrace"];
+
+/// The pages that people read, without the generated one.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(|name| top().join(name)).into();
+    let docs = std::fs::read_dir(top().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    pages.extend(docs.filter(|path| path.extension().is_some_and(|end| end == "md")));
+    pages.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// A heading as GitHub writes it in a link.
+fn anchor(heading: &str) -> String {
+    let letters = heading.trim_start_matches(['#', ' ']).to_lowercase();
+    let kept = letters.chars().filter(|c| c.is_alphanumeric() || *c == ' ' || *c == '-' || *c == '_');
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn has_anchor(page: &Path, wanted: &str) -> bool {
+    let text = std::fs::read_to_string(page).unwrap();
+    text.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line) == wanted)
+}
+
+#[test]
+fn links_between_the_pages_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for (path, text) in pages() {
+        for link in text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)) {
+            if link.contains("://") {
+                continue;
+            }
+            let (file, part) = link.split_once('#').map_or((link, None), |(file, part)| (file, Some(part)));
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            if !target.exists() || part.is_some_and(|part| !has_anchor(&target, part)) {
+                wrong.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn settings_that_the_pages_name_exist() {
+    let settings = std::fs::read_to_string(top().join("docs/settings.md")).unwrap();
+    let rows = settings.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let known: BTreeSet<&str> = rows.map(|(key, _)| key).collect();
+    let sections: BTreeSet<&str> = known.iter().filter_map(|key| Some(key.split_once('.')?.0)).collect();
+    let mut wrong = Vec::new();
+    for (path, text) in pages() {
+        for key in text.split('`').filter_map(|code| code.split([' ', '=']).next()) {
+            let Some((section, rest)) = key.split_once('.') else { continue };
+            let is_setting = sections.contains(section)
+                && !rest.is_empty()
+                && rest.chars().all(|c| c.is_ascii_lowercase() || "._".contains(c));
+            // A group of settings is named by its beginning, such as `kafka.budget`.
+            let exists = known.iter().any(|known| *known == key || known.starts_with(&format!("{key}.")));
+            if is_setting && !exists && !NO_SETTINGS.contains(&key) {
+                wrong.push(format!("{}: {key}", path.display()));
+            }
+        }
+    }
+    assert!(known.len() > 20 && wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,6 @@
+//! The shape of the workspace: layers, names, documents and promises against the code.
+
+mod documents;
+mod layering;
+mod names;
+mod promises;
