@@ -32,7 +32,7 @@ pub use javascript::{
 };
 pub use json::{Number, Text};
 pub use memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
-pub use ours::{ENGINE_PREFIX, FrameCounts, OurFrame, OurImage, Ours};
+pub use ours::{ENGINE_PREFIX, FrameCounts, OurCall, OurFrame, OurImage, Ours};
 pub use profile::{DiagnosticKind, ProfileNode, ReportProfile, TreeEnds};
 pub use report::{
     Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,

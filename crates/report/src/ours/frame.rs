@@ -27,11 +27,13 @@ pub struct OurFrame<'a> {
 
 /// One function of a frame.
 #[derive(Default)]
-pub(crate) struct OurCall<'a> {
+pub struct OurCall<'a> {
     /// The function's name, demangled.
-    pub(crate) function: Option<Text<'a>>,
+    pub function: Option<Text<'a>>,
+    /// Its linkage name, where that is another one.
+    pub raw: Option<Text<'a>>,
     /// The path of the source file.
-    pub(crate) file: Option<Text<'a>>,
+    pub file: Option<Text<'a>>,
     /// The line, from 1.
     pub(crate) line: Option<u64>,
     /// True for a function that was inlined into the next.
@@ -73,10 +75,11 @@ impl<'a> OurFrame<'a> {
         self.status.is_some_and(|own| own.is(status))
     }
 
-    /// True where the frame is symbolicated and says no more than its functions, or its status.
+    /// True where the frame has functions and says no more than their names, or its status.
     #[must_use]
     pub fn is_shortened(&self) -> bool {
-        self.has_status("symbolicated") && (self.relative_address.is_none() || self.calls.is_none())
+        let is_named = self.has_status("symbolicated") || self.has_status("device");
+        is_named && (self.relative_address.is_none() || self.calls.is_none())
     }
 
     /// The image that the frame's address lies in.
@@ -97,12 +100,10 @@ impl<'a> OurFrame<'a> {
         self.symbol
     }
 
-    /// The name and the source file of each function, from the innermost inlined one outwards.
+    /// The functions, from the innermost inlined one outwards.
     #[must_use]
-    pub fn calls(&self) -> Vec<(Option<Text<'a>>, Option<Text<'a>>)> {
-        let calls = self.calls.map(Value::items).unwrap_or_default();
-        let read = calls.into_iter().map(OurCall::read);
-        read.map(|call| (call.function, call.file)).collect()
+    pub fn calls(&self) -> Vec<OurCall<'a>> {
+        self.calls.map(Value::items).unwrap_or_default().into_iter().map(OurCall::read).collect()
     }
 }
 
@@ -111,6 +112,7 @@ impl<'a> OurCall<'a> {
         let mut call = OurCall::default();
         value.each(|key, value| match key {
             b"function" => call.function = value.text(),
+            b"raw" => call.raw = value.text(),
             b"file" => call.file = value.text(),
             b"line" => call.line = value.unsigned(),
             b"inlined" => call.inlined = value.boolean() == Some(true),

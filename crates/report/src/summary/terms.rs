@@ -41,9 +41,9 @@ impl<'a> Report<'a> {
     /// Our names of a frame, or the device's where there are none.
     fn add_frame(&self, frame: &Frame<'a>, terms: &mut Terms) {
         let calls = self.our_frame(frame).map(|ours| ours.calls()).unwrap_or_default();
-        for (function, file) in &calls {
-            terms.add(&function.map(owned).unwrap_or_default());
-            terms.add_file(&file.map(owned).unwrap_or_default());
+        for call in &calls {
+            terms.add(&call.function.map(owned).unwrap_or_default());
+            terms.add_file(&call.file.map(owned).unwrap_or_default());
         }
         if calls.is_empty() {
             terms.add(&frame.symbol_name.map(owned).unwrap_or_default());

@@ -153,7 +153,8 @@ fn calls(report: &Report<'_>, frame: &Frame<'_>, images: &HashMap<DebugId, &OurI
         Some(_) => FrameOrigin::App,
         None => FrameOrigin::Unknown,
     };
-    let mut names: Vec<String> = ours.calls().into_iter().filter_map(|(name, _)| name.map(text)).collect();
+    let mut names: Vec<String> =
+        ours.calls().into_iter().filter_map(|call| call.function.map(text)).collect();
     names.reverse();
     if names.is_empty() {
         let device = frame.symbol_name.filter(|name| is_a_name(*name));

@@ -34,7 +34,7 @@ fn without_module(name: &str) -> &str {
 }
 
 /// True for Rust's names. Those of its first mangling are names of C++ with a hash at their end.
-fn is_rust(name: &str) -> bool {
+pub(crate) fn is_rust(name: &str) -> bool {
     let hash =
         |at: usize| name.get(at + 3..at + 19).is_some_and(|hash| hash.bytes().all(|b| b.is_ascii_hexdigit()));
     let first = |at: usize| hash(at) && (name[at + 19..] == *"E" || name[at + 19..].starts_with("E."));

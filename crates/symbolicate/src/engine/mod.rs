@@ -129,7 +129,7 @@ pub fn enrich<'s>(
     Plan::new(report).enrich(symbols, context)
 }
 
-impl Plan<'_, '_> {
+impl<'a> Plan<'_, 'a> {
     /// As [`enrich`].
     #[must_use]
     pub fn enrich<'s>(
@@ -139,14 +139,16 @@ impl Plan<'_, '_> {
     ) -> Enrichment {
         let judged: Vec<Judged<'s>> = self.images.iter().map(|image| judge(image, symbols)).collect();
         let warnings: Vec<String> = self.report.warnings.iter().map(ToString::to_string).collect();
+        let mut names = DeviceNames::new(self, &judged);
+        let no_rules = GroupingRules::default();
+        // The names that count are paid for before those of other threads.
+        let grouping = grouping::group(self, &judged, &mut names, context.rules.unwrap_or(&no_rules));
         let mut splicer = Splicer::new(self, &judged, warnings.len(), context);
-        let (mut tally, mut referred) = self.frames(&judged, context, &mut splicer);
+        let (mut tally, mut referred) = self.frames(&judged, context, &mut splicer, &mut names);
         let answers = self.javascript(&judged, &mut tally, &mut referred);
         let javascript = self.javascript_part(&answers, &judged, context.detail, &mut splicer);
         let (images, missing) = self.outcomes(&judged, &referred);
         let status = tally.status();
-        let no_rules = GroupingRules::default();
-        let grouping = grouping::group(self, &judged, context.rules.unwrap_or(&no_rules));
         let ended = self.report.ended();
         let facts = ReportFacts {
             ended: ended.as_ref(),
@@ -202,11 +204,11 @@ impl Plan<'_, '_> {
         judged: &[Judged<'_>],
         context: &Context<'_>,
         splicer: &mut Splicer<'_>,
+        names: &mut DeviceNames<'a>,
     ) -> (FrameTally, Vec<u64>) {
         let mut tally = FrameTally::default();
         tally.counts.invalid = self.report.invalid.frames;
         let mut referred = vec![0; self.images.len()];
-        let mut names = DeviceNames::new(self, judged);
         let mut memo = Memo::new(self.frames.len());
         let mut planned = self.frames.iter();
         for backtrace in &self.report.backtraces {
@@ -247,7 +249,7 @@ impl Plan<'_, '_> {
                 }
                 tally.add(answered.status, system);
                 let start = splicer.out.len();
-                if !splicer.frame(&answered, judged, extent, &mut names) {
+                if !splicer.frame(&answered, judged, extent, names) {
                     continue;
                 }
                 if let Some(place) = answered.place

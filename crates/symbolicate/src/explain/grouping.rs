@@ -1,7 +1,7 @@
 //! Why a report is in its group: which functions count, and why the others do not.
 
 use super::ExplainedFrame;
-use crate::answer::Judged;
+use crate::answer::{DeviceNames, Judged};
 use crate::grouping::{self, CountedFrame, FunctionVerdict, GroupingRules, GroupingVerdict};
 use crate::plan::Plan;
 use serde::Serialize;
@@ -47,12 +47,13 @@ pub struct ExplainedFunction {
 pub(super) struct FrameVerdicts(BTreeMap<usize, Vec<FunctionVerdict>>);
 
 /// The report's group, what became of each function, and the frames that count.
-pub(super) fn explain(
-    plan: &Plan<'_, '_>,
+pub(super) fn explain<'a>(
+    plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
+    names: &mut DeviceNames<'a>,
     rules: &GroupingRules,
 ) -> (Option<ExplainedGrouping>, FrameVerdicts, Vec<CountedFrame>) {
-    let Some((grouping, verdicts)) = grouping::explain(plan, judged, rules) else {
+    let Some((grouping, verdicts)) = grouping::explain(plan, judged, names, rules) else {
         return (None, FrameVerdicts(BTreeMap::new()), Vec::new());
     };
     let counted = grouping.frames.clone();

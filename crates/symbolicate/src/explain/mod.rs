@@ -203,7 +203,7 @@ pub fn explain<'s>(
     let mut names = DeviceNames::new(&plan, &judged);
     let mut room = Room { frames: MOST_FRAMES, call_bytes: MOST_CALL_BYTES, cut: false };
     let advisor = Advisor::new(report);
-    let (grouping, mut verdicts, counted) = grouping::explain(&plan, &judged, rules);
+    let (grouping, mut verdicts, counted) = grouping::explain(&plan, &judged, &mut names, rules);
     let javascript = javascript::explain(&plan, &judged, &counted, &mut room);
     let grouped_by = crate::grouping::counted_backtrace(report).filter(|_| plan.javascript.is_none());
     let without_crash = report.part_without_crash();

@@ -279,7 +279,7 @@ impl<'r> Candidate<'r> {
 fn by_name(function: &NamedFunction, name: &str, in_app: bool) -> Standing {
     if name.is_empty() {
         Standing::Out(GroupingVerdict::Unnamed)
-    } else if is_runtime(&function.name, name) {
+    } else if is_runtime(function, name, in_app) {
         Standing::Out(GroupingVerdict::Runtime)
     } else if is_reporter(name) {
         Standing::Out(GroupingVerdict::Reporter)
@@ -299,7 +299,8 @@ mod tests {
     use unslide_report::CrashError;
 
     fn function(name: &str, file: &str, in_app: bool) -> Candidate<'static> {
-        let function = NamedFunction { name: name.to_owned(), path: Some(format!("/src/{file}")) };
+        let function =
+            NamedFunction { name: name.to_owned(), path: Some(format!("/src/{file}")), is_rust: false };
         Candidate::named(0, &function, name.to_owned(), in_app, None)
     }
 

@@ -1,11 +1,13 @@
 //! The frames of the backtrace that counts, with the functions that they are named by: by symbols, or by what an
 //! enriched report says.
 
-use crate::answer::{Judged, Name, answer, settle};
+use crate::answer::{DeviceNames, Judged, Name, answer, settle};
+use crate::demangle::is_rust;
 use crate::plan::{Plan, PlannedFrame, PlannedImage};
 use crate::rules::is_sigtramp;
 use crate::status::FrameStatus;
 use crate::symcache::CodeAnswer;
+use std::borrow::Cow;
 use std::ops::Range;
 use unslide_report::{Backtrace, Frame, OurFrame, Text};
 
@@ -16,10 +18,9 @@ const NAME_CHARS: usize = 2_000;
 const PATH_CHARS: usize = 1_000;
 
 /// Who names the functions of frames.
-#[derive(Clone, Copy)]
-pub(super) enum NamedBy<'n, 's> {
-    /// The symbols of each image.
-    Symbols(&'n [Judged<'s>]),
+pub(super) enum NamedBy<'n, 's, 'a> {
+    /// The symbols of each image, else the device.
+    Symbols(&'n [Judged<'s>], &'n mut DeviceNames<'a>),
     /// The report itself: it was enriched before.
     Report,
 }
@@ -39,8 +40,14 @@ pub(super) struct NamedFrame<'p, 'a> {
 pub(super) enum FrameFunctions<'p, 'a> {
     Unknown,
     Symbols(CodeAnswer<'p>),
-    Device(Text<'a>),
+    Device(DeviceFunction<'a>),
     Report(OurFrame<'a>),
+}
+
+/// A function that the device alone names.
+pub(super) struct DeviceFunction<'a> {
+    name: Cow<'a, str>,
+    raw: Text<'a>,
 }
 
 impl FrameFunctions<'_, '_> {
@@ -52,15 +59,17 @@ impl FrameFunctions<'_, '_> {
     pub(super) fn for_each(&self, mut each: impl FnMut(&NamedFunction)) {
         match self {
             FrameFunctions::Unknown => {}
-            FrameFunctions::Device(name) => each(&NamedFunction::new(&name.decode(), None)),
+            FrameFunctions::Device(device) => each(&NamedFunction::new(&device.name, Some(device.raw), None)),
             FrameFunctions::Symbols(found) => {
                 let calls = found.calls().take(MOST_CALLS);
-                calls.for_each(|call| each(&NamedFunction::new(&call.function.decode(), call.file)));
+                calls.for_each(|call| {
+                    each(&NamedFunction::new(&call.function.decode(), call.raw, call.file));
+                });
             }
             FrameFunctions::Report(ours) => {
-                for (name, file) in ours.calls().into_iter().take(MOST_CALLS) {
-                    let name = name.map(Text::decode).unwrap_or_default();
-                    each(&NamedFunction::new(&name, file));
+                for call in ours.calls().into_iter().take(MOST_CALLS) {
+                    let name = call.function.map(Text::decode).unwrap_or_default();
+                    each(&NamedFunction::new(&name, call.raw, call.file));
                 }
             }
         }
@@ -71,12 +80,15 @@ impl FrameFunctions<'_, '_> {
 pub(super) struct NamedFunction {
     pub(super) name: String,
     pub(super) path: Option<String>,
+    /// True where its linkage name is one of Rust.
+    pub(super) is_rust: bool,
 }
 
 impl NamedFunction {
-    fn new(name: &str, path: Option<Text<'_>>) -> NamedFunction {
+    fn new(name: &str, raw: Option<Text<'_>>, path: Option<Text<'_>>) -> NamedFunction {
         let path = path.map(|path| path.decode().chars().take(PATH_CHARS).collect());
-        NamedFunction { name: name.chars().take(NAME_CHARS).collect(), path }
+        let is_rust = raw.is_some_and(|raw| is_rust(&raw.decode()));
+        NamedFunction { name: name.chars().take(NAME_CHARS).collect(), path, is_rust }
     }
 }
 
@@ -112,13 +124,15 @@ pub(super) fn cycle(frames: &[(&Frame<'_>, &PlannedFrame)]) -> Option<Range<usiz
 /// Each frame with its functions, named when it is asked for.
 pub(super) fn named<'f, 'r, 'a>(
     plan: &'f Plan<'r, 'a>,
-    by: NamedBy<'f, 'f>,
+    mut by: NamedBy<'f, 'f, 'a>,
     frames: &'f [(&'f Frame<'a>, &'f PlannedFrame)],
 ) -> impl Iterator<Item = NamedFrame<'f, 'a>> {
     let mut after_sigtramp = false;
     frames.iter().map(move |(frame, planned)| {
-        let (named, sigtramp) = match by {
-            NamedBy::Symbols(judged) => by_symbols(plan, judged, frame, planned, after_sigtramp),
+        let (named, sigtramp) = match &mut by {
+            NamedBy::Symbols(judged, names) => {
+                by_symbols(plan, (*judged, &mut **names), frame, planned, after_sigtramp)
+            }
             NamedBy::Report => by_report(plan, frame, planned, after_sigtramp),
         };
         after_sigtramp = sigtramp;
@@ -126,10 +140,10 @@ pub(super) fn named<'f, 'r, 'a>(
     })
 }
 
-/// The frame as symbols name it, and whether it calls a signal handler.
+/// The frame as symbols name it, or else the device, and whether it calls a signal handler.
 fn by_symbols<'p, 'a>(
     plan: &'p Plan<'_, 'a>,
-    judged: &'p [Judged<'p>],
+    (judged, names): (&'p [Judged<'p>], &mut DeviceNames<'a>),
     frame: &Frame<'a>,
     planned: &PlannedFrame,
     after_sigtramp: bool,
@@ -137,7 +151,11 @@ fn by_symbols<'p, 'a>(
     let answered = answer(plan, judged, frame, planned, after_sigtramp);
     let functions = match answered.name {
         Name::Symbols(found) => FrameFunctions::Symbols(found),
-        Name::Device(device) => FrameFunctions::Device(device.name),
+        Name::Device(device) => {
+            let readable = names.demangled(&device).map(|name| Cow::Owned(name.to_owned()));
+            let name = readable.unwrap_or_else(|| device.name.decode());
+            FrameFunctions::Device(DeviceFunction { name, raw: device.name })
+        }
         Name::Nobody => FrameFunctions::Unknown,
     };
     let image = answered.place.and_then(|place| plan.images.get(place.image as usize));
@@ -164,10 +182,8 @@ fn by_report<'p, 'a>(
         FrameStatus::Device | FrameStatus::UnknownImage => frame.symbol_name,
         _ => None,
     };
-    let functions = match (status, frame.symbol_name) {
-        (FrameStatus::Symbolicated, _) => FrameFunctions::Report(ours),
-        // As the device wrote it.
-        (FrameStatus::Device, Some(name)) => FrameFunctions::Device(name),
+    let functions = match status {
+        FrameStatus::Symbolicated | FrameStatus::Device => FrameFunctions::Report(ours),
         _ => FrameFunctions::Unknown,
     };
     let named =

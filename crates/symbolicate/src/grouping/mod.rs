@@ -20,7 +20,7 @@ mod runtime;
 mod title;
 mod verdict;
 
-use crate::answer::Judged;
+use crate::answer::{DeviceNames, Judged};
 use crate::plan::Plan;
 use candidates::Candidates;
 pub(crate) use fingerprint::write;
@@ -161,17 +161,24 @@ impl GroupKind {
 }
 
 /// The group of a planned report; `None` for one that says neither what happened nor where.
-pub(crate) fn group(plan: &Plan<'_, '_>, judged: &[Judged<'_>], rules: &GroupingRules) -> Option<Grouping> {
-    grouped(plan, sampled(plan.report), NamedBy::Symbols(judged), rules, false).map(|(grouping, _)| grouping)
+pub(crate) fn group<'a>(
+    plan: &Plan<'_, 'a>,
+    judged: &[Judged<'_>],
+    names: &mut DeviceNames<'a>,
+    rules: &GroupingRules,
+) -> Option<Grouping> {
+    let by = NamedBy::Symbols(judged, names);
+    grouped(plan, sampled(plan.report), by, rules, false).map(|(grouping, _)| grouping)
 }
 
 /// The same, and what became of each function.
-pub(crate) fn explain(
-    plan: &Plan<'_, '_>,
+pub(crate) fn explain<'a>(
+    plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
+    names: &mut DeviceNames<'a>,
     rules: &GroupingRules,
 ) -> Option<(Grouping, Vec<FunctionVerdict>)> {
-    grouped(plan, sampled(plan.report), NamedBy::Symbols(judged), rules, true)
+    grouped(plan, sampled(plan.report), NamedBy::Symbols(judged, names), rules, true)
 }
 
 /// The report is too large for everything that was known of its frames: it can't be grouped again by what it says.
@@ -223,17 +230,17 @@ fn counted<'r, 'a>(
     profile.map(|profile| profile.backtrace).or_else(|| report.crashed_backtrace())
 }
 
-fn grouped(
-    plan: &Plan<'_, '_>,
-    profile: Option<ReportProfile<'_, '_>>,
-    by: NamedBy<'_, '_>,
+fn grouped<'a>(
+    plan: &Plan<'_, 'a>,
+    profile: Option<ReportProfile<'_, 'a>>,
+    by: NamedBy<'_, '_, 'a>,
     rules: &GroupingRules,
     all: bool,
 ) -> Option<(Grouping, Vec<FunctionVerdict>)> {
     if let Some(error) = &plan.javascript {
         let ours = plan.report.ours.as_ref().map(|ours| ours.javascript.as_slice()).unwrap_or_default();
         let grouping = match by {
-            NamedBy::Symbols(judged) => javascript::by_symbols(error, judged, rules),
+            NamedBy::Symbols(judged, _) => javascript::by_symbols(error, judged, rules),
             NamedBy::Report => javascript::by_report(error, ours, rules),
         };
         return Some((grouping, Vec::new()));

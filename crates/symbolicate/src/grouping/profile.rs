@@ -18,10 +18,10 @@ const MOST_VISITED: usize = 1 << 20;
 const PATH_FUNCTIONS: usize = 2;
 
 /// The group of a profile, and what became of each function.
-pub(super) fn group(
-    plan: &Plan<'_, '_>,
-    profile: &ReportProfile<'_, '_>,
-    by: NamedBy<'_, '_>,
+pub(super) fn group<'a>(
+    plan: &Plan<'_, 'a>,
+    profile: &ReportProfile<'_, 'a>,
+    by: NamedBy<'_, '_, 'a>,
     rules: &GroupingRules,
 ) -> (Grouping, Vec<FunctionVerdict>) {
     let error = plan.report.crash_error();

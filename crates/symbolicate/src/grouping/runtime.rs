@@ -1,6 +1,8 @@
 //! Functions that stand in many backtraces and are never the bug: the runtime's, the standard library's, and
 //! those that only report what another one has found.
 
+use super::frames::NamedFunction;
+
 /// Names as [`super::names::normalise`] leaves them.
 const EXACT: &[&str] = &[
     "__abort",
@@ -16,18 +18,12 @@ const EXACT: &[&str] = &[
     "abort",
     "abort_message",
     "abort_with_payload",
-    "exit",
-    "kill",
     "memcpy",
     "memmove",
     "memset",
     "pthread_kill",
-    "raise",
-    "start",
     "strcmp",
     "strlen",
-    "terminate",
-    "thread_start",
     "_pthread_start",
     "start_wqthread",
     "demangling_terminate_handler",
@@ -60,11 +56,7 @@ const PREFIXES: &[&str] = &[
     "_platform_",
     "_pthread_",
     "_swift_",
-    "alloc::",
     "assertionFailure",
-    "core::",
-    "dispatch_",
-    "malloc_",
     "objc_",
     "os_unfair_lock_",
     "outlined ",
@@ -77,16 +69,28 @@ const PREFIXES: &[&str] = &[
     "reabstraction thunk ",
 ];
 
+/// Libraries of Rust. A namespace of C++ may have the same name.
+const RUST_PREFIXES: &[&str] = &["alloc::", "core::"];
+
+/// Names and prefixes of functions that no compiler puts into an app: there they are the app's own.
+const SYSTEM_EXACT: &[&str] = &["exit", "kill", "raise", "start", "terminate", "thread_start"];
+const SYSTEM_PREFIXES: &[&str] = &["dispatch_", "malloc_"];
+
 /// Beginnings of the last part of a name whose function reports a failure that its caller has found.
 const REPORTERS: &[&str] =
     &["assert", "fatal", "fatalerror", "panic", "abort", "precondition", "die", "unreachable"];
 
-/// True for a function of the runtime or the standard library, which says nothing about which bug it is. `function` is the name as it was, `name` the
-/// same normalised.
-pub(super) fn is_runtime(function: &str, name: &str) -> bool {
+/// True for a function of the runtime or the standard library, which says nothing about which bug it is. `name` is
+/// the function's, normalised.
+pub(super) fn is_runtime(function: &NamedFunction, name: &str, in_app: bool) -> bool {
+    let has = |prefixes: &[&str]| {
+        prefixes.iter().any(|prefix| name.starts_with(prefix) || function.name.starts_with(prefix))
+    };
     name.is_empty()
         || EXACT.contains(&name)
-        || PREFIXES.iter().any(|prefix| name.starts_with(prefix) || function.starts_with(prefix))
+        || has(PREFIXES)
+        || function.is_rust && has(RUST_PREFIXES)
+        || !in_app && (SYSTEM_EXACT.contains(&name) || has(SYSTEM_PREFIXES))
 }
 
 /// True for a function that reports what its caller has found: for `app_assert`, `Log.fatalError`, `assertValid`; not
@@ -119,6 +123,21 @@ pub(super) fn is_entry(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn runtime(name: &str, is_rust: bool, in_app: bool) -> bool {
+        let function = NamedFunction { name: name.to_owned(), path: None, is_rust };
+        is_runtime(&function, name, in_app)
+    }
+
+    #[test]
+    fn names_of_an_apps_own_are_not_the_runtimes() {
+        for name in ["core::Cart::total", "alloc::Pool::take"] {
+            assert!(runtime(name, true, true) && !runtime(name, false, true), "{name}");
+        }
+        for name in ["dispatch_event", "malloc_report", "start", "raise"] {
+            assert!(runtime(name, false, false) && !runtime(name, false, true), "{name}");
+        }
+    }
+
     #[test]
     fn the_runtime_and_reporters_are_known_and_the_app_is_not() {
         for name in [
@@ -135,7 +154,7 @@ mod tests {
             "shop::panic",
             "",
         ] {
-            assert!(is_runtime(name, name) || is_reporter(name), "{name}");
+            assert!(runtime(name, false, true) || is_reporter(name), "{name}");
         }
         for name in [
             "Cart.total",
@@ -149,7 +168,7 @@ mod tests {
             "Dice.throw",
             "main",
         ] {
-            assert!(!is_runtime(name, name) && !is_reporter(name), "{name}");
+            assert!(!runtime(name, false, false) && !is_reporter(name), "{name}");
         }
         assert!(is_entry("main") && is_entry("Shop.App.$main") && !is_entry("domain"));
     }

@@ -104,6 +104,65 @@ fn what_the_system_ended_is_one_group_whatever_ran() {
     assert_ne!(ended(&[BASE + at::FUNCTION], "low_battery").fingerprint, memory.fingerprint);
 }
 
+/// A report whose crashed thread has functions of the system only, as the device names them.
+fn named_by_device(names: &[&str]) -> Made {
+    let frame = |(n, name): (usize, &&str)| {
+        let start = SYSTEM + at::FUNCTION + 0x200 * n as u64;
+        Frame::at(start + 4).symbol(name, start)
+    };
+    Made::standard()
+        .image(Image::new("/usr/lib/libc++abi.dylib", LIBRARY, SYSTEM).size(0x10_0000))
+        .crashed_thread(Thread::new(0).crashed().frames(names.iter().enumerate().map(frame)))
+}
+
+fn again(bytes: &[u8]) -> Grouping {
+    let stored = Report::read_stored(bytes).unwrap();
+    regroup(&stored, &GroupingRules::default()).unwrap().unwrap()
+}
+
+#[test]
+fn the_devices_names_of_the_system_are_compared_readable() {
+    let ended = |by: &str| {
+        let terminate =
+            ["_ZL28demangling_terminate_handlerv", "_ZL15_objc_terminatev", "_ZSt11__terminatePFvvE"];
+        let names: Vec<&str> = ["abort", "abort_message"].into_iter().chain(terminate).chain([by]).collect();
+        let enriched = Have::default().enrich(&named_by_device(&names));
+        let grouping = enriched.grouping.unwrap();
+        assert_eq!(again(&enriched.bytes), grouping);
+        grouping
+    };
+    let first = ended("CFRunLoopRunSpecific");
+    assert_eq!(first.culprit.as_deref(), Some("CFRunLoopRunSpecific"));
+    assert!(first.title.ends_with(" in CFRunLoopRunSpecific"), "{}", first.title);
+    assert_ne!(ended("nw_queue_context_target_dispatch_event").fingerprint, first.fingerprint);
+    // Symbols that come later name the same function.
+    let report = named_by_device(&["_ZN4Shop3addEi"]);
+    let symbols = Have::default().and(LIBRARY, symbols(LIBRARY, ARM64, Quality::DwarfSymtab));
+    assert_eq!(of(&symbols, &report).fingerprint, of(&Have::default(), &report).fingerprint);
+    // A library of Rust, and a namespace of C++.
+    let names = ["_ZN4core9panicking5panic17h2d55b0580eae69efE", "_ZN4core5Cache3getEv"];
+    let enriched = Have::default().enrich(&named_by_device(&names));
+    let grouping = enriched.grouping.unwrap();
+    assert_eq!(grouping.culprit.as_deref(), Some("core::Cache::get"));
+    assert_eq!(again(&enriched.bytes), grouping);
+}
+
+#[test]
+fn names_of_other_threads_cost_the_crashed_one_nothing() {
+    // Together they are more than the names of a report may cost.
+    let names: Vec<String> = (0..200).map(|n| format!("_ZN{}fEv{n}", "a".repeat(4_000))).collect();
+    let other = names.iter().map(|name| Frame::at(SYSTEM + 0x104).symbol(name, SYSTEM + 0x100));
+    let report = Made::standard()
+        .image(Image::new("/usr/lib/libc++abi.dylib", LIBRARY, SYSTEM).size(0x10_0000))
+        .thread(Thread::new(0).frames(other));
+    let last = Frame::at(SYSTEM + 0x204).symbol("_ZN4Shop3addEi", SYSTEM + 0x200);
+    let report = report.thread(Thread::new(1).crashed().frames([last]));
+    let enriched = Have::default().enrich(&report);
+    let grouping = enriched.grouping.unwrap();
+    assert_eq!(grouping.culprit.as_deref(), Some("Shop::add"));
+    assert_eq!(again(&enriched.bytes), grouping);
+}
+
 /// A report of an end, with what was sampled before it.
 fn ended(crash_type: &str, address: u64) -> Made {
     let frame = || Json::object([("instruction_addr", Json::from(address))]);
