@@ -87,7 +87,7 @@ pub struct CaptureImage {
 pub struct CaptureReading {
     /// The analysis.
     pub analysis: CaptureAnalysis,
-    /// The images whose symbols it can use, whether they were there or not.
+    /// The images whose symbols it can use, the app's first, whether they were there or not.
     pub wanted: Vec<CaptureImage>,
 }
 
@@ -140,7 +140,12 @@ pub fn analyse<'f, 's>(
         CaptureForm::MemoryGraph => memory_graph(file("file"), &noted)?,
         CaptureForm::MallocLog { layout, lite, from } => malloc_log(*layout, *lite, *from, file, &noted)?,
     };
-    let asked = asked.into_inner();
+    let wanted = wanted(&images, &asked.into_inner(), MOST_WANTED);
+    Ok(CaptureReading { analysis, wanted })
+}
+
+/// Those of the images that were asked for, the app's first, `most` at most.
+fn wanted(images: &[ProfileImage], asked: &BTreeSet<DebugId>, most: usize) -> Vec<CaptureImage> {
     let of_asked = |image: &ProfileImage| {
         let debug_id = image.debug_id.filter(|id| asked.contains(id))?;
         Some(CaptureImage { debug_id, system: image.is_system() || image.kernel })
@@ -150,9 +155,12 @@ pub fn analyse<'f, 's>(
     for image in images.iter().filter_map(of_asked) {
         *wanted.entry(image.debug_id).or_insert(true) &= image.system;
     }
-    let wanted = wanted.into_iter().take(MOST_WANTED);
-    let wanted = wanted.map(|(debug_id, system)| CaptureImage { debug_id, system }).collect();
-    Ok(CaptureReading { analysis, wanted })
+    let wanted = wanted.into_iter().map(|(debug_id, system)| CaptureImage { debug_id, system });
+    let mut wanted: Vec<CaptureImage> = wanted.collect();
+    // Symbols find room in this order.
+    wanted.sort_by_key(|image| image.system);
+    wanted.truncate(most);
+    wanted
 }
 
 fn profile<'s>(
@@ -300,6 +308,21 @@ mod tests {
         assert_eq!((tree.total().weight, reading.wanted.len()), (4, 0));
         assert!(reading.analysis.memory.is_none() && reading.analysis.lacking.is_empty());
         assert!(analyse(&CaptureForm::Profile, &|_| b"\x00\x01", &|_| None).is_err());
+    }
+
+    #[test]
+    fn symbols_of_the_app_are_wanted_before_those_of_the_system() {
+        let image = |byte: u8, path: &str| ProfileImage {
+            path: path.to_owned(),
+            debug_id: Some(DebugId([byte; 16])),
+            ..ProfileImage::default()
+        };
+        let (system, app) = ("/usr/lib/libobjc.A.dylib", "/Apps/Shop.app/Shop");
+        let images = [image(1, system), image(2, system), image(3, app), image(4, app), image(5, app)];
+        let asked = [1, 2, 3, 5].map(|byte| DebugId([byte; 16])).into();
+        let ids =
+            |most| wanted(&images, &asked, most).iter().map(|image| image.debug_id.0[0]).collect::<Vec<_>>();
+        assert_eq!((ids(9), ids(2)), (vec![3, 5, 1, 2], vec![3, 5]));
     }
 
     #[test]
