@@ -309,15 +309,21 @@ impl Client {
         self.bytes(answer).await.map(Some)
     }
 
-    /// GETs bytes, and hands them on as they come.
+    /// GETs bytes, and hands them on as they come, until `take` says false.
     ///
     /// # Errors
     /// [`ClientError`]; also where the answer breaks off.
-    pub async fn get_pieces(&self, path: &str, mut take: impl FnMut(&[u8])) -> Result<(), ClientError> {
+    pub async fn get_pieces(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), ClientError> {
         let get = || self.answer(self.request(Method::GET, path), self.short());
         let mut answer = self.tries(get).await?;
         while let Some(piece) = self.piece(&mut answer).await? {
-            take(&piece);
+            if !take(&piece) {
+                break;
+            }
         }
         Ok(())
     }

@@ -33,9 +33,6 @@ impl Default for DistinctSketch {
 }
 
 impl DistinctSketch {
-    /// The standard error of a count, as a share of it.
-    pub const STANDARD_ERROR: f64 = 0.016_25;
-
     /// Adds a thing by its hash, whose bits have to be as good as random.
     pub fn add(&mut self, hash: u64) {
         // The shift leaves the highest bits, of which there are as many as registers have numbers.
@@ -180,6 +177,9 @@ mod tests {
         z ^ z >> 31
     }
 
+    /// Of a count, as a share of it.
+    const STANDARD_ERROR: f64 = 0.016_25;
+
     fn sketch(of: impl IntoIterator<Item = u64>) -> DistinctSketch {
         let mut sketch = DistinctSketch::default();
         of.into_iter().for_each(|n| sketch.add(hash(n)));
@@ -198,7 +198,7 @@ mod tests {
                 let count = sketch((0..many).map(|n| n + run * 10_000_000)).count();
                 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
                 let error = (count as f64 - many as f64).abs() / many as f64;
-                assert!(error < 4.0 * DistinctSketch::STANDARD_ERROR, "{many}: {count}");
+                assert!(error < 4.0 * STANDARD_ERROR, "{many}: {count}");
             }
         }
     }

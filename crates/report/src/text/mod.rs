@@ -63,21 +63,23 @@ pub fn apple_log(report: &Report<'_>) -> String {
     out.finish()
 }
 
-/// The text with control characters as `\u{1b}`, but for line ends and tabs: a terminal that it is
-/// printed on shows them and does not obey them.
+/// The text with what a terminal obeys as `\u{1b}`, but for line ends and tabs: a terminal that it is
+/// printed on shows it and does not obey it.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    escape(text, |c| c.is_control() && !matches!(c, '\n' | '\t'))
+    escape(text, |c| is_obeyed(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// A text of the device on one line: control characters, and what separates lines or changes the
-/// direction of writing, as `\n` or `\u{1b}`.
+/// A text of the device on one line: what a terminal obeys as `\n` or `\u{1b}`.
 #[must_use]
 pub fn escaped(text: &str) -> Cow<'_, str> {
-    escape(text, |c| {
-        c.is_control()
-            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    })
+    escape(text, is_obeyed)
+}
+
+/// True for control characters, and for what separates lines or changes the direction of writing.
+#[must_use]
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn escape(text: &str, obeyed: impl Fn(char) -> bool) -> Cow<'_, str> {

@@ -383,15 +383,6 @@ impl CallTree {
         }
     }
 
-    /// Adds a stack, the outermost frame first.
-    pub fn add_stack<'f>(&mut self, frames: impl IntoIterator<Item = &'f CallFrame>, amount: Amount) {
-        let mut at = CallTree::ROOT;
-        for frame in frames {
-            at = self.child(at, frame, None);
-        }
-        self.add(at, amount);
-    }
-
     /// Adds all of another tree of the same unit.
     pub fn merge(&mut self, other: &CallTree) {
         let mut places = vec![CallTree::ROOT; other.nodes.len()];

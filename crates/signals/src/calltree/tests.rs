@@ -2,6 +2,14 @@
 
 use super::*;
 
+impl CallTree {
+    /// Adds a stack, the outermost frame first.
+    pub(crate) fn add_stack<'f>(&mut self, frames: impl IntoIterator<Item = &'f CallFrame>, amount: Amount) {
+        let at = frames.into_iter().fold(CallTree::ROOT, |at, frame| self.child(at, frame, None));
+        self.add(at, amount);
+    }
+}
+
 /// A tree of folded stacks; names that begin with `s_` are the system's.
 pub(crate) fn tree(stacks: &[(&str, u64)]) -> CallTree {
     let mut tree = CallTree::new("samples");

@@ -114,23 +114,13 @@ impl Client {
         self.parsed(&bytes)
     }
 
-    /// Begins an upload in parts, or goes on with one of the same bytes; `None` where the server is of a
-    /// release that takes no parts.
+    /// Begins an upload in parts, or goes on with one of the same bytes.
     ///
     /// # Errors
     /// [`ClientError`]; see [`Client::tries`].
-    pub async fn begin_upload(
-        &self,
-        name: &str,
-        size: u64,
-        sha256: &str,
-    ) -> Result<Option<Begun>, ClientError> {
+    pub async fn begin_upload(&self, name: &str, size: u64, sha256: &str) -> Result<Begun, ClientError> {
         let new = serde_json::json!({ "name": name, "size": size, "sha256": sha256 });
-        match self.send_once(Method::POST, &format!("{}/uploads", self.symbols), &new).await {
-            Ok(begun) => Ok(Some(begun)),
-            Err(ClientError::Refused { status: 404 | 405, .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.send_once(Method::POST, &format!("{}/uploads", self.symbols), &new).await
     }
 
     /// Sends a part, once. `sha256` is that of its `size` bytes.
@@ -159,8 +149,7 @@ impl Client {
         self.read(answer).await
     }
 
-    /// The upload of these bytes; `None` where the server has none that it would point to, or is of a
-    /// release that can't be asked.
+    /// The upload of these bytes; `None` where the server has none that it would point to.
     ///
     /// # Errors
     /// [`ClientError`].

@@ -186,7 +186,7 @@ pub fn check(configured: &Configured) -> Outcome {
             for problem in &problems.0 {
                 say!("{problem}");
             }
-            Ok(Exit::Failed)
+            Ok(Exit::Usage)
         }
     }
 }

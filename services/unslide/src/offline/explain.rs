@@ -201,8 +201,8 @@ fn show_frame(frame: &Value, image: Option<&Value>, in_full: bool) {
     }
     let step = |what: &str, value: &Value| match value {
         Value::Null => {}
-        Value::String(text) => say!("      {what:20} {text}"),
-        other => say!("      {what:20} {other}"),
+        Value::String(text) => say!("      {what:23} {text}"),
+        other => say!("      {what:23} {other}"),
     };
     let members = [
         ("address in the report", "instruction_addr"),

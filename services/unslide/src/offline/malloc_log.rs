@@ -4,7 +4,7 @@ mod shown;
 
 use crate::failure::{CommandError, Exit, Outcome};
 use crate::offline::flame::write_output;
-use crate::offline::symbolicate::{Lacking, Library, map};
+use crate::offline::symbolicate::{Lacking, Library, map_unpacked};
 use crate::output::{Console, note};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,11 @@ const MOST_FUNCTIONS: usize = 512;
 #[command(after_help = "\
 Examples:
   unslide malloc-log --layout index --stacks stacks.bin --images report.json --symbols MyApp.xcarchive events.bin
-  unslide malloc-log --layout disk --stacks stacks.bin --from 100000 --at 900000 events.bin
+  unslide malloc-log --layout disk --stacks stacks.bin.gz --from 100000 --at 900000 events.bin.gz
   unslide malloc-log --layout index --stacks stacks.bin --images report.json --flame heap.svg events.bin")]
 pub struct Arguments {
-    /// The events, as the process has written them
+    /// The events, as the process has written them. This and the other files may be packed with gzip or zstd; one may
+    /// be `-`, which is standard input
     #[arg(value_name = "INDEX")]
     index: PathBuf,
     /// The table of stacks, from slot 0 on
@@ -96,11 +97,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
     {
         return Err(CommandError::usage(format!("--from {from} lies after --at {at}")).into());
     }
+    let files = [&arguments.index, &arguments.stacks].into_iter().chain(&arguments.images);
+    if files.filter(|path| path.as_os_str() == "-").count() > 1 {
+        return Err(CommandError::usage("standard input is one file: give `-` once").into());
+    }
     let (library, broken) = Library::search(&arguments.symbols)?;
     for broken in broken {
         note!("{broken}");
     }
-    let read = |path: &Path| map(path).map_err(|error| CommandError::cannot_read(path, error));
+    let read = |path: &Path| map_unpacked(path).map_err(|error| CommandError::cannot_read(path, error));
     let (events, stacks) = (read(&arguments.index)?, read(&arguments.stacks)?);
     let images = match &arguments.images {
         Some(path) => read_images(&read(path)?).map_err(|error| CommandError::cannot_read(path, error))?,

@@ -12,7 +12,7 @@ mod rate;
 
 pub use lacking::Lacking;
 pub use library::Library;
-pub use mapped::map;
+pub use mapped::map_unpacked;
 pub use packed::{read_input, read_unpacked, unpack_archive, unpacked};
 
 use crate::failure::{Exit, Outcome};

@@ -3,15 +3,15 @@
 use crate::boot;
 use crate::client::{ApiServer, Client, FormContent, FormFile};
 use crate::failure::{CommandError, Exit, Outcome};
-use crate::offline::symbolicate::read_input;
 use crate::online::listing::{Listing, given, text};
 use crate::output::{Console, note, say};
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tempfile::NamedTempFile;
 use unslide_model::CaptureKind;
-use unslide_signals::profile::MOST_BYTES;
 
 /// The pause between two looks while waiting.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub struct SendArguments {
     #[command(flatten)]
     server: ApiServer,
     /// A profile, as `unslide flame` reads it; with --layout the events of a log of allocations. This and the other files
-    /// are sent as they are, and may be .gz or .zst files
+    /// are sent as they are, and may be .gz or .zst files. Standard input where it is `-`
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Bundle identifier
@@ -129,7 +129,12 @@ fn send(arguments: &SendArguments) -> Outcome {
         ("lite", arguments.lite.then(|| "true".to_owned())),
         ("from", arguments.from.map(|from| from.to_string())),
     ]);
-    let files = files(arguments)?;
+    // What comes from a pipe has to be there for another try.
+    let spool = match arguments.file.as_os_str() == "-" {
+        true => Some(spooled_input().map_err(|error| CommandError::cannot_read(&arguments.file, error))?),
+        false => None,
+    };
+    let files = files(arguments, spool.as_ref().map_or(arguments.file.as_path(), NamedTempFile::path));
     boot::block_on(async {
         let client = Client::new(&arguments.server)?;
         let sent = client.send_capture(&query, &files).await?;
@@ -151,24 +156,22 @@ fn send(arguments: &SendArguments) -> Outcome {
     })
 }
 
-fn files(arguments: &SendArguments) -> Result<Vec<FormFile>, CommandError> {
-    let Some(stacks) = &arguments.stacks else {
-        let content = match arguments.file.as_os_str() == "-" {
-            true => {
-                let bytes = read_input(&arguments.file, MOST_BYTES);
-                let bytes = bytes.map_err(|error| CommandError::cannot_read(&arguments.file, error))?;
-                FormContent::Bytes(bytes.into())
-            }
-            false => FormContent::File(arguments.file.clone()),
-        };
-        return Ok(vec![FormFile { name: "file", content }]);
+/// Standard input in a temporary file.
+fn spooled_input() -> io::Result<NamedTempFile> {
+    let mut spool = NamedTempFile::new()?;
+    io::copy(&mut io::stdin().lock(), &mut spool)?;
+    Ok(spool)
+}
+
+fn files(arguments: &SendArguments, file: &Path) -> Vec<FormFile> {
+    let named = match arguments.stacks.as_deref() {
+        None => [("file", Some(file)), ("stacks", None), ("images", None)],
+        stacks => [("events", Some(file)), ("stacks", stacks), ("images", arguments.images.as_deref())],
     };
-    let named =
-        [("events", Some(&arguments.file)), ("stacks", Some(stacks)), ("images", arguments.images.as_ref())];
-    let file = |(name, path): (&'static str, Option<&PathBuf>)| {
-        Some(FormFile { name, content: FormContent::File(path?.clone()) })
+    let file = |(name, path): (&'static str, Option<&Path>)| {
+        Some(FormFile { name, content: FormContent::File(path?.to_path_buf()) })
     };
-    Ok(named.into_iter().filter_map(file).collect())
+    named.into_iter().filter_map(file).collect()
 }
 
 fn list(arguments: ListArguments) -> Outcome {

@@ -44,7 +44,11 @@ impl ListForm {
         let mut query = listing.query;
         query.push(("format", format.to_owned()));
         query.extend(self.limit.map(|limit| ("limit", limit.to_string())));
-        client.get_pieces(&with_query(listing.path, &query)?, |piece| Console::get().bytes(piece)).await?;
+        let print = |piece: &[u8]| {
+            Console::get().bytes(piece);
+            !Console::get().is_closed()
+        };
+        client.get_pieces(&with_query(listing.path, &query)?, print).await?;
         Ok(Exit::Ready)
     }
 }

@@ -15,6 +15,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
+use unslide_artifacts::archive::Binary;
 use unslide_model::DebugId;
 use unslide_report::{Element, ReadLimits, Report, split};
 
@@ -165,7 +166,9 @@ fn add_file(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), Bo
         && !archive.members.is_empty()
     {
         for member in &archive.members {
-            if let Some(file) = mach_o(&member.file)? {
+            let Some(file) = mach_o(&member.file)? else { continue };
+            // Apps ship source maps of their packages, which are of no bundle: an upload passes over them too.
+            if member.binary != Binary::SourceMap || !file.slices.is_empty() {
                 add_slices(Path::new(&member.path), file, names)?;
             }
         }
@@ -221,6 +224,16 @@ mod tests {
         let dsym = std::fs::read(unslide_testkit::fixtures::dsym("app")).unwrap();
         let found = packed("dsym.gz", &dsym).unwrap();
         assert!(!found.is_empty() && found.keys().eq(wanted.keys()), "{found:?}");
+        let build = folder.path().join("build");
+        std::fs::create_dir(&build).unwrap();
+        std::fs::write(build.join("app"), &dsym).unwrap();
+        std::fs::write(build.join("index.js.map"), r#"{"version":3,"sources":[],"mappings":""}"#).unwrap();
+        let archive = folder.path().join("build.tar.gz");
+        let mut tar = std::process::Command::new("tar");
+        unslide_testkit::fixtures::run(tar.arg("-czf").arg(&archive).arg("-C").arg(&build).arg("."));
+        let mut found = BTreeMap::new();
+        debug_ids(archive.to_str().unwrap(), &mut found).unwrap();
+        assert!(found.keys().eq(wanted.keys()), "source maps of packages are passed over: {found:?}");
         let crash = packed("crash.json.gz", include_bytes!("../../demo/crash.json")).unwrap();
         assert!(!crash.is_empty());
         assert!(packed("text.gz", b"no report").is_err());

@@ -2,7 +2,7 @@
 //!
 //! A reader that goes away (`unslide key list | head -1`) ends no command: what is printed after that is
 //! dropped, so the work goes on and the exit code says how the work ended. Names and texts come from
-//! reports, archives and customers, so control characters are escaped here and nowhere else.
+//! reports, archives and customers, so what a terminal obeys is escaped here and nowhere else.
 
 mod confirm;
 mod table;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
-use unslide_report::text::printable;
+use unslide_report::text::{is_obeyed, printable};
 
 /// Prints a line on standard output.
 macro_rules! say {
@@ -56,9 +56,10 @@ impl Console {
         self.state.lock().quiet = true;
     }
 
-    /// True where nobody reads standard output: a command that only lists can stop.
+    /// True where nobody reads standard output, or it fails: a command that only lists can stop.
     pub fn is_closed(&self) -> bool {
-        self.state.lock().closed
+        let state = self.state.lock();
+        state.closed || state.failed.is_some()
     }
 
     /// A line on standard output. See [`say!`].
@@ -81,8 +82,8 @@ impl Console {
         let _ = writeln!(io::stderr().lock(), "unslide: {}", printable(&line.to_string()));
     }
 
-    /// A JSON document on standard output. Control characters that JSON leaves as they are (DEL and those
-    /// from U+0080 on) are escaped too.
+    /// A JSON document on standard output. What a terminal obeys and JSON leaves as it is (such as DEL, and what
+    /// changes the direction of writing) is escaped too.
     ///
     /// # Errors
     /// Where the value is none of JSON's.
@@ -119,7 +120,7 @@ fn document(value: &impl Serialize) -> serde_json::Result<String> {
     let mut shown = String::with_capacity(json.len() + 1);
     for c in json.chars() {
         // Such a character is always within a string: between values JSON has line ends and blanks only.
-        if c.is_control() && c != '\n' {
+        if is_obeyed(c) && c != '\n' {
             // Writing to a string has no error.
             let _ = write!(shown, "\\u{:04x}", u32::from(c));
         } else {
@@ -136,9 +137,9 @@ mod tests {
 
     #[test]
     fn json_holds_no_control_characters_and_says_the_same() {
-        let value = serde_json::json!({ "a\u{9b}": "b\u{7f}\u{1b}\n\u{e4}" });
+        let value = serde_json::json!({ "a\u{9b}": "b\u{7f}\u{1b}\n\u{202e}\u{e4}" });
         let text = document(&value).unwrap();
-        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        assert!(!text.chars().any(|c| is_obeyed(c) && c != '\n'), "{text:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Console;
 use std::fmt::Write as _;
+use unslide_report::text::escaped;
 
 /// A table with a header.
 pub struct Table {
@@ -51,18 +52,7 @@ impl Table {
 
 /// A cell on one line, without effect on a terminal.
 fn shown(cell: &str) -> String {
-    if cell.is_empty() {
-        return "-".to_owned();
-    }
-    let mut shown = String::with_capacity(cell.len());
-    for c in cell.chars() {
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    if cell.is_empty() { "-".to_owned() } else { escaped(cell).into_owned() }
 }
 
 #[cfg(test)]
@@ -72,9 +62,9 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_a_cell_stays_in_its_line() {
         let mut table = Table::new(&["TENANT", "NAME"]);
-        table.row(["acme".to_owned(), "A\n\u{1b}[2J".to_owned()]);
+        table.row(["acme".to_owned(), "A\n\u{1b}[2J\u{202e}".to_owned()]);
         table.row(["a-longer-one".to_owned(), String::new()]);
-        let expected = "TENANT        NAME\nacme          A\\n\\u{1b}[2J\na-longer-one  -\n";
+        let expected = "TENANT        NAME\nacme          A\\n\\u{1b}[2J\\u{202e}\na-longer-one  -\n";
         assert_eq!(table.render(), expected);
     }
 }

@@ -14,12 +14,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Arguments of `unslide health`.
 #[derive(Args)]
+#[command(after_help = "It ends with 0 or 1 alone: Docker reserves other codes of health checks.")]
 pub struct Arguments {
     #[command(flatten)]
     configured: Configured,
-    /// Ask only whether the process runs, not its dependencies
-    #[arg(long)]
-    live: bool,
 }
 
 /// Asks the admin port, and prints what is not ready.
@@ -27,7 +25,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut reader = Sources::process(arguments.configured.config.as_deref()).read();
     let process: Process = reader.whole();
     let address = reachable(process.admin.listen);
-    let url = format!("http://{address}/{}", if arguments.live { "livez" } else { "readyz" });
+    let url = format!("http://{address}/readyz");
     // reqwest wants one, though nothing here is encrypted.
     let _ = rustls::crypto::ring::default_provider().install_default();
     boot::block_on(async move {

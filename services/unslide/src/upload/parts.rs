@@ -12,11 +12,11 @@ use unslide_model::ContentHash;
 
 /// Files up to this size go in one request: it is what a service takes as one part unless it is told
 /// otherwise.
-const WHOLE: u64 = 8 << 20;
+pub const WHOLE: u64 = 8 << 20;
 /// Bytes after which the bar moves.
 const PIECE: usize = 1 << 18;
 
-/// Sends what the service lacks of a file. `None` for a file that is to go in one request.
+/// Sends what the service lacks of a file.
 ///
 /// # Errors
 /// [`ClientError`].
@@ -25,21 +25,17 @@ pub async fn send(
     found: &Found,
     hash: &str,
     bar: &ProgressBar,
-) -> Result<Option<Accepted>, ClientError> {
-    if found.size <= WHOLE {
-        return Ok(None);
-    }
+) -> Result<Accepted, ClientError> {
     let mut first = true;
     loop {
         let begun = client.tries(|| client.begin_upload(&found.name, found.size, hash)).await?;
-        let Some(begun) = begun else { return Ok(None) };
         if begun.existing {
-            return Ok(Some(Accepted { id: begun.id, existing: first }));
+            return Ok(Accepted { id: begun.id, existing: first });
         }
         match rest(client, found, &begun, bar).await {
             // The service has given up what it had of the file: all of it is to be sent.
             Err(ClientError::Refused { status: 409, .. }) if first => first = false,
-            sent => return sent.map(Some),
+            sent => return sent,
         }
     }
 }

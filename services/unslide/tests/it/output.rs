@@ -1,6 +1,8 @@
 //! What commands print, where nobody reads it or a terminal would obey it.
 
 use crate::api::Api;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
@@ -31,12 +33,32 @@ fn a_command_that_lists_ends_quietly_where_nobody_reads() {
         &["config", "check"],
     ] {
         let done = unslide(arguments).stdout(closed()).stderr(Stdio::piped()).output().unwrap();
-        let expected = if arguments[0] == "config" { 1 } else { 0 };
+        let expected = if arguments[0] == "config" { 2 } else { 0 };
         let error = String::from_utf8(done.stderr).unwrap();
         assert_eq!((done.status.code(), error.as_str()), (Some(expected), ""), "{arguments:?}");
         let status = unslide(arguments).stdout(closed()).stderr(closed()).status().unwrap();
         assert_eq!(status.code(), Some(expected), "{arguments:?}");
     }
+}
+
+#[test]
+fn an_export_is_read_no_further_than_it_is_printed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        assert!(connection.read(&mut request).unwrap() > 0);
+        connection.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").unwrap();
+        // More than buffers take.
+        (0..4_000).any(|_| connection.write_all(&b"a,line\n".repeat(10_000)).is_err())
+    });
+    let mut command = unslide(&["reports", "--csv", "--url", &url]);
+    let mut export = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = [0; 7];
+    export.stdout.take().unwrap().read_exact(&mut line).unwrap();
+    assert_eq!((&line, export.wait().unwrap().code()), (b"a,line\n", Some(0)));
+    assert!(server.join().unwrap(), "the whole list was read");
 }
 
 #[test]

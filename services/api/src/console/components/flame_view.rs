@@ -158,9 +158,9 @@ mod tests {
     fn tree(stacks: &[(&[&str], u64)]) -> CallTree {
         let mut tree = CallTree::new("samples");
         for (names, samples) in stacks {
-            let frames: Vec<CallFrame> =
-                names.iter().map(|name| CallFrame::function(name, "Shop", FrameOrigin::App)).collect();
-            tree.add_stack(&frames, Amount::samples(*samples));
+            let call = |name: &&str| CallFrame::function(name, "Shop", FrameOrigin::App);
+            let at = names.iter().map(call).fold(CallTree::ROOT, |at, frame| tree.child(at, &frame, None));
+            tree.add(at, Amount::samples(*samples));
         }
         tree
     }

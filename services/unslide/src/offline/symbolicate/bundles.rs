@@ -18,44 +18,53 @@ const MOST_BUILT: usize = 32;
 #[derive(Default)]
 pub struct Bundles {
     /// `None` where several files have the name: which is meant is not known.
-    files: HashMap<String, Option<PathBuf>>,
+    files: HashMap<String, Option<BundleMap>>,
     built: Mutex<HashMap<DebugId, Arc<ImageSymbols>>>,
 }
 
+/// The source map of a bundle.
+struct BundleMap {
+    path: PathBuf,
+    /// The path for people: that in the archive where it comes from one.
+    shown: String,
+}
+
 impl Bundles {
-    /// Adds a source map, whose bundle has its name without `.map`.
-    pub fn add(&mut self, path: &Path) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let bundle = name.strip_suffix(".map").unwrap_or(&name).to_owned();
-        let one = self.files.entry(bundle).or_insert_with(|| Some(path.to_path_buf()));
-        one.take_if(|known| known != path);
+    /// Adds a source map, whose bundle has the name that is shown of it without `.map`.
+    pub fn add(&mut self, path: &Path, shown: &str) {
+        let name = shown.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let name = name.strip_suffix(".gz").unwrap_or(name);
+        let bundle = name.strip_suffix(".map").unwrap_or(name).to_owned();
+        let map = || Some(BundleMap { path: path.to_path_buf(), shown: shown.to_owned() });
+        let one = self.files.entry(bundle).or_insert_with(map);
+        one.take_if(|known| known.path != path);
     }
 
     /// The source maps of the bundles that a report needs, by the ids that they have there.
     pub fn of(&self, needs: &[SymbolNeed]) -> HashMap<DebugId, Arc<ImageSymbols>> {
         let bundles = needs.iter().filter(|need| need.cpu == Some(CpuType::JAVASCRIPT));
         let found = bundles.filter_map(|need| {
-            let path = self.files.get(&need.name)?.as_ref()?;
+            let map = self.files.get(&need.name)?.as_ref()?;
             let mut built = self.built.lock();
             if built.len() >= MOST_BUILT && !built.contains_key(&need.debug_id) {
                 built.clear();
             }
-            let symbols = built.entry(need.debug_id).or_insert_with(|| Arc::new(build(path, need.debug_id)));
+            let symbols = built.entry(need.debug_id).or_insert_with(|| Arc::new(build(map, need.debug_id)));
             Some((need.debug_id, Arc::clone(symbols)))
         });
         found.collect()
     }
 }
 
-fn build(path: &Path, debug_id: DebugId) -> ImageSymbols {
-    let built = map(path).map_err(|error| error.to_string()).and_then(|bytes| {
+fn build(source_map: &BundleMap, debug_id: DebugId) -> ImageSymbols {
+    let built = map(&source_map.path).map_err(|error| error.to_string()).and_then(|bytes| {
         let built = build_source_map(&bytes, debug_id).map_err(|error| error.to_string())?;
         SymCache::parse(built.symcache).map_err(|error| error.to_string())
     });
     match built {
         Ok(symcache) => ImageSymbols::found(Arc::new(symcache)),
         Err(error) => {
-            note!("{}: {error}", path.display());
+            note!("{}: {error}", source_map.shown);
             ImageSymbols::Malformed
         }
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use unslide_artifacts::archive::{ArchiveError, SkipReason};
 use unslide_model::{DebugId, Quality};
-use unslide_symbolicate::object::{self, ObjectError};
+use unslide_symbolicate::object::{self, ObjectError, ObjectKind};
 use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
@@ -77,22 +77,14 @@ impl Library {
             let unusable = |cause: Cause| Unusable { path: path.clone(), cause };
             if fs::metadata(path).map_err(|error| unusable(error.into()))?.is_dir() {
                 for file in files_under(path) {
-                    let is_map = starts_as_source_map(&file).unwrap_or(false);
-                    let added = if is_map {
-                        library.add_source_map(&file)
-                    } else {
-                        library.add(&file, &file.display().to_string())
-                    };
-                    match added {
+                    match library.add(&file, &file.display().to_string()) {
                         // Java's classes begin like fat Mach-O files.
                         Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => {}
                         Err(cause) => notes.push(format!("{}: {cause}", file.display())),
                     }
                 }
-            } else if starts_as_mach_o(path).map_err(|error| unusable(error.into()))? {
+            } else if starts_as_object(path).map_err(|error| unusable(error.into()))? {
                 library.add(path, &path.display().to_string()).map_err(unusable)?;
-            } else if starts_as_source_map(path).map_err(|error| unusable(error.into()))? {
-                library.add_source_map(path).map_err(unusable)?;
             } else if is_archive(path).map_err(|error| unusable(error.into()))? {
                 library.add_archive(path, &mut notes).map_err(unusable)?;
             } else {
@@ -125,13 +117,19 @@ impl Library {
         Ok(())
     }
 
+    /// Adds a file's objects under their debug ids, and a source map without one under the name of its bundle.
     fn add(&mut self, path: &Path, shown: &str) -> Result<(), Cause> {
         let bytes = map(path)?;
         let mut broken = None;
         for slice in object::objects(&bytes)? {
             match slice.object {
                 Ok(facts) => {
-                    let Some(debug_id) = facts.debug_id else { continue };
+                    let Some(debug_id) = facts.debug_id else {
+                        if facts.kind == ObjectKind::SourceMap {
+                            self.bundles.add(path, shown);
+                        }
+                        continue;
+                    };
                     let candidate = Candidate {
                         path: path.to_path_buf(),
                         shown: shown.to_owned(),
@@ -144,16 +142,6 @@ impl Library {
             }
         }
         broken.map_or(Ok(()), |error| Err(error.into()))
-    }
-
-    /// Adds a source map under its debug id; one without, under the name of its bundle.
-    fn add_source_map(&mut self, path: &Path) -> Result<(), Cause> {
-        self.add(path, &path.display().to_string())?;
-        let slices = object::objects(&map(path)?)?;
-        if slices.iter().all(|slice| slice.object.as_ref().is_ok_and(|facts| facts.debug_id.is_none())) {
-            self.bundles.add(path);
-        }
-        Ok(())
     }
 
     /// The symbols for what a report needs: by debug id, and a bundle's by its name where there is nothing else.
@@ -210,8 +198,8 @@ fn build_one(candidate: &Candidate) -> Result<ImageSymbols, Cause> {
     Ok(ImageSymbols::found(Arc::new(symcache)))
 }
 
-fn is_object(path: &Path) -> bool {
-    starts_as_mach_o(path).unwrap_or(false) || starts_as_source_map(path).unwrap_or(false)
+fn starts_as_object(path: &Path) -> io::Result<bool> {
+    Ok(starts_as_mach_o(path)? || starts_as_source_map(path)?)
 }
 
 /// The files in a folder and its folders that begin like objects, in the order of their paths. Links
@@ -229,7 +217,7 @@ fn files_under(folder: &Path) -> Vec<PathBuf> {
         for path in entries.flatten().map(|entry| entry.path()) {
             match fs::metadata(&path) {
                 Ok(facts) if facts.is_dir() => folders.push(path),
-                Ok(facts) if facts.is_file() && is_object(&path) => {
+                Ok(facts) if facts.is_file() && starts_as_object(&path).unwrap_or(false) => {
                     found.push(path);
                 }
                 _ => {}
@@ -244,6 +232,8 @@ fn files_under(folder: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+    use std::process::Command;
+    use unslide_model::CpuType;
     use unslide_testkit::fixtures;
 
     fn copied(name: &str, binary: &Path, folder: &Path) {
@@ -280,6 +270,29 @@ mod tests {
         assert!(notes.len() <= 1, "{notes:?}");
         // The link in a circle shows the file a second time under no other name.
         assert_eq!(library.objects.values().map(|entry| entry.candidates.len()).sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn source_maps_of_archives_are_found_like_those_of_folders() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("build");
+        fs::create_dir(&folder).unwrap();
+        let map = r#"{"version":3,"sources":["a.ts"],"mappings":"AAAA""#;
+        fs::write(folder.join("main.jsbundle.map"), format!("{map}}}")).unwrap();
+        let (own, named) = ("6f9619ff-8b86-d011-b42d-00c04fc964ff".parse().unwrap(), DebugId([7; 16]));
+        fs::write(folder.join("own.map"), format!("{map},\"debugId\":\"{own}\"}}")).unwrap();
+        let archive = root.path().join("maps.tar.gz");
+        fixtures::run(Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(&folder).arg("."));
+        let name = "main.jsbundle".to_owned();
+        let need = SymbolNeed { debug_id: named, cpu: Some(CpuType::JAVASCRIPT), system: false, name };
+        for path in [folder, archive] {
+            let (library, notes) = Library::search(&[path]).unwrap();
+            assert!(notes.is_empty(), "{notes:?}");
+            let symbols = library.for_report(std::slice::from_ref(&need));
+            for id in [own, named] {
+                assert!(matches!(symbols.get(&id), Some(ImageSymbols::Found { .. })), "{id}");
+            }
+        }
     }
 
     #[test]

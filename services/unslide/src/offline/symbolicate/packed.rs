@@ -10,6 +10,11 @@ use unslide_artifacts::archive::{self, ArchiveError, Member, SkippedEntry, ToFol
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
+/// True where a file that begins like this is packed.
+pub fn is_packed(head: &[u8]) -> bool {
+    head.starts_with(GZIP) || head.starts_with(ZSTD)
+}
+
 /// The input, unpacked where it is packed. No more of it is read than tells.
 ///
 /// # Errors
@@ -46,16 +51,20 @@ pub fn read_unpacked(source: impl Read + Send + 'static, most: usize) -> io::Res
     Ok(bytes)
 }
 
-/// The same of a file, or of standard input where the path is `-`.
+/// A file, unpacked, or standard input where the path is `-`.
 ///
 /// # Errors
-/// Where the input cannot be read.
+/// Where the input cannot be read, or has more than `most` bytes.
 pub fn read_input(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    if path.as_os_str() == "-" {
-        read_unpacked(io::stdin(), most)
-    } else {
-        read_unpacked(File::open(path)?, most)
+    let bytes = match path.as_os_str() == "-" {
+        true => read_unpacked(io::stdin(), most)?,
+        false => read_unpacked(File::open(path)?, most)?,
+    };
+    if bytes.len() > most {
+        let text = format!("it has more than {} MiB", most >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
     }
+    Ok(bytes)
 }
 
 /// What an archive holds.
@@ -105,5 +114,13 @@ mod tests {
         for plain in [&b""[..], b"{", b"(", b"\x1f", b"\x28\xb5\x2f", b"{}\n", &text] {
             assert_eq!(read(plain.to_vec()), plain);
         }
+    }
+
+    #[test]
+    fn an_input_that_is_too_long_is_refused_and_not_cut() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&zstd::encode_all(&b"{} ".repeat(100)[..], 1).unwrap()).unwrap();
+        assert_eq!(read_input(file.path(), 300).unwrap().len(), 300);
+        assert_eq!(read_input(file.path(), 299).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 }

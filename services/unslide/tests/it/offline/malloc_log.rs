@@ -77,6 +77,23 @@ fn live_memory_is_the_same_in_every_layout() {
 }
 
 #[test]
+fn packed_files_are_read_like_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (events, stacks, images) = files(&folder, &disk(&EVENTS));
+    let log = |[events, stacks, images]: [&str; 3]| {
+        run(&["malloc-log", "--layout", "disk", "--stacks", stacks, "--images", images, events])
+    };
+    let plain = log([&events, &stacks, &images]);
+    assert_eq!(plain.0, Some(0), "{}", plain.2);
+    for path in [&events, &stacks, &images] {
+        fixtures::run(std::process::Command::new("gzip").arg("--keep").arg(path));
+    }
+    let packed = [events.clone() + ".gz", stacks.clone() + ".gz", images + ".gz"];
+    assert_eq!(log(packed.each_ref().map(String::as_str)), plain);
+    assert_eq!(log(["-", "-", &events]).0, Some(2));
+}
+
+#[test]
 fn growth_and_what_stays_are_between_two_events() {
     let folder = tempfile::tempdir().unwrap();
     let (events, stacks, images) = files(&folder, &disk(&EVENTS));
