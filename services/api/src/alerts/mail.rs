@@ -4,13 +4,15 @@ use super::text::{headline, plain};
 use lettre::message::Mailbox;
 use lettre::message::header::ContentType;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
+use std::error::Error;
 use std::time::Duration;
 use unslide_model::Secret;
+use unslide_report::text::escaped;
 use unslide_store::alerts::messages::ClaimedAlertMessage;
 
 /// Recipients of one rule.
 const MOST_RECIPIENTS: usize = 10;
-/// How long the server has for each of its answers. Shorter than the lease of a message.
+/// How long it may take to reach the server. Its answers have no time of their own.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends mail.
@@ -49,28 +51,107 @@ impl Mailer {
     /// Sends a message, whose id stays the same when it is sent again.
     ///
     /// # Errors
-    /// What the server said.
+    /// Why not, for the tenant: the server is the operator's, and so is what goes wrong with it.
     pub async fn send(&self, message: &ClaimedAlertMessage, public_url: &str) -> Result<(), String> {
         let mut mail = Message::builder()
             .from(self.from.clone())
             .subject(format!("[Unslide] {}", headline(message)))
             .message_id(Some(format!("<{}@{}>", message.id, self.from.email.domain())))
             .header(ContentType::TEXT_PLAIN);
-        for recipient in recipients(&message.address)? {
-            mail = mail.to(recipient);
+        let recipients = recipients(&message.address)?;
+        for recipient in &recipients {
+            mail = mail.to(recipient.clone());
         }
         let mail = mail.body(plain(message, public_url)).map_err(|error| error.to_string())?;
-        self.transport
-            .send(mail)
-            .await
-            .map(drop)
-            .map_err(|error| format!("The mail server did not take it: {error}"))
+        self.transport.send(mail).await.map(drop).map_err(|error| {
+            // Whom a tenant tells is not the operator's affair.
+            let unnamed = |text: String, to: &Mailbox| text.replace(&to.email.to_string(), "…");
+            let cause = recipients.iter().fold(error.to_string(), unnamed);
+            tracing::warn!(error = cause, rule = %message.rule, "a mail could not be sent");
+            explained(&error)
+        })
+    }
+}
+
+/// What the tenant is told: the server's words only where they are about a recipient.
+fn explained(error: &lettre::transport::smtp::Error) -> String {
+    let reply = error.source().filter(|_| error.status().is_some()).map(ToString::to_string);
+    match reply.filter(|reply| is_about_recipient(reply)) {
+        Some(reply) => format!("The mail server refused a recipient: {}", escaped(&reply)),
+        None => "The mail server did not take it; the operator's log says why".to_owned(),
+    }
+}
+
+/// True for a reply whose status is about the address or the mailbox of a recipient (RFC 3463 §3.2 and §3.3): 7 and 8
+/// are about the sender's.
+fn is_about_recipient(reply: &str) -> bool {
+    let mut status = reply.split_whitespace().next().unwrap_or_default().split('.');
+    let (_class, subject, detail) = (status.next(), status.next(), status.next());
+    match subject {
+        Some("1") => !matches!(detail, None | Some("7" | "8")),
+        Some("2") => detail.is_some(),
+        _ => false,
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::alerts::text::tests::message;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::TcpListener;
+    use unslide_store::alerts::rules::AlertChannel;
+
+    /// What sends to a server that answers each line as it is told, and not at all for `None`.
+    pub async fn server(mut answer: impl FnMut(&str) -> Option<&'static str> + Send + 'static) -> Mailer {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("smtp://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let mut stream = listener.accept().await.unwrap().0;
+            let (read, mut write) = stream.split();
+            let mut lines = BufReader::new(read).lines();
+            write.write_all(b"220 test ESMTP\r\n").await.unwrap();
+            while let Ok(Some(line)) = lines.next_line().await {
+                if let Some(reply) = answer(&line) {
+                    write.write_all(format!("{reply}\r\n").as_bytes()).await.unwrap();
+                }
+            }
+        });
+        Mailer::new(&Secret::new(url), "unslide@example.com").unwrap()
+    }
+
+    /// A message that goes by mail.
+    pub fn mail() -> ClaimedAlertMessage {
+        ClaimedAlertMessage {
+            address: Secret::new("a@example.com"),
+            ..message(AlertChannel::Mail, &["New: boom"], 1)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_tenant_reads_what_is_said_of_a_recipient_and_nothing_else_of_the_operators_server() {
+        let refused = async |command: &'static str, reply: &'static str| {
+            let answer = move |line: &str| Some(if line.starts_with(command) { reply } else { "250 fine" });
+            server(answer).await.send(&mail(), "").await.unwrap_err()
+        };
+        for (reply, told) in [
+            ("550 5.1.1 <a@example.com>: unknown", "5.1.1 <a@example.com>: unknown"),
+            ("452 4.2.2 the mailbox is \u{7}full", "4.2.2 the mailbox is \\u{7}full"),
+        ] {
+            let expected = format!("The mail server refused a recipient: {told}");
+            assert_eq!(refused("RCPT", reply).await, expected);
+        }
+        for (command, reply) in [
+            ("EHLO", "421 4.3.2 relay7.internal shuts down"),
+            ("MAIL", "550 5.1.8 <unslide@example.com>: unknown at relay7.internal"),
+            ("RCPT", "554 5.7.1 Client host [10.0.0.7] rejected"),
+            ("DATA", "relay7.internal"),
+        ] {
+            let told = refused(command, reply).await;
+            assert_eq!(told, "The mail server did not take it; the operator's log says why");
+        }
+    }
 
     #[test]
     fn recipients_are_mail_addresses_and_few() {

@@ -35,6 +35,8 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 const AT_ONCE: u16 = 100;
 /// Messages that are sent at once, each of another tenant.
 const SENDS: usize = 32;
+/// How long a delivery may take, whatever its channel waits for. Shorter than the lease of a message.
+const LONGEST_DELIVERY: Duration = Duration::from_secs(45);
 
 /// What delivers messages.
 pub struct AlertSender {
@@ -160,7 +162,7 @@ impl AlertSender {
         let claimed = messages::claim(&mut tx, rule).await?;
         tx.commit().await?;
         let Some(message) = claimed else { return Ok(()) };
-        let outcome = self.deliver(tenant, &message).await;
+        let outcome = bounded(self.deliver(tenant, &message)).await;
         let word = match &outcome {
             Ok(()) => "delivered",
             Err(_) if message.attempt >= MOST_ATTEMPTS => "given_up",
@@ -189,5 +191,38 @@ impl AlertSender {
         let request = channels::request(message, &self.public_url, now)?;
         let (status, body) = self.http.post(&request).await?;
         channels::check_answer(message.channel, status, &body)
+    }
+}
+
+/// Ends a delivery that takes too long: its tenant's next message waits for it.
+async fn bounded(delivery: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    let ended = tokio::time::timeout(LONGEST_DELIVERY, delivery).await;
+    ended.unwrap_or_else(|_| Err("The receiver did not answer in time".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mail::tests::{mail, server};
+    use super::*;
+
+    /// Its socket stays open, and nothing comes.
+    #[tokio::test]
+    async fn a_delivery_to_a_server_that_stops_answering_ends() {
+        let (asked, is_asked) = tokio::sync::oneshot::channel();
+        let mut asked = Some(asked);
+        let mailer = server(move |_| {
+            if let Some(asked) = asked.take() {
+                let _ = asked.send(());
+            }
+            None
+        });
+        let (mailer, message) = (mailer.await, mail());
+        let waiting = async {
+            is_asked.await.unwrap();
+            // From here on only the delivery's own end is waited for.
+            tokio::time::pause();
+        };
+        let (outcome, ()) = tokio::join!(bounded(mailer.send(&message, "")), waiting);
+        assert_eq!(outcome.unwrap_err(), "The receiver did not answer in time");
     }
 }
