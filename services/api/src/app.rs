@@ -4,6 +4,7 @@ use crate::console;
 use crate::export::{document_exports, export};
 use crate::http::observe::{bound_load, observe, panicked};
 use crate::http::problem::{Kind, Problem, pages};
+use crate::http::time_limit::bound_time;
 use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::openapi;
@@ -17,12 +18,11 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
+use http::HeaderValue;
 use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderValue, StatusCode};
 use std::time::Duration;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
-use tower_http::timeout::TimeoutLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -89,9 +89,7 @@ pub fn document() -> OpenApi {
 
 fn operations(api: &Api) -> OpenApiRouter<Api> {
     let limits = &api.limits;
-    let within = |seconds| {
-        TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(seconds))
-    };
+    let within = |seconds| from_fn_with_state(Duration::from_secs(seconds), bound_time);
     let answering = OpenApiRouter::new()
         .merge(symbols::routes())
         .merge(reports::routes())

@@ -198,7 +198,7 @@ pub struct RequestLimits {
     /// Seconds that a client is waited for before it has taken 16 KiB of an answer for each of them.
     #[serde(skip)]
     pub answer_stall_seconds: u64,
-    /// Seconds for an operation, waiting by wish of the client not counted.
+    /// Seconds for an operation once its body is there, waiting by wish of the client not counted.
     #[serde(skip)]
     pub request_seconds: u64,
     /// Seconds for a symbol upload as a whole, or between two parts of it. Less than a builder waits for

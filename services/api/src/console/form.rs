@@ -13,6 +13,13 @@ use std::str::FromStr;
 /// Bytes of a form: a comment of 4 000 bytes, each of them encoded, and more.
 const FORM_BYTES: u64 = 32 << 10;
 
+/// Bytes of a form with a text of 64 KiB, each byte of it encoded.
+const LONG_FORM_BYTES: u64 = 3 * (64 << 10) + (1 << 10);
+
+/// Says of a route that its form has such a text.
+#[derive(Clone, Copy)]
+pub struct LongForm;
+
 /// The fields of a form that was sent.
 pub struct SentForm(Vec<(String, String)>);
 
@@ -68,7 +75,9 @@ impl FromRequest<Api> for SentForm {
 
     async fn from_request(request: Request, api: &Api) -> Result<SentForm, Problem> {
         let (parts, body) = request.into_parts();
-        let mut chunks = Chunks::new(&parts.headers, body, FORM_BYTES, api.limits.pace())?;
+        let is_long = parts.extensions.get::<LongForm>().is_some();
+        let limit = if is_long { LONG_FORM_BYTES } else { FORM_BYTES };
+        let mut chunks = Chunks::new(&parts.headers, body, limit, api.limits.pace())?;
         let mut sent = Vec::new();
         while let Some(piece) = chunks.next().await? {
             sent.extend_from_slice(&piece);

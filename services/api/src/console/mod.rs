@@ -15,23 +15,21 @@ mod shell;
 mod viewer;
 mod words;
 
+use crate::http::time_limit::bound_time;
 use crate::state::Api;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use http::StatusCode;
 use pages::capture_pages::{capture, captures, upload};
 use pages::group_pages::{group, group_actions, groups};
 use pages::report_pages::{app_session, explain, report, reports};
 use pages::tenant_pages::{alerts, audit_log, dead_letters, keys, settings};
 use pages::{exports, flame, overview, sign_in, symbols, version_health, versions};
 use std::time::Duration;
-use tower_http::timeout::TimeoutLayer;
 
 /// The routes of the console.
 pub fn routes(api: &Api) -> Router<Api> {
     let limit = Duration::from_secs(api.limits.request_seconds);
-    let limit = TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, limit);
     let pages = Router::new()
         .route("/console", get(overview::page))
         .route("/console/sign-in", get(sign_in::page).post(sign_in::sign_in))
@@ -65,12 +63,15 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/alert-messages/{id}/send", post(alerts::send))
         .route("/console/audit-log", get(audit_log::page))
         .route("/console/settings", get(settings::page).post(settings::save))
-        .route("/console/settings/grouping-rules", post(settings::set_rules))
-        .route("/console/settings/grouping-rules/trial", post(settings::try_rules))
+        .route("/console/settings/grouping-rules", post(settings::set_rules).layer(Extension(form::LongForm)))
+        .route(
+            "/console/settings/grouping-rules/trial",
+            post(settings::try_rules).layer(Extension(form::LongForm)),
+        )
         .route("/console/keys", get(keys::page))
         .route("/console/keys/{id}/revoke", post(keys::revoke).layer(Extension(session::TakesAway)))
         .route("/console/{*rest}", get(shell::not_found))
-        .layer(limit)
+        .layer(from_fn_with_state(limit, bound_time))
         .merge(exports::routes(api, limit));
     // An upload bounds its own time.
     pages

@@ -10,6 +10,7 @@ mod linger;
 pub mod observe;
 pub mod problem;
 pub mod server;
+pub mod time_limit;
 pub mod trace;
 
 pub use client_address::TrustedProxies;

@@ -706,6 +706,23 @@ async fn a_form_says_where_the_source_code_is_and_the_audit_log_who_sent_it() {
     world.stop().await;
 }
 
+/// A browser encodes each byte of it by three.
+#[tokio::test]
+async fn the_largest_grouping_rules_are_tried_and_set_by_forms() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let path = "/console/settings/grouping-rules";
+    let text = format!("# {}", "ü".repeat(32_767));
+    let tried = browser.post(&format!("{path}/trial"), form(&[("text", &text)])).await;
+    assert_eq!(tried.status, StatusCode::OK, "{}", tried.text);
+    assert_eq!(location(&browser.post(path, form(&[("text", &text)])).await), "/console/settings");
+    assert_eq!(world.get("/v1/grouping-rules", &key).await.expect(200)["rules"]["text"], text);
+    let longer = browser.post(path, form(&[("text", &text.repeat(2))])).await;
+    assert_eq!(longer.status, StatusCode::PAYLOAD_TOO_LARGE);
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn a_team_works_with_a_group_by_forms() {
     let world = World::start().await;

@@ -7,6 +7,7 @@ use crate::console::pages::report_pages::reports;
 use crate::console::session::SignedIn;
 use crate::export::{ExportFormat, PAGE, export};
 use crate::http::problem::Problem;
+use crate::http::time_limit::bound_time;
 use crate::operations::apps::versions::list_versions;
 use crate::operations::groups::list::{GroupQuery, list_groups};
 use crate::operations::reports::list::{ReportQuery, list_reports};
@@ -19,15 +20,15 @@ use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Extension, Router};
-use tower_http::timeout::TimeoutLayer;
+use std::time::Duration;
 
 /// The routes; each page of a list has to be there within the limit.
-pub fn routes(api: &Api, limit: TimeoutLayer) -> Router<Api> {
+pub fn routes(api: &Api, limit: Duration) -> Router<Api> {
     Router::new()
         .route(EXPORTED_GROUPS, get(page_of_groups))
         .route(EXPORTED_REPORTS, get(page_of_reports))
         .route(EXPORTED_VERSIONS, get(page_of_versions))
-        .layer(limit)
+        .layer(from_fn_with_state(limit, bound_time))
         .layer(from_fn_with_state(api.clone(), export))
         .layer(Extension(ExportFormat::Csv))
 }

@@ -127,7 +127,7 @@ kinds! {
     BodyTimeout = (
         REQUEST_TIMEOUT, "body-timeout", "The body came too slowly",
         "The body stalled, or arrived more slowly than the service allows.",
-        "Send the request again. Large files can be sent in parts: see `POST /v1/symbols/uploads`."
+        "Send less in one request, or send it again over a faster connection. Large files can be sent in parts: see `POST /v1/symbols/uploads`."
     ),
     Conflict = (
         CONFLICT, "conflict", "It exists already",

@@ -1,0 +1,162 @@
+//! How long a request may take: its body has a time of its own, and the operation's begins when the body is there.
+
+use crate::http::problem::{Kind, Problem};
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a whole body may take, at whatever pace it comes.
+const BODY: Duration = Duration::from_secs(300);
+
+/// What is waited for, and until when.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stage {
+    ends: Instant,
+    reads_body: bool,
+}
+
+impl Stage {
+    fn problem(self) -> Problem {
+        if self.reads_body {
+            return Problem::new(Kind::BodyTimeout, format!("the body took more than {} s", BODY.as_secs()));
+        }
+        Problem::bare(Kind::Unavailable)
+    }
+}
+
+/// Ends a request that takes longer than this without its body.
+pub async fn bound_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    let stage = Arc::new(Mutex::new(Stage { ends: Instant::now() + limit, reads_body: false }));
+    let request = request.map(|body| TimedBody::wrap(body, limit, stage.clone()));
+    let mut answer = std::pin::pin!(next.run(request));
+    loop {
+        let waited = *stage.lock();
+        if let Ok(response) = tokio::time::timeout_at(waited.ends, &mut answer).await {
+            return response;
+        }
+        if *stage.lock() == waited {
+            return waited.problem().into_response();
+        }
+    }
+}
+
+/// A body that says when it is read and when it is there; none once it has ended or failed.
+struct TimedBody {
+    body: Option<Body>,
+    limit: Duration,
+    stage: Arc<Mutex<Stage>>,
+    begun: bool,
+}
+
+impl TimedBody {
+    fn wrap(body: Body, limit: Duration, stage: Arc<Mutex<Stage>>) -> Body {
+        if body.is_end_stream() {
+            return body;
+        }
+        Body::new(TimedBody { body: Some(body), limit, stage, begun: false })
+    }
+
+    fn end(&mut self) {
+        if self.body.take().is_some() {
+            *self.stage.lock() = Stage { ends: Instant::now() + self.limit, reads_body: false };
+        }
+    }
+}
+
+impl HttpBody for TimedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if !self.begun {
+            self.begun = true;
+            *self.stage.lock() = Stage { ends: Instant::now() + BODY, reads_body: true };
+        }
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let polled = Pin::new(body).poll_frame(context);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.end();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), HttpBody::size_hint)
+    }
+}
+
+impl Drop for TimedBody {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Router;
+    use axum::middleware::from_fn_with_state;
+    use axum::routing::post;
+    use futures::stream;
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// A body of this many pieces, one every ten seconds.
+    fn slow(pieces: usize) -> Body {
+        Body::from_stream(stream::unfold(0, move |sent| async move {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            (sent < pieces).then(|| (Ok::<_, std::io::Error>("x"), sent + 1))
+        }))
+    }
+
+    /// The status of the answer to a body, by an operation that works this long before and after it reads the body.
+    async fn status(body: Body, before: u64, after: u64) -> u16 {
+        let work = async |seconds| tokio::time::sleep(Duration::from_secs(seconds)).await;
+        let operation = move |body: Body| async move {
+            work(before).await;
+            let read = body.collect().await.map(|body| body.to_bytes().len().to_string());
+            work(after).await;
+            read.unwrap_or_default()
+        };
+        let app = Router::new().route("/", post(operation)).layer(from_fn_with_state(LIMIT, bound_time));
+        let request = Request::post("/").body(body).unwrap();
+        app.oneshot(request).await.unwrap().status().as_u16()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_an_operation_begins_when_its_body_is_there() {
+        assert_eq!(status(slow(20), 20, 20).await, 200);
+        assert_eq!(status(Body::empty(), 0, 29).await, 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_operation_that_takes_too_long_is_ended_before_and_after_its_body() {
+        assert_eq!(status(slow(20), 0, 31).await, 503);
+        assert_eq!(status(slow(20), 31, 0).await, 503);
+        assert_eq!(status(Body::empty(), 0, 31).await, 503);
+        assert_eq!(status(Body::from("x"), 0, 31).await, 503);
+    }
+
+    /// Proves: bounded-input
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_comes_steadily_and_without_end_is_ended() {
+        assert_eq!(status(slow(usize::MAX), 0, 0).await, 408);
+    }
+}
