@@ -155,12 +155,15 @@ impl Permits {
     /// # Errors
     /// [`Exhausted::All`].
     pub fn slot(&self) -> Result<RequestSlot, Exhausted> {
+        Ok(RequestSlot(Arc::new(Mutex::new(self.unknown()?))))
+    }
+
+    fn unknown(&self) -> Result<SlotState, Exhausted> {
         let (permit, reserved) = match self.requests.try_acquire_unassigned(1) {
             Ok(permit) => (permit, false),
             Err(_) => (self.operator_requests.try_acquire_unassigned(1)?, true),
         };
-        let state = SlotState { caller: Caller::Unknown, permit: Some(permit), reserved };
-        Ok(RequestSlot(Arc::new(Mutex::new(state))))
+        Ok(SlotState { caller: Caller::Unknown, permit: Some(permit), reserved })
     }
 }
 
@@ -227,6 +230,15 @@ impl RequestSlot {
     /// Gives the slot back: the request has ended, or does nothing but wait.
     pub fn release(&self) {
         self.state().permit = None;
+    }
+
+    /// Takes a slot again, for a request that was released before it was known whose it is.
+    ///
+    /// # Errors
+    /// [`Exhausted::All`].
+    pub fn resume(&self, permits: &Permits) -> Result<(), Exhausted> {
+        *self.state() = permits.unknown()?;
+        Ok(())
     }
 
     fn state(&self) -> MutexGuard<'_, SlotState> {
@@ -306,6 +318,21 @@ pub(crate) mod tests {
         assert_eq!(kind(permits.slot()), Some(Kind::Overloaded));
         drop(operators);
         assert_eq!(permits.operator_requests.held(), 0);
+    }
+
+    #[test]
+    fn a_request_that_is_released_before_its_key_is_known_takes_nothing_until_it_resumes() {
+        let permits = permits(&RequestLimits { requests: 1, tenant_share: 100, ..RequestLimits::default() });
+        let slot = permits.slot().unwrap();
+        slot.release();
+        let other = permits.slot().unwrap();
+        other.assign(&permits, Caller::Tenant(tenant("umbrella"))).unwrap();
+        // What is left is for operators alone.
+        slot.resume(&permits).unwrap();
+        assert_eq!(kind(slot.assign(&permits, Caller::Tenant(tenant("acme")))), Some(Kind::Overloaded));
+        other.release();
+        slot.assign(&permits, Caller::Tenant(tenant("acme"))).unwrap();
+        assert_eq!((permits.requests.held(), permits.operator_requests.held()), (1, 0));
     }
 
     #[tokio::test]

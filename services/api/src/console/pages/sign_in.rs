@@ -4,23 +4,28 @@ use crate::console::link::is_local;
 use crate::console::session::{cookie, find, token};
 use crate::console::shell::{Shell, html, html_with};
 use crate::http::problem::{Kind, Problem};
-use crate::limits::permits::Caller;
+use crate::limits::pace::ClientPace;
+use crate::limits::permits::{Caller, RequestSlot};
 use crate::requests::access::{assign, authenticate};
 use crate::requests::body::Chunks;
 use crate::requests::input::Query;
 use crate::state::Api;
 use askama::Template;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::SET_COOKIE;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
+use std::time::Duration;
 use unslide_store::keys::Principal;
 use unslide_store::{audit, console_sessions};
 
 /// Bytes of the form.
 const FORM_BYTES: u64 = 4 << 10;
+/// How long the form may take. Until it is there, nobody knows whose request it is.
+const FORM_TIME: Duration = Duration::from_secs(3);
 /// Characters of a name.
 const LONGEST_NAME: usize = 60;
 
@@ -67,12 +72,7 @@ struct Form {
 /// `POST /console/sign-in`: the key is looked up as for the API, and neither kept nor logged.
 pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let mut chunks = Chunks::new(&parts.headers, body, FORM_BYTES, api.limits.pace())?;
-    let mut sent = Vec::new();
-    while let Some(piece) = chunks.next().await? {
-        sent.extend_from_slice(&piece);
-    }
-    let form = read(&sent);
+    let form = read(&sent(&api, &parts, body).await?);
     let next = back(form.next);
     match authenticate(&parts.extensions, &api, form.key.trim()).await {
         Ok(principal) => begin(&api, &parts, &principal, &form.name, &next).await,
@@ -82,6 +82,22 @@ pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Respons
         }
         Err(problem) => Err(problem),
     }
+}
+
+/// The bytes of the form. The request has no slot while they come: clients without a key that send nothing would hold
+/// all of them.
+async fn sent(api: &Api, parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> {
+    let slot = parts.extensions.get::<RequestSlot>();
+    let slot = slot.ok_or_else(|| Problem::internal("a request has no slot"))?;
+    slot.release();
+    let pace = ClientPace::new(FORM_TIME, FORM_BYTES);
+    let mut chunks = Chunks::new(&parts.headers, body, FORM_BYTES, pace)?;
+    let mut sent = Vec::new();
+    while let Some(piece) = chunks.next().await? {
+        sent.extend_from_slice(&piece);
+    }
+    slot.resume(&api.permits)?;
+    Ok(sent)
 }
 
 fn read(sent: &[u8]) -> Form {

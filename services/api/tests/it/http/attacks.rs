@@ -43,6 +43,33 @@ async fn announced_bodies_take_no_room_from_others() {
     world.stop().await;
 }
 
+/// More sign-ins than there may be requests, operators' included, whose forms do not come.
+/// Proves: fairness
+#[tokio::test]
+async fn forms_without_a_key_that_do_not_come_take_no_request_from_others() {
+    let world = World::with(|limits| limits.requests = 2).await;
+    let acme = world.master("acme").await;
+    let (senders, bodies): (Vec<_>, Vec<_>) = (0..32).map(|_| slow()).unzip();
+    let attacks = join_all(bodies.into_iter().map(|body| {
+        let request = world.request(Method::POST, "/console/sign-in", "");
+        let request = request.header("sec-fetch-site", "same-origin");
+        world.send(request.header("content-length", 100).body(body))
+    }));
+    let asking = async {
+        for sender in &senders {
+            sender.unbounded_send(Ok(b"k".to_vec())).unwrap();
+        }
+        for _ in 0..100 {
+            world.get("/v1/symbols", &acme).await.expect(200);
+        }
+    };
+    let (answers, ()) = tokio::join!(attacks, asking);
+    for answer in answers {
+        assert_eq!(answer.status.as_u16(), 408, "{}", answer.text);
+    }
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn operators_are_answered_where_tenants_hold_all_requests_and_all_room() {
     let world = World::with(|limits| {
