@@ -47,7 +47,7 @@ impl TrustedProxies {
     /// The client that `X-Forwarded-For` names: the right-most address that is no trusted proxy's. What
     /// stands left of it is the client's own word.
     #[must_use]
-    pub fn forwarded_for(&self, headers: &HeaderMap) -> Option<Network> {
+    pub fn forwarded_for(&self, headers: &HeaderMap) -> Option<IpAddr> {
         let values = headers.get_all("x-forwarded-for").iter().rev();
         let entries = values.flat_map(|value| value.to_str().unwrap_or_default().rsplit(','));
         for entry in entries.map(str::trim) {
@@ -55,7 +55,7 @@ impl TrustedProxies {
             let address = bare.parse().or_else(|_| entry.parse::<SocketAddr>().map(|address| address.ip()));
             let Ok(address) = address else { return None };
             if !self.trusts(address) {
-                return Some(Network::of(address));
+                return Some(address);
             }
         }
         None
@@ -92,12 +92,12 @@ mod tests {
             };
             proxies().forwarded_for(&values.iter().map(value).collect())
         };
-        let of = |text| Some(Network::of(address(text)));
+        let of = |text| Some(address(text));
         assert_eq!(named(&["192.0.2.1"]), of("192.0.2.1"));
         assert_eq!(named(&["1.2.3.4, 192.0.2.1, 10.0.0.7"]), of("192.0.2.1"));
         assert_eq!(named(&["1.2.3.4", "192.0.2.1,fd00::1"]), of("192.0.2.1"));
         assert_eq!(named(&["192.0.2.1:5000"]), of("192.0.2.1"));
-        assert_eq!(named(&["[2001:db8::1]:443"]), of("2001:db8::"));
+        assert_eq!(named(&["[2001:db8::1]:443"]), of("2001:db8::1"));
         for none in [&[][..], &["10.0.0.1"], &["192.0.2.1, unknown"], &[""]] {
             assert_eq!(named(none), None, "{none:?}");
         }

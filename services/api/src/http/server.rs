@@ -46,6 +46,10 @@ pub struct ConnectionSettings {
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
 
+/// The client's address, for the log: as a trusted proxy names it, or the connection's.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientAddress(pub IpAddr);
+
 /// Serves `app` on `listener` until `stop`, then lets running requests end, for `drain` at most.
 pub async fn serve(
     listener: TcpListener,
@@ -128,8 +132,10 @@ async fn connection(
     let proxies = settings.proxies.trusts(peer).then(|| settings.proxies.clone());
     let stream = ClientStream::new(TokioIo::new(stream), settings.pace, settings.metrics.stalled);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        let forwarded = proxies.as_ref().and_then(|proxies| proxies.forwarded_for(request.headers()));
         request.extensions_mut().insert(Peer(peer));
-        answer(app.clone(), request.map(Body::new), client.clone(), proxies.as_ref())
+        request.extensions_mut().insert(ClientAddress(forwarded.unwrap_or(peer)));
+        answer(app.clone(), request.map(Body::new), client.clone(), forwarded.map(Network::of))
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -165,10 +171,9 @@ fn answer(
     app: Router,
     mut request: Request<Body>,
     client: ClientConnection,
-    proxies: Option<&TrustedProxies>,
+    proxied: Option<Network>,
 ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<> {
-    let network = proxies.and_then(|proxies| proxies.forwarded_for(request.headers()));
-    let counted = client.request(network);
+    let counted = client.request(proxied);
     if counted.is_none() {
         request.extensions_mut().insert(Crowded);
     }
@@ -327,6 +332,24 @@ mod tests {
         stop.cancel();
         drop(idle);
         task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_client_of_a_trusted_proxy_is_the_one_that_it_names() {
+        let named = get(async |axum::Extension(client): axum::Extension<ClientAddress>| client.0.to_string());
+        let app = Router::new().route("/", named);
+        for (proxies, client) in [(&["127.0.0.0/8"][..], "192.0.2.1"), (&[], "127.0.0.1")] {
+            let limits = ConnectionSettings { proxies: TrustedProxies::read(proxies).unwrap(), ..limits(8) };
+            let (address, stop, task) = server(app.clone(), limits, Duration::from_secs(5)).await;
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let head = "GET / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.1\r\nconnection: close\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.ends_with(&format!("\r\n\r\n{client}")), "{answer}");
+            stop.cancel();
+            task.await.unwrap();
+        }
     }
 
     /// A client that does not read its answer keeps its place for a while only.

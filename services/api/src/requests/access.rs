@@ -8,7 +8,7 @@
 
 use crate::http::connections::ClientConnection;
 use crate::http::problem::{Kind, Problem};
-use crate::http::server::Peer;
+use crate::http::server::ClientAddress;
 use crate::limits::permits::{Caller, RequestSlot};
 use crate::state::Api;
 use axum::extract::FromRequestParts;
@@ -194,7 +194,8 @@ pub async fn authenticate(extensions: &Extensions, api: &Api, key: &str) -> Resu
     let Some(principal) = api.recent_keys.authenticate(&api.store, &*api.clock, key).await? else {
         let request = tracing::Span::current();
         request.record("key.prefix", keys::prefix(key));
-        request.record("peer.address", extensions.get::<Peer>().map(|peer| tracing::field::display(peer.0)));
+        let client = extensions.get::<ClientAddress>();
+        request.record("peer.address", client.map(|client| tracing::field::display(client.0)));
         return Err(Problem::bare(Kind::Unauthorized));
     };
     api.key_uses.note(&principal, api.clock.now());
