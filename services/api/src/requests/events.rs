@@ -13,6 +13,7 @@ use http::HeaderMap;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use unslide_proto::headers;
@@ -25,6 +26,8 @@ use unslide_stream::OutRecord;
 const MOST_BYTES: u64 = 1 << 20;
 /// Events of a request.
 pub const MOST_EVENTS: usize = 1_000;
+/// How long an answer waits for how many of its events are not kept.
+const HINT_TIME: Duration = Duration::from_secs(1);
 /// Keys that were not understood and that an answer names.
 const MOST_UNREAD: usize = 20;
 
@@ -129,7 +132,8 @@ pub async fn send<E: GatewayEvent>(
     api.producer.send_all(&records).await?;
     drop(reserved);
     // Only a hint: the broker has the events, whether the settings can be read or not.
-    let switched_off = switched_off(api, access.tenant(), E::SIGNAL, &totals).await.unwrap_or(0);
+    let hint = switched_off(api, access.tenant(), E::SIGNAL, &totals);
+    let switched_off = tokio::time::timeout(HINT_TIME, hint).await.map_or(0, Result::unwrap_or_default);
     let only_app = totals.only_app().map(str::to_owned);
     Ok(SentEvents { accepted: records.len(), switched_off, unread: totals.unread, only_app })
 }

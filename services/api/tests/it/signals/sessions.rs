@@ -190,6 +190,22 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
     world.stop().await;
 }
 
+/// What an app keeps is only a hint.
+#[tokio::test]
+async fn events_that_the_broker_has_are_accepted_while_the_settings_of_apps_cannot_be_read() {
+    let world = World::with(|limits| limits.request_seconds = 10).await;
+    let sender = world.key("acme", &[Scope::ReportsWrite]).await;
+    let mut locking = world.connect().await;
+    for statement in ["BEGIN", "LOCK TABLE app_settings IN ACCESS EXCLUSIVE MODE"] {
+        sqlx::query(statement).execute(&mut locking).await.unwrap();
+    }
+    let sent = world.post("/v1/sessions", &sender, now(&world, "s1").to_string()).await.expect(202);
+    assert_eq!(sent, json!({"accepted": 1, "switched_off": 0}));
+    sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
+    sqlx::Connection::close(locking).await.unwrap();
+    world.stop().await;
+}
+
 /// Proves: isolation
 #[tokio::test]
 async fn a_session_is_told_with_its_signals_for_its_tenant_alone() {
