@@ -5,18 +5,13 @@ use crate::limits::answers;
 use crate::limits::permits::Reservation;
 use crate::limits::transactions::Tx;
 use crate::state::Api;
-use std::collections::BTreeMap;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{ReportId, TenantId};
 use unslide_report::Report;
+use unslide_store::TenantTx;
 use unslide_store::queries::report::{self, FoundReport};
-use unslide_store::requests::{self, RequestSource};
-use unslide_store::segments::{BodyLocation, ReportBody};
-use unslide_store::{StoreError, TenantTx};
-
-/// Reports whose bodies, or their places, are asked for at once.
-pub const AT_ONCE: usize = 8;
+use unslide_store::segments::BodyLocation;
 
 /// Why a body that ought to be there is not.
 #[derive(Debug, thiserror::Error)]
@@ -36,14 +31,6 @@ pub enum Lost {
         report: ReportId,
         /// What is wrong.
         source: SegmentError,
-    },
-    /// The database's own copy is damaged.
-    #[error("the stored report {report} is damaged")]
-    Broken {
-        /// The report.
-        report: ReportId,
-        /// What is wrong.
-        source: StoreError,
     },
 }
 
@@ -97,46 +84,11 @@ async fn json(
     from_segment(api, tenant, (report_id, variant, found.listed.revision), place).await
 }
 
-/// The bodies of some reports, or their places, each by its id and variant. One that is gone is not among them.
-pub async fn sources(
-    api: &Api,
-    tenant: &TenantId,
-    reports: &[(ReportId, u32)],
-) -> Result<BTreeMap<(ReportId, u32), RequestSource>, Problem> {
-    let mut tx = api.tenant(tenant).await?;
-    let sources = requests::sources(&mut tx, reports).await?;
-    tx.rollback().await?;
-    Ok(sources)
-}
-
-/// The JSON of one of these; the inner error where it is not what the source says.
-///
-/// # Errors
-/// Where no bytes are left for it, or object storage does not answer.
-pub async fn of_source(
-    api: &Api,
-    tenant: &TenantId,
-    (report, variant): (ReportId, u32),
-    source: RequestSource,
-) -> Result<Result<StoredBody, Lost>, Problem> {
-    let reservation = answers::reserve(&api.permits, tenant, source.size)?;
-    let json = match source.body {
-        ReportBody::Inline(_) => {
-            let json = api.cpu.run_for(tenant, move || source.body.json()).await?;
-            json.map_err(|source| Lost::Broken { report, source })
-        }
-        ReportBody::Segment(place) => {
-            from_segment(api, tenant, (report, variant, source.revision), place).await?
-        }
-    };
-    Ok(json.map(|json| StoredBody { json, reservation }))
-}
-
 /// The JSON of a report's revision from its place in a segment; the inner error where it is not there.
 ///
 /// # Errors
 /// Where object storage does not answer.
-pub async fn from_segment(
+async fn from_segment(
     api: &Api,
     tenant: &TenantId,
     (report_id, variant, revision): (ReportId, u32, u32),

@@ -16,7 +16,7 @@ use crate::limits::permits::Reservation;
 use crate::operations::groups::get::get_group;
 use crate::operations::reports::get::whole;
 use crate::reports::sampled::{no_profile, profile};
-use crate::reports::stored_body::{self, AT_ONCE, StoredBody};
+use crate::reports::stored_body::{self, StoredBody};
 use crate::requests::access::{Access, ReportsRead};
 use crate::requests::input::{Path, Query};
 use crate::state::Api;
@@ -24,13 +24,11 @@ use askama::Template;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use unslide_model::ReportId;
 use unslide_signals::calltree::CallTree;
 use unslide_signals::profile::{MOST_REPORT_NODES, ReportTree, report_tree};
 use unslide_store::Uuid;
 use unslide_store::queries::groups::GroupCounts;
 use unslide_store::queries::reports::{self, ReportFilter};
-use unslide_store::requests::RequestSource;
 
 /// The newest reports of a group, or of a version of it, that are put together.
 const MOST_REPORTS: u32 = 50;
@@ -187,45 +185,26 @@ async fn merged(
         skipped: 0,
         reservation: reserve(&api.permits, access.tenant(), 0)?,
     };
-    let reports: Vec<(ReportId, u32)> = rows.reports.iter().map(|row| (row.report_id, row.variant)).collect();
     let mut bytes = 0;
-    for page in reports.chunks(AT_ONCE) {
-        let mut sources = stored_body::sources(api, access.tenant(), page).await?;
-        for report in page {
-            if bytes > MOST_BYTES {
-                merged.more = true;
-                return Ok(merged);
-            }
-            // Otherwise it was deleted meanwhile.
-            let Some(source) = sources.remove(report) else { continue };
-            let Some(body) = body(api, access, *report, source).await? else { continue };
-            bytes += body.json.len();
-            let work = move || {
-                merged.add(body)?;
-                Ok::<_, Problem>(merged)
-            };
-            merged = api.cpu.run_for(access.tenant(), work).await??;
+    for row in &rows.reports {
+        if bytes > MOST_BYTES {
+            merged.more = true;
+            return Ok(merged);
         }
+        let body = match whole(api, access, &row.report_id.to_string(), row.variant).await {
+            Ok((_, body)) => body,
+            // It was deleted meanwhile.
+            Err(problem) if problem.kind() == Kind::NotFound => continue,
+            Err(problem) => return Err(problem),
+        };
+        bytes += body.json.len();
+        let work = move || {
+            merged.add(body)?;
+            Ok::<_, Problem>(merged)
+        };
+        merged = api.cpu.run_for(access.tenant(), work).await??;
     }
     Ok(merged)
-}
-
-/// The body of a report; `None` where it was deleted meanwhile.
-async fn body(
-    api: &Api,
-    access: &Access<ReportsRead>,
-    report: (ReportId, u32),
-    source: RequestSource,
-) -> Result<Option<StoredBody>, Problem> {
-    if let Ok(body) = stored_body::of_source(api, access.tenant(), report, source).await? {
-        return Ok(Some(body));
-    }
-    // It has moved, or is lost.
-    match whole(api, access, &report.0.to_string(), report.1).await {
-        Ok((_, body)) => Ok(Some(body)),
-        Err(problem) if problem.kind() == Kind::NotFound => Ok(None),
-        Err(problem) => Err(problem),
-    }
 }
 
 impl MergedTree {

@@ -3,14 +3,14 @@
 use super::{of_every_app, read};
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
-use crate::reports::stored_body::{self, AT_ONCE, StoredBody};
+use crate::reports::stored_body::{self, StoredBody};
 use crate::requests::input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use unslide_model::{ReportId, TenantId};
+use unslide_model::TenantId;
 use unslide_report::Report;
+use unslide_store::queries::report;
 use unslide_store::reports::regroup::{self, GroupedReport};
-use unslide_store::requests::RequestSource;
 use unslide_store::{Uuid, groups};
 use unslide_symbolicate::grouping::{self, Grouping, GroupingRules};
 
@@ -94,19 +94,10 @@ pub async fn try_grouping_rules(
     let newest = regroup::newest(&mut tx, reports).await?;
     tx.rollback().await?;
     let mut effect = Effects::default();
-    for page in newest.chunks(AT_ONCE) {
-        let places: Vec<(ReportId, u32)> = page.iter().map(|one| (one.report_id, one.variant)).collect();
-        let mut sources = stored_body::sources(&api, access.tenant(), &places).await?;
-        for report in page {
-            let Some(source) = sources.remove(&(report.report_id, report.variant)) else {
-                effect.unread += 1;
-                continue;
-            };
-            charge.unpacked(source.size)?;
-            match group(&api, access.tenant(), report, source, &rules).await? {
-                Some(grouping) => effect.add(report, grouping),
-                None => effect.unread += 1,
-            }
+    for report in &newest {
+        match group(&api, access.tenant(), report, &rules, &mut charge).await? {
+            Some(grouping) => effect.add(report, grouping),
+            None => effect.unread += 1,
         }
     }
     let mut effect = effect.finish(newest.len() as u64);
@@ -120,15 +111,22 @@ pub async fn try_grouping_rules(
     Ok(Json(effect))
 }
 
-/// The group of a stored report by these rules; `None` where its body can't be read.
+/// The group of a stored report by these rules; `None` where its body can't be read. The body is paid for and its bytes
+/// are reserved before it is read.
 async fn group(
     api: &Api,
     tenant: &TenantId,
     report: &GroupedReport,
-    source: RequestSource,
     rules: &Arc<GroupingRules>,
+    charge: &mut Charge,
 ) -> Result<Option<Option<Grouping>>, Problem> {
-    let body = stored_body::of_source(api, tenant, (report.report_id, report.variant), source).await?;
+    let mut tx = api.tenant(tenant).await?;
+    let Some(found) = report::find(&mut tx, report.report_id, report.variant).await? else {
+        tx.rollback().await?;
+        return Ok(None);
+    };
+    charge.unpacked(found.size)?;
+    let body = stored_body::read(api, tenant, tx, &found).await?;
     let Ok(StoredBody { json, reservation }) = body else { return Ok(None) };
     let rules = rules.clone();
     let regroup = move || grouping::regroup(&Report::read_stored(&json).ok()?, &rules).ok();
