@@ -183,10 +183,15 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
 $$;
 
 -- Revokes them, each with an entry in its tenant's audit log, and returns their number. Waits for those that are being made.
+-- Locks them and the root in the order in which uses of keys are noted, so that neither waits for the other without end.
 CREATE FUNCTION unslide_revoke_made_keys(root uuid, within text, at timestamptz, by_whom text) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     SELECT pg_advisory_xact_lock(hashtextextended('makers of keys', 0));
+    SELECT FROM api_keys k
+    WHERE k.id IN (SELECT root UNION ALL SELECT m.id FROM unslide_made_keys(root, within, at) m)
+      AND (within IS NULL OR k.tenant = within)
+    ORDER BY k.tenant COLLATE "C", k.id FOR UPDATE;
     WITH revoked AS (
         UPDATE api_keys k SET revoked_at = at FROM unslide_made_keys(root, within, at) m
         WHERE k.tenant = m.tenant AND k.id = m.id RETURNING k.tenant, k.id

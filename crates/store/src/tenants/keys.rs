@@ -343,15 +343,18 @@ pub async fn made(tx: &mut TenantTx, root: Uuid, within: Option<&TenantId>) -> R
     Ok(number.fetch_one(connection).await?.unsigned_abs())
 }
 
-/// Revokes the keys that [`made`] counts, each with an entry in its tenant's audit log. Gives their number.
-/// None that is being made at the same time is missed.
-pub async fn revoke_made(
+/// Revokes a key as [`revoke`] does, and the keys that [`made`] counts, each with an entry in its tenant's audit log.
+/// Returns the number of the latter; `None` where [`revoke`] says false: roll back then. None that is being made at the
+/// same time is missed.
+pub async fn revoke_with_made(
     tx: &mut TenantTx,
     root: Uuid,
+    app: Option<&str>,
     within: Option<&TenantId>,
     actor: &str,
-) -> Result<u64> {
+) -> Result<Option<u64>> {
     let (connection, _, now) = tx.parts();
+    // It locks the key's own row as well, each in its turn: that must not be locked before.
     let number = sqlx::query_scalar!(
         r#"SELECT unslide_revoke_made_keys($1, $2, $3, $4) AS "number!""#,
         root,
@@ -359,7 +362,8 @@ pub async fn revoke_made(
         now,
         actor
     );
-    Ok(number.fetch_one(connection).await?.unsigned_abs())
+    let number = number.fetch_one(connection).await?.unsigned_abs();
+    Ok(revoke(tx, root, app).await?.then_some(number))
 }
 
 /// How long the row of a revoked key stays to be looked at. The audit log keeps what was done with it.

@@ -338,9 +338,9 @@ async fn a_key_that_is_being_made_is_revoked_with_its_maker() {
     let mut making = database.store.tenant(&acme()).await.unwrap();
     let (_, text) = keys::create_by(&mut making, &new, &[2; 30], root.id).await.unwrap().unwrap();
     let mut revoking = database.store.tenant(&acme()).await.unwrap();
-    assert!(keys::revoke(&mut revoking, root.id, None).await.unwrap());
     let revoked = async {
-        let revoked = keys::revoke_made(&mut revoking, root.id, Some(&acme()), "test").await.unwrap();
+        let revoked =
+            keys::revoke_with_made(&mut revoking, root.id, None, Some(&acme()), "test").await.unwrap();
         revoking.commit().await.unwrap();
         revoked
     };
@@ -353,10 +353,47 @@ async fn a_key_that_is_being_made_is_revoked_with_its_maker() {
         making.commit().await.unwrap();
     };
     let (revoked, ()) = tokio::join!(revoked, made);
-    assert_eq!(revoked, 1);
+    assert_eq!(revoked, Some(1));
     assert!(keys::authenticate(&database.store, text.reveal()).await.unwrap().is_none());
     let mut late = database.store.tenant(&acme()).await.unwrap();
     assert!(keys::create_by(&mut late, &new, &[3; 30], root.id).await.unwrap().is_none());
+}
+
+/// An operator's key of one tenant has made a key of another one, which is locked first by both.
+#[tokio::test]
+async fn keys_are_revoked_with_their_maker_while_their_uses_are_noted() {
+    let database = Database::new().await;
+    let new = NewApiKey { name: "x".into(), scopes: vec![Scope::Operator], app: None, expires_at: None };
+    let (maker, made) = (tenant_id("umbrella"), acme());
+    let mut tx = database.store.tenant(&maker).await.unwrap();
+    let (root, _) = keys::create(&mut tx, &new, &[1; 30]).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = database.store.tenant(&made).await.unwrap();
+    let (child, _) = keys::create_by(&mut tx, &new, &[2; 30], root.id).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    // As `keys::used` does.
+    let note = "UPDATE api_keys SET last_used_at = now() WHERE id = $1";
+    let mut noting = database.store.batch().await.unwrap();
+    let tx = noting.enter(&made).await.unwrap();
+    sqlx::query(note).bind(child.id).execute(tx.parts().0).await.unwrap();
+    let revoked = async {
+        let mut tx = database.store.tenant(&maker).await.unwrap();
+        let revoked = keys::revoke_with_made(&mut tx, root.id, None, None, "test").await.unwrap();
+        tx.commit().await.unwrap();
+        revoked
+    };
+    let noted = async {
+        let waits =
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while database.rows(waits).await.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        let tx = noting.enter(&maker).await.unwrap();
+        sqlx::query(note).bind(root.id).execute(tx.parts().0).await.unwrap();
+        noting.commit().await.unwrap();
+    };
+    let (revoked, ()) = tokio::join!(revoked, noted);
+    assert_eq!(revoked, Some(1));
 }
 
 #[tokio::test]

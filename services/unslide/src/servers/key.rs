@@ -175,13 +175,17 @@ async fn revoke(settings: &Settings, tenant: &TenantId, id: Uuid, cascade: bool)
     let store = boot::database(settings).await?;
     there(&store, tenant).await?;
     let mut tx = store.tenant(tenant).await?;
-    if !keys::revoke(&mut tx, id, None).await? {
+    let (actor, detail) = ("command line", json!({ "cascade": cascade }));
+    let revoked = if cascade {
+        keys::revoke_with_made(&mut tx, id, None, None, actor).await?
+    } else {
+        keys::revoke(&mut tx, id, None).await?.then_some(0)
+    };
+    let Some(revoked) = revoked else {
         let text = format!("{tenant} has no key {id}; `unslide key list --tenant {tenant}` shows its keys");
         return Err(CommandError::missing(text).into());
-    }
-    let (actor, detail) = ("command line", json!({ "cascade": cascade }));
+    };
     audit::append(&mut tx, actor, "key.revoke", &id.to_string(), &detail).await?;
-    let revoked = if cascade { keys::revoke_made(&mut tx, id, None, actor).await? } else { 0 };
     let in_force = keys::made(&mut tx, id, None).await?;
     tx.commit().await?;
     match (cascade, in_force) {

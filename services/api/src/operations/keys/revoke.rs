@@ -64,13 +64,17 @@ pub async fn revoke(
     query: RevokeQuery,
     within: Option<&TenantId>,
 ) -> Result<RevokedKey, Problem> {
-    if !keys::revoke(&mut tx, id, by.app.as_deref()).await? {
+    let (actor, app) = (by.key_id.to_string(), by.app.as_deref());
+    let revoked = if query.cascade {
+        keys::revoke_with_made(&mut tx, id, app, within, &actor).await?
+    } else {
+        keys::revoke(&mut tx, id, app).await?.then_some(0)
+    };
+    let Some(revoked) = revoked else {
         return Err(Problem::new(Kind::NotFound, "there is no such key"));
-    }
-    let actor = by.key_id.to_string();
+    };
     let detail = serde_json::json!({"cascade": query.cascade});
     audit::append(&mut tx, &actor, "key.revoke", &id.to_string(), &detail).await?;
-    let revoked = if query.cascade { keys::revoke_made(&mut tx, id, within, &actor).await? } else { 0 };
     let in_force = keys::made(&mut tx, id, within).await?;
     let committed = tx.commit().await;
     api.recent_keys.clear();
