@@ -47,13 +47,10 @@ pub async fn get_signals(
     tx.rollback().await?;
     let body = serde_json::to_vec(&AppSignals { app, signals }).map_err(Problem::internal)?;
     let tag = format!("\"{}\"", ContentHash(Sha256::digest(&body).into()));
-    let headers_of_copy = [
-        (header::ETAG, HeaderValue::from_str(&tag).map_err(Problem::internal)?),
-        (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
-    ];
+    let etag = [(header::ETAG, HeaderValue::from_str(&tag).map_err(Problem::internal)?)];
     if has_copy(&headers, &tag) {
-        return Ok((StatusCode::NOT_MODIFIED, headers_of_copy).into_response());
+        return Ok((StatusCode::NOT_MODIFIED, etag).into_response());
     }
     let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    Ok((headers_of_copy, json, body).into_response())
+    Ok((etag, json, body).into_response())
 }

@@ -93,14 +93,13 @@ fn tag(found: &FoundReport, form: Representation) -> String {
     format!("\"{}-{}\"", found.listed.revision, form.name())
 }
 
-type AnswerHeaders = [(header::HeaderName, HeaderValue); 5];
+type AnswerHeaders = [(header::HeaderName, HeaderValue); 4];
 
 fn answer_headers(found: &FoundReport, form: Representation) -> Result<AnswerHeaders, Problem> {
     let revision = found.listed.revision;
     Ok([
         (header::ETAG, HeaderValue::from_str(&tag(found, form)).map_err(Problem::internal)?),
         (header::VARY, HeaderValue::from_static("accept, authorization")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
         (header::HeaderName::from_static("x-report-revision"), HeaderValue::from(revision)),
         (header::HeaderName::from_static("x-report-variants"), HeaderValue::from(found.variants)),
     ])
