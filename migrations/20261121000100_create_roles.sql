@@ -82,3 +82,26 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
             6, (get_byte(uuid_send(gen_random_uuid()), 6) & 15) | 112),
         'hex')::uuid
 $$;
+
+-- Deletes at most so many rows of a table whose time, in one column, is before a moment and that fulfil a condition, the
+-- oldest first. `key` names the columns of the primary key. Where another transaction does the same, it deletes nothing.
+-- The statement is planned for its arguments, and looks each row up by its key: with unknown ones the planner would
+-- rather read the whole table. For functions that purge.
+CREATE FUNCTION unslide_delete_before(
+    target regclass, key text, at_column name, before timestamptz, how_many integer, condition text DEFAULT 'true')
+RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    deleted bigint;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('delete ' || target::text, 0)) THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('DELETE FROM %1$s WHERE (%2$s) IN (
+                        SELECT %2$s FROM %1$s t WHERE t.%3$I < $1 AND (%4$s) ORDER BY t.%3$I LIMIT $2)',
+                   target, key, at_column, condition)
+    USING before, how_many;
+    GET DIAGNOSTICS deleted = ROW_COUNT;
+    RETURN deleted;
+END $$;
+REVOKE ALL ON FUNCTION unslide_delete_before(regclass, text, name, timestamptz, integer, text) FROM PUBLIC;

@@ -204,18 +204,16 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
 $$;
 
 -- Forgets keys that were revoked before a moment, but for those that made keys which are still there.
-CREATE FUNCTION unslide_keys_purge(before timestamptz) RETURNS bigint
+CREATE FUNCTION unslide_keys_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH gone AS (
-        DELETE FROM api_keys k
-        WHERE k.revoked_at < before AND NOT EXISTS (SELECT FROM api_keys m WHERE m.made_by = k.id) RETURNING 1)
-    SELECT count(*) FROM gone
+    SELECT unslide_delete_before('api_keys', 'id', 'revoked_at', before, how_many,
+                                 'NOT EXISTS (SELECT FROM api_keys m WHERE m.made_by = t.id)')
 $$;
 
 -- Forgets sessions of the console that are over.
-CREATE FUNCTION unslide_console_sessions_purge(at timestamptz) RETURNS bigint
+CREATE FUNCTION unslide_console_sessions_purge(at timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH gone AS (DELETE FROM console_sessions s WHERE s.ends_at <= at RETURNING 1) SELECT count(*) FROM gone
+    SELECT unslide_delete_before('console_sessions', 'token_hash', 'ends_at', at, how_many)
 $$;

@@ -18,7 +18,7 @@ CREATE TABLE jobs (
 );
 CREATE INDEX jobs_due ON jobs (run_at, id) WHERE status = 'queued';
 CREATE INDEX jobs_leased ON jobs (lease_until) WHERE status = 'running';
-CREATE INDEX jobs_failed ON jobs (kind) WHERE status = 'failed';
+CREATE INDEX jobs_ended ON jobs (updated_at) WHERE status IN ('done', 'failed');
 CREATE INDEX jobs_tenant ON jobs (tenant, created_at);
 SELECT unslide_protect('jobs', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
@@ -107,10 +107,10 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     GROUP BY 1
 $$;
 
-CREATE FUNCTION unslide_jobs_purge(before timestamptz) RETURNS bigint
+CREATE FUNCTION unslide_jobs_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH gone AS (DELETE FROM jobs WHERE status = 'done' AND updated_at < before RETURNING 1) SELECT count(*) FROM gone
+    SELECT unslide_delete_before('jobs', 'id', 'updated_at', before, how_many, 't.status IN (''done'', ''failed'')')
 $$;
 
 -- Deleted tenants that no job erases: not finished, or finished before `finished_before` and not searched again since.
@@ -186,8 +186,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     SELECT count(*) FROM outbox o WHERE o.set_aside_at IS NOT NULL AND o.sent_at IS NULL
 $$;
 
-CREATE FUNCTION unslide_outbox_purge(before timestamptz) RETURNS bigint
+CREATE FUNCTION unslide_outbox_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH gone AS (DELETE FROM outbox WHERE sent_at < before RETURNING 1) SELECT count(*) FROM gone
+    SELECT unslide_delete_before('outbox', 'id', 'sent_at', before, how_many)
 $$;

@@ -41,7 +41,7 @@ CREATE TABLE report_keys (
 CREATE INDEX report_keys_requested ON report_keys (requested_at) WHERE requested_at IS NOT NULL;
 CREATE INDEX report_keys_pending ON report_keys (tenant, report_id, variant) WHERE ask_pending;
 CREATE INDEX report_keys_retry ON report_keys (retry_at) WHERE retry_at IS NOT NULL;
-CREATE INDEX report_keys_age ON report_keys USING brin (received_at);
+CREATE INDEX report_keys_age ON report_keys (received_at);
 DO $$
 BEGIN
     FOR i IN 0..15 LOOP
@@ -157,6 +157,7 @@ CREATE TABLE system_waits (
     PRIMARY KEY (tenant, debug_id, day)
 );
 CREATE INDEX system_waits_debug_id ON system_waits (debug_id, tenant, seen_generation);
+CREATE INDEX system_waits_day ON system_waits (tenant, day);
 SELECT unslide_protect('system_waits', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 CREATE TABLE app_days (
@@ -374,12 +375,13 @@ CREATE INDEX reprocesses_tenant ON reprocesses (tenant, created_at DESC);
 SELECT unslide_protect('reprocesses', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- MetricKit's reports of crashes that KSCrash has told too, across tenants: in the same run of the app, and arrived at
--- most so many days apart. An error that the app survived is no crash.
-CREATE FUNCTION unslide_crashes_told_twice(since timestamptz, apart_days integer, how_many integer)
-RETURNS TABLE (tenant text, report_id uuid, variant integer, same_crash_as uuid)
+-- most so many days apart. An error that the app survived is no crash. In the order in which they were stored.
+CREATE FUNCTION unslide_crashes_told_twice(
+    since timestamptz, after_id uuid, after_variant integer, apart_days integer, how_many integer)
+RETURNS TABLE (tenant text, report_id uuid, variant integer, stored_at timestamptz, same_crash_as uuid)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    SELECT m.tenant, m.report_id, m.variant, k.report_id
+    SELECT m.tenant, m.report_id, m.variant, m.stored_at, k.report_id
     FROM reports m
     CROSS JOIN LATERAL (
         SELECT o.report_id FROM reports o
@@ -389,18 +391,22 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
         ORDER BY o.received_at, o.report_id LIMIT 1) k
     WHERE m.metric_kit AND m.same_crash_as IS NULL AND m.run_id IS NOT NULL AND m.stored_at >= since
       AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = m.tenant AND t.state = 'deleted')
-    ORDER BY m.tenant, m.report_id, m.variant LIMIT how_many
+      AND (m.stored_at, m.report_id, m.variant) > (since, after_id, after_variant)
+    ORDER BY m.stored_at, m.report_id, m.variant LIMIT how_many
 $$;
 
 -- Nothing is requested for a deleted tenant, whose rows may still be there for a while.
 
--- Requests without an answer, across tenants.
-CREATE FUNCTION unslide_requests_overdue(before timestamptz, how_many integer)
+-- Requests without an answer, across tenants: last sent before a moment, and then unanswered for as long as when they
+-- were sent last, or since long before.
+CREATE FUNCTION unslide_requests_overdue(
+    at timestamptz, before timestamptz, long_before timestamptz, how_many integer)
 RETURNS TABLE (tenant text, report_id uuid, variant integer)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     SELECT k.tenant, k.report_id, k.variant FROM report_keys k
-    WHERE k.requested_at < before
+    WHERE k.requested_at <= before
+      AND (k.requested_at <= long_before OR at - k.requested_at >= k.requested_at - coalesce(k.asked_at, k.requested_at))
       AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = k.tenant AND t.state = 'deleted')
     ORDER BY k.requested_at LIMIT how_many
 $$;
@@ -529,14 +535,17 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
 $$;
 
 -- Forgets the keys of reports that no topic can bring again.
-CREATE FUNCTION unslide_report_keys_purge(before timestamptz) RETURNS bigint
+CREATE FUNCTION unslide_report_keys_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH gone AS (DELETE FROM report_keys WHERE received_at < before RETURNING 1) SELECT count(*) FROM gone
+    SELECT unslide_delete_before('report_keys', 'tenant, report_id, variant', 'received_at', before, how_many)
 $$;
 
-CREATE FUNCTION unslide_report_duplicates_purge(before timestamptz) RETURNS bigint
+CREATE FUNCTION unslide_report_duplicates_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH gone AS (DELETE FROM report_duplicates WHERE received_at < before RETURNING 1) SELECT count(*) FROM gone
+    SELECT unslide_delete_before(
+        'report_duplicates',
+        'tenant, report_id, variant, origin_topic, origin_partition, origin_offset, origin_index',
+        'received_at', before, how_many)
 $$;

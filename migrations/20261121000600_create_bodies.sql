@@ -148,8 +148,8 @@ BEGIN
     RETURN made;
 END $$;
 
--- Drops the day partitions before a day, with what else is kept by day; returns the number of partitions. Dropping locks
--- the whole table: rather than make every reader wait behind a long query, it gives up and is tried again.
+-- Drops the day partitions before a day; returns their number. Dropping locks the whole table: rather than make every
+-- reader wait behind a long query, it gives up and is tried again. Nothing else is done while the locks are held.
 CREATE FUNCTION unslide_partitions_drop(before date) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '2s' AS $$
 DECLARE
@@ -168,6 +168,5 @@ BEGIN
         EXECUTE format('DROP TABLE %s', child.name);
         dropped := dropped + 1;
     END LOOP;
-    DELETE FROM system_waits WHERE day < before;
     RETURN dropped;
 END $$;

@@ -137,8 +137,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
 $$;
 
 -- Forgets records that no topic holds any more.
-CREATE FUNCTION unslide_quarantine_purge(before timestamptz) RETURNS bigint
+CREATE FUNCTION unslide_quarantine_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH gone AS (DELETE FROM quarantined WHERE quarantined_at < before RETURNING 1) SELECT count(*) FROM gone
+    SELECT unslide_delete_before('quarantined', 'id', 'quarantined_at', before, how_many)
 $$;

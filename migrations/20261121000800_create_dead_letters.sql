@@ -114,10 +114,10 @@ BEGIN
 END $$;
 
 -- Forgets dead letters that the topic does not hold any more.
-CREATE FUNCTION unslide_dead_letters_purge(before timestamptz) RETURNS bigint
+CREATE FUNCTION unslide_dead_letters_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH gone AS (DELETE FROM dead_letters WHERE arrived_at < before RETURNING 1) SELECT count(*) FROM gone
+    SELECT unslide_delete_before('dead_letters', 'topic_id, partition, at_offset', 'arrived_at', before, how_many)
 $$;
 
 -- When the oldest dead letter arrived that was not replayed; NULL where there is none.

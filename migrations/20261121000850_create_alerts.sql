@@ -95,14 +95,12 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
 $$;
 
 -- Forgets events and messages from before a moment, but for messages that wait.
-CREATE FUNCTION unslide_alerts_purge(before timestamptz) RETURNS bigint
+CREATE FUNCTION unslide_alerts_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH events AS (
-        DELETE FROM alert_events e WHERE e.occurred_at < before AND e.message IS NOT NULL AND NOT EXISTS (
-            SELECT FROM alert_messages m WHERE m.id = e.message AND m.status = 'waiting') RETURNING 1
-    ), messages AS (
-        DELETE FROM alert_messages m WHERE m.created_at < before AND m.status <> 'waiting' RETURNING 1
-    )
-    SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM messages)
+    SELECT unslide_delete_before(
+               'alert_events', 'tenant, rule, cause', 'occurred_at', before, how_many,
+               't.message IS NOT NULL AND NOT EXISTS (
+                   SELECT FROM alert_messages m WHERE m.id = t.message AND m.status = ''waiting'')')
+         + unslide_delete_before('alert_messages', 'id', 'created_at', before, how_many, 't.status <> ''waiting''')
 $$;

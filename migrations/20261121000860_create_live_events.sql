@@ -16,8 +16,8 @@ CREATE TABLE live_events (
 CREATE INDEX live_events_age ON live_events (occurred_at);
 SELECT unslide_protect('live_events', 'tenant', 'SELECT, INSERT');
 
-CREATE FUNCTION unslide_live_events_purge(before timestamptz) RETURNS bigint
+CREATE FUNCTION unslide_live_events_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH gone AS (DELETE FROM live_events WHERE occurred_at < before RETURNING 1) SELECT count(*) FROM gone
+    SELECT unslide_delete_before('live_events', 'tenant, transaction, number', 'occurred_at', before, how_many)
 $$;

@@ -5,6 +5,7 @@
 
 use crate::column::words;
 use crate::groups::GroupEvent;
+use crate::purge::in_pages;
 use crate::{OwnerTx, Result, Store, TenantTx};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -189,11 +190,13 @@ fn of_group(event: &GroupEvent) -> NewLiveEvent {
 }
 
 /// Forgets events that are a day old. Returns their number.
-pub async fn purge(store: &Store) -> Result<i64> {
+pub async fn purge(store: &Store) -> Result<u64> {
     let before = store.now() - KEPT;
-    Ok(sqlx::query_scalar!(r#"SELECT unslide_live_events_purge($1) AS "gone!""#, before)
-        .fetch_one(store.pool())
-        .await?)
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_live_events_purge($1, $2) AS "gone!""#, before, rows)
+            .fetch_one(store.pool())
+    })
+    .await
 }
 
 #[cfg(test)]

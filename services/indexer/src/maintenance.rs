@@ -16,8 +16,8 @@ use unslide_store::{Store, dead_letters, partitions, positions, quarantine, repo
 
 /// Requests that one transaction looks at.
 const PAGE: u32 = 500;
-/// Between two looks at what is over.
-const EXPIRE: Duration = Duration::from_secs(600);
+/// Between two looks at what is over, and at crashes that were told twice: both go through much.
+const SELDOM: Duration = Duration::from_secs(600);
 
 /// Runs until the shutdown begins. Every indexer does: each part bears being done twice.
 pub async fn run(
@@ -30,7 +30,7 @@ pub async fn run(
     shutdown: Shutdown,
 ) {
     let mut pause = Duration::ZERO;
-    let mut expired: Option<Instant> = None;
+    let mut looked: Option<Instant> = None;
     let mut waits = true;
     loop {
         tokio::select! {
@@ -39,13 +39,15 @@ pub async fn run(
         }
         let done = async {
             // No part keeps another from being done.
-            let caught_up = once(&store, &settings, &metrics, &logs).await;
+            let caught_up = once(&store, &metrics, &logs).await;
             waits = !caught_up.as_ref().is_ok_and(|caught_up| *caught_up);
+            let forgotten = forget(&store, &settings).await;
             let mut over = Ok(());
-            if expired.is_none_or(|at| at.elapsed() >= EXPIRE) {
-                over = bodies.expire().await;
+            if looked.is_none_or(|at| at.elapsed() >= SELDOM) {
+                let counted = reports::count_once(&store, PAGE).await;
+                over = bodies.expire().await.and(counted.map(drop).map_err(MoveError::from));
                 if over.is_ok() {
-                    expired = Some(Instant::now());
+                    looked = Some(Instant::now());
                 }
             }
             if let Err(trouble) = orphans.round().await {
@@ -53,6 +55,7 @@ pub async fn run(
             }
             let more = bodies.round().await?;
             caught_up?;
+            forgotten?;
             over.map(|()| more)
         };
         let done = tokio::select! {
@@ -84,25 +87,16 @@ const DAYS_AHEAD: time::Duration = time::Duration::days(7);
 const DEAD_LETTERS: time::Duration = time::Duration::days(30);
 
 /// True where every log was read up to the end that it had at the start.
-async fn once(
-    store: &Store,
-    settings: &Settings,
-    metrics: &Metrics,
-    logs: &State,
-) -> Result<bool, MoveError> {
+async fn once(store: &Store, metrics: &Metrics, logs: &State) -> Result<bool, MoveError> {
     let now = store.clock().now();
     let today = now.to_offset(UtcOffset::UTC).date();
     let made = partitions::ensure(store, today, today.saturating_add(DAYS_AHEAD)).await?;
     if made > 0 {
         tracing::info!(tables = made, "made tables for the days ahead");
     }
-    partitions::purge_keys(store, now - time::Duration::days(settings.remember_days.into())).await?;
-    dead_letters::purge(store, now - DEAD_LETTERS).await?;
-    positions::purge_unreadable(store, now - DEAD_LETTERS).await?;
     metrics.undeleted_objects.set(segments::undeleted(store).await?);
     let oldest = dead_letters::oldest(store).await?;
     metrics.oldest_letter.set(oldest.map_or(0, |at| (now - at).whole_seconds().max(0)));
-    quarantine::purge(store, now - time::Duration::days(settings.remember_days.into())).await?;
     metrics
         .quarantine_waiting
         .set(i64::try_from(quarantine::figures(store, now, "").await?.waiting).unwrap_or(i64::MAX));
@@ -110,6 +104,27 @@ async fn once(
     if caught_up {
         while requests::ask_pending(store, PAGE).await? > 0 {}
     }
-    while reports::count_once(store, PAGE).await? > 0 {}
     Ok(caught_up)
+}
+
+/// Forgets what no topic can bring again.
+///
+/// # Errors
+/// The last failure; none keeps the others from being done.
+async fn forget(store: &Store, settings: &Settings) -> Result<(), MoveError> {
+    let now = store.clock().now();
+    let remembered = now - time::Duration::days(settings.remember_days.into());
+    let mut failed = Ok(());
+    for (what, done) in [
+        ("keys of reports", partitions::purge_keys(store, remembered).await),
+        ("dead letters", dead_letters::purge(store, now - DEAD_LETTERS).await),
+        ("unreadable records", positions::purge_unreadable(store, now - DEAD_LETTERS).await),
+        ("quarantined records", quarantine::purge(store, remembered).await),
+    ] {
+        if let Err(error) = done {
+            tracing::warn!(error = causes(&error), "{what} could not be forgotten and are tried again");
+            failed = Err(error.into());
+        }
+    }
+    failed
 }

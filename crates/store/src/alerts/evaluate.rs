@@ -2,7 +2,7 @@
 
 use super::events::{AlertCause, raise_for};
 use super::rules::AlertCondition;
-use crate::queries::missing::{self, MissingFilter};
+use crate::queries::missing::{self, UnnotedImages};
 use crate::{Result, TenantTx, Uuid};
 use time::{Duration, OffsetDateTime};
 
@@ -16,11 +16,12 @@ const LEAST_OF_A_SPIKE: i64 = 20;
 const LEAST_SESSIONS: i64 = 100;
 /// The days before today that the usual hour is the mean of.
 const USUAL_DAYS: i32 = 7;
-/// Causes that one evaluation finds.
+/// Causes that one evaluation finds, of those that the rule has no event for: the others are found by the next one.
 const MOST_CAUSES: u32 = 100;
 
 /// A rule that is evaluated.
 struct Evaluated {
+    id: Uuid,
     app: Option<String>,
     threshold: f64,
     created_at: OffsetDateTime,
@@ -45,7 +46,8 @@ pub async fn evaluate(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
     .await?;
     let Some(found) = found else { return Ok(0) };
     let condition = found.condition;
-    let found = Evaluated { app: found.app, threshold: found.threshold, created_at: found.created_at };
+    let found =
+        Evaluated { id: rule, app: found.app, threshold: found.threshold, created_at: found.created_at };
     let causes = match condition {
         AlertCondition::NewGroup => still_provisional(tx, &found).await?,
         AlertCondition::Regression => Vec::new(),
@@ -63,12 +65,14 @@ async fn still_provisional(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Al
         "SELECT id, title, culprit, app, first_version FROM groups
          WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND provisional AND merged_into IS NULL
            AND first_seen <= $3 AND first_seen >= $4
+           AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $6 AND e.cause = 'new:' || groups.id)
          ORDER BY first_seen LIMIT $5",
         tenant,
         rule.app,
         now - SYMBOLS_MAY_TAKE,
         rule.created_at.max(now - SYMBOLS_MAY_TAKE - Duration::DAY),
-        i64::from(MOST_CAUSES)
+        i64::from(MOST_CAUSES),
+        rule.id
     )
     .fetch_all(connection)
     .await?;
@@ -92,6 +96,8 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
                       WHERE tenant = $1 AND day < $6 AND day >= $6 - $5::integer AND ($2::text IS NULL OR app = $2)
                       GROUP BY app) u ON u.app = l.app
            WHERE l.reports >= $7 AND l.reports > $8::float8 * coalesce(u.reports, 0) / ($5 * 24)
+             AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $10
+                                                          AND e.cause = 'spike:' || l.app || ':' || $6)
            ORDER BY l.reports DESC, l.app LIMIT $9"#,
         tenant,
         rule.app,
@@ -101,7 +107,8 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
         today,
         LEAST_OF_A_SPIKE,
         rule.threshold,
-        i64::from(MOST_CAUSES)
+        i64::from(MOST_CAUSES),
+        rule.id
     )
     .fetch_all(connection)
     .await?;
@@ -122,17 +129,21 @@ async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>
     let (connection, tenant, now) = tx.parts();
     let today = now.to_offset(time::UtcOffset::UTC).date();
     let rows = sqlx::query!(
-        r#"SELECT app, version, sessions, 100 * (sessions - crashed)::float8 / sessions AS "share!" FROM session_days
+        r#"SELECT app, version, sessions, 100 * (sessions - crashed)::float8 / sessions AS "share!"
+           FROM session_days s
            WHERE tenant = $1 AND day = $2 AND ($3::text IS NULL OR app = $3) AND sessions >= $4
              AND sessions::float8 * sessions >= $4 * greatest(squares, sessions)::float8
              AND 100 * (sessions - crashed)::float8 / sessions < $5
+             AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $7
+                                   AND e.cause = 'crash_free:' || s.app || ':' || s.version || ':' || s.day)
            ORDER BY sessions DESC, app, version LIMIT $6"#,
         tenant,
         today,
         rule.app,
         LEAST_SESSIONS,
         rule.threshold,
-        i64::from(MOST_CAUSES)
+        i64::from(MOST_CAUSES),
+        rule.id
     )
     .fetch_all(connection)
     .await?;
@@ -153,17 +164,14 @@ async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>
 
 /// Images of apps whose symbols did not come in time.
 async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
-    let filter = MissingFilter { app: rule.app.clone(), ..MissingFilter::default() };
-    let missing = missing::list(tx, &filter, None, MOST_CAUSES).await?;
-    let now = tx.now();
-    #[expect(clippy::cast_precision_loss, reason = "only compared")]
-    let counts = |reports: i64| reports as f64 >= rule.threshold;
-    let late = missing.into_iter().filter(|one| {
-        counts(one.image.reports)
-            && one.first_seen <= now - SYMBOLS_MAY_TAKE
-            && one.last_seen >= rule.created_at
-    });
-    let causes = late.map(|one| {
+    let images = UnnotedImages {
+        rule: rule.id,
+        least_reports: rule.threshold,
+        first_seen_until: tx.now() - SYMBOLS_MAY_TAKE,
+        last_seen_since: rule.created_at,
+    };
+    let late = missing::unnoted(tx, rule.app.clone(), &images, MOST_CAUSES).await?;
+    let causes = late.into_iter().map(|one| {
         let app = one.apps.first().cloned().unwrap_or_default();
         AlertCause {
             cause: format!("missing:{}", one.image.debug_id),

@@ -13,6 +13,7 @@ pub mod rules;
 pub use evaluate::evaluate;
 
 use crate::column::{TenantColumn, words};
+use crate::purge::in_pages;
 use crate::{Result, Store, Uuid};
 use time::Duration;
 use unslide_model::TenantId;
@@ -58,9 +59,11 @@ pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
 }
 
 /// Forgets events and messages that are 90 days old. Returns their number.
-pub async fn purge(store: &Store) -> Result<i64> {
+pub async fn purge(store: &Store) -> Result<u64> {
     let before = store.now() - KEPT;
-    Ok(sqlx::query_scalar!(r#"SELECT unslide_alerts_purge($1) AS "gone!""#, before)
-        .fetch_one(store.pool())
-        .await?)
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_alerts_purge($1, $2) AS "gone!""#, before, rows)
+            .fetch_one(store.pool())
+    })
+    .await
 }

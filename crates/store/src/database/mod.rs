@@ -5,6 +5,7 @@ mod error;
 mod listen;
 pub(crate) mod migrations;
 pub(crate) mod number;
+pub(crate) mod purge;
 mod settings;
 mod store;
 

@@ -7,6 +7,7 @@ pub use work::{JobKind, Work};
 
 use crate::column::{JsonColumn, OwnerColumn};
 use crate::number::{from_row32, to_row32};
+use crate::purge::in_pages;
 use crate::{OwnerTx, Result, Store, StoreError, Uuid};
 use sqlx::postgres::PgQueryResult;
 use time::{Duration, OffsetDateTime};
@@ -334,9 +335,11 @@ pub async fn stalled(store: &Store) -> Result<Vec<Stalled>> {
     .await?)
 }
 
-/// Clears away jobs that were done before `before`; gives how many.
-pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<i64> {
-    Ok(sqlx::query_scalar!(r#"SELECT unslide_jobs_purge($1) AS "gone!""#, before)
-        .fetch_one(store.pool())
-        .await?)
+/// Clears away jobs that ended before `before`; gives how many.
+pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_jobs_purge($1, $2) AS "gone!""#, before, rows)
+            .fetch_one(store.pool())
+    })
+    .await
 }

@@ -1,6 +1,7 @@
 //! What has to reach Kafka: written in the transaction that it tells of, sent by one relay.
 
 use crate::number::to_row32;
+use crate::purge::in_pages;
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{OwnerTx, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -151,6 +152,15 @@ pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Durat
     }
 }
 
+/// Clears away what was sent before `before`; gives how many.
+pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_outbox_purge($1, $2) AS "gone!""#, before, rows)
+            .fetch_one(store.pool())
+    })
+    .await
+}
+
 /// The number of messages, of all owners, that are set aside: for metrics.
 pub async fn set_aside(store: &Store) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_outbox_aside() AS "messages!""#).fetch_one(store.pool()).await?)
@@ -252,12 +262,5 @@ impl Relay {
     pub async fn sent(&mut self, ids: &[i64], at: OffsetDateTime) -> Result<()> {
         sqlx::query!("SELECT unslide_outbox_sent($1, $2)", ids, at).execute(&mut self.connection).await?;
         Ok(())
-    }
-
-    /// Clears away what was sent before `before`; gives how many.
-    pub async fn purge(&mut self, before: OffsetDateTime) -> Result<i64> {
-        Ok(sqlx::query_scalar!(r#"SELECT unslide_outbox_purge($1) AS "gone!""#, before)
-            .fetch_one(&mut self.connection)
-            .await?)
     }
 }

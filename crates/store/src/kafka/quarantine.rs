@@ -5,7 +5,8 @@
 //! transaction sees a record without a tenant.
 
 use crate::column::{Nullable, TenantColumn, U64, words};
-use crate::number::{from_row, to_row32};
+use crate::number::to_row32;
+use crate::purge::in_pages;
 use crate::{BatchTx, Result, Store, TenantTx, Uuid, tenants};
 use serde_json::json;
 use time::OffsetDateTime;
@@ -285,8 +286,9 @@ pub async fn figures(store: &Store, since: OffsetDateTime, reason: &str) -> Resu
 
 /// Forgets records that were passed over before `before`. Returns their number.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
-    let gone = sqlx::query_scalar!(r#"SELECT unslide_quarantine_purge($1) AS "gone!""#, before)
-        .fetch_one(store.pool())
-        .await?;
-    Ok(from_row(gone))
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_quarantine_purge($1, $2) AS "gone!""#, before, rows)
+            .fetch_one(store.pool())
+    })
+    .await
 }

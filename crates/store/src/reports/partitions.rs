@@ -1,5 +1,6 @@
 //! Day partitions: made ahead, dropped when their reports are old enough.
 
+use crate::purge::in_pages;
 use crate::{Result, Store};
 use time::{Date, OffsetDateTime};
 
@@ -11,7 +12,7 @@ pub async fn ensure(store: &Store, first: Date, last: Date) -> Result<i32> {
         .await?)
 }
 
-/// Drops every day before `before`, with its reports, bodies and waits; gives how many tables went.
+/// Drops every day before `before`, with its reports, bodies and waits for symbols of apps; gives how many tables went.
 /// The reports' keys stay (see [`purge_keys`]), so that a replay does not bring the reports back.
 pub async fn drop_before(store: &Store, before: Date) -> Result<i32> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_partitions_drop($1) AS "dropped!""#, before)
@@ -21,11 +22,15 @@ pub async fn drop_before(store: &Store, before: Date) -> Result<i32> {
 
 /// Forgets the keys of reports that arrived before `before`, and their duplicates; `before` has to
 /// lie before anything that a topic can still bring. Returns the number of keys removed.
-pub async fn purge_keys(store: &Store, before: OffsetDateTime) -> Result<i64> {
-    sqlx::query_scalar!(r#"SELECT unslide_report_duplicates_purge($1) AS "gone!""#, before)
-        .fetch_one(store.pool())
-        .await?;
-    Ok(sqlx::query_scalar!(r#"SELECT unslide_report_keys_purge($1) AS "gone!""#, before)
-        .fetch_one(store.pool())
-        .await?)
+pub async fn purge_keys(store: &Store, before: OffsetDateTime) -> Result<u64> {
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_report_duplicates_purge($1, $2) AS "gone!""#, before, rows)
+            .fetch_one(store.pool())
+    })
+    .await?;
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_report_keys_purge($1, $2) AS "gone!""#, before, rows)
+            .fetch_one(store.pool())
+    })
+    .await
 }

@@ -13,30 +13,35 @@ use time::Duration;
 const APART_DAYS: i32 = 3;
 
 /// Takes reports that MetricKit made out of all counts where KSCrash's report of the same run of the app tells the
-/// crash too, whichever came first; at most `limit` of them. Returns how many were changed: 0 once none is
-/// left.
+/// crash too, whichever came first. Looks `limit` of them up at once, each one once. Returns how many were changed.
 pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
-    let twice = sqlx::query!(
-        r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!",
-                  same_crash_as AS "same_crash_as!"
-           FROM unslide_crashes_told_twice($1, $2, $3)"#,
-        store.now() - Duration::days(i64::from(APART_DAYS) + 1),
-        APART_DAYS,
-        to_row32(limit)
-    )
-    .fetch_all(store.pool())
-    .await?;
-    let mut changed = 0;
-    // One at a time: rows are locked in the order of one report.
-    for row in twice {
-        let mut tx = store.tenant(&row.tenant.into()).await?;
-        lock_out_merges(&mut tx).await?;
-        for key in lock_known(&mut tx, &[(row.report_id, row.variant)]).await? {
-            changed += u64::from(stop_counting(&mut tx, &key, row.same_crash_as).await?);
+    let since = store.now() - Duration::days(i64::from(APART_DAYS) + 1);
+    let (mut after, mut changed) = ((since, Uuid::nil(), -1), 0);
+    loop {
+        let twice = sqlx::query!(
+            r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!",
+                      stored_at AS "stored_at!", same_crash_as AS "same_crash_as!"
+               FROM unslide_crashes_told_twice($1, $2, $3, $4, $5)"#,
+            after.0,
+            after.1,
+            after.2,
+            APART_DAYS,
+            to_row32(limit)
+        )
+        .fetch_all(store.pool())
+        .await?;
+        let Some(last) = twice.last() else { return Ok(changed) };
+        after = (last.stored_at, last.report_id, last.variant);
+        // One at a time: rows are locked in the order of one report.
+        for row in twice {
+            let mut tx = store.tenant(&row.tenant.into()).await?;
+            lock_out_merges(&mut tx).await?;
+            for key in lock_known(&mut tx, &[(row.report_id, row.variant)]).await? {
+                changed += u64::from(stop_counting(&mut tx, &key, row.same_crash_as).await?);
+            }
+            tx.commit().await?;
         }
-        tx.commit().await?;
     }
-    Ok(changed)
 }
 
 /// Takes one report, whose key is locked, out of the counts. False where that was done.

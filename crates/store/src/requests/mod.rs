@@ -20,6 +20,8 @@ use unslide_model::{ReportId, TenantId};
 
 /// How long an answer may take. After that the request is sent again, under the same number.
 pub const PATIENCE: Duration = Duration::minutes(10);
+/// The longest pause before a request is sent again.
+const LONGEST_PATIENCE: Duration = Duration::DAY;
 
 /// A question about a report whose key this transaction has locked.
 pub(crate) struct Ask {
@@ -286,14 +288,18 @@ async fn place_of(tx: &mut TenantTx, key: &KeyRow) -> Result<Option<Option<Uuid>
     Ok(found)
 }
 
-/// Sends requests again that had no answer for [`PATIENCE`], and drops those whose report is
-/// gone. Returns the number sent; call again while that is `limit`.
+/// Sends requests again that had no answer for [`PATIENCE`], at most `limit` of them, and drops those whose report is gone.
+/// Each pause is as long as all before it together: where the workers are only behind, they don't get the same request
+/// again and again. Returns the number sent.
 pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
+    let now = store.now();
     let due = sqlx::query_as!(
         DueReport,
         r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!"
-           FROM unslide_requests_overdue($1, $2)"#,
-        store.now() - PATIENCE,
+           FROM unslide_requests_overdue($1, $2, $3, $4)"#,
+        now,
+        now - PATIENCE,
+        now - LONGEST_PATIENCE,
         to_row32(limit)
     )
     .fetch_all(store.pool())
@@ -304,9 +310,8 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
         let keys = lock_known(&mut tx, &reports).await?;
         let mut needs = still_needed(&mut tx, &reports).await?;
         let now = tx.now();
-        let overdue = keys.iter().filter(|key| key.requested_at.is_some_and(|at| now - at >= PATIENCE));
         let (mut asks, mut gone) = (Vec::new(), Vec::new());
-        for key in overdue {
+        for key in keys.iter().filter(|key| is_overdue(key, now)) {
             match needs.remove(&key.row()) {
                 Some(needs) => asks.push(Ask::about(key, needs)),
                 None => gone.push(*key),
@@ -318,6 +323,13 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
         tx.commit().await?;
     }
     Ok(u64::try_from(sent).unwrap_or(u64::MAX))
+}
+
+/// True where the outstanding request of a report is to be sent again. `unslide_requests_overdue` decides alike.
+fn is_overdue(key: &KeyRow, now: OffsetDateTime) -> bool {
+    let Some(last) = key.requested_at else { return false };
+    let waited = key.asked_at.map_or(Duration::ZERO, |first| last - first);
+    now - last >= PATIENCE && (now - last >= waited || now - last >= LONGEST_PATIENCE)
 }
 
 /// What the outstanding requests of these reports are about, as far as the reports are still there.

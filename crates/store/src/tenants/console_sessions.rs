@@ -5,6 +5,7 @@
 
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
 use crate::keys::Principal;
+use crate::purge::in_pages;
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
@@ -104,8 +105,10 @@ pub async fn end(tx: &mut TenantTx, token: &SessionToken) -> Result<()> {
 }
 
 /// Forgets sessions that are over. Returns their number.
-pub async fn purge(store: &Store) -> Result<i64> {
-    Ok(sqlx::query_scalar!(r#"SELECT unslide_console_sessions_purge($1) AS "gone!""#, store.now())
-        .fetch_one(store.pool())
-        .await?)
+pub async fn purge(store: &Store) -> Result<u64> {
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_console_sessions_purge($1, $2) AS "gone!""#, store.now(), rows)
+            .fetch_one(store.pool())
+    })
+    .await
 }

@@ -2,6 +2,7 @@
 //! only a SHA-256 is kept (it has 200 random bits, so that there is nothing to guess).
 
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
+use crate::purge::in_pages;
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
@@ -371,11 +372,13 @@ pub const KEPT_AFTER_REVOCATION: Duration = Duration::days(30);
 
 /// Forgets keys that were revoked long ago, but for those that made keys which are still there. Returns their
 /// number.
-pub async fn purge(store: &Store) -> Result<i64> {
+pub async fn purge(store: &Store) -> Result<u64> {
     let before = store.now() - KEPT_AFTER_REVOCATION;
-    Ok(sqlx::query_scalar!(r#"SELECT unslide_keys_purge($1) AS "gone!""#, before)
-        .fetch_one(store.pool())
-        .await?)
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_keys_purge($1, $2) AS "gone!""#, before, rows)
+            .fetch_one(store.pool())
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -266,6 +266,35 @@ async fn rules_over_time_look_at_what_is_stored() {
     assert_eq!(database.number("SELECT count(*) FROM alert_events WHERE cause LIKE 'spike%'").await, 0);
 }
 
+/// Those that are told, and those that are not late, leave the others their turn.
+#[tokio::test]
+async fn an_evaluation_that_finds_many_causes_leaves_the_rest_to_the_next_one() {
+    let database = Database::new().await;
+    let missing = made(&database, &new_rule(AlertCondition::MissingSymbols)).await;
+    let new = made(&database, &new_rule(AlertCondition::NewGroup)).await;
+    let images = "INSERT INTO wanted_images (tenant, app, version, debug_id, name, arch, system, reports, first_seen, last_seen)
+                  SELECT 'acme', 'shop', '1.0', md5(n::text)::uuid, 'image', 'arm64', false,
+                         CASE WHEN n <= 150 THEN 1000 ELSE 9000 END,
+                         timestamptz '2026-11-20 08:01:00Z' + CASE WHEN n <= 150 THEN 0 ELSE 1 END * interval '30 minutes',
+                         '2026-11-20 08:40:00Z'
+                  FROM generate_series(1, 270) AS n";
+    execute(&database, images).await;
+    let groups = "INSERT INTO groups (tenant, id, app, fingerprint, kind, title, culprit, provisional, reports, first_seen,
+                                      first_version, last_seen, last_version, own_reports)
+                  SELECT 'acme', md5(n::text)::uuid, 'shop', md5(n::text)::uuid, 'crash', 'bug', '', true, 1,
+                         '2026-11-20 08:01:00Z', '1.0', '2026-11-20 08:01:00Z', '1.0', 1
+                  FROM generate_series(1, 150) AS n";
+    execute(&database, groups).await;
+    database.wait(Duration::minutes(40));
+    for told in [100, 50, 0] {
+        for rule in [&missing, &new] {
+            let found = in_tx(&database, async |tx| evaluate(tx, rule.id).await.unwrap()).await;
+            assert_eq!(found, told, "{:?}", rule.condition);
+        }
+        database.wait(Duration::minutes(6));
+    }
+}
+
 #[tokio::test]
 async fn a_tenant_has_at_most_a_hundred_rules_and_a_rule_takes_its_events_along() {
     let database = Database::new().await;

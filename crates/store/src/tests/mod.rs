@@ -8,6 +8,7 @@ mod live_events;
 mod metrics;
 mod pool;
 mod positions;
+mod purge;
 mod reports;
 mod requests;
 mod sessions;

@@ -211,7 +211,7 @@ async fn a_message_that_cannot_be_read_is_kept_and_the_others_go_on() {
     relay.sent(&ids, start()).await.unwrap();
     assert_eq!(relay.next(10).await.unwrap(), []);
     assert_eq!(outbox::set_aside(&database.store).await.unwrap(), 1);
-    relay.purge(start() + Duration::DAY).await.unwrap();
+    outbox::purge(&database.store, start() + Duration::DAY).await.unwrap();
     let kept =
         format!("SELECT count(*) FROM outbox WHERE id = {bad} AND set_aside_reason LIKE '%of_tomorrow%'");
     assert_eq!(database.number(&kept).await, 1);

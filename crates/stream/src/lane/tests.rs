@@ -58,6 +58,8 @@ struct Copier {
     hold: Mutex<Duration>,
     /// While false nothing gets prepared.
     open: watch::Sender<bool>,
+    /// The batch that begins a partition panics when it is prepared again.
+    panics_again: AtomicBool,
     /// What was given to prepare, in order.
     prepared: Mutex<Vec<RecordRef>>,
     shares: Mutex<Vec<TopicShare>>,
@@ -75,6 +77,7 @@ impl Copier {
             held: Mutex::default(),
             hold: Mutex::new(Duration::from_millis(100)),
             open: watch::Sender::new(true),
+            panics_again: AtomicBool::new(false),
             prepared: Mutex::default(),
             shares: Mutex::default(),
             dead: watch::Sender::new(false),
@@ -106,7 +109,10 @@ impl Copier {
 impl Processor for Copier {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
+            let again = self.prepared.lock().contains(&batch[0].at);
             self.prepared.lock().extend(batch.iter().map(|record| record.at.clone()));
+            let panics = self.panics_again.load(Ordering::SeqCst) && again;
+            assert!(!panics || batch.len() == 1 || batch[0].at.offset > 0, "asked to");
             if batch.iter().any(|record| record.value.as_deref() == Some(b"kills")) {
                 self.dead.send_replace(true);
                 std::future::pending::<()>().await;

@@ -4,12 +4,15 @@ use crate::builder::Builder;
 use crate::deletion::{Deletion, parts};
 use crate::failure::JobFailure;
 use std::collections::HashSet;
+use std::fmt::Debug;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use unslide_artifacts::keys;
 use unslide_store::jobs::JobKind;
-use unslide_store::outbox::{self, Relay};
-use unslide_store::{erasure, jobs, partial, requests, retries, uploads};
+use unslide_store::{
+    Store, alerts, console_sessions, erasure, jobs, keys as api_keys, live_events, outbox, partial, requests,
+    retries, uploads,
+};
 
 /// Between two looks at unanswered requests.
 const OVERDUE: Duration = Duration::from_secs(30);
@@ -23,26 +26,38 @@ const KEEP_SENT: time::Duration = time::Duration::hours(1);
 const KEEP_JOBS: time::Duration = time::Duration::days(7);
 /// After which the file of a done upload counts as left behind.
 const LEFT: time::Duration = time::Duration::hours(1);
-/// Requests that are sent again in one go.
+/// Requests that are sent again at once: few beside what wakes ask for, so that workers that are behind stay no further
+/// behind for it.
+const RESENT: u32 = 1_000;
+/// Rows that one transaction looks at.
 const PAGE: u32 = 200;
 /// Between two countings of jobs.
 const COUNT: Duration = Duration::from_secs(15);
 
 /// When the relay's side work was done last.
 #[derive(Default)]
-pub(crate) struct Maintenance {
+struct Maintenance {
     overdue: Option<Instant>,
     cleared: Option<Instant>,
     retried: Option<Instant>,
 }
 
+/// Does what is due until it is dropped, beside the sending of messages: neither waits for the other. Only the relay
+/// does, so it happens once however many builders there are.
+pub(crate) async fn run(builder: &Builder) {
+    let mut maintenance = Maintenance::default();
+    loop {
+        maintenance.due(builder).await;
+        sleep(RETRY).await;
+    }
+}
+
 impl Maintenance {
-    /// Does what is due. Only the relay does, so it happens once however many builders there are. Where one
-    /// thing fails, the others go on, and it is tried again when it is due again.
-    pub(crate) async fn due(&mut self, builder: &Builder, relay: &mut Relay) {
+    /// Does what is due. Where one thing fails, the others go on, and it is tried again when it is due again.
+    async fn due(&mut self, builder: &Builder) {
         let now = builder.host.clock.now();
         if is_due(&mut self.overdue, OVERDUE) {
-            let sent = in_pages(|| requests::resend_overdue(&builder.store, PAGE)).await;
+            let sent = requests::resend_overdue(&builder.store, RESENT).await;
             noted("requests without an answer could not be sent again", sent);
         }
         if is_due(&mut self.retried, RETRY) {
@@ -52,13 +67,13 @@ impl Maintenance {
         if is_due(&mut self.cleared, CLEAR) {
             noted("uploads without an end could not be ended", abandon(builder, now).await);
             noted("files of uploads could not be removed", discard(builder, now).await);
-            noted("old messages and jobs could not be removed", clear(builder, relay, now).await);
+            clear(&builder.store, now).await;
             noted("the erasing of deleted tenants could not be resumed", resume_erasures(builder, now).await);
         }
     }
 }
 
-fn noted(what: &str, done: Result<(), JobFailure>) {
+fn noted<T, E: Debug>(what: &str, done: Result<T, E>) {
     if let Err(failure) = done {
         tracing::warn!(?failure, "{what}");
     }
@@ -73,14 +88,14 @@ where
     Ok(())
 }
 
-async fn clear(builder: &Builder, relay: &mut Relay, now: time::OffsetDateTime) -> Result<(), JobFailure> {
-    relay.purge(now - KEEP_SENT).await?;
-    jobs::purge(&builder.store, now - KEEP_JOBS).await?;
-    unslide_store::keys::purge(&builder.store).await?;
-    unslide_store::console_sessions::purge(&builder.store).await?;
-    unslide_store::alerts::purge(&builder.store).await?;
-    unslide_store::live_events::purge(&builder.store).await?;
-    Ok(())
+/// Removes what is over.
+async fn clear(store: &Store, now: time::OffsetDateTime) {
+    noted("sent messages could not be removed", outbox::purge(store, now - KEEP_SENT).await);
+    noted("ended jobs could not be removed", jobs::purge(store, now - KEEP_JOBS).await);
+    noted("revoked keys could not be removed", api_keys::purge(store).await);
+    noted("sessions of the console could not be removed", console_sessions::purge(store).await);
+    noted("old alerts could not be removed", alerts::purge(store).await);
+    noted("old live events could not be removed", live_events::purge(store).await);
 }
 
 /// Adds jobs for deleted tenants that no job erases.

@@ -6,7 +6,6 @@ pub(crate) mod missed;
 
 use crate::builder::Builder;
 use crate::failure::JobFailure;
-use crate::relay::maintenance::Maintenance;
 use crate::relay::message::records;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +43,7 @@ pub(crate) async fn relay(builder: Arc<Builder>) {
             Ok(Some(relay)) => tokio::select! {
                 served = serve(&builder, relay) => served,
                 () = missed::look(&builder) => Ok(()),
+                () = maintenance::run(&builder) => Ok(()),
             },
             Ok(None) => Ok(()),
             Err(error) => Err(error.into()),
@@ -91,7 +91,6 @@ impl Sender {
 async fn serve(builder: &Builder, relay: Relay) -> Result<(), JobFailure> {
     let stopping = builder.host.shutdown.token().clone();
     let mut notifications = builder.notifications.of_outbox();
-    let mut maintenance = Maintenance::default();
     let mut sender = Sender { relay, producer: None };
     tracing::info!("this process sends the outbox");
     while !stopping.is_cancelled() {
@@ -102,7 +101,6 @@ async fn serve(builder: &Builder, relay: Relay) -> Result<(), JobFailure> {
         let lag = oldest.map_or(0.0, |oldest| (now - oldest).as_seconds_f64());
         builder.metrics.relay_lag.set(lag);
         if unsent.is_empty() {
-            maintenance.due(builder, &mut sender.relay).await;
             tokio::select! {
                 () = stopping.cancelled() => {}
                 () = notifications.wait(LOOK) => {}

@@ -10,6 +10,7 @@ mod id;
 pub use id::{LetterCursor, LetterId, NoLetterId};
 
 use crate::number::{from_row, from_row32, to_row, to_row32};
+use crate::purge::in_pages;
 use crate::{BatchTx, Result, Store, StoreError, TenantTx, tenants};
 use serde::Serialize;
 use serde_json::json;
@@ -421,10 +422,11 @@ pub async fn replayed_any(tx: &mut TenantTx, id: &LetterId, by: &str, placed_as:
 
 /// Forgets letters that arrived before a moment; gives how many.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
-    let gone = sqlx::query_scalar!(r#"SELECT unslide_dead_letters_purge($1) AS "gone!""#, before)
-        .fetch_one(store.pool())
-        .await?;
-    Ok(from_row(gone))
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_dead_letters_purge($1, $2) AS "gone!""#, before, rows)
+            .fetch_one(store.pool())
+    })
+    .await
 }
 
 /// When the oldest letter arrived that was not replayed.

@@ -217,6 +217,23 @@ async fn a_request_whose_body_has_moved_is_sent_again_and_not_given_up() {
     );
 }
 
+/// A drop locks tables that every reader needs, so it waits for nothing else meanwhile.
+#[tokio::test]
+async fn days_are_dropped_whoever_uses_what_is_kept_by_day() {
+    let database = Database::new().await;
+    database.store(&[arrival(1)]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let (connection, tenant, _) = tx.parts();
+    let held = sqlx::query("SELECT FROM system_waits WHERE tenant = $1 FOR UPDATE");
+    assert_eq!(held.bind(tenant).execute(connection).await.unwrap().rows_affected(), 1);
+    let tomorrow = today() + Duration::DAY;
+    assert_eq!(crate::partitions::drop_before(&database.store, tomorrow).await.unwrap(), 24);
+    // The tenant's own retention removes it.
+    assert_eq!(retention::condemn_days(&mut tx, tomorrow, 10).await.unwrap(), 0);
+    tx.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM system_waits").await, 0);
+}
+
 #[tokio::test]
 async fn a_tenants_days_expire_in_pages_with_everything_and_stay_remembered() {
     let database = Database::new().await;

@@ -173,6 +173,40 @@ async fn an_answer_ends_the_request_that_it_names_whatever_the_clocks_say() {
     assert_eq!(u64::try_from(seen).unwrap(), third);
 }
 
+/// Workers that are only behind do not get the same request again every ten minutes.
+#[tokio::test]
+async fn a_request_without_an_answer_is_sent_again_after_longer_and_longer_pauses() {
+    let database = Database::new().await;
+    database.store(&[arrival(1)]).await;
+    let generation = publish(&database, 1, Quality::Symtab).await;
+    assert_eq!(wake(&database, generation).await, 1);
+    let mut sent = Vec::new();
+    for minutes in (10..=5_500).step_by(10) {
+        database.wait(Duration::minutes(10));
+        if requests::resend_overdue(&database.store, 10).await.unwrap() == 1 {
+            sent.push(minutes);
+        }
+    }
+    assert_eq!(sent, [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 4_000, 5_440], "a day at most");
+    assert!(answered_to(&database, RequestOutcome::Unchanged, start()).await, "it is still the same one");
+}
+
+#[tokio::test]
+async fn requests_are_sent_again_no_more_than_asked_for_the_oldest_first() {
+    let database = Database::new().await;
+    database.store(&[arrival(1)]).await;
+    let generation = publish(&database, 1, Quality::Symtab).await;
+    assert_eq!(wake(&database, generation).await, 1);
+    database.wait(Duration::MINUTE);
+    assert_eq!(database.store(&[arrival(2), arrival(3)]).await[0].requested, Some(2));
+    database.wait(Duration::HOUR);
+    for (resent, open) in [(2, 1), (1, 0), (0, 0)] {
+        assert_eq!(requests::resend_overdue(&database.store, 2).await.unwrap(), resent);
+        let before = "SELECT count(*) FROM report_keys WHERE requested_at < '2026-11-20 09:00:00Z'";
+        assert_eq!(database.number(before).await, open);
+    }
+}
+
 #[tokio::test]
 async fn a_report_that_is_gone_is_not_asked_for_again() {
     let database = Database::new().await;

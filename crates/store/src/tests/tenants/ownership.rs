@@ -46,7 +46,7 @@ async fn serve(owner: &str, login: &str, database: &str) {
     assert_eq!(unsent.len(), 1);
     relay.sent(&[unsent[0].id], start()).await.unwrap();
     assert!(relay.next(10).await.unwrap().is_empty());
-    assert_eq!(relay.purge(start() + time::Duration::HOUR).await.unwrap(), 1);
+    assert_eq!(outbox::purge(&store, start() + time::Duration::HOUR).await.unwrap(), 1);
     assert_eq!(partitions::ensure(&store, start().date(), start().date()).await.unwrap(), 6);
     let mut tx = store.tenant(&acme()).await.unwrap();
     reports::store(&mut tx, &[arrival(1)], reports::Effects::Deferred, None).await.unwrap();

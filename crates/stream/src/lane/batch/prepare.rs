@@ -239,8 +239,10 @@ impl<P: Processor> Engine<P> {
             }
             Prepared::Panicked(detail) => {
                 tracing::error!(records = batch.held.len(), "preparing a batch panicked: {detail}");
-                let singles = batch.held.into_iter().map(|held| Batch { held: vec![held] });
-                self.backlog.extend(singles);
+                // Before what was polled after it, of the same partitions.
+                for held in batch.held.into_iter().rev() {
+                    self.backlog.push_front(Batch { held: vec![held] });
+                }
             }
         }
         Ok(())

@@ -110,3 +110,26 @@ async fn what_goes_to_a_topic_that_is_missing_is_prepared_again() {
     stop(lane).await;
     bench.done().await;
 }
+
+/// A batch after it would commit an offset beyond its records.
+/// Proves: one-outcome
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_panics_when_it_is_prepared_again_stays_before_what_follows_it() {
+    let bench = Bench::new().await;
+    let once = AtomicBool::new(true);
+    let tune = move |engine: &mut Engine<Copier>| {
+        engine.faults.missing = Some(Arc::new(move || once.swap(false, Ordering::SeqCst)));
+    };
+    bench.input_at(0, numbers(0..60));
+    let copier = bench.copier();
+    copier.panics_again.store(true, Ordering::SeqCst);
+    let lane =
+        Lane::start_with(&bench.settings, bench.config("w"), copier.clone(), Arc::new(Unobserved), tune)
+            .unwrap();
+    assert_once(&bench.outputs(60).await, 60);
+    let prepared: Vec<i64> = copier.prepared.lock().iter().map(|at| at.offset).collect();
+    assert!(prepared.len() > 80, "the first batch three times, and others after it: {prepared:?}");
+    assert_eq!(prepared[prepared.len() - 60..], (0..60).collect::<Vec<i64>>());
+    stop(lane).await;
+    bench.done().await;
+}
