@@ -52,21 +52,25 @@ SELECT unslide_protect('alert_messages', 'tenant', 'SELECT, INSERT, UPDATE, DELE
 
 -- What fulfilled a rule's condition: each cause once for a rule, written in the transaction of the cause.
 CREATE TABLE alert_events (
-    tenant      text NOT NULL,
-    rule        uuid NOT NULL REFERENCES alert_rules (id) ON DELETE CASCADE,
+    tenant       text NOT NULL,
+    rule         uuid NOT NULL REFERENCES alert_rules (id) ON DELETE CASCADE,
     -- Such as new:GROUP or spike:APP:DAY.
-    cause       text NOT NULL,
-    occurred_at timestamptz NOT NULL,
-    headline    text NOT NULL,
-    detail      text NOT NULL,
-    app         text NOT NULL,
-    version     text NOT NULL,
+    cause        text NOT NULL,
+    occurred_at  timestamptz NOT NULL,
+    headline     text NOT NULL,
+    detail       text NOT NULL,
+    app          text NOT NULL,
+    version      text NOT NULL,
     -- Of the console's page about it.
-    path        text NOT NULL,
+    path         text NOT NULL,
     -- NULL: no message tells of it yet.
-    message     uuid REFERENCES alert_messages (id) ON DELETE CASCADE,
-    PRIMARY KEY (tenant, rule, cause)
+    message      uuid REFERENCES alert_messages (id) ON DELETE CASCADE,
+    -- Of new:GROUP: the cause of the group that its reports move to, which gets no event of its own. It takes this one
+    -- over once the former group has no reports.
+    continued_by text,
+    PRIMARY KEY (tenant, cause, rule)
 );
+CREATE INDEX alert_events_continued ON alert_events (tenant, continued_by) WHERE continued_by IS NOT NULL;
 CREATE INDEX alert_events_waiting ON alert_events (rule) WHERE message IS NULL;
 CREATE INDEX alert_events_message ON alert_events (message);
 CREATE INDEX alert_events_age ON alert_events (occurred_at);

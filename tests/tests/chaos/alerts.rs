@@ -203,7 +203,7 @@ async fn undelivered(
 ) -> Result<Vec<String>, String> {
     let messages = "SELECT m.tenant, m.id::text, m.status, m.events, r.channel,
                            ARRAY (SELECT e.headline FROM alert_events e WHERE e.message = m.id
-                                  ORDER BY e.occurred_at, e.cause LIMIT 20)
+                                  ORDER BY e.occurred_at, e.headline, e.path, e.cause LIMIT 20)
                     FROM alert_messages m JOIN alert_rules r ON r.id = m.rule";
     let mut problems = Vec::new();
     for row in sqlx::query(messages).fetch_all(database).await.map_err(error)? {
@@ -232,28 +232,23 @@ fn says(document: &str, events: i64, headlines: &[String]) -> bool {
     document["count"] == events && named == headlines
 }
 
-/// Groups without an alert. Where the reports of a group that has one moved to another group, that one has none; the
-/// former may be empty now, or have none but later reports.
+/// Groups without an alert of their own, or of the group that they continue.
 async fn new_groups(world: &Arc<World>, database: &mut PgConnection) -> Result<Vec<String>, String> {
     let counts = "WITH known AS (
-            SELECT tenant, 'new:' || id AS cause, first_seen FROM groups
+            SELECT tenant, 'new:' || id AS cause FROM groups
             WHERE NOT provisional AND merged_into IS NULL AND reports > 0)
         SELECT r.tenant, r.channel,
                (SELECT count(*) FROM alert_events e WHERE e.rule = r.id),
                (SELECT count(*) FROM known k WHERE k.tenant = r.tenant),
-               (SELECT count(*) FROM known k WHERE k.tenant = r.tenant
-                AND NOT EXISTS (SELECT FROM alert_events e WHERE e.rule = r.id AND e.cause = k.cause)),
-               (SELECT count(*) FROM alert_events e WHERE e.rule = r.id AND e.cause NOT IN
-                (SELECT cause FROM known k WHERE k.tenant = r.tenant AND k.first_seen <= e.occurred_at))
+               (SELECT count(*) FROM known k WHERE k.tenant = r.tenant AND NOT EXISTS
+                (SELECT FROM alert_events e WHERE e.rule = r.id AND k.cause IN (e.cause, e.continued_by)))
         FROM alert_rules r ORDER BY r.tenant, r.channel";
     let mut problems = Vec::new();
     for row in sqlx::query(counts).fetch_all(database).await.map_err(error)? {
         let (tenant, channel): (String, String) = (row.get(0), row.get(1));
-        let [events, known, without, gone] = [2, 3, 4, 5].map(|column| row.get::<i64, _>(column));
-        let text = format!(
-            "{tenant} by {channel}: {events} alerts for {known} groups; {without} groups without one, {gone} alerts of former groups"
-        );
-        if without > gone {
+        let [events, known, without] = [2, 3, 4].map(|column| row.get::<i64, _>(column));
+        let text = format!("{tenant} by {channel}: {events} alerts for {known} groups, {without} without one");
+        if without > 0 {
             problems.push(text);
         } else {
             world.note(&text);

@@ -114,7 +114,6 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
     .await?;
     let causes = rows.into_iter().map(|row| AlertCause {
         cause: format!("spike:{}:{today}", row.app),
-        after: Vec::new(),
         headline: format!("{} reports of {} in an hour", row.reports, row.app),
         detail: format!("In an hour of the last {USUAL_DAYS} days there were {:.1}.", row.usual),
         path: path("/console/reports", &row.app),
@@ -149,7 +148,6 @@ async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>
     .await?;
     let causes = rows.into_iter().map(|row| AlertCause {
         cause: format!("crash_free:{}:{}:{today}", row.app, row.version),
-        after: Vec::new(),
         headline: format!(
             "Only {:.2} % of the sessions of {} {} are crash-free",
             row.share, row.app, row.version
@@ -175,7 +173,6 @@ async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Aler
         let app = one.apps.first().cloned().unwrap_or_default();
         AlertCause {
             cause: format!("missing:{}", one.image.debug_id),
-            after: Vec::new(),
             headline: format!("Symbols of {} are missing", one.image.name),
             detail: format!(
                 "{} reports of {} wait for the dSYM {} ({}).",
@@ -204,7 +201,6 @@ impl AlertCause {
     pub fn new_group(id: Uuid, title: &str, culprit: &str, app: &str, version: &str) -> AlertCause {
         AlertCause {
             cause: format!("new:{id}"),
-            after: Vec::new(),
             headline: format!("New: {title}"),
             detail: culprit.to_owned(),
             app: app.to_owned(),

@@ -10,8 +10,6 @@ use time::{Duration, OffsetDateTime};
 pub struct AlertCause {
     /// What identifies it, such as `new:GROUP`: a rule gets one event for it.
     pub cause: String,
-    /// Causes that this one continues: a rule that has an event for one of them gets none for this one.
-    pub after: Vec<String>,
     /// What happened, in one line.
     pub headline: String,
     /// More, in one line.
@@ -56,18 +54,17 @@ const OLDEST: Duration = Duration::DAY;
 
 /// Notes groups that are new or came back. One whose symbols are missing is left to the evaluation of the rules.
 pub(crate) async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> {
+    continue_events(tx, events).await?;
     let (mut new, mut back) = (Vec::new(), Vec::new());
     let oldest = tx.now() - OLDEST;
     for event in events.iter().filter(|event| event.received_at() >= oldest) {
         match event {
             GroupEvent::Created { provisional: true, .. } => {}
-            GroupEvent::Created { group, app, title, culprit, version, moved_from, .. } => {
-                let after = moved_from.iter().map(|id| format!("new:{id}")).collect();
-                new.push(AlertCause { after, ..AlertCause::new_group(*group, title, culprit, app, version) });
+            GroupEvent::Created { group, app, title, culprit, version, .. } => {
+                new.push(AlertCause::new_group(*group, title, culprit, app, version));
             }
             GroupEvent::Regressed { group, app, title, version, received_at } => back.push(AlertCause {
                 cause: format!("back:{group}:{}", received_at.unix_timestamp_nanos()),
-                after: Vec::new(),
                 headline: format!("Back: {title}"),
                 detail: format!("It was resolved, and version {version} has it again."),
                 app: app.clone(),
@@ -78,6 +75,59 @@ pub(crate) async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -
     }
     raise(tx, AlertCondition::NewGroup, &new).await?;
     raise(tx, AlertCondition::Regression, &back).await?;
+    Ok(())
+}
+
+/// Notes which groups go on as others: their reports have moved there. An event tells of one such group too, of a
+/// second one it does not.
+async fn continue_events(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> {
+    let (mut former, mut groups) = (Vec::new(), Vec::new());
+    for event in events {
+        if let GroupEvent::Created { group, moved_from, .. } = event {
+            former.extend(moved_from.iter().copied());
+            groups.resize(former.len(), *group);
+        }
+    }
+    if former.is_empty() {
+        return Ok(());
+    }
+    let (connection, tenant, _) = tx.parts();
+    // Where reports of one group move to several new ones, any of them continues it.
+    sqlx::query!(
+        "UPDATE alert_events e SET continued_by = 'new:' || n.id
+         FROM unnest($2::uuid[], $3::uuid[]) AS n (former, id)
+         WHERE e.tenant = $1 AND (e.cause = 'new:' || n.former AND e.continued_by IS NULL
+                                  OR e.continued_by = 'new:' || n.former)",
+        tenant,
+        &former,
+        &groups
+    )
+    .execute(connection)
+    .await?;
+    hand_over(tx, &former).await
+}
+
+/// Gives the events of groups that are gone to the groups that continue them: where a former group comes back with
+/// other reports, it is new. What a message tells stays as it is.
+pub(crate) async fn hand_over(tx: &mut TenantTx, former: &[Uuid]) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE alert_events e
+         SET cause = h.continued_by, continued_by = NULL,
+             path = CASE WHEN e.message IS NULL THEN '/console/groups/' || substr(h.continued_by, 5) ELSE e.path END
+         FROM (SELECT DISTINCT ON (f.rule, f.continued_by) f.rule, f.cause, f.continued_by
+               FROM unnest($2::uuid[]) AS n (id)
+               JOIN alert_events f ON f.tenant = $1 AND f.cause = 'new:' || n.id AND f.continued_by IS NOT NULL
+               WHERE NOT EXISTS (SELECT FROM groups g WHERE g.tenant = $1 AND g.id = n.id)
+                 AND NOT EXISTS (SELECT FROM alert_events o
+                                 WHERE o.tenant = $1 AND o.rule = f.rule AND o.cause = f.continued_by)
+               ORDER BY f.rule, f.continued_by, f.occurred_at, f.cause) h
+         WHERE e.tenant = $1 AND e.rule = h.rule AND e.cause = h.cause",
+        tenant,
+        former
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
@@ -94,20 +144,18 @@ async fn write(
 ) -> Result<u64> {
     let column =
         |text: fn(&AlertCause) -> &String| -> Vec<String> { causes.iter().map(text).cloned().collect() };
-    // Arrays of arrays would have to be of one length.
-    let after: Vec<String> = causes.iter().map(|cause| cause.after.join("\n")).collect();
     let (connection, tenant, now) = tx.parts();
     let written = sqlx::query!(
         "WITH raised AS (
          INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
          SELECT $1, r.id, n.cause, $4, n.headline, n.detail, n.app, n.version, n.path
          FROM alert_rules r
-         JOIN unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[])
-              AS n (cause, after, headline, detail, app, version, path)
+         JOIN unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
+              AS n (cause, headline, detail, app, version, path)
               ON r.app IS NULL OR r.app = n.app OR r.id = $3
          WHERE r.tenant = $1 AND (r.condition = $2 AND r.enabled OR r.id = $3)
-           AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = r.id
-                             AND e.cause = ANY (string_to_array(n.after, E'\\n')))
+           AND NOT EXISTS (SELECT FROM alert_events e
+                           WHERE e.tenant = $1 AND e.rule = r.id AND e.continued_by = n.cause)
          ORDER BY r.id, n.cause
          ON CONFLICT DO NOTHING
          RETURNING rule, headline, app, path)
@@ -120,7 +168,6 @@ async fn write(
         rule,
         now,
         &column(|cause| &cause.cause),
-        &after,
         &column(|cause| &cause.headline),
         &column(|cause| &cause.detail),
         &column(|cause| &cause.app),

@@ -127,17 +127,18 @@ pub async fn collect(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     }
     let muted = found.muted_until.is_some_and(|until| until > now);
     let status = if muted { AlertStatus::Muted } else { AlertStatus::Waiting };
+    // An event whose cause changes meanwhile waits for the next message, and is not counted here.
     sqlx::query!(
-        "WITH collected AS (
-             SELECT e.cause FROM alert_events e WHERE e.tenant = $1 AND e.rule = $2 AND e.message IS NULL
-             ORDER BY e.occurred_at, e.cause LIMIT $5
-         ), message AS (
-             INSERT INTO alert_messages (id, tenant, rule, status, events, due_at, created_at)
-             SELECT unslide_uuid($3), $1, $2, $4, count(*), $3, $3 FROM collected HAVING count(*) > 0
-             RETURNING id
+        "WITH message AS MATERIALIZED (SELECT unslide_uuid($3) AS id), collected AS (
+             UPDATE alert_events e SET message = message.id
+             FROM message, (SELECT w.cause FROM alert_events w
+                            WHERE w.tenant = $1 AND w.rule = $2 AND w.message IS NULL
+                            ORDER BY w.occurred_at, w.headline, w.path, w.cause LIMIT $5) waiting
+             WHERE e.tenant = $1 AND e.rule = $2 AND e.cause = waiting.cause
+             RETURNING e.message
          )
-         UPDATE alert_events e SET message = message.id FROM message, collected
-         WHERE e.tenant = $1 AND e.rule = $2 AND e.cause = collected.cause",
+         INSERT INTO alert_messages (id, tenant, rule, status, events, due_at, created_at)
+         SELECT message, $1, $2, $4, count(*), $3, $3 FROM collected GROUP BY message",
         tenant,
         rule,
         now,
@@ -172,7 +173,7 @@ pub async fn claim(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertM
     let named = sqlx::query_as!(
         AlertEvent,
         "SELECT occurred_at, headline, detail, app, version, path FROM alert_events
-         WHERE tenant = $1 AND message = $2 ORDER BY occurred_at, cause LIMIT $3",
+         WHERE tenant = $1 AND message = $2 ORDER BY occurred_at, headline, path, cause LIMIT $3",
         tenant,
         row.id,
         NAMED_EVENTS
@@ -247,7 +248,7 @@ pub async fn list(
         r#"SELECT m.id, m.rule, r.name AS rule_name, m.status AS "status: AlertStatus", m.events, m.attempts, m.last_error,
                   m.created_at, CASE WHEN m.status = 'waiting' THEN m.due_at END AS due_at, m.delivered_at,
                   coalesce((SELECT e.headline FROM alert_events e WHERE e.tenant = m.tenant AND e.message = m.id
-                            ORDER BY e.occurred_at, e.cause LIMIT 1), '') AS "headline!"
+                            ORDER BY e.occurred_at, e.headline, e.path, e.cause LIMIT 1), '') AS "headline!"
            FROM alert_messages m JOIN alert_rules r ON r.tenant = m.tenant AND r.id = m.rule
            WHERE m.tenant = $1 AND ($2::uuid IS NULL OR m.rule = $2) AND ($3::text IS NULL OR r.app = $3)
              AND ($4::timestamptz IS NULL OR (m.created_at, m.id) < ($4, $5::uuid))

@@ -5,7 +5,7 @@
 //! exactly.
 
 use super::{Deed, GroupAction, GroupActor, lock_for_merges, note};
-use crate::{Result, TenantTx, Uuid};
+use crate::{Result, TenantTx, Uuid, alerts};
 use std::collections::BTreeMap;
 
 /// Groups that one group may have merged into it.
@@ -204,14 +204,15 @@ async fn recount_devices(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
 /// Forgets groups without reports that have no part in a merge.
 pub(crate) async fn forget_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
+    let gone = sqlx::query_scalar!(
         "DELETE FROM groups g
          WHERE g.tenant = $1 AND g.id = ANY ($2) AND g.reports <= 0 AND g.merged_into IS NULL
-           AND NOT EXISTS (SELECT FROM groups m WHERE m.tenant = $1 AND m.merged_into = g.id)",
+           AND NOT EXISTS (SELECT FROM groups m WHERE m.tenant = $1 AND m.merged_into = g.id)
+         RETURNING g.id",
         tenant,
         ids
     )
-    .execute(connection)
+    .fetch_all(connection)
     .await?;
-    Ok(())
+    if gone.is_empty() { Ok(()) } else { alerts::events::hand_over(tx, &gone).await }
 }

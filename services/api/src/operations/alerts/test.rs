@@ -25,7 +25,6 @@ pub async fn test_alert_rule(
     let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
     let cause = AlertCause {
         cause: format!("test:{}", api.clock.now().unix_timestamp()),
-        after: Vec::new(),
         headline: format!("Test of the alert rule {}", rule.name),
         detail: "Nothing happened: somebody asked for this message.".to_owned(),
         app: rule.app.unwrap_or_default(),
