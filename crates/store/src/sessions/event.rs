@@ -26,6 +26,7 @@ const LONGEST_SECONDS: f64 = 31_536_000.0;
 words! {
     /// How a session ended.
     #[derive(ToSchema)]
+    #[schema(rename_all = "snake_case")]
     pub enum EndReason {
         /// The app ended by itself, or the user ended it.
         Exited = "exited",
