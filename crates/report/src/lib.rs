@@ -28,7 +28,7 @@ pub use crash_error::CrashError;
 pub use error::{ReadError, ReadLimits};
 pub use foreign::{ForeignFormat, foreign_format};
 pub use javascript::{
-    JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform,
+    BundleModule, JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform,
 };
 pub use json::{Number, Text};
 pub use memory::{AllocationWeight, MemoryEvent, MemoryEventKind};

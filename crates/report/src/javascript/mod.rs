@@ -5,6 +5,7 @@
 //! those of React Native's `parseErrorStack`, of Sentry's clients, and of the texts of JavaScriptCore, V8 and
 //! Hermes.
 
+mod module;
 mod ours;
 mod stack;
 
@@ -12,6 +13,7 @@ use crate::json::Value;
 use crate::report::{ErrorKind, Report};
 use crate::summary::PartFacts;
 use crate::{Number, Text};
+pub use module::BundleModule;
 pub use ours::OurJavaScriptFrame;
 pub(crate) use ours::{OurContext, read_frames};
 use unslide_model::{DebugId, shell_word};
@@ -22,8 +24,10 @@ pub const MOST_JAVASCRIPT_FRAMES: usize = 256;
 const MOST_CHARS: usize = 512;
 /// Bytes of a stack that is one text.
 const MOST_STACK_BYTES: usize = 1 << 20;
-/// The bundle of a release of React Native for iOS, which a fatal exception does not name.
+/// The bundle of a release of React Native for iOS, which a fatal exception and a module of a RAM bundle do not name.
 const DEFAULT_BUNDLE: &str = "main.jsbundle";
+/// That of a release for Android.
+const ANDROID_BUNDLE: &str = "index.android.bundle";
 
 /// An error of JavaScript. Every text is the device's claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,9 +46,20 @@ pub struct JavaScriptError {
     pub version: String,
     /// `CFBundleVersion`.
     pub build: String,
+    /// The bundle that the modules among the frames are of.
+    module_bundle: String,
 }
 
 impl JavaScriptError {
+    /// The bundle that a frame's source map is of; `None` for a function of the engine.
+    #[must_use]
+    pub fn mapped_bundle<'e>(&'e self, frame: &'e JavaScriptFrame) -> Option<&'e str> {
+        match frame.module {
+            Some(_) => Some(&self.module_bundle),
+            None => frame.bundle.as_deref(),
+        }
+    }
+
     /// The command that sends the source map of a bundle, for a shell.
     #[must_use]
     pub fn upload_command(&self, bundle: &str) -> String {
@@ -61,6 +76,17 @@ impl JavaScriptError {
         }
         command
     }
+
+    /// The error's own id is of the bundle that it was thrown in.
+    fn with_debug_id(mut self, debug_id: Option<DebugId>) -> JavaScriptError {
+        let bundle = |frame| self.mapped_bundle(frame).map(str::to_owned);
+        let thrown_in = self.frames.iter().find_map(bundle);
+        let of_it: Vec<bool> = self.frames.iter().map(|frame| thrown_in.is_some() && bundle(frame) == thrown_in).collect();
+        for (frame, _) in self.frames.iter_mut().zip(of_it).filter(|(_, of_it)| *of_it) {
+            frame.debug_id = frame.debug_id.or(debug_id);
+        }
+        self
+    }
 }
 
 /// A text of the report, for a command.
@@ -74,8 +100,11 @@ fn argument(text: &str) -> String {
 pub struct JavaScriptFrame {
     /// The function as the device names it, which a minifier may have shortened.
     pub function: Option<String>,
-    /// The bundle's file name, without its folders and query; `None` for a function of the engine.
+    /// The bundle's file name, without its folders and query, or the name of a part of it; `None` for a function of the
+    /// engine.
     pub bundle: Option<String>,
+    /// The part of the bundle, where lines are counted from its begin.
+    pub module: Option<BundleModule>,
     /// The debug id that the report itself gives for the bundle.
     pub debug_id: Option<DebugId>,
     /// The line in the bundle, from 1.
@@ -92,11 +121,12 @@ struct ErrorSource<'a> {
     message: Option<String>,
     stack: StackSource<'a>,
     debug_id: Option<DebugId>,
+    is_react_native: bool,
 }
 
 enum StackSource<'a> {
     Value(Value<'a>),
-    /// The lines of an `RCTFatalException`: `function@line:column`, columns from 0.
+    /// The lines of an `RCTFatalException`: `function@line:column` or `function@123.js:line:column`, columns from 0.
     Fatal(String),
 }
 
@@ -118,16 +148,15 @@ impl Report<'_> {
         if frames.is_empty() {
             return None;
         }
-        // The error's own id is of the bundle that it was thrown in.
-        let thrown_in = frames.iter().find_map(|frame| frame.bundle.clone());
-        for frame in frames.iter_mut().filter(|frame| thrown_in.is_some() && frame.bundle == thrown_in) {
-            frame.debug_id = frame.debug_id.or(source.debug_id);
-        }
         let keys = ["CFBundleIdentifier", "CFBundleShortVersionString", "CFBundleVersion", "system_name"];
         let [app, version, build, system] =
             facts.system(keys).map(|value| value.and_then(Value::text).map(short).unwrap_or_default());
+        let platform = platform(&system);
+        let default = if platform == "android" { ANDROID_BUNDLE } else { DEFAULT_BUNDLE };
+        let module_bundle = module::find(&mut frames, source.is_react_native, default);
         let (name, message) = named(source.name, source.message);
-        Some(JavaScriptError { name, message, frames, app, platform: platform(&system), version, build })
+        let error = JavaScriptError { name, message, frames, app, platform, version, build, module_bundle };
+        Some(error.with_debug_id(source.debug_id))
     }
 }
 
@@ -147,10 +176,9 @@ fn reported<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
     let [name, language, backtrace, own, own_too] =
         user.members(["name", "language", "backtrace", "debugId", "debug_id"]);
     let language = language.and_then(Value::string)?.to_lowercase();
-    let is_javascript = ["javascript", "react-native", "react native", "typescript", "hermes"]
-        .iter()
-        .any(|known| language.contains(known));
-    if !is_javascript && language != "js" {
+    let is_one_of = |known: &[&str]| known.iter().any(|known| language.contains(known));
+    let is_react_native = is_one_of(&["react-native", "react native", "hermes"]);
+    if !is_react_native && !is_one_of(&["javascript", "typescript"]) && language != "js" {
         return None;
     }
     Some(ErrorSource {
@@ -158,6 +186,7 @@ fn reported<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
         message: facts.error(&["reason"]).and_then(Value::text).map(short),
         stack: StackSource::Value(backtrace?),
         debug_id: own.or(own_too).and_then(Value::uuid).and_then(crate::json::debug_id),
+        is_react_native,
     })
 }
 
@@ -176,6 +205,7 @@ fn fatal<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
         message: Some(cut(message)),
         stack: StackSource::Fatal(stack.to_owned()),
         debug_id: None,
+        is_react_native: true,
     })
 }
 
@@ -232,6 +262,7 @@ fn structured(frame: Value<'_>) -> Option<JavaScriptFrame> {
     Some(JavaScriptFrame {
         function: stack::function(function.as_deref().unwrap_or_default()),
         bundle: stack::bundle(&file),
+        module: None,
         debug_id: own.or(own_too).and_then(Value::uuid).and_then(crate::json::debug_id),
         line: line.or(lineno).and_then(number).filter(|line| *line > 0),
         column: column.and_then(number).or(from_1),

@@ -16,16 +16,16 @@ pub(super) fn read(text: &str, frames: &mut Vec<JavaScriptFrame>) {
 }
 
 /// The frames of an `RCTFatalException`: `function@line:column`, where React Native has counted the columns from 0
-/// and has left the bundle out.
+/// and has left the bundle out, unless it is a module of a RAM bundle.
 pub(super) fn read_fatal(text: &str, bundle: &str) -> Vec<JavaScriptFrame> {
     let frame = |line: &str| {
         let (name, place) = line.trim().rsplit_once('@')?;
         let (rest, column) = number_behind(place)?;
-        let line = rest.parse().ok().filter(|line| *line > 0)?;
-        let bundle = Some(bundle.to_owned());
+        let (module, line) = rest.split_once(':').unwrap_or((bundle, rest));
+        let line = line.parse().ok().filter(|line| *line > 0)?;
         Some(JavaScriptFrame {
             function: function(name),
-            bundle,
+            bundle: Some(module.chars().take(MOST_NAME).collect()),
             line: Some(line),
             column: Some(column),
             ..JavaScriptFrame::default()

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ReadLimits;
+use serde_json::json;
 
 fn error(user: &str) -> Option<JavaScriptError> {
     let system = r#"{"CFBundleIdentifier":"com.example.shop","CFBundleShortVersionString":"1.2","CFBundleVersion":"7","system_name":"iOS"}"#;
@@ -22,6 +23,29 @@ fn of(lines: &str) -> Vec<(String, String, u32, u32)> {
         (text(&frame.function), text(&frame.bundle), line, column)
     };
     frames.iter().map(shown).collect()
+}
+
+#[test]
+fn modules_of_a_bundle_are_known_by_their_names_where_it_is_of_react_native() {
+    let of = |language: &str, lines: &[&str]| -> Vec<(Option<u32>, Option<u32>, String)> {
+        let user = json!({"name": "E", "language": language, "backtrace": lines});
+        let error = error(&json!({"type": "user", "user_reported": user}).to_string()).unwrap();
+        let shown = |frame: &JavaScriptFrame| {
+            let bundle = error.mapped_bundle(frame).unwrap_or_default().to_owned();
+            (frame.module.map(|part| part.segment), frame.module.and_then(|part| part.module), bundle)
+        };
+        error.frames.iter().map(shown).collect()
+    };
+    let main = || "main.jsbundle".to_owned();
+    let lines = ["a@12.js:1:2", "b@seg-3_5.js:1:2", "c@app:///seg-3.js:1:2", "forEach@[native code]"];
+    let expected =
+        [(Some(0), Some(12), main()), (Some(3), Some(5), main()), (Some(3), None, main()), (None, None, String::new())];
+    assert_eq!(of("react-native", &lines), expected);
+    let index = "index.ios.bundle".to_owned();
+    let named = of("javascript", &["a@12.js:1:2", "b@file:///index.ios.bundle:3:4"]);
+    assert_eq!(named, [(Some(0), Some(12), index.clone()), (None, None, index)]);
+    let of_web = of("javascript", &["a@12.js:1:2", "b@main.js:3:4"]);
+    assert_eq!(of_web[0], (None, None, "12.js".to_owned()));
 }
 
 fn frame(function: &str, bundle: &str, line: u32, column: u32) -> (String, String, u32, u32) {
@@ -92,14 +116,17 @@ fn the_name_and_the_message_are_taken_apart_and_the_app_is_known() {
 #[test]
 fn a_fatal_exception_of_react_native_is_an_error_of_javascript() {
     let error = error(
-        r#"{"type":"nsexception","reason":"Unhandled JS Exception: TypeError: undefined is not an object, stack:\npay@12:340\n<unknown>@7:0\n","nsexception":{"name":"RCTFatalException: Unhandled JS Exception: TypeError: undef..."}}"#,
+        r#"{"type":"nsexception","reason":"Unhandled JS Exception: TypeError: undefined is not an object, stack:\npay@12:340\n<unknown>@7:0\ncart@5.js:3:8\n","nsexception":{"name":"RCTFatalException: Unhandled JS Exception: TypeError: undef..."}}"#,
     )
     .unwrap();
     assert_eq!(error.name.as_deref(), Some("TypeError"));
     assert_eq!(error.message.as_deref(), Some("undefined is not an object"));
     let at: Vec<_> = error.frames.iter().map(|f| (f.function.as_deref(), f.line, f.column)).collect();
-    assert_eq!(at, [(Some("pay"), Some(12), Some(340)), (None, Some(7), Some(0))]);
+    let expected =
+        [(Some("pay"), Some(12), Some(340)), (None, Some(7), Some(0)), (Some("cart"), Some(3), Some(8))];
+    assert_eq!(at, expected);
     assert_eq!(error.frames[0].bundle.as_deref(), Some("main.jsbundle"));
+    assert_eq!(error.frames[2].module, Some(BundleModule { segment: 0, module: Some(5) }));
 }
 
 #[test]

@@ -107,6 +107,9 @@ fn reason(answer: &JavaScriptAnswer<'_>, frame: &JavaScriptFrame, advice: Option
         FrameStatus::Unsupported if frame.is_bytecode => {
             "the source map is the bundler's: for bytecode upload the one that compose-source-maps writes"
         }
+        FrameStatus::Unsupported if frame.module.is_some() => {
+            "the source map knows no such module: upload the one that was written with the RAM bundle"
+        }
         FrameStatus::Unsupported => "the source map is of a kind that is not read",
         FrameStatus::FetchingFailed => "the source map could not be fetched",
         FrameStatus::Missing => "no source map is known for the bundle",

@@ -6,6 +6,7 @@ use crate::plan::PlannedJavaScript;
 use crate::status::{FrameStatus, ImageStatus};
 use crate::symcache::SymCache;
 use std::borrow::Cow;
+use std::ops::Range;
 use unslide_model::words;
 use unslide_report::JavaScriptFrame;
 
@@ -89,9 +90,12 @@ fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'
         ImageStatus::FetchingFailed => own.ended(FrameStatus::FetchingFailed),
         ImageStatus::Found => match judged.symbols.and_then(SymCache::source_map) {
             None => own.ended(FrameStatus::Malformed),
-            // A bundler's map of many lines knows nothing of bytecode, which is one line.
-            Some(table) if frame.is_bytecode && table.lines() > 1 => own.ended(FrameStatus::Unsupported),
-            Some(table) => found(own, &table, place),
+            Some(table) => match table.part(frame.module) {
+                None => own.ended(FrameStatus::Unsupported),
+                // A bundler's map of many lines knows nothing of bytecode, which is one line.
+                Some(lines) if frame.is_bytecode && lines.len() > 1 => own.ended(FrameStatus::Unsupported),
+                Some(lines) => found(own, &table, lines, place),
+            },
         },
     }
 }
@@ -99,9 +103,11 @@ fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'
 fn found<'s>(
     own: JavaScriptAnswer<'s>,
     table: &SourceMapTable<'s>,
+    lines: Range<u32>,
     (line, column): (u32, u32),
 ) -> JavaScriptAnswer<'s> {
-    let Some(place) = table.lookup(line, column) else {
+    let line = lines.start.checked_add(line).filter(|line| lines.contains(line));
+    let Some(place) = line.and_then(|line| table.lookup(line, column)) else {
         // What a bundler has put between the sources.
         return JavaScriptAnswer { status: FrameStatus::MissingSymbol, in_app: false, ..own };
     };

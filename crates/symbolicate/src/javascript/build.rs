@@ -74,8 +74,7 @@ impl<'m> TableWriter<'m> {
     }
 
     fn table(mut self, map: &'m SourceMap, most_lines: usize) -> Result<Vec<u8>, ObjectError> {
-        let lines = map.mappings.last().map_or(Some(0), |mapping| mapping.line.checked_add(1));
-        let lines = lines.filter(|lines| *lines as usize <= most_lines).ok_or_else(too_large)?;
+        let lines = Some(map.lines).filter(|lines| *lines as usize <= most_lines).ok_or_else(too_large)?;
         let mut records = Vec::with_capacity(map.mappings.len() * MAPPING_SIZE);
         let names: Vec<u32> =
             map.names.iter().map(|name| self.text(name, MOST_NAME_BYTES)).collect::<Result<_, _>>()?;
@@ -102,6 +101,9 @@ impl<'m> TableWriter<'m> {
             words(&mut out, [above]);
         }
         [records, sources, context, self.texts].iter().for_each(|section| out.extend_from_slice(section));
+        for part in &map.parts {
+            words(&mut out, [part.segment, part.module, part.first_line, part.end_line]);
+        }
         Ok(out)
     }
 

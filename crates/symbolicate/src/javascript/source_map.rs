@@ -3,11 +3,11 @@
 //! An index map's sections are put together into one map, and keep their function maps. Numbers that make no sense
 //! make the map malformed; nothing in it is trusted.
 
-use super::mappings::{FunctionMap, Mapping, SectionStart, malformed, read_mappings};
+use super::mappings::{FunctionMap, Mapping, NONE, SectionStart, malformed, read_mappings};
 use crate::object::ObjectError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::DebugId;
 
 /// What a source map says, as one map.
@@ -17,6 +17,21 @@ pub(super) struct SourceMap {
     pub(super) mappings: Vec<Mapping>,
     pub(super) sources: Vec<Source>,
     pub(super) names: Vec<String>,
+    /// The parts of the bundle that engines name as files, by segment and module.
+    pub(super) parts: Vec<BundlePart>,
+    /// Lines up to the last that is mapped.
+    pub(super) lines: u32,
+}
+
+/// The lines of a part of a bundle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BundlePart {
+    pub(super) segment: u32,
+    /// [`NONE`] for the whole segment.
+    pub(super) module: u32,
+    pub(super) first_line: u32,
+    /// The line behind the last.
+    pub(super) end_line: u32,
 }
 
 /// A source file of a bundle.
@@ -67,6 +82,10 @@ struct RawMap {
     ignore_list_too: Option<Vec<u64>>,
     x_facebook_sources: Option<Vec<Option<Vec<Option<RawFunctions>>>>>,
     sections: Option<Vec<RawSection>>,
+    /// The first line of each module of a RAM bundle, by its number.
+    x_facebook_offsets: Option<Vec<Option<u32>>>,
+    /// The maps of the bundle's other segments, by their numbers.
+    x_facebook_segments: Option<BTreeMap<u32, RawMap>>,
 }
 
 /// Some writers put numbers among the names.
@@ -148,14 +167,41 @@ impl SourceMap {
     /// Reads a whole map.
     pub(super) fn read(bytes: &[u8]) -> Result<SourceMap, ObjectError> {
         let json = json_text(bytes).ok_or(ObjectError::NotAnObject)?;
-        let raw: RawMap = serde_json::from_slice(json).map_err(malformed)?;
+        let mut raw: RawMap = serde_json::from_slice(json).map_err(malformed)?;
         if raw.version != Some(3) {
             return Err(ObjectError::Unsupported("a source map of another version than 3".into()));
         }
         let mut map = SourceMap::default();
-        map.add(raw, RawOffset::default())?;
+        let segments = raw.x_facebook_segments.take();
+        let has_parts = segments.is_some() || raw.x_facebook_offsets.is_some();
+        map.add_segment(0, raw)?;
+        for (segment, raw) in segments.unwrap_or_default() {
+            map.add_segment(segment, raw)?;
+        }
+        if !has_parts {
+            map.parts.clear();
+        }
         map.mappings.sort_by_key(|mapping| (mapping.line, mapping.column));
         Ok(map)
+    }
+
+    /// Adds the map of a segment, whose lines go on behind those before.
+    fn add_segment(&mut self, segment: u32, mut raw: RawMap) -> Result<(), ObjectError> {
+        let (first, known) = (self.lines, self.mappings.len());
+        let offsets = raw.x_facebook_offsets.take().unwrap_or_default();
+        self.add(raw, RawOffset { line: first, column: 0 })?;
+        let last = self.mappings.iter().skip(known).map(|mapping| mapping.line).max();
+        self.lines = last.map_or(Some(first), |last| last.checked_add(1)).ok_or_else(|| malformed("too many lines"))?;
+        let starts = offsets.iter().flatten().map(|offset| first.saturating_add(*offset));
+        let starts: BTreeSet<u32> = starts.chain([self.lines]).collect();
+        for (module, offset) in (0..).zip(&offsets) {
+            let Some(first_line) = offset.map(|offset| first.saturating_add(offset)) else { continue };
+            // Modules of a group begin at the same line.
+            let end_line = starts.range(first_line.saturating_add(1)..).next().copied().unwrap_or(first_line);
+            self.parts.push(BundlePart { segment, module, first_line, end_line });
+        }
+        self.parts.push(BundlePart { segment, module: NONE, first_line: first, end_line: self.lines });
+        Ok(())
     }
 
     /// Adds a map, or the sections of one, that begins at `offset` in the bundle.

@@ -20,17 +20,20 @@
 //! | sources | u32 × 4 | path, 1 for a library, first context line, number of them |
 //! | context lines | u32 | text of each line of the sources, cut to [`MOST_CONTEXT_BYTES`] |
 //! | texts | u32 length, bytes | UTF-8, escaped for a JSON string, without the quotes |
+//! | parts, to the end | u32 × 4 | segment, module or none for the whole segment, first line, line behind the last; ascending |
 //!
 //! Lines and columns are from 0. A name, a function, a path and a context line are offsets into the texts.
 
 use super::mappings::NONE;
-use unslide_report::Text;
+use std::ops::Range;
+use unslide_report::{BundleModule, Text};
 
 pub(super) const MAGIC: &[u8; 8] = b"UNSLDJSM";
 pub(super) const VERSION: u32 = 1;
 pub(super) const HEADER_SIZE: usize = 32;
 pub(super) const MAPPING_SIZE: usize = 24;
 pub(super) const SOURCE_SIZE: usize = 16;
+const PART_SIZE: usize = 16;
 /// Bytes of a line of source, before it is escaped; a longer one is cut.
 pub(super) const MOST_CONTEXT_BYTES: usize = 200;
 
@@ -42,6 +45,7 @@ pub(crate) struct SourceMapTable<'a> {
     sources: &'a [u8],
     context: &'a [u8],
     texts: &'a [u8],
+    parts: &'a [u8],
 }
 
 /// Where code of a bundle comes from.
@@ -83,12 +87,28 @@ impl<'a> SourceMapTable<'a> {
         let sources = section(count(2)?, SOURCE_SIZE)?;
         let context = section(count(3)?, 4)?;
         let texts = section(count(4)?, 1)?;
-        rest.is_empty().then_some(SourceMapTable { lines, mappings, sources, context, texts })
+        let parts = rest;
+        parts.len().is_multiple_of(PART_SIZE).then_some(SourceMapTable { lines, mappings, sources, context, texts, parts })
     }
 
-    /// Lines of the bundle up to the last that is mapped.
-    pub(crate) fn lines(&self) -> usize {
-        self.lines.len() / 4 - 1
+    /// The lines of a part of the bundle, or of the bundle without its other segments; `None` where the map knows no
+    /// such part.
+    pub(crate) fn part(&self, part: Option<BundleModule>) -> Option<Range<u32>> {
+        if part.is_none() && self.parts.is_empty() {
+            return Some(0..u32::try_from(self.lines.len() / 4 - 1).ok()?);
+        }
+        let wanted = part.map_or((0, NONE), |part| (part.segment, part.module.unwrap_or(NONE)));
+        let field = |place: usize, index: usize| number(self.parts, place.checked_mul(4)? + index);
+        let (mut low, mut high) = (0, self.parts.len() / PART_SIZE);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if (field(middle, 0)?, field(middle, 1)?) < wanted {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        ((field(low, 0)?, field(low, 1)?) == wanted).then_some(field(low, 2)?..field(low, 3)?)
     }
 
     /// Where the code at a line and a column of the bundle, both from 0, comes from: the last mapping of the same

@@ -206,6 +206,78 @@ fn index_maps_prefixes_roots_and_ignore_lists_are_read() {
     assert_eq!(at(3, 0), None);
 }
 
+/// The map of a RAM bundle with modules 0 and 2, and with modules 3 and 4 of segment 1. Each line is one of a source.
+fn ram_map() -> Value {
+    let of = |source: &str, lines: usize| {
+        let mappings = format!("AAAA{}", ";AACA".repeat(lines - 1));
+        json!({"version": 3, "sources": [source], "names": [], "mappings": mappings})
+    };
+    let section = |line: u32, map: Value| json!({"offset": {"line": line, "column": 0}, "map": map});
+    let segment = json!({"version": 3, "sections": [section(0, of("c.ts", 2)), section(2, of("d.ts", 4))],
+        "x_facebook_offsets": [null, null, null, 0, 2]});
+    json!({"version": 3, "x_unslide_debug_id": IDENTITY.debug_id().to_string(),
+        "sections": [section(0, of("startup.js", 2)), section(2, of("a.ts", 3)), section(5, of("b.ts", 2))],
+        "x_facebook_offsets": [2, null, 5], "x_facebook_segments": {"1": segment}})
+}
+
+/// As metro-symbolicate 0.84.6 answers, but for lines that the module has not.
+#[test]
+fn modules_of_ram_bundles_are_found_by_their_first_lines() {
+    let place = |file: &str, line: u32| json!({"methodName": "f", "file": file, "lineNumber": line, "column": 4});
+    let symbolicated = [
+        (place("0.js", 2), "a.ts", 2),
+        (place("2.js", 1), "b.ts", 1),
+        (place("2.js", 2), "b.ts", 2),
+        (place("seg-1_3.js", 2), "c.ts", 2),
+        (place("seg-1_4.js", 4), "d.ts", 4),
+        (place("seg-1.js", 3), "d.ts", 1),
+        (place("app:///main.jsbundle", 2), "startup.js", 2),
+    ];
+    let not = [
+        (place("0.js", 4), "missing_symbol"),
+        (place("2.js", 3), "missing_symbol"),
+        (place("main.jsbundle", 8), "missing_symbol"),
+        (place("1.js", 1), "unsupported"),
+        (place("seg-2.js", 1), "unsupported"),
+    ];
+    let frames: Vec<Value> =
+        symbolicated.iter().map(|known| &known.0).chain(not.iter().map(|known| &known.0)).cloned().collect();
+    let bytes = report("TypeError", &frames);
+    let (enriched, ours) = answered(&bytes, Some(&symbols(&ram_map())));
+    let said = &ours["javascript"]["frames"];
+    for (at, (_, file, line)) in symbolicated.iter().enumerate() {
+        assert_eq!((&said[at]["file"], &said[at]["line"]), (&json!(file), &json!(line)), "{}", frames[at]);
+    }
+    for (at, (_, status)) in (symbolicated.len()..).zip(&not) {
+        assert_eq!(said[at]["status"], *status, "{}", frames[at]);
+    }
+    assert_eq!(said[3]["bundle"], "seg-1_3.js");
+    assert_eq!(ours["images"].as_array().unwrap().len(), 1);
+    // Without it, one map is waited for.
+    let (waiting, _) = answered(&bytes, None);
+    assert_eq!((waiting.missing, enriched.missing), (vec![IDENTITY.debug_id()], vec![]));
+    // A map of a bundle without modules knows none of them.
+    let (_, ours) = answered(&bytes, Some(&symbols(&own_map())));
+    assert_eq!(ours["javascript"]["frames"][0]["status"], "unsupported");
+}
+
+#[test]
+fn a_segment_of_bytecode_is_answered_by_its_own_map() {
+    let mut map = own_map();
+    map["x_facebook_segments"] = json!({"3": {"version": 3, "sources": ["late.ts"], "names": [], "mappings": "AAAA,UACA"}});
+    let frames = [json!("at a (address at seg-3.js:1:14)"), json!("at b (address at main.jsbundle:1:14)")];
+    let (_, ours) = answered(&report("TypeError", &frames), Some(&symbols(&map)));
+    let at = |frame: usize| ours["javascript"]["frames"][frame].clone();
+    assert_eq!((&at(0)["file"], &at(0)["line"]), (&json!("late.ts"), &json!(2)));
+    assert_eq!((&at(1)["file"], &at(1)["line"]), (&json!("src/cart.ts"), &json!(2)));
+}
+
+#[test]
+fn a_ram_bundle_itself_is_refused_with_what_to_upload() {
+    let error = objects(&[0xE5, 0xD1, 0x0B, 0xFB, 1, 0, 0, 0]).unwrap_err().to_string();
+    assert!(error.contains("upload its source map"), "{error}");
+}
+
 #[test]
 fn a_section_in_another_file_is_refused_with_what_to_upload() {
     let section = json!({"offset": {"line": 0, "column": 0}, "url": "shop\n.map"});
@@ -252,7 +324,9 @@ fn what_is_no_sound_map_is_refused() {
 /// A damaged table answers nothing wrong and ends.
 #[test]
 fn damaged_tables_end() {
-    let built = build(own_map().to_string().as_bytes()).unwrap();
+    let mut map = own_map();
+    map["x_facebook_offsets"] = json!([0, 0]);
+    let built = build(map.to_string().as_bytes()).unwrap();
     for at in 96..built.symcache.len() {
         for byte in [0, 1, 0x7F, 0xFF] {
             let mut bytes = built.symcache.clone();

@@ -222,6 +222,9 @@ impl<'a> MachFile<'a> {
 }
 
 /// The byte ranges of a file's slices: the file itself, or the members of a fat file.
+/// How an indexed RAM bundle begins.
+const RAM_BUNDLE: [u8; 4] = 0xFB0B_D1E5_u32.to_le_bytes();
+
 pub(super) fn slices(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
     match magic(bytes) {
         Some(FAT_MAGIC) => fat::<FatArch32>(bytes),
@@ -230,6 +233,9 @@ pub(super) fn slices(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
         Some(MH_MAGIC | MH_MAGIC_64) => Err(ObjectError::Unsupported("big-endian Mach-O".into())),
         _ if bytes.starts_with(b"!<arch>\n") => {
             Err(ObjectError::Unsupported("static library; upload the dSYM of the linked image".into()))
+        }
+        _ if bytes.starts_with(&RAM_BUNDLE) => {
+            Err(ObjectError::Unsupported("RAM bundle of React Native; upload its source map".into()))
         }
         _ => Err(ObjectError::NotAnObject),
     }

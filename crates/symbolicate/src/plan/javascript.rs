@@ -22,14 +22,14 @@ impl PlannedJavaScript {
         let mut known = HashMap::new();
         let mut of_frames = Vec::with_capacity(error.frames.len());
         for frame in &error.frames {
-            let Some(bundle) = &frame.bundle else {
+            let Some(bundle) = error.mapped_bundle(frame) else {
                 of_frames.push(None);
                 continue;
             };
             let debug_id = frame.debug_id.or_else(|| identity(&error, bundle).map(|known| known.debug_id()));
             let image = known.get(&(bundle, debug_id)).copied().or_else(|| {
                 let position = u32::try_from(images.len()).ok().filter(|_| known.len() < MOST_BUNDLES)?;
-                images.push(PlannedImage::bundle(bundle.clone(), debug_id));
+                images.push(PlannedImage::bundle(bundle.to_owned(), debug_id));
                 known.insert((bundle, debug_id), position);
                 Some(position)
             });
