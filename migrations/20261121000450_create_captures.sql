@@ -5,6 +5,8 @@ CREATE TABLE captures (
     tenant       text NOT NULL REFERENCES tenants (slug),
     app          text NOT NULL,
     version      text NOT NULL,
+    -- The id of the session that it was recorded in, where its sender names one.
+    session_id   text,
     kind         text NOT NULL,
     -- How its files are read: {"kind": "malloc_log", "layout": …}
     form         jsonb NOT NULL,
@@ -30,6 +32,7 @@ CREATE TABLE captures (
 -- The same bytes of an app, read in the same way, are one capture.
 CREATE UNIQUE INDEX captures_content ON captures (tenant, app, content_hash);
 CREATE INDEX captures_age ON captures (tenant, received_at DESC, id DESC);
+CREATE INDEX captures_session ON captures (tenant, app, session_id, received_at, id) WHERE session_id IS NOT NULL;
 CREATE INDEX captures_app ON captures (tenant, app, received_at DESC, id DESC);
 -- How much a tenant stores, from the index alone.
 CREATE INDEX captures_usage ON captures (tenant) INCLUDE (size);

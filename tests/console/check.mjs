@@ -55,6 +55,13 @@ async function pages(page) {
     }
     if (!paths[name]) throw new Error(`the data has no ${name}`);
   }
+  // A capture and a report share a session.
+  await page.goto(base + paths.capture);
+  paths.session = await page.getByRole("link", { name: "Its session" }).getAttribute("href");
+  await page.goto(base + paths.session);
+  for (const what of [/^The session began/, /^A report: /, /^Metrics /, /^A capture: /, /^The session ended/]) {
+    if ((await page.locator("tbody td:first-child").filter({ hasText: what }).count()) === 0) fail(`${paths.session} has no ${what}`);
+  }
   await page.goto(`${base}/console/groups?kind=hang`);
   const hang = page.locator("tr[data-row] a.open").first();
   if (!(await hang.count())) throw new Error("the data has no hang");

@@ -247,7 +247,8 @@ async fn new_groups(world: &Arc<World>, database: &mut PgConnection) -> Result<V
     for row in sqlx::query(counts).fetch_all(database).await.map_err(error)? {
         let (tenant, channel): (String, String) = (row.get(0), row.get(1));
         let [events, known, without] = [2, 3, 4].map(|column| row.get::<i64, _>(column));
-        let text = format!("{tenant} by {channel}: {events} alerts for {known} groups, {without} without one");
+        let text =
+            format!("{tenant} by {channel}: {events} alerts for {known} groups, {without} without one");
         if without > 0 {
             problems.push(text);
         } else {

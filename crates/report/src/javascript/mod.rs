@@ -81,7 +81,8 @@ impl JavaScriptError {
     fn with_debug_id(mut self, debug_id: Option<DebugId>) -> JavaScriptError {
         let bundle = |frame| self.mapped_bundle(frame).map(str::to_owned);
         let thrown_in = self.frames.iter().find_map(bundle);
-        let of_it: Vec<bool> = self.frames.iter().map(|frame| thrown_in.is_some() && bundle(frame) == thrown_in).collect();
+        let of_it: Vec<bool> =
+            self.frames.iter().map(|frame| thrown_in.is_some() && bundle(frame) == thrown_in).collect();
         for (frame, _) in self.frames.iter_mut().zip(of_it).filter(|(_, of_it)| *of_it) {
             frame.debug_id = frame.debug_id.or(debug_id);
         }

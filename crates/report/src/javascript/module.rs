@@ -54,7 +54,9 @@ mod tests {
         assert_eq!(of("123.js"), Some((0, Some(123))));
         assert_eq!(of("seg-3.js"), Some((3, None)));
         assert_eq!(of("seg-3_5.js"), Some((3, Some(5))));
-        for name in ["main.jsbundle", "1.2.js", ".js", "seg-.js", "seg-1_.js", "+1.js", "99999999999.js", "1.mjs"] {
+        for name in
+            ["main.jsbundle", "1.2.js", ".js", "seg-.js", "seg-1_.js", "+1.js", "99999999999.js", "1.mjs"]
+        {
             assert_eq!(of(name), None, "{name}");
         }
     }

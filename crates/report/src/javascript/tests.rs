@@ -38,8 +38,12 @@ fn modules_of_a_bundle_are_known_by_their_names_where_it_is_of_react_native() {
     };
     let main = || "main.jsbundle".to_owned();
     let lines = ["a@12.js:1:2", "b@seg-3_5.js:1:2", "c@app:///seg-3.js:1:2", "forEach@[native code]"];
-    let expected =
-        [(Some(0), Some(12), main()), (Some(3), Some(5), main()), (Some(3), None, main()), (None, None, String::new())];
+    let expected = [
+        (Some(0), Some(12), main()),
+        (Some(3), Some(5), main()),
+        (Some(3), None, main()),
+        (None, None, String::new()),
+    ];
     assert_eq!(of("react-native", &lines), expected);
     let index = "index.ios.bundle".to_owned();
     let named = of("javascript", &["a@12.js:1:2", "b@file:///index.ios.bundle:3:4"]);

@@ -15,7 +15,8 @@ pub(super) fn thread(report: &Report<'_>, room: &mut ViewRoom) -> Option<ThreadV
         if !room.frame() {
             break;
         }
-        let missing = error.frames.get(index).filter(|_| frame.status == "missing" && frame.debug_id.is_some());
+        let missing =
+            error.frames.get(index).filter(|_| frame.status == "missing" && frame.debug_id.is_some());
         let bundle = missing.and_then(|frame| error.mapped_bundle(frame));
         let command = bundle.map(|bundle| error.upload_command(bundle));
         let upload = command.map(|command| room.own(super::escaped(&command).into_owned()));

@@ -56,6 +56,8 @@ pub struct Capture {
     pub app: String,
     /// The app's version; empty where it is not known.
     pub version: String,
+    /// The id of the session that it was recorded in.
+    pub session_id: Option<String>,
     /// How its files are read.
     pub form: CaptureForm,
     /// Its files.
@@ -96,7 +98,7 @@ macro_rules! query_captures {
     ($rest:tt, $($argument:expr),+ $(,)?) => {
         sqlx::query_as!(
             $crate::captures::Capture,
-            r#"SELECT id, app, version, form AS "form: JsonColumn<CaptureForm>",
+            r#"SELECT id, app, version, session_id, form AS "form: JsonColumn<CaptureForm>",
                       files AS "files: JsonColumn<Vec<CaptureFile>>", size AS "size: U64",
                       state AS "state: CaptureState", reason, detail, run AS "run: U32",
                       answer AS "answer!: Nullable<U32>", summary, received_at, analysed_at

@@ -19,6 +19,8 @@ pub struct NewCapture<'a> {
     pub app: &'a str,
     /// The app's version; empty where it is not known.
     pub version: &'a str,
+    /// The id of the session that it was recorded in.
+    pub session_id: Option<&'a str>,
     /// How its files are read.
     pub form: CaptureForm,
     /// Its files.
@@ -63,13 +65,15 @@ pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<Received
     let files = serde_json::to_value(new.files).map_err(corrupt)?;
     let (connection, tenant, now) = tx.parts();
     let made = sqlx::query!(
-        "INSERT INTO captures (id, tenant, app, version, kind, form, files, size, content_hash, state, received_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', $10)
+        "INSERT INTO captures
+             (id, tenant, app, version, session_id, kind, form, files, size, content_hash, state, received_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11)
          ON CONFLICT (tenant, app, content_hash) DO NOTHING",
         new.id,
         tenant,
         new.app,
         new.version,
+        new.session_id,
         new.form.kind().as_str(),
         form,
         files,

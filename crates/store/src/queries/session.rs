@@ -23,6 +23,8 @@ words! {
         Report = "report",
         /// The end of a period of which metrics were sent.
         Metrics = "metrics",
+        /// A capture came that was recorded in it.
+        Capture = "capture",
     }
 }
 
@@ -30,19 +32,19 @@ words! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = SessionTimelineEvent)]
 pub struct TimelineEvent {
-    /// When it happened, by the device's clock; of a report without a time, when it came.
+    /// When it happened, by the device's clock; of a capture, and of a report without a time, when it came.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
     /// What happened.
     pub kind: SessionEventKind,
-    /// The id of the session, the report or the payload.
+    /// The id of the session, the report, the payload or the capture.
     pub id: String,
     /// Of a report: 0, or its place among reports of the same id and other bytes. 0 for all else.
     pub variant: u32,
     /// The version that ran; empty where it is not known.
     #[schema(example = "3.1.4")]
     pub version: String,
-    /// The reason of an end, or the type of a report; absent where there is none.
+    /// The reason of an end, the type of a report, or the kind of a capture; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "hang")]
     pub detail: Option<String>,
@@ -82,7 +84,11 @@ pub async fn timeline(
                UNION ALL
                (SELECT measured_at, 'metrics', payload_id, 0, version, NULL, NULL FROM metric_payloads
                 WHERE tenant = $1 AND app = $2 AND session_id = $3
-                ORDER BY measured_at DESC, payload_id DESC LIMIT $8))
+                ORDER BY measured_at DESC, payload_id DESC LIMIT $8)
+               UNION ALL
+               (SELECT received_at, 'capture', id::text, 0, version, kind, NULL FROM captures
+                WHERE tenant = $1 AND app = $2 AND session_id = $3
+                ORDER BY received_at DESC, id DESC LIMIT $8))
            SELECT at AS "at!", kind AS "kind!: SessionEventKind", id AS "id!", variant AS "variant!: U32",
                   version AS "version!", detail, title
            FROM events

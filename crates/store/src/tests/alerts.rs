@@ -353,7 +353,10 @@ async fn a_former_group_gives_its_alert_to_the_group_that_continues_it() {
     steps(&database).await;
     assert_eq!((told().await, without().await), (5, 0));
     let told_of = listed(&database).await.iter().map(|message| message.events).sum::<i64>();
-    assert_eq!((told_of, database.number("SELECT count(*) FROM alert_events WHERE message IS NULL").await), (5, 0));
+    assert_eq!(
+        (told_of, database.number("SELECT count(*) FROM alert_events WHERE message IS NULL").await),
+        (5, 0)
+    );
 }
 
 #[tokio::test]

@@ -13,13 +13,19 @@ use unslide_model::{CaptureForm, ContentHash, Quality};
 
 /// A capture whose files came.
 pub async fn received(tx: &mut TenantTx, n: u8) -> Uuid {
+    received_of(tx, "shop", n, None).await
+}
+
+/// The same of an app and of one of its sessions.
+pub async fn received_of(tx: &mut TenantTx, app: &str, n: u8, session_id: Option<&str>) -> Uuid {
     let id = crate::segments::new_id(tx).await.unwrap();
     let keys = [format!("t/acme/captures/{id}/file")];
     captures::expect(tx, &keys).await.unwrap();
     let new = NewCapture {
         id,
-        app: "shop",
+        app,
         version: "1.0",
+        session_id,
         form: CaptureForm::Profile,
         files: &[CaptureFile { name: "file".into(), size: 100 }],
         content_hash: ContentHash([n; 32]),

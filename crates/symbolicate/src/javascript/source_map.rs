@@ -191,7 +191,9 @@ impl SourceMap {
         let offsets = raw.x_facebook_offsets.take().unwrap_or_default();
         self.add(raw, RawOffset { line: first, column: 0 })?;
         let last = self.mappings.iter().skip(known).map(|mapping| mapping.line).max();
-        self.lines = last.map_or(Some(first), |last| last.checked_add(1)).ok_or_else(|| malformed("too many lines"))?;
+        self.lines = last
+            .map_or(Some(first), |last| last.checked_add(1))
+            .ok_or_else(|| malformed("too many lines"))?;
         let starts = offsets.iter().flatten().map(|offset| first.saturating_add(*offset));
         let starts: BTreeSet<u32> = starts.chain([self.lines]).collect();
         for (module, offset) in (0..).zip(&offsets) {

@@ -88,7 +88,14 @@ impl<'a> SourceMapTable<'a> {
         let context = section(count(3)?, 4)?;
         let texts = section(count(4)?, 1)?;
         let parts = rest;
-        parts.len().is_multiple_of(PART_SIZE).then_some(SourceMapTable { lines, mappings, sources, context, texts, parts })
+        parts.len().is_multiple_of(PART_SIZE).then_some(SourceMapTable {
+            lines,
+            mappings,
+            sources,
+            context,
+            texts,
+            parts,
+        })
     }
 
     /// The lines of a part of the bundle, or of the bundle without its other segments; `None` where the map knows no

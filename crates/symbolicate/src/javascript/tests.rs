@@ -223,7 +223,8 @@ fn ram_map() -> Value {
 /// As metro-symbolicate 0.84.6 answers, but for lines that the module has not.
 #[test]
 fn modules_of_ram_bundles_are_found_by_their_first_lines() {
-    let place = |file: &str, line: u32| json!({"methodName": "f", "file": file, "lineNumber": line, "column": 4});
+    let place =
+        |file: &str, line: u32| json!({"methodName": "f", "file": file, "lineNumber": line, "column": 4});
     let symbolicated = [
         (place("0.js", 2), "a.ts", 2),
         (place("2.js", 1), "b.ts", 1),
@@ -264,7 +265,8 @@ fn modules_of_ram_bundles_are_found_by_their_first_lines() {
 #[test]
 fn a_segment_of_bytecode_is_answered_by_its_own_map() {
     let mut map = own_map();
-    map["x_facebook_segments"] = json!({"3": {"version": 3, "sources": ["late.ts"], "names": [], "mappings": "AAAA,UACA"}});
+    map["x_facebook_segments"] =
+        json!({"3": {"version": 3, "sources": ["late.ts"], "names": [], "mappings": "AAAA,UACA"}});
     let frames = [json!("at a (address at seg-3.js:1:14)"), json!("at b (address at main.jsbundle:1:14)")];
     let (_, ours) = answered(&report("TypeError", &frames), Some(&symbols(&map)));
     let at = |frame: usize| ours["javascript"]["frames"][frame].clone();

@@ -23,6 +23,11 @@ pub fn segment(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
+/// The page of a session of an app.
+pub fn session_path(app: &str, id: &str) -> String {
+    link(&format!("/console/sessions/{}", segment(id)), &[("app", Some(app))])
+}
+
 /// True for an address of the console without a host: what a sign-in may lead back to.
 pub fn is_local(address: &str) -> bool {
     let rest = address.strip_prefix("/console");

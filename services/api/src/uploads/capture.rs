@@ -28,6 +28,8 @@ pub struct CaptureUpload {
     pub app: String,
     /// The app's version; empty where it is not known.
     pub version: String,
+    /// The id of the session that it was recorded in.
+    pub session_id: Option<String>,
     /// How it is read.
     pub form: CaptureForm,
     /// What its sender may do.
@@ -197,6 +199,7 @@ async fn note(
         id,
         app: &upload.app,
         version: &upload.version,
+        session_id: upload.session_id.as_deref(),
         form: upload.form,
         files: &files,
         content_hash: content_hash(&upload.form, parts)?,

@@ -33,6 +33,7 @@ async fn send(world: &World, form: CaptureForm, files: &[(&'static str, Vec<u8>)
         id,
         app: "com.example.shop",
         version: "1.0",
+        session_id: None,
         form,
         files: &files.iter().map(named).collect::<Vec<_>>(),
         content_hash: ContentHash([7; 32]),

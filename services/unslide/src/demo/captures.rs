@@ -15,11 +15,11 @@ const ALLOCATIONS: u64 = 4_000;
 /// A slot without a caller.
 const ROOT: u64 = u64::MAX;
 
-/// Sends a set of stacks and a log of allocations of an app, with the stack of a report of it.
+/// Sends a set of stacks and a log of allocations, with the stack of a report; `of` says which app and session they are of.
 ///
 /// # Errors
 /// Where the API does not take them.
-pub async fn send(client: &Client, app: &str, version: &str, report: &Value) -> Result<(), BoxError> {
+pub async fn send(client: &Client, of: [(&'static str, &str); 3], report: &Value) -> Result<(), BoxError> {
     let frames = report["crash"]["threads"][0]["backtrace"]["contents"].as_array();
     // The outermost first, as callers come before what they call.
     let frames: Vec<&Value> = frames.into_iter().flatten().rev().collect();
@@ -29,8 +29,8 @@ pub async fn send(client: &Client, app: &str, version: &str, report: &Value) -> 
         content: FormContent::Bytes(stack_set(&frames, images).encode_to_vec().into()),
     };
     let named = |kind: &str| {
-        let pairs = [("kind", kind), ("app", app), ("version", version)];
-        pairs.map(|(name, value)| (name, value.to_owned())).to_vec()
+        let pairs = of.into_iter().chain([("kind", kind)]);
+        pairs.map(|(name, value)| (name, value.to_owned())).collect::<Vec<_>>()
     };
     client.send_capture(&named("stack_set"), &[set]).await?;
     let mut log = named("malloc_log");

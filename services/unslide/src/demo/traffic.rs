@@ -75,7 +75,7 @@ const fn build(
     Build { app, name, version, number, uuid, upload, days, bugs }
 }
 
-const BUILDS: [Build; 7] = [
+static BUILDS: [Build; 7] = [
     build(
         (CAFE, "Cafe"),
         ("2.3.0", "370"),
@@ -136,6 +136,8 @@ const BUILDS: [Build; 7] = [
 
 /// The bug whose reports were sampled.
 const HANG: usize = 3;
+/// The error that the app reported itself, and survived.
+const REFUSED: usize = 4;
 
 /// The first frame of the demo's crash that belongs to a bug, and the bug's error.
 fn bug(number: usize, address: u64) -> (usize, Value) {
@@ -168,9 +170,25 @@ struct Sent {
     id: String,
     at_millis: i64,
     body: Vec<u8>,
+    run: Run,
+}
+
+/// The run of an app that a report is of: its session.
+#[derive(Clone)]
+struct Run {
+    id: String,
+    build: &'static Build,
+    /// When its report was made.
+    at_millis: i64,
+    crashed: bool,
 }
 
 impl Sent {
+    fn of(run: Run, report: &Value) -> Result<Sent, BoxError> {
+        let id = report["report"]["id"].as_str().unwrap_or_default().to_owned();
+        Ok(Sent { id, at_millis: run.at_millis, body: serde_json::to_vec(report)?, run })
+    }
+
     fn timed<'r>(&'r self, tenant: &'r str) -> kafka::TimedReport<'r> {
         kafka::TimedReport { tenant, id: &self.id, at_millis: self.at_millis, body: &self.body }
     }
@@ -189,9 +207,11 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     let _: Value = client.post("/v1/tenants", &json!({"id": NOISY})).await?;
     let mut random = SmallRng::seed_from_u64(7);
     let now = SystemClock.now().unix_timestamp() * 1_000;
-    let mut reports = Vec::new();
+    let (mut reports, mut runs) = (Vec::new(), Vec::new());
     for build in &BUILDS {
-        reports.extend(week(build, now, &mut random)?);
+        let week = week(build, now, &mut random)?;
+        runs.extend(week.iter().map(|sent| sent.run.clone()));
+        reports.extend(week);
         reports.extend(memory_events(build, now, &mut random)?);
     }
     let mut noise = Vec::new();
@@ -202,12 +222,16 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     kafka::produce_all(facts, own.chain(noise.iter().map(|sent| sent.timed(NOISY)))).await?;
     let own = reports.len();
     say!("      {own} of two apps, {NOISE} of the tenant `{NOISY}`");
-    say!("      {} sessions (POST /v1/sessions)", send_sessions(client, now, &mut random).await?);
-    say!("      {} metric payloads (POST /v1/metrics)", metrics::send(client, now, &mut random).await?);
+    say!("      {} sessions (POST /v1/sessions)", send_sessions(client, &runs, now, &mut random).await?);
+    let payloads = metrics::send(client, &runs, now, &mut random).await?;
+    say!("      {payloads} metric payloads (POST /v1/metrics)");
     step("3/4", "they come back symbolicated and are stored");
     wait(client, |apps| reports_of(apps) >= own as u64).await?;
     let (_, report) = made(&BUILDS[3], 0, CAPTURE_ID, now, &mut random)?;
-    captures::send(client, BUILDS[3].app, BUILDS[3].version, &report).await?;
+    let session = runs.iter().rfind(|run| run.build.version == BUILDS[3].version).map(|run| run.id.as_str());
+    let of =
+        [("app", BUILDS[3].app), ("version", BUILDS[3].version), ("session_id", session.unwrap_or_default())];
+    captures::send(client, of, &report).await?;
     say!("      a set of stacks and a log of allocations of Cafe 2.5.1 (POST /v1/captures)");
     step("4/4", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
     for build in BUILDS.iter().filter(|build| build.upload == Upload::Late) {
@@ -217,12 +241,17 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     Ok(())
 }
 
-/// Sends the sessions of the week: many for each report.
-async fn send_sessions(client: &Client, now: i64, random: &mut SmallRng) -> Result<usize, BoxError> {
-    let mut sessions = Vec::new();
+/// Sends the sessions of the week: that of each report, and many without one.
+async fn send_sessions(
+    client: &Client,
+    runs: &[Run],
+    now: i64,
+    random: &mut SmallRng,
+) -> Result<usize, BoxError> {
+    let mut sessions = runs.iter().map(|run| session_of(run, random)).collect::<Result<Vec<_>, _>>()?;
     for build in &BUILDS {
         for (begin, count) in days(build, now) {
-            for number in 0..count * SESSIONS {
+            for number in count..count * SESSIONS {
                 let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
                 let started = OffsetDateTime::from_unix_timestamp(at / 1_000)?.format(&Rfc3339)?;
                 let mut session = json!({
@@ -235,12 +264,11 @@ async fn send_sessions(client: &Client, now: i64, random: &mut SmallRng) -> Resu
                     "foreground": number % 210 != 0,
                 });
                 // The broken release also leaks.
-                let vanishes = number % if build.version == "2.5.0" { 70 } else { 700 } == 0;
-                if number >= count && vanishes {
+                if number % if build.version == "2.5.0" { 70 } else { 700 } == 0 {
                     let pressure = if number % 3 == 0 { "critical" } else { "warning" };
                     session["termination"] = json!({"memory_pressure": pressure});
                 } else {
-                    session["end_reason"] = json!(if number < count { "crashed" } else { "exited" });
+                    session["end_reason"] = json!("exited");
                 }
                 sessions.push(session);
             }
@@ -252,6 +280,23 @@ async fn send_sessions(client: &Client, now: i64, random: &mut SmallRng) -> Resu
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
     Ok(sessions.len())
+}
+
+/// The session of a run: it ends with the report where that is of a crash, and a little later where it is not.
+fn session_of(run: &Run, random: &mut SmallRng) -> Result<Value, BoxError> {
+    let before = random.random_range(20..600_i64);
+    let started = OffsetDateTime::from_unix_timestamp(run.at_millis / 1_000 - before)?.format(&Rfc3339)?;
+    let after = if run.crashed { 0 } else { random.random_range(5..300_i64) };
+    Ok(json!({
+        "id": run.id,
+        "installation": format!("{}-{}", run.build.app, random.random_range(0..3_000_u32)),
+        "app": run.build.app,
+        "version": run.build.version,
+        "started_at": started,
+        "duration": before + after,
+        "foreground": true,
+        "end_reason": if run.crashed { "crashed" } else { "exited" },
+    }))
 }
 
 /// The begin of each day in milliseconds, and its reports.
@@ -310,7 +355,7 @@ async fn upload_build(client: &Client, build: &Build) -> Result<(), BoxError> {
     upload(client, &format!("{}-{}", build.name, build.version), file.into()).await
 }
 
-fn week(build: &Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
+fn week(build: &'static Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     let mut reports = Vec::new();
     for (begin, count) in days(build, now) {
         for _ in 0..count {
@@ -329,15 +374,15 @@ fn week(build: &Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, Box
 }
 
 /// Ends out of memory, blocked main threads and memory warnings of a build, for every so many of its reports.
-fn memory_events(build: &Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
+fn memory_events(build: &'static Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     let mut events = Vec::new();
     for (begin, count) in days(build, now) {
         for _ in 0..count.div_ceil(REPORTS_PER_MEMORY_EVENT) {
             let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
             let number = events.len() as u64;
-            let (id, mut report) = made(build, 0, MEMORY_IDS + number, at, random)?;
+            let (run, mut report) = made(build, 0, MEMORY_IDS + number, at, random)?;
             tell_of_memory(&mut report, number, at);
-            events.push(Sent { id, at_millis: at, body: serde_json::to_vec(&report)? });
+            events.push(Sent::of(run, &report)?);
         }
     }
     Ok(events)
@@ -372,26 +417,34 @@ fn tell_of_memory(report: &mut Value, number: u64, at: i64) {
 }
 
 /// The demo's crash as this build, on some device, at this time, with this bug.
-fn report(build: &Build, number: usize, id: u64, at: i64, random: &mut SmallRng) -> Result<Sent, BoxError> {
-    let (id, report) = made(build, number, id, at, random)?;
-    Ok(Sent { id, at_millis: at, body: serde_json::to_vec(&report)? })
-}
-
-/// The same before it is written, and its id.
-fn made(
-    build: &Build,
+fn report(
+    build: &'static Build,
     number: usize,
     id: u64,
     at: i64,
     random: &mut SmallRng,
-) -> Result<(String, Value), BoxError> {
+) -> Result<Sent, BoxError> {
+    let (run, report) = made(build, number, id, at, random)?;
+    Sent::of(run, &report)
+}
+
+/// The same before it is written, and its run.
+fn made(
+    build: &'static Build,
+    number: usize,
+    id: u64,
+    at: i64,
+    random: &mut SmallRng,
+) -> Result<(Run, Value), BoxError> {
     let mut report: Value = serde_json::from_slice(CRASH)?;
     let id = format!("{}-{:012X}", &build.uuid[..23], id << 20 | random.random_range(0..1_u64 << 20));
     let (first, error) = bug(number, 0x1_0000_0000 + random.random_range(0..0x1000_u64) * 16);
     let person = random.random_range(0..200_u32);
     let system = SYSTEMS[person as usize % SYSTEMS.len()];
     let device = DEVICES[person as usize / 7 % DEVICES.len()];
+    let run = format!("{}-4000-8000-{}", &id[..13], &id[24..]);
     report["report"]["id"] = json!(id);
+    report["report"]["run_id"] = json!(run);
     report["report"]["timestamp"] = json!(at * 1_000);
     for (key, value) in [
         ("CFBundleIdentifier", build.app),
@@ -414,7 +467,8 @@ fn made(
     for frames in backtraces(&mut report) {
         frames.drain(..first.min(frames.len()));
     }
-    Ok((id, report))
+    let crashed = !matches!(number, HANG | REFUSED);
+    Ok((Run { id: run, build, at_millis: at, crashed }, report))
 }
 
 /// The frames of each thread.
@@ -469,12 +523,13 @@ fn move_image(report: &mut Value, by: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_build_has_reports_whose_ids_differ() {
         let mut random = SmallRng::seed_from_u64(7);
         let now = 1_800_000_000_000;
-        let mut ids = std::collections::BTreeSet::new();
+        let (mut ids, mut runs) = (BTreeSet::new(), BTreeSet::new());
         let mut count = 0;
         for build in &BUILDS {
             let week = week(build, now, &mut random).unwrap();
@@ -482,10 +537,13 @@ mod tests {
             assert!(week.iter().all(|sent| sent.at_millis < now && sent.at_millis > now - 6 * DAY_MILLIS));
             let memory = memory_events(build, now, &mut random).unwrap();
             count += week.len() + memory.len();
-            ids.extend(week.into_iter().chain(memory).map(|sent| sent.id));
+            for sent in week.into_iter().chain(memory) {
+                ids.insert(sent.id);
+                runs.insert(sent.run.id);
+            }
             assert!(build.uuid.parse::<DebugId>().is_ok());
         }
-        assert_eq!(ids.len(), count);
-        assert!(ids.iter().all(|id| id.parse::<unslide_model::ReportId>().is_ok()));
+        assert_eq!((ids.len(), runs.len()), (count, count));
+        assert!(ids.iter().chain(&runs).all(|id| id.parse::<unslide_model::ReportId>().is_ok()));
     }
 }

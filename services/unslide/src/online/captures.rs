@@ -49,6 +49,9 @@ pub struct SendArguments {
     /// Version
     #[arg(long = "app-version", value_name = "VERSION")]
     app_version: Option<String>,
+    /// The id of the session that it was recorded in, as its session event has it
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
     /// How the events of a log of allocations are laid out: disk, disk32 (of 32-bit processes), enumerator or index
     #[arg(long, requires = "stacks")]
     layout: Option<String>,
@@ -125,6 +128,7 @@ fn send(arguments: &SendArguments) -> Outcome {
         ("kind", Some(kind.to_string())),
         ("app", arguments.app.clone()),
         ("version", arguments.app_version.clone()),
+        ("session_id", arguments.session.clone()),
         ("layout", arguments.layout.clone()),
         ("lite", arguments.lite.then(|| "true".to_owned())),
         ("from", arguments.from.map(|from| from.to_string())),

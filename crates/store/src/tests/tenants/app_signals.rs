@@ -154,11 +154,17 @@ async fn a_session_has_its_signals_in_the_order_of_time() {
     reports_of(&database, &[hang]).await;
     reports_of(&database, &[variant]).await;
     metrics_of(&database, &[tests::metrics::arrival("m1", 0, &json!({ "session": run }))]).await;
+    database.wait(Duration::DAY);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    tests::captures::received_of(&mut tx, APP, 1, Some(&run)).await;
+    tests::captures::received_of(&mut tx, APP, 2, Some("another")).await;
+    tests::captures::received_of(&mut tx, "other", 3, None).await;
+    tx.commit().await.unwrap();
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let found = session::timeline(&mut tx, (APP, &run), None, 10).await.unwrap();
     let kinds: Vec<_> =
         found.iter().map(|event| (event.kind, event.detail.as_deref(), event.variant)).collect();
-    use SessionEventKind::{Ended, Metrics, Report, Started};
+    use SessionEventKind::{Capture, Ended, Metrics, Report, Started};
     assert_eq!(
         kinds,
         [
@@ -166,7 +172,8 @@ async fn a_session_has_its_signals_in_the_order_of_time() {
             (Started, None, 0),
             (Report, Some("hang"), 0),
             (Report, Some("hang"), 1),
-            (Ended, Some("crashed"), 0)
+            (Ended, Some("crashed"), 0),
+            (Capture, Some("profile"), 0)
         ]
     );
     let (mut paged, mut after) = (Vec::new(), None::<(_, String, String, u32)>);

@@ -45,6 +45,9 @@ pub struct CaptureEntry {
     pub app: String,
     /// The app's version; empty where its sender named none.
     pub version: String,
+    /// The id of the session that it was recorded in, where its sender named one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
     /// What it was recorded by.
     #[schema(value_type = String, example = "profile")]
     pub kind: CaptureKind,
@@ -87,6 +90,7 @@ impl From<Capture> for CaptureEntry {
             id: capture.id,
             app: capture.app,
             version: capture.version,
+            session_id: capture.session_id,
             kind: capture.form.kind(),
             layout,
             state: capture.state,

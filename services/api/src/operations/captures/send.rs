@@ -29,6 +29,9 @@ pub struct SendCaptureQuery {
     /// The app's version.
     #[param(max_length = 255)]
     pub version: Option<String>,
+    /// The id of the session that it was recorded in, as session events and reports have it: see `GET /v1/sessions/{id}`.
+    #[param(max_length = 255)]
+    pub session_id: Option<String>,
     /// `profile`, `stack_set`, `memory_graph` or `malloc_log`.
     #[param(value_type = String, example = "profile")]
     pub kind: CaptureKind,
@@ -65,7 +68,7 @@ problems!(Failures: InvalidParameter, SignalSwitchedOff, InvalidUpload, Incomple
 /// What is stored and counted is unpacked; zstd may use a window of 8 MiB.
 ///
 /// The limits are those of symbols: a file over the tenant's `upload_bytes` is refused with 413, one that its
-/// `symbol_bytes` have no room for with 507. The same files again change nothing.
+/// `symbol_bytes` have no room for with 507. The same files again change nothing, even with another `session_id`.
 #[utoipa::path(post, path = "/v1/captures", tag = "captures", operation_id = "send_capture",
     params(SendCaptureQuery),
     request_body(description = "The file, or a form with its files.", content(
@@ -106,6 +109,7 @@ pub async fn upload(
         form: form(&query)?,
         app: text("app", access.app(query.app)?.unwrap_or_default(), 1)?,
         version: text("version", query.version.unwrap_or_default(), 0)?,
+        session_id: query.session_id.map(|id| text("session_id", id, 1)).transpose()?,
         may: UploadQuota::of(api, access),
     };
     check_is_kept(api, access, &upload.app).await?;

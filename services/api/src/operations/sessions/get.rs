@@ -30,7 +30,7 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Get a session's signals
 ///
 /// What carries the id of a session, in the order of time: its begin and its end, reports whose `run_id` it is, and the
-/// metric payloads that name it. Of each kind at most the newest 1,000.
+/// metric payloads and captures that name it. Of each kind at most the newest 1,000.
 #[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "get_session",
     params(("id" = String, Path, description = "The session's id."), SessionQuery),
     responses((status = 200, description = "A page of the session's events, the earliest first.", body = Page<TimelineEvent>), Failures),

@@ -1,6 +1,6 @@
 //! What the devices of the week measured: the broken release launches slower, writes more and fails more requests.
 
-use super::{BUILDS, BoxError, Build, Client, DAY_MILLIS, DEVICES, days};
+use super::{BUILDS, BoxError, Build, Client, DAY_MILLIS, DEVICES, Run, days};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use serde_json::{Value, json};
@@ -13,12 +13,17 @@ const PAYLOADS: u32 = 8;
 /// One of so many sessions of a device measures.
 const SAMPLED: f64 = 0.25;
 
-/// Sends the metric payloads of the week; returns their number.
-pub async fn send(client: &Client, now: i64, random: &mut SmallRng) -> Result<usize, BoxError> {
+/// Sends the metric payloads of the week, one of them of each run that a report is of; returns their number.
+pub async fn send(client: &Client, runs: &[Run], now: i64, random: &mut SmallRng) -> Result<usize, BoxError> {
     let mut payloads = Vec::new();
+    for run in runs {
+        let mut payload = payload(run.build, &format!("of-{}", run.id), run.at_millis, random)?;
+        payload["session"] = json!(run.id);
+        payloads.push(payload);
+    }
     for build in &BUILDS {
         for (begin, count) in days(build, now) {
-            for number in 0..count * PAYLOADS {
+            for number in count..count * PAYLOADS {
                 let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
                 payloads.push(payload(build, &format!("{}-{begin}-{number}", build.uuid), at, random)?);
             }

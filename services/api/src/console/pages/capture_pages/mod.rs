@@ -5,6 +5,7 @@ pub mod capture;
 pub mod captures;
 pub mod upload;
 
+use crate::console::link::session_path;
 use crate::console::words::{When, bytes, counted, grouped, shown, shown_or};
 use crate::operations::captures::CaptureEntry;
 use time::OffsetDateTime;
@@ -17,6 +18,8 @@ pub struct CaptureLine {
     pub kind: &'static str,
     pub app: String,
     pub version: String,
+    /// The page of its session.
+    pub session: Option<String>,
     /// How much the analysis is about.
     pub says: String,
     pub lacking: String,
@@ -43,6 +46,7 @@ impl CaptureLine {
             kind: kind(capture.kind),
             app: shown_or(&capture.app, "no app"),
             version: shown(&capture.version),
+            session: capture.session_id.as_deref().map(|id| session_path(&capture.app, id)),
             says: says(capture).unwrap_or_default(),
             lacking: lacking.unwrap_or_default(),
             size: bytes(capture.size),

@@ -65,6 +65,7 @@ fn query(form: &SentForm) -> Result<SendCaptureQuery, Problem> {
     Ok(SendCaptureQuery {
         app: form.get("app").map(str::to_owned),
         version: form.get("version").map(str::to_owned),
+        session_id: form.get("session_id").map(str::to_owned),
         kind: form.word("kind")?,
         layout: form.get("layout").map(|_| form.word("layout")).transpose()?,
         lite: form.get("lite").map(|_| true),

@@ -34,7 +34,7 @@ struct TimelineLine {
     /// The title of a report's group; empty where there is none.
     title: String,
     version: String,
-    /// The page of a report.
+    /// The page of a report or a capture.
     href: Option<String>,
 }
 
@@ -67,12 +67,17 @@ fn line(event: &TimelineEvent, now: OffsetDateTime) -> TimelineLine {
         SessionEventKind::Report if detail.is_empty() => "A report".to_owned(),
         SessionEventKind::Report => format!("A report: {}", shown(detail)),
         SessionEventKind::Metrics => format!("Metrics {}", shown(&event.id)),
+        SessionEventKind::Capture => format!("A capture: {}", shown(&detail.replace('_', " "))),
     };
     TimelineLine {
         at: When::of(event.at, now),
         what,
         title: shown(event.title.as_deref().unwrap_or_default()),
         version: shown(&event.version),
-        href: (event.kind == SessionEventKind::Report).then(|| report_path(&event.id, event.variant, "")),
+        href: match event.kind {
+            SessionEventKind::Report => Some(report_path(&event.id, event.variant, "")),
+            SessionEventKind::Capture => Some(format!("/console/captures/{}", event.id)),
+            SessionEventKind::Started | SessionEventKind::Ended | SessionEventKind::Metrics => None,
+        },
     }
 }

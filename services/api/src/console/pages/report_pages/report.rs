@@ -2,7 +2,7 @@
 
 use super::jetsam::JetsamSection;
 use crate::console::bar::PageState;
-use crate::console::link::link;
+use crate::console::link::{link, session_path};
 use crate::console::components::rows::{report_path, status_mark, version, what};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html, html_answer};
@@ -101,7 +101,7 @@ pub async fn page(
         let report = stored_body::report(&body.json)?;
         let mut page = page_of(viewer, &found, view(&report), &links, now);
         page.flame = report.profile_or_hang().map(|_| report_path(&id, variant, "/flame"));
-        page.session = session_path(&found.listed.app, report.summary().run_id.as_deref());
+        page.session = session_of(&found.listed.app, report.summary().run_id.as_deref());
         page.took = report.duration_millis().map(duration);
         page.jetsam = report.jetsam().map(|event| JetsamSection::of(&event));
         let path = |(id, variant): (unslide_model::ReportId, u32)| report_path(&id.to_string(), variant, "");
@@ -116,9 +116,9 @@ pub async fn page(
 }
 
 /// The page of the session that a report's run is.
-fn session_path(app: &str, run: Option<&str>) -> Option<String> {
+fn session_of(app: &str, run: Option<&str>) -> Option<String> {
     let run = run.filter(|run| Uuid::parse_str(run).is_ok() && !app.is_empty())?;
-    Some(link(&format!("/console/sessions/{run}"), &[("app", Some(app))]))
+    Some(session_path(app, run))
 }
 
 /// How the source positions of a report are linked.
