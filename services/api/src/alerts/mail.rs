@@ -64,7 +64,7 @@ impl Mailer {
         }
         let mail = mail.body(plain(message, public_url)).map_err(|error| error.to_string())?;
         self.transport.send(mail).await.map(drop).map_err(|error| {
-            // Whom a tenant tells is not the operator's affair.
+            // No log names the receivers of tenants.
             let unnamed = |text: String, to: &Mailbox| text.replace(&to.email.to_string(), "…");
             let cause = recipients.iter().fold(error.to_string(), unnamed);
             tracing::warn!(error = cause, rule = %message.rule, "a mail could not be sent");
@@ -73,7 +73,7 @@ impl Mailer {
     }
 }
 
-/// What the tenant is told: the server's words only where they are about a recipient.
+/// The text for the tenant, which has the server's words only where they are about a recipient.
 fn explained(error: &lettre::transport::smtp::Error) -> String {
     let reply = error.source().filter(|_| error.status().is_some()).map(ToString::to_string);
     match reply.filter(|reply| is_about_recipient(reply)) {

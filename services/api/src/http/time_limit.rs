@@ -7,7 +7,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 const BODY: Duration = Duration::from_secs(300);
 
 /// What is waited for, and until when.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct Stage {
     ends: Instant,
     reads_body: bool,
@@ -36,16 +37,20 @@ impl Stage {
 pub async fn bound_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     let stage = Arc::new(Mutex::new(Stage { ends: Instant::now() + limit, reads_body: false }));
     let request = request.map(|body| TimedBody::wrap(body, limit, stage.clone()));
-    let mut answer = std::pin::pin!(next.run(request));
-    loop {
-        let waited = *stage.lock();
-        if let Ok(response) = tokio::time::timeout_at(waited.ends, &mut answer).await {
-            return response;
+    let mut answer = pin!(next.run(request));
+    let mut end = pin!(tokio::time::sleep_until(stage.lock().ends));
+    poll_fn(|context| {
+        if let Poll::Ready(response) = answer.as_mut().poll(context) {
+            return Poll::Ready(response);
         }
-        if *stage.lock() == waited {
-            return waited.problem().into_response();
+        // The operation has read on in its body, perhaps.
+        let stage = *stage.lock();
+        if end.deadline() != stage.ends {
+            end.as_mut().reset(stage.ends);
         }
-    }
+        end.as_mut().poll(context).map(|()| stage.problem().into_response())
+    })
+    .await
 }
 
 /// A body that says when it is read and when it is there; none once it has ended or failed.

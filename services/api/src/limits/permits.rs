@@ -232,7 +232,7 @@ impl RequestSlot {
         self.state().permit = None;
     }
 
-    /// Takes a slot again, for a request that was released before it was known whose it is.
+    /// Takes a slot again, for a request that was released before its key was known.
     ///
     /// # Errors
     /// [`Exhausted::All`].

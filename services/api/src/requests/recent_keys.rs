@@ -98,7 +98,7 @@ impl RecentKeys {
         Ok(Some(principal))
     }
 
-    /// Looks a key up and remembers whose it is.
+    /// Looks a key up and remembers its principal.
     async fn remember(
         &self,
         hash: ContentHash,

@@ -24,7 +24,7 @@ use unslide_store::{audit, console_sessions};
 
 /// Bytes of the form.
 const FORM_BYTES: u64 = 4 << 10;
-/// How long the form may take. Until it is there, nobody knows whose request it is.
+/// How long the form may take.
 const FORM_TIME: Duration = Duration::from_secs(3);
 /// Characters of a name.
 const LONGEST_NAME: usize = 60;
@@ -85,7 +85,7 @@ pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Respons
 }
 
 /// The bytes of the form. The request has no slot while they come: clients without a key that send nothing would hold
-/// all of them.
+/// all slots.
 async fn sent(api: &Api, parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> {
     let slot = parts.extensions.get::<RequestSlot>();
     let slot = slot.ok_or_else(|| Problem::internal("a request has no slot"))?;

@@ -43,7 +43,7 @@ async fn announced_bodies_take_no_room_from_others() {
     world.stop().await;
 }
 
-/// More sign-ins than there may be requests, operators' included, whose forms do not come.
+/// More sign-ins than there may be requests, operators' included: their forms do not come.
 /// Proves: fairness
 #[tokio::test]
 async fn forms_without_a_key_that_do_not_come_take_no_request_from_others() {
