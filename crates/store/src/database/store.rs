@@ -2,12 +2,14 @@
 
 use crate::{Result, Settings, StoreError, migrations};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
-use sqlx::{Connection, Postgres, Row, Transaction};
+use sqlx::{AssertSqlSafe, Connection, Postgres, Row, Transaction};
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use time::OffsetDateTime;
+use tokio::runtime::Handle;
 use unslide_model::{Clock, Figures, Owner, TenantId};
 
 /// A connection that was given back within this time is used again without asking whether it still stands: the pool asks
@@ -85,15 +87,25 @@ impl Store {
 
     /// Begins a transaction of an owner of symbols, which may be the system.
     pub async fn owner(&self, owner: &Owner) -> Result<OwnerTx> {
-        let mut tx = OwnerTx { tx: self.pool.begin().await?, owner: None, now: self.clock.now() };
-        tx.enter(owner).await?;
-        Ok(tx)
+        self.begin(Some(owner)).await
     }
 
     /// Begins a transaction that visits several tenants one after the other.
     pub async fn batch(&self) -> Result<BatchTx> {
-        let tx = OwnerTx { tx: self.pool.begin().await?, owner: None, now: self.clock.now() };
-        Ok(BatchTx(TenantTx(tx)))
+        Ok(BatchTx(TenantTx(self.begin(None).await?)))
+    }
+
+    /// Begins a transaction and names its owner in one message. The name is set first, as part of the transaction
+    /// that the message itself is: where the message fails, the connection is left without one.
+    async fn begin(&self, owner: Option<&Owner>) -> Result<OwnerTx> {
+        let statement = match owner {
+            // It is a slug or the system's name: nothing in it ends the text.
+            Some(owner) => format!("SET LOCAL unslide.tenant = '{}'; BEGIN", owner.as_str()),
+            None => "BEGIN".to_owned(),
+        };
+        let pool = self.pool.clone();
+        let begun = Beginning(Some(Box::pin(async move { pool.begin_with(AssertSqlSafe(statement)).await })));
+        Ok(OwnerTx { tx: begun.end().await?, owner: owner.cloned(), now: self.clock.now() })
     }
 
     /// Asks the database whether it is there.
@@ -130,6 +142,29 @@ impl Store {
 
     pub(crate) fn now(&self) -> OffsetDateTime {
         self.clock.now()
+    }
+}
+
+type Begun = sqlx::Result<Transaction<'static, Postgres>>;
+
+/// A transaction that begins. One that is given up meanwhile begins and is rolled back in a task of its own: the pool
+/// would take its connection back in the middle of the transaction, and the next to use it would be in it.
+struct Beginning(Option<Pin<Box<dyn Future<Output = Begun> + Send>>>);
+
+impl Beginning {
+    async fn end(mut self) -> Begun {
+        let Some(begun) = &mut self.0 else { return Err(sqlx::Error::PoolClosed) };
+        let begun = begun.await;
+        self.0 = None;
+        begun
+    }
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        if let (Some(begun), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(begun);
+        }
     }
 }
 

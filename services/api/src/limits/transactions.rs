@@ -4,6 +4,7 @@
 use crate::http::problem::Problem;
 use crate::limits::permits::Permit;
 use crate::state::Api;
+use std::future::{Ready, ready};
 use std::ops::{Deref, DerefMut};
 use tokio::runtime::Handle;
 use tracing::Instrument;
@@ -59,22 +60,20 @@ impl<T: Into<OwnerTx> + Send + 'static> Tx<T> {
     ///
     /// # Errors
     /// As there.
-    pub async fn commit(self) -> Result<(), StoreError> {
-        self.end(true).await
-    }
-
-    /// As [`TenantTx::rollback`].
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn rollback(self) -> Result<(), StoreError> {
-        self.end(false).await
-    }
-
-    async fn end(mut self, commit: bool) -> Result<(), StoreError> {
+    pub async fn commit(mut self) -> Result<(), StoreError> {
         let (Some(tx), permit) = (self.tx.take(), self.permit.take()) else { return Ok(()) };
         let tx: OwnerTx = tx.into();
-        keeping(permit, async move { if commit { tx.commit().await } else { tx.rollback().await } }).await
+        keeping(permit, async move { tx.commit().await }).await
+    }
+
+    /// Ends what has only read, or is to be undone. The answer does not wait for the database, which is told of it
+    /// beside the request; the permit does.
+    ///
+    /// # Errors
+    /// None: the result is that of [`Tx::commit`].
+    pub fn rollback(self) -> Ready<Result<(), StoreError>> {
+        drop(self);
+        ready(Ok(()))
     }
 }
 

@@ -9,7 +9,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
 use unslide_artifacts::Hint;
 use unslide_model::{DebugId, TenantId};
-use unslide_store::groups::rules;
 use unslide_store::slots;
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{ImageSymbols, SymbolNeed};
@@ -44,10 +43,9 @@ pub async fn fetch(
     let too_many = needs.split_off(needs.len().min(MOST_IMAGES));
     let debug_ids: Vec<DebugId> = needs.iter().map(|need| need.debug_id).collect();
     let mut tx = api.tenant(tenant).await?;
-    let newest = slots::answering(&mut tx, &debug_ids).await?;
-    let rules = rules::get(&mut tx).await?;
+    let (newest, rules) = slots::answering_and_rules(&mut tx, &debug_ids).await?;
     tx.rollback().await?;
-    let rules = rules.and_then(|rules| GroupingRules::parse(&rules.text).ok()).unwrap_or_default();
+    let rules = rules.and_then(|text| GroupingRules::parse(&text).ok()).unwrap_or_default();
     let hint = |need: &SymbolNeed| Hint {
         tenant: newest.own.get(&need.debug_id).copied(),
         system: newest.system.get(&need.debug_id).copied().filter(|_| need.system),

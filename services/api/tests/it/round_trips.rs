@@ -22,6 +22,8 @@ const SSL_REQUEST: i32 = 80_877_103;
 #[derive(Default)]
 struct Passed {
     statements: AtomicUsize,
+    /// How often an answer is asked for.
+    turns: AtomicUsize,
     /// Bytes of the database's answers.
     answered: AtomicUsize,
 }
@@ -37,23 +39,23 @@ async fn count(listener: TcpListener, server: String, passed: Arc<Passed>) {
             let counted = passed.clone();
             // Both end with either connection.
             tokio::spawn(async move { back(answers, client, &counted.answered).await });
-            let _ = forward(questions, asks, &passed.statements).await;
+            let _ = forward(questions, asks, &passed).await;
         });
     }
 }
 
-async fn forward(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    statements: &AtomicUsize,
-) -> std::io::Result<()> {
+async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, passed: &Passed) -> std::io::Result<()> {
     let mut started = false;
     loop {
         if started {
             let kind = from.read_u8().await?;
             // A statement by itself, or the running of a prepared one.
             if kind == b'Q' || kind == b'E' {
-                statements.fetch_add(1, Ordering::SeqCst);
+                passed.statements.fetch_add(1, Ordering::SeqCst);
+            }
+            // Each is answered with ReadyForQuery.
+            if kind == b'Q' || kind == b'S' {
+                passed.turns.fetch_add(1, Ordering::SeqCst);
             }
             to.write_u8(kind).await?;
         }
@@ -152,37 +154,51 @@ async fn what_is_anothers_costs_what_nothing_costs() {
     world.stop().await;
 }
 
+/// A report with so many images, each with a frame.
+fn with_images(images: u64) -> serde_json::Value {
+    let mut crash = crash(A, "1.0");
+    let image = crash["binary_images"][0].clone();
+    let frame = crash["crash"]["threads"][0]["backtrace"]["contents"][0].clone();
+    for number in 1..images {
+        let (mut image, mut frame) = (image.clone(), frame.clone());
+        let start = 0x1_0000_0000_u64 + number * 0x10_0000;
+        (image["image_addr"], image["uuid"]) =
+            (start.into(), Uuid::from_u128(number.into()).to_string().into());
+        (frame["object_addr"], frame["instruction_addr"]) = (start.into(), (start + 0x1000).into());
+        crash["binary_images"].as_array_mut().unwrap().push(image);
+        crash["crash"]["threads"][0]["backtrace"]["contents"].as_array_mut().unwrap().push(frame);
+    }
+    crash
+}
+
+/// The request waits for two answers: the transaction with its tenant, and the symbols with the tenant's rules. The
+/// end of the transaction and the pool's look at the connection come beside it. The key was looked up a moment ago.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_statements_of_a_report_do_not_grow_with_its_images() {
+async fn a_report_costs_three_statements_however_many_images_it_has() {
     let (world, passed) = counted(|_| {}).await;
     let acme = world.master("acme").await;
-    let with = |images: u64| {
-        let mut crash = crash(A, "1.0");
-        let image = crash["binary_images"][0].clone();
-        let frame = crash["crash"]["threads"][0]["backtrace"]["contents"][0].clone();
-        for number in 1..images {
-            let (mut image, mut frame) = (image.clone(), frame.clone());
-            let start = 0x1_0000_0000_u64 + number * 0x10_0000;
-            (image["image_addr"], image["uuid"]) =
-                (start.into(), Uuid::from_u128(number.into()).to_string().into());
-            (frame["object_addr"], frame["instruction_addr"]) = (start.into(), (start + 0x1000).into());
-            crash["binary_images"].as_array_mut().unwrap().push(image);
-            crash["crash"]["threads"][0]["backtrace"]["contents"].as_array_mut().unwrap().push(frame);
-        }
-        crash
-    };
-    let cost = async |images: u64| {
-        let mut least = usize::MAX;
+    let counts = || (passed.statements.load(Ordering::SeqCst), passed.turns.load(Ordering::SeqCst));
+    let cost = async |path: &str, images: u64, status: u16, turns: usize| {
+        let mut least = (usize::MAX, usize::MAX);
         for _ in 0..4 {
-            let before = passed.statements.load(Ordering::SeqCst);
-            let answer = world.post_json("/v1/symbolicate", &acme, &with(images)).await.expect(200);
+            let before = counts();
+            let answer = world.post_json(path, &acme, &with_images(images)).await.expect(status);
             let asked = answer["symbolication"]["images"].as_array().map_or(0, Vec::len);
-            assert_eq!(asked as u64, images, "{answer}");
-            least = least.min(settled(&passed.statements).await - before);
+            assert!(status != 200 || asked as u64 == images, "{answer}");
+            // What comes beside the request may come late.
+            for _ in 0..100 {
+                if counts().1 - before.1 < turns {
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                }
+            }
+            settled(&passed.turns).await;
+            least = least.min((counts().0 - before.0, counts().1 - before.1));
         }
         least
     };
-    assert_eq!(cost(1).await, cost(40).await);
+    assert_eq!(cost("/v1/symbolicate", 1, 200, 4).await, (3, 4));
+    assert_eq!(cost("/v1/symbolicate", 40, 200, 4).await, (3, 4));
+    assert_eq!(cost("/v1/reports", 40, 202, 0).await, (0, 0));
     world.stop().await;
 }
 
