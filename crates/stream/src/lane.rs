@@ -18,6 +18,7 @@ use crate::error::StreamError;
 use crate::read::spread::BatchLimits;
 use crate::record::{OutRecord, Record, RecordRef};
 use crate::settings::Settings;
+use crate::signal::Signal;
 pub use fatal_records::suspects::Suspects;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -177,6 +178,9 @@ pub struct Timings {
     pub poll_interval: Duration,
     /// A lane that has messages and commits no transaction for this long is stalled.
     pub stall: Duration,
+    /// For so long a broker keeps its answer back while nothing comes. A partition that was held back and is due
+    /// waits for that answer.
+    pub fetch: Duration,
 }
 
 impl Default for Timings {
@@ -186,6 +190,7 @@ impl Default for Timings {
             session: Duration::from_secs(10),
             poll_interval: Duration::from_secs(60),
             stall: Duration::from_secs(60),
+            fetch: Duration::from_millis(100),
         }
     }
 }
@@ -263,6 +268,8 @@ pub enum LaneError {
 pub(crate) struct Control {
     asked: AtomicBool,
     deadline: parking_lot::Mutex<Option<Instant>>,
+    /// Raised when there is something to poll, or to stop for.
+    signal: Arc<Signal>,
     watch: hang::Watch,
 }
 
@@ -374,6 +381,7 @@ impl Lane {
     pub fn stop(&self, within: Duration) {
         *self.control.deadline.lock() = Some(Instant::now() + within);
         self.control.asked.store(true, Ordering::Release);
+        self.control.signal.raise();
     }
 
     /// Waits for the lane's end. A thread that hangs in the client is not waited for for ever: the

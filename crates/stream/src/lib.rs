@@ -8,6 +8,7 @@ pub mod lane;
 mod read;
 mod record;
 mod settings;
+mod signal;
 mod signatures;
 #[cfg(test)]
 mod tests;

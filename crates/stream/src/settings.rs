@@ -345,7 +345,8 @@ impl Settings {
             // A full queue is looked at again soon: the default, a second, lets a busy consumer idle.
             .set("fetch.queue.backoff.ms", "5")
             // What comes is answered at once. A partition that is taken up again waits for the answer that
-            // the others wait for, and each answer wakes the client, also where nothing ever comes.
+            // the others wait for, and each answer wakes the client, also where nothing ever comes: who takes
+            // none up again sets more.
             .set("fetch.wait.max.ms", "100")
             .set("fetch.error.backoff.ms", "100")
             .set("reconnect.backoff.max.ms", "2000");

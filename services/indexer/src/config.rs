@@ -53,7 +53,7 @@ pub struct Settings {
     /// The most bytes of one transaction's records; one record may be larger.
     #[serde(skip)]
     pub batch_bytes: usize,
-    /// How long a batch may wait to become full, in milliseconds.
+    /// How long a batch may wait to become full, from its first record, in milliseconds.
     #[serde(skip)]
     pub batch_wait_milliseconds: u64,
     /// How long partitions stay with an indexer that says nothing any more, in seconds.
@@ -84,7 +84,7 @@ impl Default for Settings {
             segment_after_seconds: 3_600,
             batch_records: 500,
             batch_bytes: 16 << 20,
-            batch_wait_milliseconds: 200,
+            batch_wait_milliseconds: 100,
             lease_seconds: 15,
             upkeep_seconds: 30,
             segment_bytes: 64 << 20,

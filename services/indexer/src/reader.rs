@@ -180,7 +180,10 @@ impl OutputReader {
                 let _ = tokio::time::timeout(third.min(refresh), ended).await;
                 continue;
             };
-            let records = consumer.next_batch(self.batch()).await?;
+            let records = tokio::select! {
+                records = consumer.next_batch(self.batch()) => records?,
+                () = self.resources.host.shutdown.begun() => return Ok(()),
+            };
             self.store_batch(&mut pipeline, records, &mut positions, catch_up.is_behind()).await?;
             let stored = |place: &TopicPartition| positions.get(place).map(|at| at.next_offset);
             if catch_up.reach(|place| stored(place).max(consumer.passed(place))) {

@@ -34,6 +34,10 @@ const CYCLE: Duration = Duration::from_secs(5);
 /// When failures to fetch are taken for a failure of object storage as a whole.
 const BREAKER: BreakerLimits =
     BreakerLimits { debug_ids: 10, window: Duration::from_secs(30), open: Duration::from_secs(15) };
+/// How long brokers keep their answers back while nothing comes. A record of the retry tiers that is due waits for such
+/// an answer.
+const FETCH: Duration = Duration::from_millis(500);
+const HELD_FETCH: Duration = Duration::from_millis(100);
 /// How much of its rate a tenant that was quiet may use at once.
 const BURST: Duration = Duration::from_secs(2);
 
@@ -168,7 +172,10 @@ fn start(
         topics,
         pattern,
         batch: BATCH,
-        timings: Timings::default(),
+        timings: Timings {
+            fetch: if name == retry::NAME { HELD_FETCH } else { FETCH },
+            ..Timings::default()
+        },
         suspects: suspects.clone(),
     };
     let (live, retry, again) = processors(own, &host.cpu, worker, shares);

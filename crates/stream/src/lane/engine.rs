@@ -9,11 +9,12 @@ use crate::lane::batch::gather::{Gather, GatheredRecord};
 use crate::lane::batch::slots::{Batch, BatchSlot, Ready};
 use crate::lane::fatal_records::suspects::Trial;
 use crate::lane::transactions::transaction::TxProducer;
+use crate::read::waking::WakingConsumer;
 use crate::record::Record;
 use crate::settings::Settings;
 use rdkafka::ClientConfig;
 use rdkafka::Message;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::message::BorrowedMessage;
 use std::collections::{BTreeSet, VecDeque};
@@ -23,8 +24,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The longest time between two polls while nothing else is done.
+/// The longest time between two polls while something is under way.
 pub(super) const POLL: Duration = Duration::from_millis(100);
+/// The same while nothing is: the client says when there is something to poll.
+const IDLE: Duration = Duration::from_secs(1);
 /// The time between two polls while a whole batch waits: each may bring another record, and a rebalance
 /// waits for the next.
 const FULL_POLL: Duration = Duration::from_millis(500);
@@ -41,7 +44,7 @@ pub(super) struct Engine<P> {
     status: watch::Sender<LaneStatus>,
     pub(super) control: Arc<Control>,
     pub(super) runtime: tokio::runtime::Handle,
-    pub(super) consumer: Arc<BaseConsumer<LaneContext>>,
+    pub(super) consumer: WakingConsumer<LaneContext>,
     pub(super) producer: TxProducer,
     /// The producer has fenced its predecessors off and may be used.
     pub(super) producing: bool,
@@ -88,6 +91,7 @@ fn consumer_config(settings: &Settings, lane: &LaneConfig, member: &str) -> Clie
         // A member hears of a rebalance by its heartbeat.
         .set("heartbeat.interval.ms", (lane.timings.session / 10).as_millis().to_string())
         .set("max.poll.interval.ms", lane.timings.poll_interval.as_millis().to_string())
+        .set("fetch.wait.max.ms", lane.timings.fetch.as_millis().to_string())
         .set("statistics.interval.ms", "5000");
     if lane.pattern.is_some() {
         // A topic that matches the pattern is found when the client looks at all topics again.
@@ -109,8 +113,8 @@ impl<P: Processor> Engine<P> {
         let failed = |source| LaneError::Client { lane: lane.name.clone(), source: Box::new(source) };
         let member = format!("{}unslide.{}.{}", settings.topic_prefix, lane.name, lane.worker);
         let config = consumer_config(settings, &lane, &member);
-        let consumer: BaseConsumer<LaneContext> = config
-            .create_with_context(LaneContext::new(Arc::clone(&observer)))
+        let context = LaneContext::new(Arc::clone(&observer));
+        let consumer = WakingConsumer::new(&config, context, Arc::clone(&control.signal))
             .map_err(|e| failed(StreamError::kafka("making the lane's consumer", e)))?;
         let topics: Vec<&str> = lane.topics.iter().chain(&lane.pattern).map(String::as_str).collect();
         consumer.subscribe(&topics).map_err(|e| failed(StreamError::kafka("joining the group", e)))?;
@@ -144,7 +148,7 @@ impl<P: Processor> Engine<P> {
             status,
             control,
             runtime,
-            consumer: Arc::new(consumer),
+            consumer,
             producer,
         })
     }
@@ -241,7 +245,8 @@ impl<P: Processor> Engine<P> {
         while room > 0 {
             let polled = {
                 let _call = self.control.watch.enter("poll");
-                consumer.poll(wait)
+                self.consumer.wait(wait);
+                consumer.poll(Duration::ZERO)
             };
             match polled {
                 None => break,
@@ -313,7 +318,11 @@ impl<P: Processor> Engine<P> {
             let left = ready.not_before.map(|at| at.saturating_duration_since(Instant::now()));
             return left.unwrap_or(Duration::ZERO).min(POLL);
         }
-        if self.gather.is_empty() { POLL } else { GLANCE }
+        match self.gather.is_empty() {
+            true if self.rewinding => POLL,
+            true => IDLE,
+            false => GLANCE,
+        }
     }
 
     /// True while the coordinator has not answered a commit of attempts. Until it has, no transaction

@@ -13,7 +13,7 @@ pub(super) fn limit(transaction: Duration) -> Duration {
 /// For time-outs of calls that don't depend on the transaction's.
 const MARGIN: Duration = Duration::from_secs(5);
 /// How often the watchdog looks.
-const TICK: Duration = Duration::from_millis(250);
+const TICK: Duration = Duration::from_secs(1);
 
 /// The call that is under way.
 #[derive(Debug, Default)]

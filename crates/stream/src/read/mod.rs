@@ -3,3 +3,4 @@
 pub mod scan;
 pub(super) mod spread;
 pub(super) mod tail;
+pub(super) mod waking;

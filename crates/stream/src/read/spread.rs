@@ -23,13 +23,15 @@ pub struct BatchLimits {
     pub records: usize,
     /// The most bytes of keys, headers and values. A batch has at least one record, of any size.
     pub bytes: usize,
-    /// How long to wait for the batch to fill, or for its first record.
+    /// How long to wait for the batch to fill, from its first record.
     pub wait: Duration,
 }
 
 /// A partition of a topic.
 pub type TopicPartition = (Arc<str>, i32);
 
+/// How long to wait for the first record of a batch, at least.
+const IDLE: Duration = Duration::from_secs(1);
 /// How often the client says how far it is, in milliseconds.
 const FIGURES: &str = "1000";
 
@@ -87,6 +89,8 @@ impl SpreadConsumer {
         config
             .set("group.id", format!("{}unslide.positioned", settings.topic_prefix))
             .set("auto.offset.reset", "error")
+            // No partition is ever paused.
+            .set("fetch.wait.max.ms", "500")
             .set("statistics.interval.ms", FIGURES);
         let inner: StreamConsumer<Figures> = config
             .create_with_context(Figures::default())
@@ -103,7 +107,7 @@ impl SpreadConsumer {
     }
 
     /// Reads until a limit is reached; the records are in order within each partition. An empty batch
-    /// means that nothing came in time.
+    /// means that nothing came for a second. Cancelled, it has lost what it had read: start anew then.
     ///
     /// # Errors
     /// Errors of the client that it does not mend by itself; where a log has lost its position, the
@@ -111,7 +115,8 @@ impl SpreadConsumer {
     pub async fn next_batch(&mut self, limits: BatchLimits) -> Result<Vec<Record>, StreamError> {
         let mut batch: Vec<Record> = self.held.take().into_iter().collect();
         let mut bytes: usize = batch.iter().map(Record::size).sum();
-        let deadline = Instant::now() + limits.wait;
+        let first = if batch.is_empty() { limits.wait.max(IDLE) } else { limits.wait };
+        let mut deadline = Instant::now() + first;
         while batch.len() < limits.records.max(1) && (bytes < limits.bytes || batch.is_empty()) {
             let Ok(polled) = tokio::time::timeout_at(deadline, self.inner.recv()).await else { break };
             match polled {
@@ -126,6 +131,9 @@ impl SpreadConsumer {
                     if !batch.is_empty() && bytes + record.size() > limits.bytes {
                         self.held = Some(record);
                         break;
+                    }
+                    if batch.is_empty() {
+                        deadline = Instant::now() + limits.wait;
                     }
                     bytes += record.size();
                     batch.push(record);

@@ -3,9 +3,11 @@
 
 use crate::client::Logging;
 use crate::error::StreamError;
+use crate::read::waking::WakingConsumer;
 use crate::record::Record;
 use crate::settings::Settings;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use crate::signal::Signal;
+use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::{Message, Offset, TopicPartitionList};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,10 +48,13 @@ pub struct TailReader {
     progress: watch::Receiver<TailProgress>,
     wanted: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
+    signal: Arc<Signal>,
 }
 
-/// The longest time between two looks at the stop flag.
-const POLL: Duration = Duration::from_millis(100);
+/// The pause after a read that failed, and the longest wait for a record while a refresh is to be answered.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest wait for a record else.
+const WAIT: Duration = Duration::from_secs(1);
 /// How often the end of the log is compared with what was read.
 const LOOK_MICROS: i64 = 5_000_000;
 /// How long a look may take.
@@ -76,14 +81,15 @@ impl TailReader {
             // No partition of a table is ever paused.
             .set("fetch.wait.max.ms", "250")
             .set("enable.partition.eof", "true");
-        let consumer: BaseConsumer<Logging> = config
-            .create_with_context(Logging)
+        let signal = Arc::new(Signal::default());
+        let consumer = WakingConsumer::new(&config, Logging, Arc::clone(&signal))
             .map_err(|e| StreamError::kafka(format!("making a reader of {topic}"), e))?;
         let (sender, progress) = watch::channel(TailProgress::default());
         let stop = Arc::new(AtomicBool::new(false));
         let wanted = Arc::new(AtomicU64::new(0));
         let mut table = Table {
             consumer,
+            signal: Arc::clone(&signal),
             topic: topic.into(),
             clock,
             on,
@@ -99,7 +105,7 @@ impl TailReader {
             .name(format!("tail {topic}"))
             .spawn(move || table.run(&flag))
             .map_err(|e| StreamError::Settings(format!("no thread for {topic}: {e}")))?;
-        Ok(TailReader { topic: topic.to_owned(), progress, wanted, stop })
+        Ok(TailReader { topic: topic.to_owned(), progress, wanted, stop, signal })
     }
 
     /// How far the reader is, to be watched.
@@ -130,6 +136,7 @@ impl TailReader {
     /// [`StreamError::Ended`] where that is not so `within` the given time.
     pub async fn refresh(&self, within: Duration) -> Result<(), StreamError> {
         let ticket = self.wanted.fetch_add(1, Ordering::AcqRel) + 1;
+        self.signal.raise();
         let mut progress = self.progress.clone();
         let answered = tokio::time::timeout(within, progress.wait_for(|p| p.refreshed >= ticket || p.ended));
         match answered.await {
@@ -142,11 +149,14 @@ impl TailReader {
 impl Drop for TailReader {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.signal.raise();
     }
 }
 
 struct Table<F> {
-    consumer: BaseConsumer<Logging>,
+    consumer: WakingConsumer<Logging>,
+    /// Raised when there is something to poll, to look for, or to stop for.
+    signal: Arc<Signal>,
     topic: Arc<str>,
     clock: Arc<dyn Clock>,
     on: F,
@@ -180,17 +190,17 @@ impl<F: FnMut(TailEvent)> Table<F> {
                 };
             }
             if self.next.is_empty() {
-                std::thread::sleep(POLL);
+                self.signal.wait(PAUSE);
                 continue;
             }
-            self.poll();
+            self.poll(if refresh { PAUSE } else { WAIT });
         }
         self.progress.send_modify(|p| p.ended = true);
     }
 
-    fn poll(&mut self) {
-        let polled = self.consumer.poll(POLL);
-        match polled {
+    fn poll(&mut self, at_most: Duration) {
+        self.consumer.wait(at_most);
+        match self.consumer.poll(Duration::ZERO) {
             None => {}
             Some(Ok(message)) => {
                 self.next.insert(message.partition(), message.offset() + 1);
@@ -205,7 +215,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
             }
             Some(Err(e)) => {
                 tracing::warn!(topic = %self.topic, error = %e, "a read of a table failed and is tried again");
-                std::thread::sleep(POLL);
+                std::thread::sleep(PAUSE);
             }
         }
     }

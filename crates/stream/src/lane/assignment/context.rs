@@ -9,11 +9,9 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::statistics::Statistics;
-use rdkafka::util::Timeout;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 pub(in crate::lane) use crate::read::spread::TopicPartition;
@@ -347,10 +345,6 @@ impl ConsumerContext for LaneContext {
             total = ownership.owned.len(),
             "partitions were given to this lane"
         );
-    }
-
-    fn main_queue_min_poll_interval(&self) -> Timeout {
-        Timeout::After(Duration::from_millis(100))
     }
 }
 
