@@ -1,6 +1,6 @@
 //! Archives that lie, break off or want to do harm.
 
-use super::{Kept, gz, open, raw_tar, sparse, tar_of, thin, zip_of};
+use super::{Kept, checksum, gz, open, raw_tar, sparse, tar_of, thin, zip_of};
 use proptest::prelude::*;
 use std::io::{Cursor, Write};
 use unslide_artifacts::archive::{ArchiveError, SkipReason, UnpackLimits, unpack};

@@ -5,8 +5,8 @@ use crate::console::bar::PageState;
 use crate::console::components::flame_view::{
     FlameSvg, FunctionLine, SliceLine, changed_functions, functions, heaviest_path, samples, slices,
 };
-use crate::console::link::link;
 use crate::console::components::rows::{report_path, what};
+use crate::console::link::link;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html_answer};
 use crate::console::words::{counted, shown, shown_or};

@@ -3,8 +3,8 @@
 use crate::console::bar::{FilterBar, PageState, app_and_version, period};
 use crate::console::components::chart::{StackedBars, by_group};
 use crate::console::components::health::{self as health_lines, HealthLine};
-use crate::console::link::link;
 use crate::console::components::rows::{GroupHead, GroupLine, MissingLine, group_heads};
+use crate::console::link::link;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{grouped, percent};

@@ -1,8 +1,8 @@
 //! `/console/symbols`: what is missing, what was uploaded, and what was found in it.
 
 use crate::console::bar::PageState;
-use crate::console::link::link;
 use crate::console::components::rows::MissingLine;
+use crate::console::link::link;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{When, bytes, shown, shown_or};

@@ -1,7 +1,7 @@
 //! Clients that take what they can and give nothing: others are answered meanwhile.
 
-use crate::reports::{A, crash, store};
 use crate::limits::shares::until_locks;
+use crate::reports::{A, crash, store};
 use crate::world::{World, report, slow};
 use futures::future::join_all;
 use reqwest::Method;

@@ -1,7 +1,7 @@
 //! Symbols: list, look, check, delete; uploads are beside this file.
 
 mod parts;
-mod uploads;
+mod uploading;
 
 use crate::world::{World, tenant};
 use serde_json::json;

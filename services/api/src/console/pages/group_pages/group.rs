@@ -3,13 +3,13 @@
 use crate::console::bar::PageState;
 use crate::console::components::breakdown::Breakdown;
 use crate::console::components::chart::StackedBars;
+use crate::console::components::rows::{ReportLine, report_path, tags};
+use crate::console::components::stack::ThreadStack;
 use crate::console::link::link;
 use crate::console::pages::group_pages::group_work::{GroupState, GroupWork};
 use crate::console::pages::report_pages::report;
-use crate::console::components::rows::{ReportLine, report_path, tags};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
-use crate::console::components::stack::ThreadStack;
 use crate::console::words::{When, counted, duration, grouped, shown, shown_or};
 use crate::http::problem::{Kind, Problem};
 use crate::operations::groups::get::get_group;

@@ -2,8 +2,8 @@
 
 use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version, period};
 use crate::console::components::chart::by_group;
-use crate::console::link::{EXPORTED_GROUPS, link};
 use crate::console::components::rows::{GroupHead, GroupLine, group_heads};
+use crate::console::link::{EXPORTED_GROUPS, link};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::shown;

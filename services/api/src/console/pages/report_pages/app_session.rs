@@ -1,8 +1,8 @@
 //! `/console/sessions/{id}`: what one session of an app sent, in the order of time.
 
 use crate::console::bar::PageState;
-use crate::console::link::segment;
 use crate::console::components::rows::report_path;
+use crate::console::link::segment;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{When, shown};

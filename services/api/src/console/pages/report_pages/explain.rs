@@ -2,9 +2,9 @@
 
 use crate::console::bar::PageState;
 use crate::console::components::rows::report_path;
+use crate::console::components::stack::status;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html_answer};
-use crate::console::components::stack::status;
 use crate::console::viewer::Viewer;
 use crate::console::words::{shown, shown_or};
 use crate::http::problem::{Kind, Problem};

@@ -2,12 +2,12 @@
 
 use super::jetsam::JetsamSection;
 use crate::console::bar::PageState;
-use crate::console::link::{link, session_path};
 use crate::console::components::rows::{report_path, status_mark, version, what};
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html, html_answer};
 use crate::console::components::source_link::SourceLinks;
 use crate::console::components::stack::ThreadStack;
+use crate::console::link::{link, session_path};
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html, html_answer};
 use crate::console::viewer::Viewer;
 use crate::console::words::{When, address, bytes, counted, duration, shown, shown_or};
 use crate::http::problem::{Kind, Problem};

@@ -1,8 +1,8 @@
 //! `/console/reports`: the reports, newest first.
 
 use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version};
-use crate::console::link::{EXPORTED_REPORTS, link};
 use crate::console::components::rows::ReportLine;
+use crate::console::link::{EXPORTED_REPORTS, link};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::shown;
