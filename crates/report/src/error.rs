@@ -1,5 +1,8 @@
 //! Why a record is not read, and how much of one is read at all.
 
+/// The most frames of a call stack tree in one another.
+pub(crate) const MOST_TREE_DEPTH: usize = 512;
+
 /// The bounds of one report, checked while it is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {

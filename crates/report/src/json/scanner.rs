@@ -5,8 +5,7 @@
 //! are not UTF-8, halves of surrogate pairs, numbers that no double can hold, a byte order mark,
 //! white space and NULs after the end.
 
-use super::Value;
-use crate::read::MOST_TREE_DEPTH;
+use crate::error::MOST_TREE_DEPTH;
 use crate::{ReadError, ReadLimits, Text, Warning, WarningKind};
 use prefixes::Prefixes;
 use std::borrow::Cow;
@@ -113,11 +112,6 @@ impl<'a> JsonScanner<'a> {
     /// All that is scanned.
     pub(crate) fn input(&self) -> &'a [u8] {
         self.input
-    }
-
-    /// The value at the current position.
-    pub(crate) fn value(&self) -> Value<'a> {
-        Value::at(self.input, self.pos)
     }
 
     /// The byte at the current position; `None` at the end.

@@ -16,6 +16,13 @@ pub(crate) struct Value<'a> {
     at: usize,
 }
 
+impl<'a> JsonScanner<'a> {
+    /// The value at the current position.
+    pub(crate) fn value(&self) -> Value<'a> {
+        Value::at(self.input(), self.pos())
+    }
+}
+
 impl<'a> Value<'a> {
     /// The value that begins at `at`.
     pub(crate) fn at(input: &'a [u8], at: usize) -> Value<'a> {

@@ -3,6 +3,7 @@
 //! It is read without recursion, and its frames do not count as levels of the record: a stack may be deeper than what is
 //! read otherwise.
 
+use crate::error::MOST_TREE_DEPTH;
 use crate::json::{JsonScanner, MemberSlot, MemberSlots, OpenObjects, Stop, debug_id};
 use crate::profile::{CallStackTree, TreeNode, samples};
 use crate::report::{Backtrace, BacktraceOrigin, Frame};
@@ -10,8 +11,6 @@ use crate::{BlankFrame, Number, ReadError};
 
 /// The most frames of a tree. A frame may take a dozen bytes of the record, and takes some hundred of memory.
 const MOST_TREE_FRAMES: usize = 1 << 16;
-/// The most frames in one another.
-pub(crate) const MOST_TREE_DEPTH: usize = 512;
 const PLACE: &str = "callStackTree.callStacks[]";
 const FRAME: &str = "callStackTree.callStacks[].callStackRootFrames[]";
 

@@ -6,8 +6,6 @@ mod frames;
 mod memory;
 mod part;
 
-pub(crate) use call_tree::MOST_TREE_DEPTH;
-
 use crate::blank::{BlankFrame, FrameSlot};
 use crate::json::{JsonScanner, Value, type_name};
 use crate::report::{Backtrace, Invalid, Report, ReportPart};
