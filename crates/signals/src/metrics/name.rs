@@ -149,12 +149,6 @@ impl MetricName {
         (MetricName::Energy, MetricName::EnergyPerHour),
     ];
 
-    /// The metric of this name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<MetricName> {
-        MetricName::ALL.into_iter().find(|metric| metric.as_str() == name)
-    }
-
     /// What its values are stored in.
     #[must_use]
     pub fn unit(self) -> MetricUnit {

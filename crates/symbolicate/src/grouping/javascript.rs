@@ -68,8 +68,7 @@ pub(super) fn by_report(
     ours: &[OurJavaScriptFrame],
     rules: &GroupingRules,
 ) -> Grouping {
-    let status =
-        |frame: &OurJavaScriptFrame| FrameStatus::ALL.into_iter().find(|s| s.as_str() == frame.status);
+    let status = |frame: &OurJavaScriptFrame| FrameStatus::parse(&frame.status);
     let calls = ours.iter().enumerate().filter(|(_, frame)| status(frame) != Some(FrameStatus::Device));
     let calls = calls.map(|(at, frame)| {
         let function = frame.function.clone().filter(|name| counts(name, frame.is_named_by_device()));

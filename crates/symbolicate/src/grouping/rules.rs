@@ -158,10 +158,10 @@ impl GroupingRule {
         };
         let ((action, rest), shown) = (word(content), |word: &str| word.chars().take(40).collect::<String>());
         let (field, pattern) = word(&rest);
-        let action = RuleAction::ALL.into_iter().find(|known| known.as_str() == action).ok_or_else(|| {
+        let action = RuleAction::parse(&action).ok_or_else(|| {
             format!("unknown action \"{}\"; begin with app, not-app, ignore or sentinel", shown(&action))
         })?;
-        let field = RuleField::ALL.into_iter().find(|known| known.as_str() == field).ok_or_else(|| {
+        let field = RuleField::parse(&field).ok_or_else(|| {
             format!("unknown field \"{}\"; write function, file or image after {action}", shown(&field))
         })?;
         if pattern.is_empty() {

@@ -88,11 +88,10 @@ fn order(sort: Option<&str>) -> Result<GroupOrder, Problem> {
 }
 
 fn statuses(text: &str) -> Result<Vec<GroupStatus>, Problem> {
-    let known = |word: &str| GroupStatus::ALL.into_iter().find(|status| status.as_str() == word.trim());
     // Each once: a list of them is no longer than what there is.
     let mut found: Vec<GroupStatus> = Vec::new();
     for word in text.split(',').take(GroupStatus::ALL.len() + 1) {
-        let status = known(word).filter(|status| !found.contains(status));
+        let status = GroupStatus::parse(word.trim()).filter(|status| !found.contains(status));
         found.push(status.ok_or_else(|| {
             let detail = "status: open, regressed, resolved or ignored, each once, with commas between";
             Problem::new(Kind::InvalidParameter, detail)

@@ -85,7 +85,7 @@ fn filter(query: SymbolQuery) -> Result<ObjectFilter, Problem> {
 }
 
 fn status(text: &str) -> Result<ObjectStatus, Problem> {
-    ObjectStatus::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
+    ObjectStatus::parse(text).ok_or_else(|| {
         Problem::new(
             Kind::InvalidParameter,
             "status: queued, building, ready, malformed, unsupported or too_complex".to_owned(),

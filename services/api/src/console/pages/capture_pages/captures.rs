@@ -68,8 +68,7 @@ pub async fn page(
 }
 
 fn kind(word: &str) -> Result<CaptureKind, Problem> {
-    let known = CaptureKind::ALL.into_iter().find(|kind| kind.as_str() == word);
-    known.ok_or_else(|| {
+    CaptureKind::parse(word).ok_or_else(|| {
         Problem::new(Kind::InvalidParameter, "kind: profile, stack_set, memory_graph or malloc_log")
     })
 }

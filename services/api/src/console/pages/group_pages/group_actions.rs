@@ -30,8 +30,8 @@ pub async fn update(
     form: SentForm,
 ) -> Result<Response, Problem> {
     let status = form.get("status").map(|word| {
-        let known = GroupStatus::ALL.into_iter().find(|status| status.as_str() == word);
-        known.ok_or_else(|| Problem::new(Kind::InvalidParameter, "status: open, resolved or ignored"))
+        GroupStatus::parse(word)
+            .ok_or_else(|| Problem::new(Kind::InvalidParameter, "status: open, resolved or ignored"))
     });
     let patch = GroupPatch {
         status: status.transpose()?,
