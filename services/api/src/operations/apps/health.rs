@@ -1,14 +1,11 @@
 //! `GET /v1/apps/{app}/health`.
 
-use super::signals::days;
+use super::period::{day, days};
 use crate::operations::prelude::*;
 use time::Date;
 use unslide_store::queries::health::{
     self, DayHealth, HealthFigures, VersionHealth, more_than_noise, shares_differ,
 };
-
-/// Days of a period that is not named.
-pub(super) const DAYS: u32 = 14;
 
 /// What is asked of an app's sessions.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -47,8 +44,6 @@ pub struct AppHealth {
     #[schema(max_items = 50)]
     pub versions: Vec<VersionHealth>,
 }
-
-time::serde::format_description!(pub(super) day, Date, "[year]-[month]-[day]");
 
 /// Whether a change is more than noise: a two-proportion z-test at 1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]

@@ -6,6 +6,7 @@ pub mod list;
 pub mod memory_limits;
 pub mod missing_symbols;
 pub mod network;
+mod period;
 pub mod settings;
 pub mod signals;
 pub mod versions;

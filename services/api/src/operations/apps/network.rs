@@ -1,7 +1,6 @@
 //! `GET /v1/apps/{app}/network`.
 
-use super::health::day;
-use super::signals::days;
+use super::period::{day, days};
 use crate::operations::prelude::*;
 use time::Date;
 use unslide_store::queries::health;

@@ -1,10 +1,10 @@
 //! `GET /v1/apps/{app}/health/versions`.
 
-use super::health::{DAYS, day};
+use super::period::{day, days};
 use crate::operations::prelude::*;
 use time::Date;
 use unslide_store::app_signals::{self, DroppedSignal};
-use unslide_store::queries::health::{self, MOST_DAYS};
+use unslide_store::queries::health;
 use unslide_store::queries::signals::{self, ComparedVersions, VersionSignals};
 
 /// What is asked of an app's versions.
@@ -77,14 +77,4 @@ pub async fn compare_versions(
     let to = period.1.previous_day().unwrap_or(period.1);
     let ComparedVersions { versions, metrics_from } = compared;
     Ok(Json(VersionsHealth { app, from: period.0, to, versions, metrics_from, dropped }))
-}
-
-/// The days of a period.
-pub(super) fn days(asked: Option<u32>) -> Result<u32, Problem> {
-    let days = asked.unwrap_or(DAYS);
-    if (1..=MOST_DAYS).contains(&days) {
-        return Ok(days);
-    }
-    let detail = format!("days: must be between 1 and {MOST_DAYS}");
-    Err(Problem::new(Kind::InvalidParameter, detail))
 }

@@ -1,0 +1,19 @@
+//! The days that figures are of.
+
+use crate::operations::prelude::*;
+use unslide_store::queries::health::MOST_DAYS;
+
+/// Days of a period that is not named.
+const DAYS: u32 = 14;
+
+time::serde::format_description!(pub(super) day, Date, "[year]-[month]-[day]");
+
+/// The days of a period.
+pub(super) fn days(asked: Option<u32>) -> Result<u32, Problem> {
+    let days = asked.unwrap_or(DAYS);
+    if (1..=MOST_DAYS).contains(&days) {
+        return Ok(days);
+    }
+    let detail = format!("days: must be between 1 and {MOST_DAYS}");
+    Err(Problem::new(Kind::InvalidParameter, detail))
+}
