@@ -1,6 +1,7 @@
 //! Any bytes as a metric payload: read or refused, and what is read is bounded and can be counted.
 
 use unslide_model::QuantileSketch;
+use unslide_signals::event::GatewayEvent;
 use unslide_signals::metrics::{MetricPayload, WEIGHT_UNIT};
 
 pub fn check(data: &[u8]) {

@@ -12,7 +12,7 @@ const NEAR_LIMIT: u128 = 80;
 
 crate::words! {
     /// How a run ended.
-    pub enum EndKind {
+    pub enum EndReason {
         /// The app ended by itself, or the user ended it.
         Exited = "exited",
         /// The app crashed.
@@ -139,7 +139,7 @@ pub struct EndEvidence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedRun {
     /// How it ended.
-    pub kind: EndKind,
+    pub kind: EndReason,
     /// The rule that has decided.
     pub rule: EndRule,
     /// How sure it is.
@@ -151,21 +151,21 @@ pub struct EndedRun {
 }
 
 /// The rules that exclude lack of memory or stand for it, in their order.
-const RULES: [(EndRule, EndKind); 14] = [
-    (EndRule::Development, EndKind::Unknown),
-    (EndRule::FirstLaunch, EndKind::Unknown),
-    (EndRule::AppUpgraded, EndKind::AppUpgrade),
-    (EndRule::ExitCalled, EndKind::Exited),
-    (EndRule::CrashReported, EndKind::Crashed),
-    (EndRule::ForceQuit, EndKind::Exited),
-    (EndRule::OsUpgraded, EndKind::OsUpgrade),
-    (EndRule::Rebooted, EndKind::Reboot),
-    (EndRule::Hang, EndKind::Hang),
-    (EndRule::LowBattery, EndKind::LowBattery),
-    (EndRule::Thermal, EndKind::Thermal),
-    (EndRule::Cpu, EndKind::Cpu),
-    (EndRule::Terminated, EndKind::Terminated),
-    (EndRule::CrashType, EndKind::OutOfMemory),
+const RULES: [(EndRule, EndReason); 14] = [
+    (EndRule::Development, EndReason::Unknown),
+    (EndRule::FirstLaunch, EndReason::Unknown),
+    (EndRule::AppUpgraded, EndReason::AppUpgrade),
+    (EndRule::ExitCalled, EndReason::Exited),
+    (EndRule::CrashReported, EndReason::Crashed),
+    (EndRule::ForceQuit, EndReason::Exited),
+    (EndRule::OsUpgraded, EndReason::OsUpgrade),
+    (EndRule::Rebooted, EndReason::Reboot),
+    (EndRule::Hang, EndReason::Hang),
+    (EndRule::LowBattery, EndReason::LowBattery),
+    (EndRule::Thermal, EndReason::Thermal),
+    (EndRule::Cpu, EndReason::Cpu),
+    (EndRule::Terminated, EndReason::Terminated),
+    (EndRule::CrashType, EndReason::OutOfMemory),
 ];
 
 impl RunFacts<'_> {
@@ -174,13 +174,13 @@ impl RunFacts<'_> {
     pub fn judge(&self) -> EndedRun {
         let evidence = self.evidence();
         let (kind, rule) = self.rule(&evidence);
-        let is_memory = matches!(kind, EndKind::OutOfMemory | EndKind::Unexplained);
+        let is_memory = matches!(kind, EndReason::OutOfMemory | EndReason::Unexplained);
         let confidence = match (rule, evidence.len()) {
             (EndRule::Jetsam, _) => Confidence::High,
             _ if !is_memory => Confidence::High,
             // KSCrash has looked at the same facts.
-            (EndRule::TerminationReason, 0) if kind == EndKind::OutOfMemory => Confidence::Medium,
-            (EndRule::TerminationReason, _) if kind == EndKind::OutOfMemory => Confidence::High,
+            (EndRule::TerminationReason, 0) if kind == EndReason::OutOfMemory => Confidence::Medium,
+            (EndRule::TerminationReason, _) if kind == EndReason::OutOfMemory => Confidence::High,
             (_, 0) => Confidence::Low,
             (_, 1) => Confidence::Medium,
             _ => Confidence::High,
@@ -189,7 +189,7 @@ impl RunFacts<'_> {
         EndedRun { kind, rule, confidence, foreground: self.foreground, evidence }
     }
 
-    fn rule(&self, evidence: &[EndEvidence]) -> (EndKind, EndRule) {
+    fn rule(&self, evidence: &[EndEvidence]) -> (EndReason, EndRule) {
         if let Some(kind) = self.reason.and_then(of_kscrash) {
             return (kind, EndRule::TerminationReason);
         }
@@ -197,11 +197,11 @@ impl RunFacts<'_> {
         let first = applying.next();
         match first {
             Some((rule, kind)) if *rule != EndRule::CrashType => (*kind, *rule),
-            _ if self.jetsam().is_some_and(is_memory_reason) => (EndKind::OutOfMemory, EndRule::Jetsam),
-            _ if self.jetsam().is_some() => (EndKind::Terminated, EndRule::Jetsam),
+            _ if self.jetsam().is_some_and(is_memory_reason) => (EndReason::OutOfMemory, EndRule::Jetsam),
+            _ if self.jetsam().is_some() => (EndReason::Terminated, EndRule::Jetsam),
             Some((rule, kind)) => (*kind, *rule),
-            None if evidence.is_empty() => (EndKind::Unexplained, EndRule::Exclusion),
-            None => (EndKind::OutOfMemory, EndRule::Exclusion),
+            None if evidence.is_empty() => (EndReason::Unexplained, EndRule::Exclusion),
+            None => (EndReason::OutOfMemory, EndRule::Exclusion),
         }
     }
 
@@ -258,20 +258,20 @@ impl fmt::Display for EndedRun {
 }
 
 /// A reason in the words of KSCrash; `None` for words that say nothing, and those that it may get later.
-fn of_kscrash(reason: &str) -> Option<EndKind> {
+fn of_kscrash(reason: &str) -> Option<EndReason> {
     Some(match reason {
-        "clean" => EndKind::Exited,
-        "crash" => EndKind::Crashed,
-        "hang" => EndKind::Hang,
-        "memory_limit" | "memory_pressure" => EndKind::OutOfMemory,
-        "unexplained" => EndKind::Unexplained,
-        "app_upgrade" => EndKind::AppUpgrade,
-        "os_upgrade" => EndKind::OsUpgrade,
-        "reboot" => EndKind::Reboot,
-        "low_battery" => EndKind::LowBattery,
-        "thermal" => EndKind::Thermal,
-        "cpu" => EndKind::Cpu,
-        "first_launch" => EndKind::Unknown,
+        "clean" => EndReason::Exited,
+        "crash" => EndReason::Crashed,
+        "hang" => EndReason::Hang,
+        "memory_limit" | "memory_pressure" => EndReason::OutOfMemory,
+        "unexplained" => EndReason::Unexplained,
+        "app_upgrade" => EndReason::AppUpgrade,
+        "os_upgrade" => EndReason::OsUpgrade,
+        "reboot" => EndReason::Reboot,
+        "low_battery" => EndReason::LowBattery,
+        "thermal" => EndReason::Thermal,
+        "cpu" => EndReason::Cpu,
+        "first_launch" => EndReason::Unknown,
         _ => return None,
     })
 }
@@ -299,7 +299,7 @@ mod tests {
             // With every later one, and with all signs of lack of memory.
             let ended = short_of_memory(&rules[place..]).judge();
             if *rule == EndRule::CrashType {
-                assert_eq!((ended.kind, ended.rule), (EndKind::OutOfMemory, EndRule::Jetsam));
+                assert_eq!((ended.kind, ended.rule), (EndReason::OutOfMemory, EndRule::Jetsam));
                 continue;
             }
             assert_eq!((ended.kind, ended.rule), (*kind, *rule));
@@ -313,19 +313,19 @@ mod tests {
     #[test]
     fn the_words_of_kscrash_win_and_unknown_ones_do_not() {
         for (word, kind, confidence) in [
-            ("memory_limit", EndKind::OutOfMemory, Confidence::Medium),
-            ("memory_pressure", EndKind::OutOfMemory, Confidence::Medium),
-            ("unexplained", EndKind::Unexplained, Confidence::Low),
-            ("clean", EndKind::Exited, Confidence::High),
-            ("crash", EndKind::Crashed, Confidence::High),
-            ("hang", EndKind::Hang, Confidence::High),
-            ("app_upgrade", EndKind::AppUpgrade, Confidence::High),
-            ("os_upgrade", EndKind::OsUpgrade, Confidence::High),
-            ("reboot", EndKind::Reboot, Confidence::High),
-            ("low_battery", EndKind::LowBattery, Confidence::High),
-            ("thermal", EndKind::Thermal, Confidence::High),
-            ("cpu", EndKind::Cpu, Confidence::High),
-            ("first_launch", EndKind::Unknown, Confidence::High),
+            ("memory_limit", EndReason::OutOfMemory, Confidence::Medium),
+            ("memory_pressure", EndReason::OutOfMemory, Confidence::Medium),
+            ("unexplained", EndReason::Unexplained, Confidence::Low),
+            ("clean", EndReason::Exited, Confidence::High),
+            ("crash", EndReason::Crashed, Confidence::High),
+            ("hang", EndReason::Hang, Confidence::High),
+            ("app_upgrade", EndReason::AppUpgrade, Confidence::High),
+            ("os_upgrade", EndReason::OsUpgrade, Confidence::High),
+            ("reboot", EndReason::Reboot, Confidence::High),
+            ("low_battery", EndReason::LowBattery, Confidence::High),
+            ("thermal", EndReason::Thermal, Confidence::High),
+            ("cpu", EndReason::Cpu, Confidence::High),
+            ("first_launch", EndReason::Unknown, Confidence::High),
         ] {
             let facts = RunFacts { reason: Some(word), applies: &[EndRule::Rebooted], ..RunFacts::default() };
             let ended = facts.judge();
@@ -349,13 +349,13 @@ mod tests {
             ..RunFacts::default()
         };
         for (facts, kind, confidence) in [
-            (RunFacts::default(), EndKind::Unexplained, Confidence::Low),
-            (of(79, 100, Some("warning")), EndKind::Unexplained, Confidence::Low),
-            (of(0, 0, None), EndKind::Unexplained, Confidence::Low),
-            (of(80, 100, None), EndKind::OutOfMemory, Confidence::Medium),
-            (of(u64::MAX, 1, None), EndKind::OutOfMemory, Confidence::Medium),
-            (of(1, 100, Some("terminal")), EndKind::OutOfMemory, Confidence::Medium),
-            (of(95, 100, Some("critical")), EndKind::OutOfMemory, Confidence::High),
+            (RunFacts::default(), EndReason::Unexplained, Confidence::Low),
+            (of(79, 100, Some("warning")), EndReason::Unexplained, Confidence::Low),
+            (of(0, 0, None), EndReason::Unexplained, Confidence::Low),
+            (of(80, 100, None), EndReason::OutOfMemory, Confidence::Medium),
+            (of(u64::MAX, 1, None), EndReason::OutOfMemory, Confidence::Medium),
+            (of(1, 100, Some("terminal")), EndReason::OutOfMemory, Confidence::Medium),
+            (of(95, 100, Some("critical")), EndReason::OutOfMemory, Confidence::High),
         ] {
             let ended = facts.judge();
             assert_eq!(
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(text, "terminated in the background (rule: jetsam; confidence: high)");
         for empty in ["", " "] {
             let ended = RunFacts { jetsam: Some(empty), ..RunFacts::default() }.judge();
-            assert_eq!((ended.kind, ended.rule), (EndKind::Unexplained, EndRule::Exclusion));
+            assert_eq!((ended.kind, ended.rule), (EndReason::Unexplained, EndRule::Exclusion));
         }
     }
 
@@ -381,7 +381,7 @@ mod tests {
         let facts =
             RunFacts { applies: &[EndRule::CrashType], foreground: Some(false), ..RunFacts::default() };
         let ended = facts.judge();
-        assert_eq!((ended.kind, ended.confidence), (EndKind::OutOfMemory, Confidence::Low));
+        assert_eq!((ended.kind, ended.confidence), (EndReason::OutOfMemory, Confidence::Low));
         assert_eq!(ended.foreground, Some(false));
         let facts = RunFacts { memory_pressure: Some("critical"), ..facts };
         assert_eq!(facts.judge().confidence, Confidence::Medium);

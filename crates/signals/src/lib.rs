@@ -2,6 +2,7 @@
 
 pub mod calltree;
 pub mod capture;
+pub mod event;
 pub mod malloc;
 pub mod memory_graph;
 pub mod metrics;

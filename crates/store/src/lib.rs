@@ -10,6 +10,7 @@ pub mod alerts;
 pub mod captures;
 pub mod cursor;
 mod database;
+pub mod gateway_events;
 pub mod groups;
 pub mod jobs;
 mod kafka;

@@ -5,10 +5,9 @@ use time::OffsetDateTime;
 use unslide_artifacts::ObjectStore;
 use unslide_runtime::{MetricFactory, sampled};
 use unslide_store::Store;
-use unslide_store::metrics::MetricOutcome;
+use unslide_store::gateway_events::EventOutcome;
 use unslide_store::reports::ArrivalOutcome;
 use unslide_store::segments::PendingDay;
-use unslide_store::sessions::SessionOutcome;
 
 /// Registers what object storage and the database say of their bounds.
 ///
@@ -166,30 +165,13 @@ impl Metrics {
     }
 
     /// Counts a session event.
-    pub fn session(&self, outcome: SessionOutcome) {
-        let name = match outcome {
-            SessionOutcome::New => "new",
-            SessionOutcome::Completed => "completed",
-            SessionOutcome::Duplicate => "duplicate",
-            SessionOutcome::Deleted => "deleted",
-            SessionOutcome::Expired => "expired",
-            SessionOutcome::SwitchedOff => "switched_off",
-            SessionOutcome::SampledOut => "sampled_out",
-        };
-        self.sessions.with_label_values(&[name]).inc();
+    pub fn session(&self, outcome: EventOutcome) {
+        self.sessions.with_label_values(&[outcome.as_str()]).inc();
     }
 
     /// Counts a metric payload.
-    pub fn payload(&self, outcome: MetricOutcome) {
-        let name = match outcome {
-            MetricOutcome::New => "new",
-            MetricOutcome::Duplicate => "duplicate",
-            MetricOutcome::Deleted => "deleted",
-            MetricOutcome::Expired => "expired",
-            MetricOutcome::SwitchedOff => "switched_off",
-            MetricOutcome::SampledOut => "sampled_out",
-        };
-        self.payloads.with_label_values(&[name]).inc();
+    pub fn payload(&self, outcome: EventOutcome) {
+        self.payloads.with_label_values(&[outcome.as_str()]).inc();
     }
 
     /// Says what waits in the database to be moved.

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use unslide_model::QuantileSketch;
+use unslide_signals::event::GatewayEvent;
 use unslide_signals::metrics::MetricPayload;
 
 /// Prints payloads a second, values a second, and sketches that are merged a second.

@@ -2,9 +2,9 @@
 //! 15 have sent, and `hitchTimeRatio` from the code of the framework. Values are texts in the device's language, see
 //! [`super::measurement`].
 
+use super::MetricName;
 use super::measurement::measurement;
-use super::payload::{MOST_BUCKETS, PayloadBuilder};
-use super::{MetricName, Sample};
+use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

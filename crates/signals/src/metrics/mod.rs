@@ -5,10 +5,10 @@ mod measurement;
 mod metric_kit;
 mod name;
 mod payload;
+mod samples;
 #[cfg(test)]
 mod tests;
 
 pub use name::{MetricName, MetricUnit};
-pub use payload::{
-    LATEST_DAYS, MAX_PAYLOAD_BYTES, MetricPayload, MetricPayloadError, RequestTiming, Sample, WEIGHT_UNIT,
-};
+pub use payload::{MAX_PAYLOAD_BYTES, MetricPayload, RequestTiming, WEIGHT_UNIT};
+pub use samples::Sample;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::event::GatewayEvent;
 use MetricName::{
     CpuTime, DiskWrites, Download, HangTime, HitchRatio, LaunchTime, PeakMemory, ResumeTime, Upload,
 };

@@ -6,6 +6,7 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
 use sqlx::types::Json;
 use sqlx::{Decode, Type, ValueRef};
+use unslide_model::ended::EndReason;
 use unslide_model::{BodyKey, ContentHash, DebugId, Owner, Quality, ReportId, Scope, TenantId};
 use uuid::Uuid;
 
@@ -71,6 +72,7 @@ columns! {
     QualityColumn: i16 => Quality, |rank| Quality::from_rank(rank).ok_or_else(|| format!("quality {rank}").into());
     TenantColumn: String => TenantId, |slug| Ok(TenantId::new(&slug)?);
     OwnerColumn: String => Owner, |name| Ok(Owner::read(&name)?);
+    EndReasonColumn: String => EndReason, |word| EndReason::parse(&word).ok_or_else(|| format!("{word:?} is no end").into());
     ScopesColumn: Vec<String> => Vec<Scope>, |scopes| Ok(scopes.iter().map(|scope| scope.parse()).collect::<Result<_, _>>()?);
 }
 
@@ -95,8 +97,7 @@ macro_rules! words {
         impl<'r> sqlx::Decode<'r, sqlx::Postgres> for $name {
             fn decode(value: sqlx::postgres::PgValueRef<'r>) -> Result<Self, sqlx::error::BoxDynError> {
                 let word = <&str as sqlx::Decode<sqlx::Postgres>>::decode(value)?;
-                let known = $name::ALL.into_iter().find(|known| known.as_str() == word);
-                known.ok_or_else(|| format!("{word:?} is no {}", stringify!($name)).into())
+                $name::parse(word).ok_or_else(|| format!("{word:?} is no {}", stringify!($name)).into())
             }
         }
     };

@@ -6,6 +6,7 @@ use crate::{Result, StoreError, TenantTx};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
 use unslide_model::QuantileSketch;
+use unslide_signals::event::GatewayEvent;
 use unslide_signals::metrics::{MetricName, RequestTiming, WEIGHT_UNIT};
 
 /// Rows that one statement adds to.

@@ -8,11 +8,13 @@ pub(crate) use days::sketch;
 pub use versions::{MOST_VERSIONS, MOST_VERSIONS_OF_TENANT};
 
 use crate::app_signals::{self, AppSignal, SignalDecision, SignalDrops};
+use crate::gateway_events::EventOutcome;
 use crate::{Result, TenantTx};
 use days::PayloadSums;
 use std::collections::{BTreeMap, BTreeSet};
-use time::{Date, Duration, OffsetDateTime};
-use unslide_signals::metrics::{LATEST_DAYS, MetricPayload};
+use time::{Date, OffsetDateTime};
+use unslide_signals::event::{EventArrival, GatewayEvent};
+use unslide_signals::metrics::MetricPayload;
 
 /// Hosts of one app, version and day that are counted by themselves; later ones count as [`OTHER`].
 pub const MOST_HOSTS: usize = 200;
@@ -20,38 +22,7 @@ pub const MOST_HOSTS: usize = 200;
 pub const OTHER: &str = "(other)";
 
 /// A metric payload that came from the topic.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MetricArrival {
-    /// The payload.
-    pub payload: MetricPayload,
-    /// The broker's time.
-    pub received_at: OffsetDateTime,
-}
-
-impl MetricArrival {
-    /// True where the period ended so long before the payload arrived that it is not counted any more.
-    #[must_use]
-    pub fn is_late(&self) -> bool {
-        self.payload.day() < self.received_at.date().saturating_sub(Duration::days(LATEST_DAYS.into()))
-    }
-}
-
-/// What became of a metric payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricOutcome {
-    /// It was counted.
-    New,
-    /// It was there already: nothing was done.
-    Duplicate,
-    /// The tenant was deleted: nothing was done.
-    Deleted,
-    /// Its period ended before what is kept, or too long before it came: nothing was done.
-    Expired,
-    /// The app's metrics are switched off: nothing was done.
-    SwitchedOff,
-    /// It is not in the sample that the app keeps: nothing was done.
-    SampledOut,
-}
+pub type MetricArrival = EventArrival<MetricPayload>;
 
 /// App, id and day: what a payload is found by.
 type PayloadKey = (String, String, Date);
@@ -64,13 +35,13 @@ pub async fn store(
     tx: &mut TenantTx,
     arrivals: &[&MetricArrival],
     keep_from: Date,
-) -> Result<Vec<MetricOutcome>> {
-    let mut outcomes = vec![MetricOutcome::Duplicate; arrivals.len()];
+) -> Result<Vec<EventOutcome>> {
+    let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
     let mut first: BTreeMap<PayloadKey, usize> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().enumerate() {
-        let (payload, day) = (&arrival.payload, arrival.payload.day());
+        let (payload, day) = (&arrival.event, arrival.event.day());
         if day < keep_from || arrival.is_late() {
-            outcomes[place] = MetricOutcome::Expired;
+            outcomes[place] = EventOutcome::Expired;
         } else {
             first.entry((payload.app.clone(), payload.id.clone(), day)).or_insert(place);
         }
@@ -84,7 +55,7 @@ pub async fn store(
     let mut kept = Vec::new();
     for (key, place) in &first {
         if new.contains(key) {
-            outcomes[*place] = MetricOutcome::New;
+            outcomes[*place] = EventOutcome::New;
             kept.push((arrivals[*place], weights.get(place).copied().unwrap_or_default()));
         }
     }
@@ -102,21 +73,21 @@ async fn weigh(
     tx: &mut TenantTx,
     arrivals: &[&MetricArrival],
     first: &mut BTreeMap<PayloadKey, usize>,
-    outcomes: &mut [MetricOutcome],
+    outcomes: &mut [EventOutcome],
 ) -> Result<(BTreeMap<usize, u64>, SignalDrops)> {
-    let apps: BTreeSet<&str> = first.values().map(|place| arrivals[*place].payload.app.as_str()).collect();
+    let apps: BTreeSet<&str> = first.values().map(|place| arrivals[*place].event.app.as_str()).collect();
     let signals = app_signals::of_apps(tx, &apps).await?;
     let (mut weights, mut drops) = (BTreeMap::new(), SignalDrops::new());
     first.retain(|(app, id, _), place| {
-        let payload = &arrivals[*place].payload;
+        let payload = &arrivals[*place].event;
         let id = payload.session.as_ref().unwrap_or(id);
         outcomes[*place] = match signals.of(app).decide(AppSignal::Metrics, id, payload.weight) {
             SignalDecision::Kept(weight) => {
                 weights.insert(*place, weight);
                 return true;
             }
-            SignalDecision::SwitchedOff => MetricOutcome::SwitchedOff,
-            SignalDecision::SampledOut => MetricOutcome::SampledOut,
+            SignalDecision::SwitchedOff => EventOutcome::SwitchedOff,
+            SignalDecision::SampledOut => EventOutcome::SampledOut,
         };
         *drops.entry((app.clone(), AppSignal::Metrics)).or_default() += 1;
         false
@@ -127,13 +98,13 @@ async fn weigh(
 /// Inserts the payloads that are not there yet, in the order of their keys, and returns their keys.
 async fn insert_new(tx: &mut TenantTx, arrivals: &[&MetricArrival]) -> Result<BTreeSet<PayloadKey>> {
     let of = |text: fn(&MetricPayload) -> &String| -> Vec<String> {
-        arrivals.iter().map(|arrival| text(&arrival.payload).clone()).collect()
+        arrivals.iter().map(|arrival| text(&arrival.event).clone()).collect()
     };
     let optional = |text: fn(&MetricPayload) -> &Option<String>| -> Vec<Option<String>> {
-        arrivals.iter().map(|arrival| text(&arrival.payload).clone()).collect()
+        arrivals.iter().map(|arrival| text(&arrival.event).clone()).collect()
     };
-    let days: Vec<Date> = arrivals.iter().map(|arrival| arrival.payload.day()).collect();
-    let measured: Vec<OffsetDateTime> = arrivals.iter().map(|arrival| arrival.payload.measured_at).collect();
+    let days: Vec<Date> = arrivals.iter().map(|arrival| arrival.event.day()).collect();
+    let measured: Vec<OffsetDateTime> = arrivals.iter().map(|arrival| arrival.event.measured_at).collect();
     let received: Vec<OffsetDateTime> = arrivals.iter().map(|arrival| arrival.received_at).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
@@ -158,20 +129,4 @@ async fn insert_new(tx: &mut TenantTx, arrivals: &[&MetricArrival]) -> Result<BT
     .fetch_all(connection)
     .await?;
     Ok(rows.into_iter().map(|row| (row.app, row.payload_id, row.day)).collect())
-}
-
-/// Deletes payloads of the transaction's tenant before the day `before`, at most `limit` of them; returns their number.
-/// What was counted of them stays.
-pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
-    let (connection, tenant, _) = tx.parts();
-    let gone = sqlx::query!(
-        "DELETE FROM metric_payloads WHERE tenant = $1 AND day < $2 AND (app, payload_id, day) IN (
-             SELECT app, payload_id, day FROM metric_payloads WHERE tenant = $1 AND day < $2 LIMIT $3)",
-        tenant,
-        before,
-        i64::from(limit)
-    )
-    .execute(connection)
-    .await?;
-    Ok(gone.rows_affected())
 }

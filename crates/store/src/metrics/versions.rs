@@ -4,6 +4,7 @@ use super::{MetricArrival, OTHER};
 use crate::{Result, TenantTx};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
+use unslide_signals::event::GatewayEvent;
 use unslide_signals::metrics::MetricPayload;
 
 /// Versions of one app and day that are counted by themselves; later ones count as [`OTHER`].
@@ -37,7 +38,7 @@ pub(super) async fn admit<'a>(
     kept: &[(&'a MetricArrival, u64)],
 ) -> Result<Vec<CountedPayload<'a>>> {
     let key = |payload: &MetricPayload| (payload.day(), payload.app.clone(), payload.version.clone());
-    let named: BTreeSet<VersionKey> = kept.iter().map(|(arrival, _)| key(&arrival.payload)).collect();
+    let named: BTreeSet<VersionKey> = kept.iter().map(|(arrival, _)| key(&arrival.event)).collect();
     let known = known(tx, &named).await?;
     let new: BTreeSet<VersionKey> = named.difference(&known).cloned().collect();
     let mut counts = if new.is_empty() { VersionCounts::default() } else { counts(tx, &new).await? };
@@ -61,9 +62,9 @@ pub(super) async fn admit<'a>(
     }
     note(tx, &noted).await?;
     let counted = kept.iter().map(|(arrival, weight)| {
-        let own = key(&arrival.payload);
+        let own = key(&arrival.event);
         let (_, app, version) = counted_as.get(&own).cloned().unwrap_or(own);
-        CountedPayload { payload: &arrival.payload, app, version, weight: *weight }
+        CountedPayload { payload: &arrival.event, app, version, weight: *weight }
     });
     Ok(counted.collect())
 }

@@ -10,6 +10,7 @@ const LEAST_BESIDE: f64 = 5.0;
 unslide_model::words! {
     /// What a change from one version to the next is.
     #[derive(ToSchema)]
+    #[schema(rename_all = "snake_case")]
     pub enum ChangeVerdict {
         /// Better, by more than chance explains.
         Better = "better",

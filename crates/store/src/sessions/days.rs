@@ -1,6 +1,6 @@
 //! Counts of sessions by app, version and day.
 
-use super::{MemoryEnd, SessionEnd};
+use super::end::{MemoryEnd, SessionEnd};
 use crate::{Result, StoreError, TenantTx};
 use std::collections::BTreeMap;
 use time::Date;

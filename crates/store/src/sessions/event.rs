@@ -1,68 +1,25 @@
 //! One session event, as apps and gateways send it.
 
 use super::termination::TerminationEvidence;
-use crate::column::words;
 use serde::Deserialize;
-use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use time::{Duration, OffsetDateTime};
+use unslide_model::ended::EndReason;
+use unslide_signals::event::{
+    EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, wrong,
+};
 use utoipa::ToSchema;
+use utoipa::openapi::{Object, ObjectBuilder, Type};
 
 /// Bytes of one event's JSON.
 pub const MAX_EVENT_BYTES: usize = 8 << 10;
-/// How many days before the arrival of its event a session may have begun: the counts of earlier days stay.
-pub const LATEST_DAYS: u32 = 30;
-/// By how much the device's clock may be ahead.
-const AHEAD: Duration = Duration::DAY;
-/// Characters of an id of a session.
-const ID_CHARS: usize = 100;
-/// Characters of every other text.
-const TEXT_CHARS: usize = 200;
 /// Sessions that one event may say were counted before.
 const MOST_COUNTED: i32 = 100_000_000;
-/// The least share that may be sampled.
-const LEAST_SAMPLED: f64 = 0.001;
 /// Seconds that one session may last: a year.
 const LONGEST_SECONDS: f64 = 31_536_000.0;
 
-words! {
-    /// How a session ended.
-    #[derive(ToSchema)]
-    #[schema(rename_all = "snake_case")]
-    pub enum EndReason {
-        /// The app ended by itself, or the user ended it.
-        Exited = "exited",
-        /// The app crashed.
-        Crashed = "crashed",
-        /// The app did not answer, and the operating system ended it.
-        Hang = "hang",
-        /// The operating system ended the app for lack of memory, and there is evidence for it.
-        OutOfMemory = "out_of_memory",
-        /// Nothing explains the end but lack of memory.
-        Unexplained = "unexplained",
-        /// The app was updated.
-        AppUpgrade = "app_upgrade",
-        /// The operating system was updated.
-        OsUpgrade = "os_upgrade",
-        /// The device was restarted.
-        Reboot = "reboot",
-        /// The battery was empty.
-        LowBattery = "low_battery",
-        /// The device was too hot.
-        Thermal = "thermal",
-        /// The app used more of the processor than it may.
-        Cpu = "cpu",
-        /// The operating system ended the app for another reason.
-        Terminated = "terminated",
-        /// The app does not know.
-        Unknown = "unknown",
-    }
-}
-
-impl EndReason {
-    /// True where a later event may know better.
-    #[must_use]
-    pub fn is_vague(self) -> bool {
-        matches!(self, EndReason::Terminated | EndReason::Unknown)
-    }
+/// True where a later event may know better.
+pub(super) fn is_vague(reason: EndReason) -> bool {
+    matches!(reason, EndReason::Terminated | EndReason::Unknown)
 }
 
 /// One session of an app on one device: from its start to its end, which a later event with the same
@@ -119,51 +76,42 @@ pub struct SessionEvent {
     /// when it ended.
     pub foreground: Option<bool>,
     /// How it ended.
+    #[schema(schema_with = end_reasons)]
     pub end_reason: Option<EndReason>,
     /// Instead of `end_reason`: what the app found at its next start. The service then says how the session ended.
     pub termination: Option<TerminationEvidence>,
 }
 
-/// Why a session event is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SessionEventError {
-    /// It is too long.
-    #[error("the event has {0} bytes, the limit is {MAX_EVENT_BYTES}")]
-    TooLarge(usize),
-    /// It is no JSON object with these fields.
-    #[error("{0}")]
-    Json(String),
-    /// A field has a value that is not taken.
-    #[error("`{field}` {problem}")]
-    Field {
-        /// The field.
-        field: &'static str,
-        /// What is wrong with its value, and what would be right.
-        problem: String,
-    },
+/// The words for an end.
+fn end_reasons() -> Object {
+    let words = EndReason::ALL.map(EndReason::as_str);
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
 }
 
-fn wrong<T>(field: &'static str, problem: impl Into<String>) -> Result<T, SessionEventError> {
-    Err(SessionEventError::Field { field, problem: problem.into() })
-}
-
-impl SessionEvent {
-    /// Reads one event.
-    ///
-    /// # Errors
-    /// [`SessionEventError`], which names the field.
-    pub fn read(json: &[u8]) -> Result<SessionEvent, SessionEventError> {
-        if json.len() > MAX_EVENT_BYTES {
-            return Err(SessionEventError::TooLarge(json.len()));
-        }
-        let event: SessionEvent =
-            serde_json::from_slice(json).map_err(|error| SessionEventError::Json(error.to_string()))?;
+impl GatewayEvent for SessionEvent {
+    fn read(json: &[u8]) -> Result<SessionEvent, EventError> {
+        check_size(json, MAX_EVENT_BYTES)?;
+        let event: SessionEvent = serde_json::from_slice(json)?;
         event.check()?;
         Ok(event)
     }
 
-    fn check(&self) -> Result<(), SessionEventError> {
-        let texts = [
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn app(&self) -> &str {
+        &self.app
+    }
+
+    fn time(&self) -> (&'static str, OffsetDateTime) {
+        ("started_at", self.started_at)
+    }
+}
+
+impl SessionEvent {
+    fn check(&self) -> Result<(), EventError> {
+        check_texts([
             ("id", Some(&self.id), 1..=ID_CHARS),
             ("installation", self.installation.as_ref(), 1..=TEXT_CHARS),
             ("user", self.user.as_ref(), 1..=TEXT_CHARS),
@@ -171,64 +119,43 @@ impl SessionEvent {
             ("version", Some(&self.version), 0..=TEXT_CHARS),
             ("os", self.os.as_ref(), 1..=TEXT_CHARS),
             ("device", self.device.as_ref(), 1..=TEXT_CHARS),
-        ];
-        for (field, text, chars) in texts {
-            let Some(text) = text else { continue };
-            if !chars.contains(&text.chars().count()) {
-                return wrong(field, format!("must have {} to {} characters", chars.start(), chars.end()));
-            }
-            if text.contains('\0') {
-                return wrong(field, "must not contain the character U+0000");
-            }
-        }
+        ])?;
         self.check_counts()?;
-        if !(LEAST_SAMPLED..=1.0).contains(&self.sampled.unwrap_or(1.0)) {
-            return wrong("sampled", format!("must be between {LEAST_SAMPLED} and 1"));
-        }
+        check_sampled(self.sampled)?;
         match self.duration {
-            Some(_) if self.ended_at.is_some() => wrong("duration", "and `ended_at` say the same: send one"),
+            Some(_) if self.ended_at.is_some() => {
+                Err(wrong("duration", "and `ended_at` say the same: send one"))
+            }
             Some(seconds) if !(0.0..=LONGEST_SECONDS).contains(&seconds) => {
-                wrong("duration", format!("must be between 0 and {LONGEST_SECONDS} seconds"))
+                Err(wrong("duration", format!("must be between 0 and {LONGEST_SECONDS} seconds")))
             }
             _ => Ok(()),
         }
     }
 
-    fn check_counts(&self) -> Result<(), SessionEventError> {
+    fn check_counts(&self) -> Result<(), EventError> {
         let Some(sessions) = self.sessions else {
             return match (&self.installation, self.crashed) {
                 (None, _) => {
-                    wrong("installation", "is missing; only sessions that were counted before have none")
+                    Err(wrong("installation", "is missing; only sessions that were counted before have none"))
                 }
-                (_, Some(_)) => wrong("crashed", "is for `sessions` that were counted before"),
+                (_, Some(_)) => Err(wrong("crashed", "is for `sessions` that were counted before")),
                 _ => Ok(()),
             };
         };
         let ended = self.end_reason.is_some() || self.termination.is_some();
         if !(1..=MOST_COUNTED).contains(&sessions) {
-            wrong("sessions", format!("must be between 1 and {MOST_COUNTED}"))
+            Err(wrong("sessions", format!("must be between 1 and {MOST_COUNTED}")))
         } else if !(0..=sessions).contains(&self.crashed.unwrap_or(0)) {
-            wrong("crashed", "must be between 0 and `sessions`")
+            Err(wrong("crashed", "must be between 0 and `sessions`"))
         } else if self.installation.is_some() || self.sampled.is_some() || ended {
-            wrong(
+            Err(wrong(
                 "sessions",
                 "have neither `installation` nor `sampled` nor an end: they were counted before",
-            )
+            ))
         } else {
             Ok(())
         }
-    }
-
-    /// Checks the start against the time of arrival: a device's clock may be wrong.
-    ///
-    /// # Errors
-    /// [`SessionEventError::Field`] for a session that begins in the future.
-    pub fn check_start(&self, arrived: OffsetDateTime) -> Result<(), SessionEventError> {
-        // Written so that no time is out of the range that a time can have.
-        if self.started_at - arrived > AHEAD {
-            return wrong("started_at", "lies more than a day ahead: the device's clock is wrong");
-        }
-        Ok(())
     }
 
     /// How many sessions it stands for.
@@ -238,17 +165,11 @@ impl SessionEvent {
         (1.0 / self.sampled.unwrap_or(1.0)).round() as u32
     }
 
-    /// The day that the session is counted for.
-    #[must_use]
-    pub fn day(&self) -> Date {
-        self.started_at.checked_to_offset(UtcOffset::UTC).unwrap_or(self.started_at).date()
-    }
-
     /// How the session ended, as far as this event knows.
     #[must_use]
     pub fn reason(&self) -> Option<EndReason> {
         let found = || self.termination.as_ref().map(TerminationEvidence::reason);
-        self.end_reason.filter(|reason| !reason.is_vague()).or_else(found).or(self.end_reason)
+        self.end_reason.filter(|reason| !is_vague(*reason)).or_else(found).or(self.end_reason)
     }
 
     /// When the session ended, as far as this event knows: at most a year after its start.
@@ -334,12 +255,12 @@ mod tests {
     #[test]
     fn a_start_in_the_future_is_a_wrong_clock() {
         let event = SessionEvent::read(GOOD.as_bytes()).unwrap();
-        event.check_start(event.started_at - Duration::DAY).unwrap();
-        assert!(event.check_start(event.started_at - Duration::DAY * 1.1).is_err());
+        event.check_time(event.started_at - Duration::DAY).unwrap();
+        assert!(event.check_time(event.started_at - Duration::DAY * 1.1).is_err());
         for at in ["0000-01-01T00:00:00+08:00", "9999-12-31T23:59:59-08:00"] {
             let json = GOOD.replace("2026-11-20T23:30:00-02:00", at);
             let far = SessionEvent::read(json.as_bytes()).unwrap();
-            assert_eq!(far.check_start(event.started_at).is_ok(), at.starts_with('0'));
+            assert_eq!(far.check_time(event.started_at).is_ok(), at.starts_with('0'));
             let _ = (far.day(), far.end());
         }
     }

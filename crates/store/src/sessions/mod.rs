@@ -2,57 +2,30 @@
 //! app, version and day in the same transaction.
 
 mod days;
+mod end;
 mod event;
 mod termination;
 
 pub(crate) use days::sketch;
 #[cfg(test)]
 pub(crate) use days::sketched;
-pub use event::{EndReason, LATEST_DAYS, MAX_EVENT_BYTES, SessionEvent, SessionEventError};
+pub use event::{MAX_EVENT_BYTES, SessionEvent};
 pub use termination::TerminationEvidence;
+pub use unslide_model::ended::EndReason;
 
 use crate::app_signals::{self, AppSignal, SignalDecision, SignalDrops, SignalSettings};
+use crate::column::{EndReasonColumn, Nullable};
+use crate::gateway_events::EventOutcome;
 use crate::{Result, TenantTx};
 use days::DayDelta;
+use end::SessionEnd;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use time::{Date, Duration, OffsetDateTime};
+use time::{Date, OffsetDateTime};
+use unslide_signals::event::{EventArrival, GatewayEvent};
 
 /// A session event that came from the topic.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SessionArrival {
-    /// The event.
-    pub event: SessionEvent,
-    /// The broker's time.
-    pub received_at: OffsetDateTime,
-}
-
-impl SessionArrival {
-    /// True where the session began so long before this event arrived that it is not counted any more.
-    #[must_use]
-    pub fn is_late(&self) -> bool {
-        self.event.day() < self.received_at.date().saturating_sub(Duration::days(LATEST_DAYS.into()))
-    }
-}
-
-/// What became of a session event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionOutcome {
-    /// The first event of its session.
-    New,
-    /// It told how or when a known session ended.
-    Completed,
-    /// It told nothing new: nothing was done.
-    Duplicate,
-    /// The tenant was deleted: nothing was done.
-    Deleted,
-    /// Its session began before what is kept, or too long before the event came: nothing was done.
-    Expired,
-    /// The app's sessions are switched off: nothing was done.
-    SwitchedOff,
-    /// It is not in the sample that the app keeps: nothing was done.
-    SampledOut,
-}
+pub type SessionArrival = EventArrival<SessionEvent>;
 
 /// App, id and day: what a session is found by.
 type SessionKey = (String, String, Date);
@@ -71,65 +44,6 @@ struct Told<'a> {
     weight: Option<i32>,
 }
 
-/// How and when a session ended, as far as that is known. What is known first stays, except that a crash is learnt
-/// of late, and that any reason is better than a vague one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct SessionEnd {
-    at: Option<OffsetDateTime>,
-    reason: Option<EndReason>,
-    /// Whether the app was on the screen, as far as the event with the reason knows.
-    foreground: Option<bool>,
-}
-
-/// A session that ended for lack of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MemoryEnd {
-    /// In the foreground, with evidence.
-    Evident,
-    /// In the foreground, because nothing else explains it.
-    Unexplained,
-    /// In the background, or it is not known where.
-    Background,
-}
-
-impl SessionEnd {
-    fn of(event: &SessionEvent) -> SessionEnd {
-        SessionEnd { at: event.end(), reason: event.reason(), foreground: event.foreground }
-    }
-
-    fn completed(self, later: SessionEnd) -> SessionEnd {
-        let at = self.at.or(later.at);
-        let replaced = match (self.reason, later.reason) {
-            (_, None) | (Some(EndReason::Crashed), _) => false,
-            (None, Some(_)) | (_, Some(EndReason::Crashed)) => true,
-            (Some(known), Some(later)) => known.is_vague() && !later.is_vague(),
-        };
-        if replaced {
-            SessionEnd { at, reason: later.reason, foreground: later.foreground.or(self.foreground) }
-        } else {
-            SessionEnd { at, ..self }
-        }
-    }
-
-    /// True where the session has no end yet.
-    fn is_open(self) -> bool {
-        self.at.is_none() && self.reason.is_none()
-    }
-
-    fn crashed(self) -> bool {
-        self.reason == Some(EndReason::Crashed)
-    }
-
-    fn memory(self) -> Option<MemoryEnd> {
-        match (self.reason?, self.foreground == Some(true)) {
-            (EndReason::OutOfMemory, true) => Some(MemoryEnd::Evident),
-            (EndReason::Unexplained, true) => Some(MemoryEnd::Unexplained),
-            (EndReason::OutOfMemory | EndReason::Unexplained, false) => Some(MemoryEnd::Background),
-            _ => None,
-        }
-    }
-}
-
 /// Stores a tenant's session events, in the order of their offsets, and says what became of each.
 /// Partitions of the days have to exist (see [`crate::partitions`]); sessions that began before the day
 /// `keep_from` are not stored.
@@ -139,13 +53,13 @@ pub async fn store(
     tx: &mut TenantTx,
     arrivals: &[&SessionArrival],
     keep_from: Date,
-) -> Result<Vec<SessionOutcome>> {
-    let mut outcomes = vec![SessionOutcome::Duplicate; arrivals.len()];
+) -> Result<Vec<EventOutcome>> {
+    let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
     let mut told: BTreeMap<SessionKey, Told<'_>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().copied().enumerate() {
         let (event, day) = (&arrival.event, arrival.event.day());
         if day < keep_from || arrival.is_late() {
-            outcomes[place] = SessionOutcome::Expired;
+            outcomes[place] = EventOutcome::Expired;
             continue;
         }
         let end = SessionEnd::of(event);
@@ -179,7 +93,7 @@ pub async fn store(
 async fn weigh(
     tx: &mut TenantTx,
     told: &mut BTreeMap<SessionKey, Told<'_>>,
-    outcomes: &mut [SessionOutcome],
+    outcomes: &mut [EventOutcome],
 ) -> Result<()> {
     let apps: BTreeSet<&str> = told.keys().map(|key| key.0.as_str()).collect();
     let signals = app_signals::of_apps(tx, &apps).await?;
@@ -195,11 +109,11 @@ async fn weigh(
         told.weight = match decided {
             SignalDecision::Kept(weight) => Some(i32::try_from(weight / 1_000).unwrap_or(i32::MAX)),
             SignalDecision::SwitchedOff => {
-                outcomes[told.place] = SessionOutcome::SwitchedOff;
+                outcomes[told.place] = EventOutcome::SwitchedOff;
                 None
             }
             SignalDecision::SampledOut => {
-                outcomes[told.place] = SessionOutcome::SampledOut;
+                outcomes[told.place] = EventOutcome::SampledOut;
                 None
             }
         };
@@ -208,10 +122,10 @@ async fn weigh(
 }
 
 /// The sessions that were not kept, by app.
-fn dropped(arrivals: &[&SessionArrival], outcomes: &[SessionOutcome]) -> SignalDrops {
+fn dropped(arrivals: &[&SessionArrival], outcomes: &[EventOutcome]) -> SignalDrops {
     let mut drops = SignalDrops::new();
     for (arrival, outcome) in arrivals.iter().zip(outcomes) {
-        if matches!(outcome, SessionOutcome::SwitchedOff | SessionOutcome::SampledOut) {
+        if matches!(outcome, EventOutcome::SwitchedOff | EventOutcome::SampledOut) {
             *drops.entry((arrival.event.app.clone(), AppSignal::Sessions)).or_default() += 1;
         }
     }
@@ -229,7 +143,7 @@ fn hash(text: &str) -> Hash {
 async fn insert_new(
     tx: &mut TenantTx,
     told: &mut BTreeMap<SessionKey, Told<'_>>,
-    outcomes: &mut [SessionOutcome],
+    outcomes: &mut [EventOutcome],
     deltas: &mut BTreeMap<days::DayKey, DayDelta>,
 ) -> Result<()> {
     let mut rows = NewRows::default();
@@ -240,8 +154,8 @@ async fn insert_new(
     }
     for (app, id, day) in rows.insert(tx).await? {
         let Some(new) = told.remove(&(app.clone(), id, day)) else { continue };
-        outcomes[new.completing] = SessionOutcome::Completed;
-        outcomes[new.place] = SessionOutcome::New;
+        outcomes[new.completing] = EventOutcome::Completed;
+        outcomes[new.place] = EventOutcome::New;
         let event = &new.first.event;
         let delta = deltas.entry((app, event.version.clone(), day)).or_default();
         if let Some(installation) = &event.installation {
@@ -343,7 +257,7 @@ impl NewRows {
 async fn complete_known(
     tx: &mut TenantTx,
     told: &BTreeMap<SessionKey, Told<'_>>,
-    outcomes: &mut [SessionOutcome],
+    outcomes: &mut [EventOutcome],
     deltas: &mut BTreeMap<days::DayKey, DayDelta>,
 ) -> Result<()> {
     let ending: Vec<&SessionKey> =
@@ -357,7 +271,7 @@ async fn complete_known(
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT s.app, s.session_id, s.day, s.version, s.installation AS "installation!", s.ended_at, s.foreground, s.weight,
-                  s.end_reason AS "end_reason?: EndReason"
+                  s.end_reason AS "end_reason!: Nullable<EndReasonColumn>"
            FROM unnest($2::text[], $3::text[], $4::date[]) AS k (app, session_id, day)
            JOIN sessions s ON s.tenant = $1 AND s.app = k.app AND s.session_id = k.session_id AND s.day = k.day
            WHERE s.installation IS NOT NULL
@@ -373,12 +287,13 @@ async fn complete_known(
     for row in rows {
         let key = (row.app, row.session_id, row.day);
         let Some(told) = told.get(&key) else { continue };
-        let known = SessionEnd { at: row.ended_at, reason: row.end_reason, foreground: row.foreground };
+        let known =
+            SessionEnd { at: row.ended_at, reason: row.end_reason.into(), foreground: row.foreground };
         let end = known.completed(told.end);
         if end == known {
             continue;
         }
-        outcomes[told.completing] = SessionOutcome::Completed;
+        outcomes[told.completing] = EventOutcome::Completed;
         // Of the version and the installation that the session was counted for.
         let delta = deltas.entry((key.0.clone(), row.version, key.2)).or_default();
         delta.ended((&row.installation, row.weight.into()), known, end);
@@ -415,21 +330,4 @@ async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> 
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// Deletes sessions of the transaction's tenant that began before the day `before`, at most `limit` of
-/// them; gives how many. What was counted of them stays. Days that no tenant keeps go with their tables
-/// (see [`crate::partitions::drop_before`]).
-pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
-    let (connection, tenant, _) = tx.parts();
-    let gone = sqlx::query!(
-        "DELETE FROM sessions WHERE tenant = $1 AND day < $2 AND (app, session_id, day) IN (
-             SELECT app, session_id, day FROM sessions WHERE tenant = $1 AND day < $2 LIMIT $3)",
-        tenant,
-        before,
-        i64::from(limit)
-    )
-    .execute(connection)
-    .await?;
-    Ok(gone.rows_affected())
 }

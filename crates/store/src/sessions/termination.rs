@@ -1,8 +1,7 @@
 //! Why a session ended of which no report tells: what apps send of it.
 
-use super::EndReason;
 use serde::Deserialize;
-use unslide_model::ended::{EndKind, EndRule, EndedRun, RunFacts};
+use unslide_model::ended::{EndReason, EndRule, RunFacts};
 use utoipa::ToSchema;
 
 /// What an app found at the start after a session. What is absent is false or not known.
@@ -51,9 +50,9 @@ pub struct TerminationEvidence {
 }
 
 impl TerminationEvidence {
-    /// How and why the session ended, by [the rules for all runs](unslide_model::ended).
+    /// Why the session ended, by [the rules for all runs](unslide_model::ended).
     #[must_use]
-    pub fn judge(&self, foreground: Option<bool>) -> EndedRun {
+    pub fn reason(&self) -> EndReason {
         let rules = [
             (self.development, EndRule::Development),
             (self.first_launch, EndRule::FirstLaunch),
@@ -74,39 +73,13 @@ impl TerminationEvidence {
         let facts = RunFacts {
             reason: self.reason.as_deref(),
             applies: &applies,
-            foreground,
+            foreground: None,
             footprint: self.footprint,
             footprint_limit: self.footprint_limit,
             memory_pressure: self.memory_pressure.as_deref(),
             jetsam: self.jetsam.as_deref(),
         };
-        facts.judge()
-    }
-
-    /// Why the session ended.
-    #[must_use]
-    pub fn reason(&self) -> EndReason {
-        self.judge(None).kind.into()
-    }
-}
-
-impl From<EndKind> for EndReason {
-    fn from(kind: EndKind) -> EndReason {
-        match kind {
-            EndKind::Exited => EndReason::Exited,
-            EndKind::Crashed => EndReason::Crashed,
-            EndKind::Hang => EndReason::Hang,
-            EndKind::OutOfMemory => EndReason::OutOfMemory,
-            EndKind::Unexplained => EndReason::Unexplained,
-            EndKind::AppUpgrade => EndReason::AppUpgrade,
-            EndKind::OsUpgrade => EndReason::OsUpgrade,
-            EndKind::Reboot => EndReason::Reboot,
-            EndKind::LowBattery => EndReason::LowBattery,
-            EndKind::Thermal => EndReason::Thermal,
-            EndKind::Cpu => EndReason::Cpu,
-            EndKind::Terminated => EndReason::Terminated,
-            EndKind::Unknown => EndReason::Unknown,
-        }
+        facts.judge().kind
     }
 }
 

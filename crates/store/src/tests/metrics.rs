@@ -1,6 +1,7 @@
 //! Metric payloads: counted once, whatever comes how often, and compared by version.
 
-use crate::metrics::{self, MOST_HOSTS, MOST_VERSIONS, MetricArrival, MetricOutcome, OTHER};
+use crate::gateway_events::{self, EventOutcome};
+use crate::metrics::{self, MOST_HOSTS, MOST_VERSIONS, MetricArrival, OTHER};
 use crate::partitions;
 use crate::queries::comparison::ChangeVerdict;
 use crate::queries::signals::{self, SignalFigure};
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use time::{Date, Duration};
 use unslide_model::TenantId;
+use unslide_signals::event::GatewayEvent;
 use unslide_signals::metrics::MetricPayload;
 
 const APP: &str = "com.acme.shop";
@@ -21,11 +23,11 @@ pub fn arrival(id: &str, days: i64, more: &Value) -> MetricArrival {
         "requests": [{"host": "api.example.com", "dns": 10, "total": 200}]});
     payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let payload = MetricPayload::read(payload.to_string().as_bytes()).unwrap();
-    MetricArrival { payload, received_at: start() }
+    MetricArrival { event: payload, received_at: start() }
 }
 
-async fn store_of(database: &Database, of: &TenantId, arrivals: &[MetricArrival]) -> Vec<MetricOutcome> {
-    for day in arrivals.iter().map(|arrival| arrival.payload.day()) {
+async fn store_of(database: &Database, of: &TenantId, arrivals: &[MetricArrival]) -> Vec<EventOutcome> {
+    for day in arrivals.iter().map(|arrival| arrival.event.day()) {
         partitions::ensure(&database.store, day, day).await.unwrap();
     }
     let mut tx = database.store.tenant(of).await.unwrap();
@@ -47,7 +49,7 @@ fn figure<'s>(signals: &'s [SignalFigure], signal: &str, statistic: &str) -> &'s
 /// Proves: replay
 #[tokio::test]
 async fn a_payload_counts_once_however_often_it_comes() {
-    use MetricOutcome::{Duplicate, Expired, New};
+    use EventOutcome::{Duplicate, Expired, New};
     let database = Database::new().await;
     let first = arrival("m1", 0, &json!({}));
     assert_eq!(store_of(&database, &acme(), &[first.clone(), first.clone()]).await, [New, Duplicate]);
@@ -63,8 +65,8 @@ async fn a_payload_counts_once_however_often_it_comes() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let hosts = signals::hosts(&mut tx, APP, Some("1.0"), period()).await.unwrap().hosts;
     assert_eq!((hosts.len(), hosts[0].host.as_str(), hosts[0].requests), (1, "api.example.com", 2.0));
-    assert_eq!(metrics::expire(&mut tx, Date::MAX, 1).await.unwrap(), 1);
-    assert_eq!(metrics::expire(&mut tx, Date::MAX, 10).await.unwrap(), 1);
+    assert_eq!(gateway_events::expire(&mut tx, Date::MAX, 1).await.unwrap(), 1);
+    assert_eq!(gateway_events::expire(&mut tx, Date::MAX, 10).await.unwrap(), 1);
     assert_eq!(signals::of_versions(&mut tx, APP, period()).await.unwrap().versions.len(), 1, "counts stay");
 }
 
@@ -207,10 +209,10 @@ async fn metrics_of_tenants_are_apart() {
     let database = Database::new().await;
     let other = tenant_id("umbrella");
     let payload = arrival("m1", 0, &json!({}));
-    assert_eq!(store_of(&database, &acme(), std::slice::from_ref(&payload)).await, [MetricOutcome::New]);
+    assert_eq!(store_of(&database, &acme(), std::slice::from_ref(&payload)).await, [EventOutcome::New]);
     let mut tx = database.store.tenant(&other).await.unwrap();
     assert_eq!(signals::of_versions(&mut tx, APP, period()).await.unwrap().versions, []);
     assert_eq!(signals::hosts(&mut tx, APP, None, period()).await.unwrap().hosts, []);
     drop(tx);
-    assert_eq!(store_of(&database, &other, &[payload]).await, [MetricOutcome::New]);
+    assert_eq!(store_of(&database, &other, &[payload]).await, [EventOutcome::New]);
 }

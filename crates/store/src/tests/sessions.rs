@@ -1,9 +1,8 @@
 //! Sessions: stored once, counted once, whatever comes in which order.
 
+use crate::gateway_events::{self, EventOutcome};
 use crate::queries::health::{self, HealthFigures};
-use crate::sessions::{
-    self, EndReason, SessionArrival, SessionEvent, SessionOutcome, TerminationEvidence, sketch, sketched,
-};
+use crate::sessions::{self, EndReason, SessionArrival, SessionEvent, TerminationEvidence, sketch, sketched};
 use crate::tests::database::{Database, acme, start, tenant_id};
 use crate::{partitions, positions};
 use sqlx::Row;
@@ -36,7 +35,7 @@ pub fn event(id: &str, installation: &str, days: i64, end: Option<EndReason>) ->
 
 const OLDEST: Duration = Duration::days(90);
 
-async fn store_of(database: &Database, of: &TenantId, arrivals: &[SessionArrival]) -> Vec<SessionOutcome> {
+async fn store_of(database: &Database, of: &TenantId, arrivals: &[SessionArrival]) -> Vec<EventOutcome> {
     let mut tx = database.store.tenant(of).await.unwrap();
     let arrivals: Vec<&SessionArrival> = arrivals.iter().collect();
     let stored = sessions::store(&mut tx, &arrivals, (start() - OLDEST).date()).await.unwrap();
@@ -44,7 +43,7 @@ async fn store_of(database: &Database, of: &TenantId, arrivals: &[SessionArrival
     stored
 }
 
-async fn store(database: &Database, arrivals: &[SessionArrival]) -> Vec<SessionOutcome> {
+async fn store(database: &Database, arrivals: &[SessionArrival]) -> Vec<EventOutcome> {
     store_of(database, &acme(), arrivals).await
 }
 
@@ -63,7 +62,7 @@ async fn figures(database: &Database, of: &TenantId) -> HealthFigures {
 
 #[tokio::test]
 async fn a_session_is_counted_once_and_a_later_event_completes_it() {
-    use SessionOutcome::{Completed, Duplicate, New};
+    use EventOutcome::{Completed, Duplicate, New};
     let database = Database::new().await;
     let begun = event("s1", "i1", 0, None);
     let crashed = event("s1", "i1", 0, Some(EndReason::Crashed));
@@ -139,7 +138,7 @@ async fn sessions_of_two_tenants_with_one_id_are_two() {
 
 #[tokio::test]
 async fn what_is_too_old_is_not_stored_and_what_expires_stays_counted() {
-    use SessionOutcome::{Expired, New};
+    use EventOutcome::{Expired, New};
     let database = Database::new().await;
     let first = (start() - Duration::days(40)).date();
     partitions::ensure(&database.store, first, start().date()).await.unwrap();
@@ -150,8 +149,8 @@ async fn what_is_too_old_is_not_stored_and_what_expires_stays_counted() {
     let stored = sessions::store(&mut tx, &kept, (start() - Duration::days(4)).date()).await.unwrap();
     assert_eq!(stored, [Expired, New]);
     let before = (start() - Duration::days(4)).date();
-    assert_eq!(sessions::expire(&mut tx, before, 10).await.unwrap(), 1);
-    assert_eq!(sessions::expire(&mut tx, before, 10).await.unwrap(), 0);
+    assert_eq!(gateway_events::expire(&mut tx, before, 10).await.unwrap(), 1);
+    assert_eq!(gateway_events::expire(&mut tx, before, 10).await.unwrap(), 0);
     tx.commit().await.unwrap();
     partitions::drop_before(&database.store, (start() - Duration::days(1)).date()).await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM sessions").await, 1);

@@ -17,9 +17,8 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use unslide_proto::headers;
-use unslide_signals::metrics::MetricPayload;
+use unslide_signals::event::GatewayEvent;
 use unslide_store::app_signals::{self, AppSignal};
-use unslide_store::sessions::SessionEvent;
 use unslide_stream::OutRecord;
 
 /// Bytes of a request, packed and unpacked.
@@ -31,15 +30,6 @@ const HINT_TIME: Duration = Duration::from_secs(1);
 /// Keys that were not understood and that an answer names.
 const MOST_UNREAD: usize = 20;
 
-/// One of the events.
-pub trait GatewayEvent: Send + 'static {
-    /// What it is of.
-    const SIGNAL: AppSignal;
-
-    /// Reads one that arrives now; else why it is refused.
-    fn read_at(json: &[u8], now: OffsetDateTime) -> Result<ReadGatewayEvent, String>;
-}
-
 /// What is needed of an event while the broker takes its bytes.
 #[derive(Clone, Debug)]
 pub struct ReadGatewayEvent {
@@ -49,26 +39,6 @@ pub struct ReadGatewayEvent {
     app: String,
     /// Keys whose value was not understood.
     unread: Vec<String>,
-}
-
-impl GatewayEvent for SessionEvent {
-    const SIGNAL: AppSignal = AppSignal::Sessions;
-
-    fn read_at(json: &[u8], now: OffsetDateTime) -> Result<ReadGatewayEvent, String> {
-        let read = SessionEvent::read(json).and_then(|event| event.check_start(now).map(|()| event));
-        let SessionEvent { id, app, .. } = read.map_err(|error| error.to_string())?;
-        Ok(ReadGatewayEvent { id, app, unread: Vec::new() })
-    }
-}
-
-impl GatewayEvent for MetricPayload {
-    const SIGNAL: AppSignal = AppSignal::Metrics;
-
-    fn read_at(json: &[u8], now: OffsetDateTime) -> Result<ReadGatewayEvent, String> {
-        let read = MetricPayload::read(json).and_then(|payload| payload.check_time(now).map(|()| payload));
-        let MetricPayload { id, app, unread, .. } = read.map_err(|error| error.to_string())?;
-        Ok(ReadGatewayEvent { id, app, unread })
-    }
 }
 
 /// What the broker has taken.
@@ -96,13 +66,14 @@ pub struct EventRequest {
     pub body: Body,
 }
 
-/// Sends the events of a request to a topic, all or none of them, and says what they were once the broker has them.
+/// Sends the events of a request to the topic of a signal, all or none of them, and says what they were once the broker has them.
 ///
 /// # Errors
 /// Where the request is over a limit, an event can't be read, or the broker fails.
 pub async fn send<E: GatewayEvent>(
     api: &Api,
     topic: &str,
+    signal: AppSignal,
     request: EventRequest,
 ) -> Result<SentEvents, Problem> {
     let EventRequest { access, trace, headers, body } = request;
@@ -132,7 +103,7 @@ pub async fn send<E: GatewayEvent>(
     api.producer.send_all(&records).await?;
     drop(reserved);
     // Only a hint: the broker has the events, whether the settings can be read or not.
-    let hint = switched_off(api, access.tenant(), E::SIGNAL, &totals);
+    let hint = switched_off(api, access.tenant(), signal, &totals);
     let switched_off = tokio::time::timeout(HINT_TIME, hint).await.map_or(0, Result::unwrap_or_default);
     let only_app = totals.only_app().map(str::to_owned);
     Ok(SentEvents { accepted: records.len(), switched_off, unread: totals.unread, only_app })
@@ -215,11 +186,15 @@ fn event<E: GatewayEvent>(
     let event =
         E::read_at(bytes, now).map_err(|error| Problem::new(Kind::InvalidBody, format!("{place}{error}")))?;
     match app {
-        Some(own) if event.app != own => {
+        Some(own) if event.app() != own => {
             let problem = format!("{place}the key speaks for {own} alone, and the event is not of it");
             Err(Problem::new(Kind::InsufficientScope, problem))
         }
-        _ => Ok(event),
+        _ => Ok(ReadGatewayEvent {
+            id: event.id().to_owned(),
+            app: event.app().to_owned(),
+            unread: event.unread().to_vec(),
+        }),
     }
 }
 
@@ -246,6 +221,7 @@ fn record(
 mod tests {
     use super::*;
     use time::macros::datetime;
+    use unslide_store::sessions::SessionEvent;
 
     const EVENT: &str =
         r#"{"id":"s1","installation":"i","app":"com.acme.shop","started_at":"2026-11-20T08:00:00Z"}"#;

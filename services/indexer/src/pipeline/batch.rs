@@ -1,6 +1,7 @@
 //! One transaction: what was read, and the positions after it.
 
 mod events;
+mod sorted;
 
 use crate::config::Settings;
 use crate::failure::Failure;
@@ -8,19 +9,19 @@ use crate::metrics::Metrics;
 use crate::records::answers::Answered;
 use crate::records::dead_letter;
 use crate::records::enriched::{ReadReport, Unreadable};
-use crate::records::event::{ReadMetrics, ReadSession};
 use crate::records::{Item, Parsed};
 use crate::topics::Positions;
+use sorted::Sorted;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 use unslide_model::TenantId;
-use unslide_store::dead_letters::{self, NewLetter};
-use unslide_store::metrics::MetricOutcome;
+use unslide_signals::event::GatewayEvent;
+use unslide_store::dead_letters;
+use unslide_store::gateway_events::EventOutcome;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::quarantine::{self, NewRecord, Quarantined, ReplayStatus};
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
 use unslide_store::requests::RequestOutcome;
-use unslide_store::sessions::SessionOutcome;
 use unslide_store::{
     BatchTx, Store, StoreError, TenantTx, Uuid, outbox, partitions, requests, retention, segments, tenants,
 };
@@ -52,8 +53,8 @@ pub struct BatchWriter {
 #[derive(Default)]
 struct Tally {
     stored: Vec<StoredArrival>,
-    sessions: Vec<SessionOutcome>,
-    payloads: Vec<MetricOutcome>,
+    sessions: Vec<EventOutcome>,
+    payloads: Vec<EventOutcome>,
     answered: u64,
     lost: u64,
     dead_letters: Vec<String>,
@@ -265,7 +266,7 @@ impl BatchWriter {
                     Some(session.arrival.event.day().midnight().assume_utc())
                 }
                 Parsed::Metrics(metrics) if !metrics.arrival.is_late() => {
-                    Some(metrics.arrival.payload.day().midnight().assume_utc())
+                    Some(metrics.arrival.event.day().midnight().assume_utc())
                 }
                 _ => None,
             })
@@ -286,61 +287,6 @@ impl BatchWriter {
             self.days.insert(day);
         }
         Ok(())
-    }
-}
-
-/// What was read, by what is to be done with it.
-struct Sorted<'i> {
-    arrivals: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadReport)>>,
-    sessions: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadSession)>>,
-    payloads: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadMetrics)>>,
-    /// By tenant and report.
-    answers: BTreeSet<&'i Answered>,
-    dead_letters: Vec<NewLetter>,
-    unreadable: Vec<(&'i RecordRef, Unreadable)>,
-    failed: Vec<(&'i Item, &'i Failure)>,
-}
-
-impl<'i> Sorted<'i> {
-    fn of(items: &'i [Item], positions: &Positions) -> Sorted<'i> {
-        let mut sorted = Sorted {
-            arrivals: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            payloads: BTreeMap::new(),
-            answers: BTreeSet::new(),
-            dead_letters: Vec::new(),
-            unreadable: Vec::new(),
-            failed: Vec::new(),
-        };
-        for item in items {
-            match &item.parsed {
-                Parsed::Report(enriched) => {
-                    sorted.arrivals.entry(&enriched.tenant).or_default().push((item, &**enriched));
-                }
-                Parsed::Session(session) => {
-                    sorted.sessions.entry(&session.tenant).or_default().push((item, &**session));
-                }
-                Parsed::Metrics(metrics) => {
-                    sorted.payloads.entry(&metrics.tenant).or_default().push((item, &**metrics));
-                }
-                Parsed::Answer(answer) => {
-                    sorted.answers.insert(answer);
-                }
-                Parsed::DeadLetter(letter, ended) => {
-                    sorted.answers.extend(ended);
-                    let mut letter = NewLetter::clone(letter);
-                    let place = (item.at.topic.clone(), item.at.partition);
-                    if let Some(position) = positions.get(&place) {
-                        letter.id.topic_id.clone_from(&position.topic_id);
-                    }
-                    sorted.dead_letters.push(letter);
-                }
-                Parsed::Nothing => {}
-                Parsed::Unreadable(why) => sorted.unreadable.push((&item.at, why.clone())),
-                Parsed::Failed(failure) => sorted.failed.push((item, failure)),
-            }
-        }
-        sorted
     }
 }
 

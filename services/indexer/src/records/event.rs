@@ -4,71 +4,44 @@ use super::enriched::Unreadable;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{TenantId, timestamp};
 use unslide_proto::headers;
+use unslide_signals::event::{EventArrival, GatewayEvent};
 use unslide_signals::metrics::MetricPayload;
-use unslide_store::metrics::MetricArrival;
-use unslide_store::sessions::{SessionArrival, SessionEvent};
+use unslide_store::sessions::SessionEvent;
 use unslide_stream::{Record, Signatures};
 
 /// What a record says, and its owner.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ReadEvent<A> {
+pub struct ReadEvent<E> {
     /// The owner.
     pub tenant: TenantId,
     /// What it says.
-    pub arrival: A,
+    pub arrival: EventArrival<E>,
 }
 
 /// A session event and its owner.
-pub type ReadSession = ReadEvent<SessionArrival>;
+pub type ReadSession = ReadEvent<SessionEvent>;
 /// A metric payload and its owner.
-pub type ReadMetrics = ReadEvent<MetricArrival>;
+pub type ReadMetrics = ReadEvent<MetricPayload>;
 
 fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
     Unreadable { reason, detail: detail.into() }
 }
 
-/// Reads a session event.
-pub fn read_session(
-    record: &Record,
-    signatures: &Signatures,
-    now: OffsetDateTime,
-) -> Result<ReadSession, Unreadable> {
-    read(record, signatures, now, "bad_session", |value, received_at| {
-        let event = SessionEvent::read(value).map_err(|error| error.to_string())?;
-        event.check_start(received_at).map_err(|error| error.to_string())?;
-        Ok(SessionArrival { event, received_at })
-    })
-}
-
-/// Reads a metric payload.
-pub fn read_metrics(
-    record: &Record,
-    signatures: &Signatures,
-    now: OffsetDateTime,
-) -> Result<ReadMetrics, Unreadable> {
-    read(record, signatures, now, "bad_metrics", |value, received_at| {
-        let payload = MetricPayload::read(value).map_err(|error| error.to_string())?;
-        payload.check_time(received_at).map_err(|error| error.to_string())?;
-        Ok(MetricArrival { payload, received_at })
-    })
-}
-
-/// Reads a record that gateways may have sent: who sends it is held to the same rules as for reports.
-/// `now` stands in for a time that the topic does not keep. `bad` is the reason where `parse` refuses the value.
-fn read<A>(
+/// Reads an event that gateways may have sent: who sends it is held to the same rules as for reports. `now` stands in
+/// for a time that the topic does not keep. `bad` is the reason where the value is no such event.
+pub fn read<E: GatewayEvent>(
     record: &Record,
     signatures: &Signatures,
     now: OffsetDateTime,
     bad: &'static str,
-    parse: impl FnOnce(&[u8], OffsetDateTime) -> Result<A, String>,
-) -> Result<ReadEvent<A>, Unreadable> {
+) -> Result<ReadEvent<E>, Unreadable> {
     let tenant = sender(record)?;
     let received_at = received_at(record, now);
     let millis = i64::try_from(received_at.unix_timestamp_nanos() / 1_000_000).unwrap_or(i64::MAX);
     signatures.check(record, &tenant, millis).map_err(|wrong| unreadable(wrong.reason, wrong.detail))?;
     let value = record.value.as_ref().ok_or_else(|| unreadable("empty", "the record has no value"))?;
-    let arrival = parse(value, received_at).map_err(|problem| unreadable(bad, problem))?;
-    Ok(ReadEvent { tenant, arrival })
+    let event = E::read_at(value, received_at).map_err(|error| unreadable(bad, error.to_string()))?;
+    Ok(ReadEvent { tenant, arrival: EventArrival { event, received_at } })
 }
 
 /// The tenant that the record names, whether there is one of this name or not.
@@ -101,6 +74,10 @@ mod tests {
     const EVENT: &str =
         r#"{"id":"s1","installation":"i","app":"com.acme.shop","started_at":"2025-11-20T01:00:00Z"}"#;
 
+    fn read_session(record: &Record, signatures: &Signatures) -> Result<ReadSession, Unreadable> {
+        read(record, signatures, now(), "bad_session")
+    }
+
     fn now() -> OffsetDateTime {
         OffsetDateTime::from_unix_timestamp(1_763_600_100).unwrap()
     }
@@ -122,7 +99,7 @@ mod tests {
     #[test]
     fn an_event_is_read_with_its_tenant_and_the_brokers_time() {
         let signatures = Signatures::new(&SignatureSettings::default());
-        let read = read_session(&record(EVENT, of_acme()), &signatures, now()).unwrap();
+        let read = read_session(&record(EVENT, of_acme()), &signatures).unwrap();
         assert_eq!((read.tenant.as_str(), read.arrival.event.id.as_str()), ("acme", "s1"));
         assert_eq!(read.arrival.received_at.unix_timestamp(), 1_763_600_000);
     }
@@ -131,7 +108,7 @@ mod tests {
     fn what_cannot_be_stored_says_why() {
         let signatures = Signatures::new(&SignatureSettings::default());
         let why = |value: &str, headers: Headers| {
-            read_session(&record(value, headers), &signatures, now()).unwrap_err().reason
+            read_session(&record(value, headers), &signatures).unwrap_err().reason
         };
         assert_eq!(why(EVENT, Headers::new()), "no_tenant");
         assert_eq!(why(EVENT, Headers::new().with(headers::TENANT, "No Tenant")), "no_tenant");
@@ -145,10 +122,11 @@ mod tests {
         let signatures = Signatures::new(&SignatureSettings::default());
         let payload = r#"{"id":"m1","app":"com.acme.shop","measured_at":"2025-11-20T01:00:00Z"}"#;
         let read = |value: &str, headers: Headers| {
-            read_metrics(&record(value, headers), &signatures, now()).map_err(|why| why.reason)
+            super::read::<MetricPayload>(&record(value, headers), &signatures, now(), "bad_metrics")
+                .map_err(|why| why.reason)
         };
         let known = read(payload, of_acme()).unwrap();
-        assert_eq!((known.tenant.as_str(), known.arrival.payload.id.as_str()), ("acme", "m1"));
+        assert_eq!((known.tenant.as_str(), known.arrival.event.id.as_str()), ("acme", "m1"));
         assert_eq!(known.arrival.received_at.unix_timestamp(), 1_763_600_000);
         assert_eq!(read(payload, Headers::new()).unwrap_err(), "no_tenant");
         assert_eq!(read("{}", of_acme()).unwrap_err(), "bad_metrics");
@@ -171,13 +149,12 @@ mod tests {
             let mut headers = Headers::new().with(headers::TENANT, slug.to_owned());
             let signed = signer.headers(&tenant, at, EVENT.as_bytes());
             signed.into_iter().for_each(|(name, value)| headers.push(name, value));
-            read_session(&record(EVENT, headers), &signatures, now())
-                .map_or_else(|why| why.reason, |_| "taken")
+            read_session(&record(EVENT, headers), &signatures).map_or_else(|why| why.reason, |_| "taken")
         };
         assert_eq!(signed("acme", 1_763_600_000_000), "taken");
         assert_eq!(signed("acme", 1_763_500_000_000), "stale_signature");
         assert_eq!(signed("other", 1_763_600_000_000), "bad_signature");
-        let unsigned = read_session(&record(EVENT, of_acme()), &signatures, now()).unwrap_err();
+        let unsigned = read_session(&record(EVENT, of_acme()), &signatures).unwrap_err();
         assert_eq!(unsigned.reason, "no_signature");
     }
 }

@@ -197,9 +197,9 @@ pub fn parse(fetched: &FetchedBody, reading: &Reading) -> Parsed {
             Ok(None) => Parsed::Nothing,
             Err(error) => Parsed::Unreadable(error),
         },
-        Content::Sessions => event::read_session(record, &reading.signatures, reading.now)
+        Content::Sessions => event::read(record, &reading.signatures, reading.now, "bad_session")
             .map_or_else(Parsed::Unreadable, |read| Parsed::Session(Box::new(read))),
-        Content::Metrics => event::read_metrics(record, &reading.signatures, reading.now)
+        Content::Metrics => event::read(record, &reading.signatures, reading.now, "bad_metrics")
             .map_or_else(Parsed::Unreadable, |read| Parsed::Metrics(Box::new(read))),
         Content::DeadLetters => Parsed::DeadLetter(
             Box::new(dead_letter::read(record, reading.now)),

@@ -6,7 +6,7 @@ use unslide_artifacts::keys;
 use unslide_model::TenantId;
 use unslide_runtime::causes;
 use unslide_store::tenants::{self, TenantStanding};
-use unslide_store::{StoreError, TenantTx, captures, metrics, partitions, retention, segments, sessions};
+use unslide_store::{StoreError, TenantTx, captures, gateway_events, partitions, retention, segments};
 
 /// Reports, sessions, and metric payloads that one transaction deletes.
 const REPORTS: u32 = 1_000;
@@ -48,10 +48,9 @@ impl BodyMover {
         while !self.shutdown.is_begun() {
             let mut tx = self.store.tenant(tenant).await?;
             let expired = retention::expire(&mut tx, before, REPORTS).await?;
-            let sessions = sessions::expire(&mut tx, before, REPORTS).await?;
-            let payloads = metrics::expire(&mut tx, before, REPORTS).await?;
+            let events = gateway_events::expire(&mut tx, before, REPORTS).await?;
             tx.commit().await?;
-            if expired + sessions + payloads == 0 {
+            if expired + events == 0 {
                 break;
             }
         }

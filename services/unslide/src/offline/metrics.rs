@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use time::Date;
 use unslide_model::QuantileSketch;
 use unslide_report::text::escaped;
-use unslide_signals::metrics::{MetricName, MetricPayload, MetricPayloadError, WEIGHT_UNIT};
+use unslide_signals::event::{EventError, GatewayEvent};
+use unslide_signals::metrics::{MetricName, MetricPayload, WEIGHT_UNIT};
 
 /// Bytes of a file, unpacked.
 const MOST_BYTES: usize = 256 << 20;
@@ -116,10 +117,10 @@ fn read(path: &Path, bytes: &[u8], tables: &mut PayloadTables) -> Result<(), Com
         return Ok(());
     }
     let payloads: Vec<&RawValue> = serde_json::from_slice(bytes)
-        .map_err(|error| CommandError::cannot_read(path, MetricPayloadError::Json(error.to_string())))?;
+        .map_err(|error| CommandError::cannot_read(path, EventError::from(error)))?;
     for (place, payload) in payloads.into_iter().enumerate() {
         let payload = MetricPayload::read(payload.get().as_bytes()).map_err(|error| {
-            let error = MetricPayloadError::Json(format!("payload {place}: {error}"));
+            let error = EventError::Json(format!("payload {place}: {error}"));
             CommandError::cannot_read(path, error)
         })?;
         tables.add(&payload);

@@ -2,11 +2,12 @@
 
 use crate::app_settings::{self, AppSettings};
 use crate::app_signals::{self, AppSignal, DroppedSignal, SignalSettings};
-use crate::metrics::{self, MetricArrival, MetricOutcome};
+use crate::gateway_events::EventOutcome;
+use crate::metrics::{self, MetricArrival};
 use crate::queries::health;
 use crate::queries::session::{self, SessionEventKind};
 use crate::reports::{self, Arrival, ArrivalOutcome, Effects};
-use crate::sessions::{self, EndReason, SessionArrival, SessionOutcome};
+use crate::sessions::{self, EndReason, SessionArrival};
 use crate::tests::database::{Database, acme, arrival, grouping, revised, start, tenant_id};
 use crate::{Uuid, tests};
 use serde_json::json;
@@ -23,7 +24,7 @@ async fn set(database: &Database, signals: SignalSettings) {
     tx.commit().await.unwrap();
 }
 
-async fn sessions_of(database: &Database, arrivals: &[SessionArrival]) -> Vec<SessionOutcome> {
+async fn sessions_of(database: &Database, arrivals: &[SessionArrival]) -> Vec<EventOutcome> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let arrivals: Vec<&SessionArrival> = arrivals.iter().collect();
     let stored = sessions::store(&mut tx, &arrivals, start().date()).await.unwrap();
@@ -31,7 +32,7 @@ async fn sessions_of(database: &Database, arrivals: &[SessionArrival]) -> Vec<Se
     stored
 }
 
-async fn metrics_of(database: &Database, arrivals: &[MetricArrival]) -> Vec<MetricOutcome> {
+async fn metrics_of(database: &Database, arrivals: &[MetricArrival]) -> Vec<EventOutcome> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let arrivals: Vec<&MetricArrival> = arrivals.iter().collect();
     let stored = metrics::store(&mut tx, &arrivals, start().date()).await.unwrap();
@@ -71,7 +72,7 @@ fn report(n: u8, kind: &str) -> Arrival {
 async fn what_is_switched_off_is_counted_and_not_kept() {
     let database = Database::new().await;
     let begun = tests::sessions::event("known", "i1", 0, None);
-    assert_eq!(sessions_of(&database, &[begun]).await, [SessionOutcome::New]);
+    assert_eq!(sessions_of(&database, &[begun]).await, [EventOutcome::New]);
     let hang = report(1, "hang");
     assert_eq!(reports_of(&database, std::slice::from_ref(&hang)).await, [ArrivalOutcome::New]);
     let off = SignalSettings { sessions: 0, metrics: 0, hangs: 0, ..SignalSettings::default() };
@@ -81,10 +82,10 @@ async fn what_is_switched_off_is_counted_and_not_kept() {
     // What is known is completed, so that crashes are not missed.
     assert_eq!(
         sessions_of(&database, &[ended, other]).await,
-        [SessionOutcome::Completed, SessionOutcome::SwitchedOff]
+        [EventOutcome::Completed, EventOutcome::SwitchedOff]
     );
     let payload = tests::metrics::arrival("m1", 0, &json!({}));
-    assert_eq!(metrics_of(&database, &[payload]).await, [MetricOutcome::SwitchedOff]);
+    assert_eq!(metrics_of(&database, &[payload]).await, [EventOutcome::SwitchedOff]);
     assert_eq!(
         reports_of(&database, &[report(2, "launch"), report(3, "crash"), report(4, "javascript")]).await,
         [ArrivalOutcome::SwitchedOff, ArrivalOutcome::New, ArrivalOutcome::New]

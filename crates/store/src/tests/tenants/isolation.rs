@@ -8,6 +8,7 @@ use sqlx::{AssertSqlSafe, Connection, Row};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use unslide_model::{Quality, Scope, SystemClock};
+use unslide_signals::event::GatewayEvent;
 
 /// Every table with tenants' rows, with its column of tenants, as the database's catalogue has it.
 async fn tenant_tables(database: &Database) -> Vec<(String, String)> {
@@ -53,7 +54,7 @@ pub async fn fill(database: &Database) {
     let session = crate::tests::sessions::event("s1", "i1", 0, None);
     crate::sessions::store(&mut tx, &[&session], session.event.day()).await.unwrap();
     let metrics = crate::tests::metrics::arrival("m1", 0, &serde_json::json!({}));
-    crate::metrics::store(&mut tx, &[&metrics], metrics.payload.day()).await.unwrap();
+    crate::metrics::store(&mut tx, &[&metrics], metrics.event.day()).await.unwrap();
     let settings = crate::app_settings::AppSettings { source_root: "/ci".into(), ..Default::default() };
     assert!(crate::app_settings::put(&mut tx, "shop", &settings).await.unwrap());
     crate::app_signals::count_capture(&mut tx, "shop").await.unwrap();

@@ -6,6 +6,7 @@ use crate::tests::database::{Database, acme, arrival, execute, tenant_id};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use unslide_model::TenantId;
+use unslide_signals::event::GatewayEvent;
 
 const VIEWS: &str = include_str!("../../../../../deploy/grafana/statistics.sql");
 const DASHBOARD: &str = include_str!("../../../../../deploy/grafana/app.json");
@@ -43,7 +44,7 @@ async fn fill(store: &Store, tenant: &TenantId) {
         {"name": "hang_time", "unit": "s", "value": 2},
         {"name": "foreground_time", "unit": "h", "value": 2}]});
     let payload = crate::tests::metrics::arrival("m1", 0, &hangs);
-    crate::metrics::store(&mut tx, &[&payload], payload.payload.day()).await.unwrap();
+    crate::metrics::store(&mut tx, &[&payload], payload.event.day()).await.unwrap();
     tx.commit().await.unwrap();
 }
 

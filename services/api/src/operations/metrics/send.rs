@@ -7,6 +7,7 @@ use axum::Extension;
 use axum::body::Body;
 use http::HeaderMap;
 use unslide_signals::metrics::MetricPayload;
+use unslide_store::app_signals::AppSignal;
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::ArrayBuilder;
 use utoipa::openapi::{OneOfBuilder, Ref, RefOr, Schema};
@@ -64,7 +65,7 @@ pub async fn send_metrics(
     body: Body,
 ) -> Result<AcceptedResponse<SentMetrics>, Problem> {
     let request = EventRequest { access, trace, headers, body };
-    let sent = events::send::<MetricPayload>(&api, &api.topics.metrics, request).await?;
+    let sent = events::send::<MetricPayload>(&api, &api.topics.metrics, AppSignal::Metrics, request).await?;
     api.metrics.payloads.inc_by(sent.accepted as u64);
     let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health/versions"));
     let unread = sent.unread.into_iter().collect();

@@ -6,6 +6,7 @@ use crate::requests::events::{self, EventRequest, MOST_EVENTS};
 use axum::Extension;
 use axum::body::Body;
 use http::HeaderMap;
+use unslide_store::app_signals::AppSignal;
 use unslide_store::sessions::SessionEvent;
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::ArrayBuilder;
@@ -69,7 +70,7 @@ pub async fn send_sessions(
     body: Body,
 ) -> Result<AcceptedResponse<SentSessions>, Problem> {
     let request = EventRequest { access, trace, headers, body };
-    let sent = events::send::<SessionEvent>(&api, &api.topics.sessions, request).await?;
+    let sent = events::send::<SessionEvent>(&api, &api.topics.sessions, AppSignal::Sessions, request).await?;
     api.metrics.sessions.inc_by(sent.accepted as u64);
     let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health"));
     let body = SentSessions { accepted: sent.accepted, switched_off: sent.switched_off };

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use unslide_model::Scope;
 use unslide_proto::headers;
+use unslide_signals::event::GatewayEvent;
 use unslide_signals::metrics::MetricPayload;
 use unslide_store::metrics::{self, MetricArrival};
 use unslide_store::partitions;
@@ -27,9 +28,9 @@ pub async fn store(world: &World, of: &str, payloads: &[Value]) {
     let received_at = world.host.clock.now();
     let read = |payload: &Value| MetricPayload::read(payload.to_string().as_bytes()).unwrap();
     let arrivals: Vec<_> =
-        payloads.iter().map(|payload| MetricArrival { payload: read(payload), received_at }).collect();
+        payloads.iter().map(|payload| MetricArrival { event: read(payload), received_at }).collect();
     for arrival in &arrivals {
-        partitions::ensure(&world.store, arrival.payload.day(), arrival.payload.day()).await.unwrap();
+        partitions::ensure(&world.store, arrival.event.day(), arrival.event.day()).await.unwrap();
     }
     let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
     let all: Vec<_> = arrivals.iter().collect();

@@ -6,9 +6,8 @@ use crate::records::enriched::Unreadable;
 use crate::records::event::{ReadMetrics, ReadSession};
 use time::Date;
 use unslide_model::TenantId;
-use unslide_store::metrics::{self, MetricOutcome};
-use unslide_store::sessions::{self, SessionOutcome};
-use unslide_store::{BatchTx, StoreError, TenantTx, retention, tenants};
+use unslide_store::gateway_events::EventOutcome;
+use unslide_store::{BatchTx, StoreError, TenantTx, metrics, retention, sessions, tenants};
 use unslide_stream::RecordRef;
 
 /// What is kept of a tenant's session events and metric payloads.
@@ -38,7 +37,7 @@ impl BatchWriter {
                 let own: Vec<_> = events.iter().map(|(_, session)| &session.arrival).collect();
                 tally.sessions.extend(sessions::store(tx, &own, day).await?);
             }
-            EventsKept::Deleted => tally.sessions.extend(events.iter().map(|_| SessionOutcome::Deleted)),
+            EventsKept::Deleted => tally.sessions.extend(events.iter().map(|_| EventOutcome::Deleted)),
             EventsKept::Nothing => {}
         }
         Ok(())
@@ -59,7 +58,7 @@ impl BatchWriter {
                 let own: Vec<_> = payloads.iter().map(|(_, payload)| &payload.arrival).collect();
                 tally.payloads.extend(metrics::store(tx, &own, day).await?);
             }
-            EventsKept::Deleted => tally.payloads.extend(payloads.iter().map(|_| MetricOutcome::Deleted)),
+            EventsKept::Deleted => tally.payloads.extend(payloads.iter().map(|_| EventOutcome::Deleted)),
             EventsKept::Nothing => {}
         }
         Ok(())

@@ -1,0 +1,83 @@
+//! What a payload has of each metric, however it is written, and what follows from it.
+
+use super::MetricName;
+use super::name::is_countable;
+
+/// Buckets of one histogram.
+pub(super) const MOST_BUCKETS: usize = 1_000;
+/// Keys that a payload names which could not be read.
+const MOST_UNREAD: usize = 20;
+/// Time that an app has to run where anything is said for each hour.
+const LEAST_RUNNING_MILLIS: f64 = 60_000.0;
+
+/// Values of one metric that are alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// What was measured.
+    pub metric: MetricName,
+    /// The value, in the metric's unit.
+    pub value: f64,
+    /// How many there were.
+    pub count: u32,
+}
+
+/// Collects what is read.
+#[derive(Default)]
+pub(super) struct PayloadBuilder {
+    pub(super) samples: Vec<Sample>,
+    pub(super) unread: Vec<String>,
+    /// Whether hangs were measured, be it that there was none.
+    hangs_measured: bool,
+}
+
+impl PayloadBuilder {
+    /// Notes that a metric was measured, be it that there is no value.
+    pub(super) fn measured_of(&mut self, metric: MetricName) {
+        self.hangs_measured |= metric == MetricName::HangTime;
+    }
+
+    /// Adds what follows from other metrics: how often the app hung, and the totals for each hour that it ran.
+    pub(super) fn derive(&mut self) {
+        let total = |metric: MetricName| {
+            let own = self.samples.iter().filter(|sample| sample.metric == metric);
+            own.map(|sample| (sample.value * f64::from(sample.count), sample.count)).fold(
+                None,
+                |sum: Option<(f64, u32)>, (value, count)| {
+                    let (before, counted) = sum.unwrap_or_default();
+                    Some((before + value, counted.saturating_add(count)))
+                },
+            )
+        };
+        let hours = |metrics: &[MetricName]| {
+            let millis: f64 = metrics.iter().filter_map(|metric| total(*metric)).map(|(sum, _)| sum).sum();
+            (millis >= LEAST_RUNNING_MILLIS).then_some(millis / 3_600_000.0)
+        };
+        let on_screen = hours(&[MetricName::ForegroundTime]);
+        let running = hours(&[MetricName::ForegroundTime, MetricName::BackgroundTime]);
+        let hangs = self.hangs_measured.then(|| total(MetricName::HangTime).map_or(0, |(_, count)| count));
+        let hang_rate =
+            hangs.zip(on_screen).map(|(hangs, hours)| (MetricName::HangRate, f64::from(hangs) / hours));
+        let rates = MetricName::PER_HOUR.into_iter().filter_map(|(metric, rate)| {
+            let (sum, _) = total(metric)?;
+            Some((rate, sum / running?))
+        });
+        let derived: Vec<(MetricName, f64)> = rates.chain(hang_rate).collect();
+        for (metric, value) in derived.into_iter().filter(|(_, value)| is_countable(*value)) {
+            self.sample(Sample { metric, value, count: 1 });
+        }
+    }
+
+    /// Adds a sample that stands for something.
+    pub(super) fn sample(&mut self, sample: Sample) {
+        if sample.count > 0 {
+            self.samples.push(sample);
+        }
+    }
+
+    /// Notes a key whose value was not understood.
+    pub(super) fn unread(&mut self, key: &str) {
+        if self.unread.len() < MOST_UNREAD {
+            self.unread.push(key.to_owned());
+        }
+    }
+}

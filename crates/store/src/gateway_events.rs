@@ -1,0 +1,48 @@
+//! Events that gateways send, whatever they are of: what becomes of them, and how long they are kept.
+
+use crate::{Result, TenantTx};
+use time::Date;
+
+unslide_model::words! {
+    /// What became of an event.
+    pub enum EventOutcome {
+        /// It is the first one with its id.
+        New = "new",
+        /// It told how or when a known session ended.
+        Completed = "completed",
+        /// It told nothing new: nothing was done.
+        Duplicate = "duplicate",
+        /// The tenant was deleted: nothing was done.
+        Deleted = "deleted",
+        /// It is of a day before what is kept, or too long before it came: nothing was done.
+        Expired = "expired",
+        /// The app's events of this kind are switched off: nothing was done.
+        SwitchedOff = "switched_off",
+        /// It is not in the sample that the app keeps: nothing was done.
+        SampledOut = "sampled_out",
+    }
+}
+
+/// Deletes sessions and metric payloads of the transaction's tenant that are of a day before `before`, at most `limit` of
+/// each; returns their number. What was counted of them stays. Days that no tenant keeps go with their tables (see
+/// [`crate::partitions::drop_before`]).
+pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
+    let (connection, tenant, _) = tx.parts();
+    let gone = sqlx::query_scalar!(
+        r#"WITH old_sessions AS (
+               DELETE FROM sessions WHERE tenant = $1 AND day < $2 AND (app, session_id, day) IN (
+                   SELECT app, session_id, day FROM sessions WHERE tenant = $1 AND day < $2 LIMIT $3)
+               RETURNING 1),
+           old_payloads AS (
+               DELETE FROM metric_payloads WHERE tenant = $1 AND day < $2 AND (app, payload_id, day) IN (
+                   SELECT app, payload_id, day FROM metric_payloads WHERE tenant = $1 AND day < $2 LIMIT $3)
+               RETURNING 1)
+           SELECT (SELECT count(*) FROM old_sessions) + (SELECT count(*) FROM old_payloads) AS "gone!""#,
+        tenant,
+        before,
+        i64::from(limit)
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(gone.unsigned_abs())
+}

@@ -1,0 +1,64 @@
+//! How a session ended, as its events tell one after another.
+
+use super::event::{SessionEvent, is_vague};
+use time::OffsetDateTime;
+use unslide_model::ended::EndReason;
+
+/// How and when a session ended, as far as that is known. What is known first stays, except that a crash is learnt
+/// of late, and that any reason is better than a vague one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SessionEnd {
+    pub(super) at: Option<OffsetDateTime>,
+    pub(super) reason: Option<EndReason>,
+    /// Whether the app was on the screen, as far as the event with the reason knows.
+    pub(super) foreground: Option<bool>,
+}
+
+/// A session that ended for lack of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemoryEnd {
+    /// In the foreground, with evidence.
+    Evident,
+    /// In the foreground, because nothing else explains it.
+    Unexplained,
+    /// In the background, or it is not known where.
+    Background,
+}
+
+impl SessionEnd {
+    pub(super) fn of(event: &SessionEvent) -> SessionEnd {
+        SessionEnd { at: event.end(), reason: event.reason(), foreground: event.foreground }
+    }
+
+    pub(super) fn completed(self, later: SessionEnd) -> SessionEnd {
+        let at = self.at.or(later.at);
+        let replaced = match (self.reason, later.reason) {
+            (_, None) | (Some(EndReason::Crashed), _) => false,
+            (None, Some(_)) | (_, Some(EndReason::Crashed)) => true,
+            (Some(known), Some(later)) => is_vague(known) && !is_vague(later),
+        };
+        if replaced {
+            SessionEnd { at, reason: later.reason, foreground: later.foreground.or(self.foreground) }
+        } else {
+            SessionEnd { at, ..self }
+        }
+    }
+
+    /// True where the session has no end yet.
+    pub(super) fn is_open(self) -> bool {
+        self.at.is_none() && self.reason.is_none()
+    }
+
+    pub(super) fn crashed(self) -> bool {
+        self.reason == Some(EndReason::Crashed)
+    }
+
+    pub(super) fn memory(self) -> Option<MemoryEnd> {
+        match (self.reason?, self.foreground == Some(true)) {
+            (EndReason::OutOfMemory, true) => Some(MemoryEnd::Evident),
+            (EndReason::Unexplained, true) => Some(MemoryEnd::Unexplained),
+            (EndReason::OutOfMemory | EndReason::Unexplained, false) => Some(MemoryEnd::Background),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The items of a batch, by what is done with them.
+
+use crate::failure::Failure;
+use crate::records::answers::Answered;
+use crate::records::enriched::{ReadReport, Unreadable};
+use crate::records::event::{ReadMetrics, ReadSession};
+use crate::records::{Item, Parsed};
+use crate::topics::Positions;
+use std::collections::{BTreeMap, BTreeSet};
+use unslide_model::TenantId;
+use unslide_store::dead_letters::NewLetter;
+use unslide_stream::RecordRef;
+
+/// What was read, by what is to be done with it.
+pub(super) struct Sorted<'i> {
+    pub(super) arrivals: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadReport)>>,
+    pub(super) sessions: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadSession)>>,
+    pub(super) payloads: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadMetrics)>>,
+    /// By tenant and report.
+    pub(super) answers: BTreeSet<&'i Answered>,
+    pub(super) dead_letters: Vec<NewLetter>,
+    pub(super) unreadable: Vec<(&'i RecordRef, Unreadable)>,
+    pub(super) failed: Vec<(&'i Item, &'i Failure)>,
+}
+
+impl<'i> Sorted<'i> {
+    pub(super) fn of(items: &'i [Item], positions: &Positions) -> Sorted<'i> {
+        let mut sorted = Sorted {
+            arrivals: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            payloads: BTreeMap::new(),
+            answers: BTreeSet::new(),
+            dead_letters: Vec::new(),
+            unreadable: Vec::new(),
+            failed: Vec::new(),
+        };
+        for item in items {
+            match &item.parsed {
+                Parsed::Report(enriched) => {
+                    sorted.arrivals.entry(&enriched.tenant).or_default().push((item, &**enriched));
+                }
+                Parsed::Session(session) => {
+                    sorted.sessions.entry(&session.tenant).or_default().push((item, &**session));
+                }
+                Parsed::Metrics(metrics) => {
+                    sorted.payloads.entry(&metrics.tenant).or_default().push((item, &**metrics));
+                }
+                Parsed::Answer(answer) => {
+                    sorted.answers.insert(answer);
+                }
+                Parsed::DeadLetter(letter, ended) => {
+                    sorted.answers.extend(ended);
+                    let mut letter = NewLetter::clone(letter);
+                    let place = (item.at.topic.clone(), item.at.partition);
+                    if let Some(position) = positions.get(&place) {
+                        letter.id.topic_id.clone_from(&position.topic_id);
+                    }
+                    sorted.dead_letters.push(letter);
+                }
+                Parsed::Nothing => {}
+                Parsed::Unreadable(why) => sorted.unreadable.push((&item.at, why.clone())),
+                Parsed::Failed(failure) => sorted.failed.push((item, failure)),
+            }
+        }
+        sorted
+    }
+}
