@@ -5,7 +5,7 @@ use crate::console::bar::PageState;
 use crate::console::components::rows::{report_path, status_mark, version, what};
 use crate::console::components::source_link::SourceLinks;
 use crate::console::components::stack::ThreadStack;
-use crate::console::link::{link, session_path};
+use crate::console::link::session_path;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html, html_answer};
 use crate::console::viewer::Viewer;
