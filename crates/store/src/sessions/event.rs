@@ -2,12 +2,14 @@
 
 use super::termination::TerminationEvidence;
 use serde::Deserialize;
+use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use unslide_model::ended::EndReason;
 use unslide_signals::event::{
     EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, wrong,
 };
 use utoipa::ToSchema;
+use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
 
 /// Bytes of one event's JSON.
@@ -82,10 +84,14 @@ pub struct SessionEvent {
     pub termination: Option<TerminationEvidence>,
 }
 
-/// The words for an end.
+/// The words for an end, in the OpenAPI document.
 fn end_reasons() -> Object {
-    let words = EndReason::ALL.map(EndReason::as_str);
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
+    let words = EndReason::ALL.map(|reason| Value::from(reason.as_str()));
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+        .description(Some("How it ended."))
+        .enum_values(Some(words.into_iter().chain([Value::Null])))
+        .build()
 }
 
 impl GatewayEvent for SessionEvent {

@@ -66,7 +66,8 @@ pub struct EventRequest {
     pub body: Body,
 }
 
-/// Sends the events of a request to the topic of a signal, all or none of them, and says what they were once the broker has them.
+/// Sends the events of a request to the topic of their signal, all or none of them, and says what they were once the
+/// broker has them.
 ///
 /// # Errors
 /// Where the request is over a limit, an event can't be read, or the broker fails.
