@@ -123,9 +123,10 @@ async fn a_batch_that_panics_when_it_is_prepared_again_stays_before_what_follows
     bench.input_at(0, numbers(0..60));
     let copier = bench.copier();
     copier.panics_again.store(true, Ordering::SeqCst);
-    let lane =
-        Lane::start_with(&bench.settings, bench.config("w"), copier.clone(), Arc::new(Unobserved), tune)
-            .unwrap();
+    let mut config = bench.config("w");
+    // Until a batch is full.
+    config.batch.wait = Duration::from_secs(5);
+    let lane = Lane::start_with(&bench.settings, config, copier.clone(), Arc::new(Unobserved), tune).unwrap();
     assert_once(&bench.outputs(60).await, 60);
     let prepared: Vec<i64> = copier.prepared.lock().iter().map(|at| at.offset).collect();
     assert!(prepared.len() > 80, "the first batch three times, and others after it: {prepared:?}");
