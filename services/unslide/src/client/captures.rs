@@ -23,6 +23,7 @@ pub struct FormFile {
 /// Where the bytes of a file are.
 #[derive(Clone)]
 pub enum FormContent {
+    #[cfg_attr(not(feature = "dev"), expect(dead_code, reason = "what is sent from memory is the demo's"))]
     Bytes(Bytes),
     File(PathBuf),
 }
