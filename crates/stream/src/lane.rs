@@ -21,6 +21,7 @@ use crate::settings::Settings;
 use crate::signal::Signal;
 pub use fatal_records::suspects::Suspects;
 use futures::future::BoxFuture;
+use rdkafka::ClientConfig;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -164,6 +165,29 @@ pub struct LaneConfig {
     pub timings: Timings,
     /// The same for all lanes of a process.
     pub suspects: Suspects,
+}
+
+impl LaneConfig {
+    /// The options of its consumer, for its member of the group.
+    fn consumer_config(&self, settings: &Settings, member: &str) -> ClientConfig {
+        let mut config = settings.consumer();
+        config
+            .set("group.id", unslide_proto::lanes::group(&settings.topic_prefix, &self.name))
+            .set("group.instance.id", member)
+            .set("auto.offset.reset", "earliest")
+            .set("partition.assignment.strategy", "cooperative-sticky")
+            .set("session.timeout.ms", self.timings.session.as_millis().to_string())
+            // A member hears of a rebalance by its heartbeat.
+            .set("heartbeat.interval.ms", (self.timings.session / 10).as_millis().to_string())
+            .set("max.poll.interval.ms", self.timings.poll_interval.as_millis().to_string())
+            .set("fetch.wait.max.ms", self.timings.fetch.as_millis().to_string())
+            .set("statistics.interval.ms", "5000");
+        if self.pattern.is_some() {
+            // A topic that matches the pattern is found when the client looks at all topics again.
+            config.set("topic.metadata.refresh.interval.ms", settings.topic_refresh_milliseconds.to_string());
+        }
+        config
+    }
 }
 
 /// The times that a lane keeps. The defaults make the stall after a kill less than thirty seconds.

@@ -4,10 +4,16 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use unslide_model::{Clock, SystemClock};
 use unslide_tests::app::App;
+use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
 
 const SOON: Duration = Duration::from_secs(60);
+/// The run of the app that reports, metrics and a capture are of.
+const SESSION: &str = "5e551011-0000-4000-8000-000000000001";
 
 /// Where `scripts/setup test` has put what the check needs.
 fn tools() -> PathBuf {
@@ -28,13 +34,13 @@ async fn with_reports() -> Installation {
     client.upload(app.dsym.clone()).await;
     let input = installation.topic("crash.reports");
     for number in 1..4 {
-        client.post("/v1/reports", app.report(number).bytes()).await;
+        client.post("/v1/reports", app.report(number).set("report.run_id", SESSION).bytes()).await;
     }
     client.post("/v1/reports", next.report(4).bytes()).await;
     client.post("/v1/reports", hang(&app, 5)).await;
     installation.topics.produce(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
-    let path = "/v1/captures?app=com.example.shop&version=1.2&kind=profile";
-    let (_, sent) = client.post(path, b"main;checkout;total 30\nmain;checkout;draw 12\n".to_vec()).await;
+    let path = format!("/v1/captures?app=com.example.shop&version=1.2&kind=profile&session_id={SESSION}");
+    let (_, sent) = client.post(&path, b"main;checkout;total 30\nmain;checkout;draw 12\n".to_vec()).await;
     let path = format!("/v1/captures/{}", sent["id"].as_str().expect("an id"));
     client.wait_for(&path, SOON, |_, capture| capture["state"] == "ready").await;
     let stored = |status, page: &serde_json::Value| {
@@ -45,7 +51,24 @@ async fn with_reports() -> Installation {
         status == 200 && page["items"].as_array().is_some_and(|items| items.len() == 1)
     };
     client.wait_for("/v1/dead-letters", SOON, noted).await;
+    send_session(&client).await;
     installation
+}
+
+/// Sends the session of the first reports and of the capture, with a metric payload of it.
+async fn send_session(client: &Client) {
+    let now = SystemClock.now();
+    let time = |time: OffsetDateTime| time.format(&Rfc3339).expect("a time");
+    let session = json!({"id": SESSION, "installation": "one", "app": "com.example.shop", "version": "1.2",
+        "started_at": time(now - time::Duration::MINUTE), "duration": 60, "end_reason": "crashed"});
+    client.post("/v1/sessions", session.to_string().into_bytes()).await;
+    let metrics = json!({"id": "m1", "app": "com.example.shop", "version": "1.2", "measured_at": time(now),
+        "session": SESSION, "measurements": [{"name": "launch_time", "unit": "ms", "value": 800}]});
+    client.post("/v1/metrics", metrics.to_string().into_bytes()).await;
+    // Its start and its end, three reports, the metrics and the capture.
+    let told =
+        |status, page: &Value| status == 200 && page["items"].as_array().is_some_and(|all| all.len() == 7);
+    client.wait_for(&format!("/v1/sessions/{SESSION}?app=com.example.shop"), SOON, told).await;
 }
 
 /// A hang of 100 ms, with ten samples of what the main thread did.

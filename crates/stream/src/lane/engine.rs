@@ -12,7 +12,6 @@ use crate::lane::transactions::transaction::TxProducer;
 use crate::read::waking::WakingConsumer;
 use crate::record::Record;
 use crate::settings::Settings;
-use rdkafka::ClientConfig;
 use rdkafka::Message;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
@@ -79,27 +78,6 @@ pub(super) struct Engine<P> {
     pub(super) faults: super::tests::Faults,
 }
 
-/// The consumer's options of a lane, for its member of the group.
-fn consumer_config(settings: &Settings, lane: &LaneConfig, member: &str) -> ClientConfig {
-    let mut config = settings.consumer();
-    config
-        .set("group.id", unslide_proto::lanes::group(&settings.topic_prefix, &lane.name))
-        .set("group.instance.id", member)
-        .set("auto.offset.reset", "earliest")
-        .set("partition.assignment.strategy", "cooperative-sticky")
-        .set("session.timeout.ms", lane.timings.session.as_millis().to_string())
-        // A member hears of a rebalance by its heartbeat.
-        .set("heartbeat.interval.ms", (lane.timings.session / 10).as_millis().to_string())
-        .set("max.poll.interval.ms", lane.timings.poll_interval.as_millis().to_string())
-        .set("fetch.wait.max.ms", lane.timings.fetch.as_millis().to_string())
-        .set("statistics.interval.ms", "5000");
-    if lane.pattern.is_some() {
-        // A topic that matches the pattern is found when the client looks at all topics again.
-        config.set("topic.metadata.refresh.interval.ms", settings.topic_refresh_milliseconds.to_string());
-    }
-    config
-}
-
 impl<P: Processor> Engine<P> {
     pub(super) fn open(
         settings: &Settings,
@@ -112,7 +90,7 @@ impl<P: Processor> Engine<P> {
     ) -> Result<Engine<P>, LaneError> {
         let failed = |source| LaneError::Client { lane: lane.name.clone(), source: Box::new(source) };
         let member = format!("{}unslide.{}.{}", settings.topic_prefix, lane.name, lane.worker);
-        let config = consumer_config(settings, &lane, &member);
+        let config = lane.consumer_config(settings, &member);
         let context = LaneContext::new(Arc::clone(&observer));
         let consumer = WakingConsumer::new(&config, context, Arc::clone(&control.signal))
             .map_err(|e| failed(StreamError::kafka("making the lane's consumer", e)))?;

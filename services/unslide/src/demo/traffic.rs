@@ -5,26 +5,25 @@
 //! The reports are the demo's own with other builds, slides, devices and errors; the builds are the demo's dSYM under
 //! other UUIDs. The same numbers come with every run.
 
+mod builds;
 mod metrics;
+mod sessions;
 
 use super::{CRASH, DSYM, LONGEST, captures, kafka, step, upload};
 use crate::client::Client;
 use crate::dev::Installation;
 use crate::failure::BoxError;
 use crate::output::say;
+use builds::{BUILDS, Build, Upload};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use std::io::{Cursor, Read};
 use std::time::Duration;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use unslide_model::{Clock, DebugId, SystemClock};
 
 /// Days of traffic, today among them. Kafka keeps a week.
 const DAYS: i64 = 6;
-/// Sessions for each report.
-const SESSIONS: u32 = 60;
 /// Reports of crashes for each one about memory.
 const REPORTS_PER_MEMORY_EVENT: u32 = 12;
 /// What the ids of reports about memory begin from, so that they differ from those of crashes.
@@ -39,100 +38,6 @@ const NOISY: &str = "noisy";
 const OWN_UUID: &str = "4C4C44B6-5555-3144-A12A-80A257B474E2";
 const DEVICES: [&str; 5] = ["iPhone17,1", "iPhone16,1", "iPhone14,5", "iPhone12,8", "iPad14,3"];
 const SYSTEMS: [&str; 4] = ["18.1", "18.0.1", "17.6.1", "16.7.10"];
-
-/// When a build's dSYM is uploaded.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Upload {
-    Before,
-    Late,
-    Never,
-}
-
-/// A build and its reports of each day, the oldest first.
-struct Build {
-    app: &'static str,
-    name: &'static str,
-    version: &'static str,
-    number: &'static str,
-    uuid: &'static str,
-    upload: Upload,
-    days: [u32; DAYS as usize],
-    /// How often each of [`BUGS`] happens in it.
-    bugs: [u32; 5],
-}
-
-const CAFE: &str = "com.example.cafe";
-const BAKERY: &str = "com.example.bakery";
-
-const fn build(
-    (app, name): (&'static str, &'static str),
-    (version, number): (&'static str, &'static str),
-    uuid: &'static str,
-    upload: Upload,
-    days: [u32; DAYS as usize],
-    bugs: [u32; 5],
-) -> Build {
-    Build { app, name, version, number, uuid, upload, days, bugs }
-}
-
-static BUILDS: [Build; 7] = [
-    build(
-        (CAFE, "Cafe"),
-        ("2.3.0", "370"),
-        "A1D00230-5555-3144-A12A-80A257B474E2",
-        Upload::Before,
-        [26, 20, 15, 10, 6, 4],
-        [3, 0, 5, 2, 1],
-    ),
-    build(
-        (CAFE, "Cafe"),
-        ("2.4.0", "381"),
-        OWN_UUID,
-        Upload::Before,
-        [20, 35, 40, 30, 18, 10],
-        [6, 1, 3, 2, 1],
-    ),
-    build(
-        (CAFE, "Cafe"),
-        ("2.5.0", "390"),
-        "A1D00250-5555-3144-A12A-80A257B474E2",
-        Upload::Before,
-        [0, 0, 0, 8, 160, 60],
-        [1, 30, 1, 1, 0],
-    ),
-    build(
-        (CAFE, "Cafe"),
-        ("2.5.1", "391"),
-        "A1D00251-5555-3144-A12A-80A257B474E2",
-        Upload::Late,
-        [0, 0, 0, 0, 0, 12],
-        [1, 0, 2, 1, 0],
-    ),
-    build(
-        (CAFE, "Cafe"),
-        ("2.6.0", "400"),
-        "A1D00260-5555-3144-A12A-80A257B474E2",
-        Upload::Never,
-        [0, 0, 0, 3, 5, 6],
-        [2, 0, 1, 0, 0],
-    ),
-    build(
-        (BAKERY, "Bakery"),
-        ("1.0", "10"),
-        "BA4E0100-5555-3144-A12A-80A257B474E2",
-        Upload::Before,
-        [6, 5, 5, 3, 2, 1],
-        [0, 0, 3, 1, 1],
-    ),
-    build(
-        (BAKERY, "Bakery"),
-        ("1.1", "12"),
-        "BA4E0110-5555-3144-A12A-80A257B474E2",
-        Upload::Before,
-        [1, 3, 4, 6, 7, 8],
-        [1, 0, 1, 2, 0],
-    ),
-];
 
 /// The bug whose reports were sampled.
 const HANG: usize = 3;
@@ -222,7 +127,7 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     kafka::produce_all(facts, own.chain(noise.iter().map(|sent| sent.timed(NOISY)))).await?;
     let own = reports.len();
     say!("      {own} of two apps, {NOISE} of the tenant `{NOISY}`");
-    say!("      {} sessions (POST /v1/sessions)", send_sessions(client, &runs, now, &mut random).await?);
+    say!("      {} sessions (POST /v1/sessions)", sessions::send(client, &runs, now, &mut random).await?);
     let payloads = metrics::send(client, &runs, now, &mut random).await?;
     say!("      {payloads} metric payloads (POST /v1/metrics)");
     step("3/4", "they come back symbolicated and are stored");
@@ -239,64 +144,6 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
         heal(client, build).await?;
     }
     Ok(())
-}
-
-/// Sends the sessions of the week: that of each report, and many without one.
-async fn send_sessions(
-    client: &Client,
-    runs: &[Run],
-    now: i64,
-    random: &mut SmallRng,
-) -> Result<usize, BoxError> {
-    let mut sessions = runs.iter().map(|run| session_of(run, random)).collect::<Result<Vec<_>, _>>()?;
-    for build in &BUILDS {
-        for (begin, count) in days(build, now) {
-            for number in count..count * SESSIONS {
-                let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
-                let started = OffsetDateTime::from_unix_timestamp(at / 1_000)?.format(&Rfc3339)?;
-                let mut session = json!({
-                    "id": format!("{}-{begin}-{number}", build.uuid),
-                    "installation": format!("{}-{}", build.app, random.random_range(0..3_000_u32)),
-                    "app": build.app,
-                    "version": build.version,
-                    "started_at": started,
-                    "duration": random.random_range(5..600_u32),
-                    "foreground": number % 210 != 0,
-                });
-                // The broken release also leaks.
-                if number % if build.version == "2.5.0" { 70 } else { 700 } == 0 {
-                    let pressure = if number % 3 == 0 { "critical" } else { "warning" };
-                    session["termination"] = json!({"memory_pressure": pressure});
-                } else {
-                    session["end_reason"] = json!("exited");
-                }
-                sessions.push(session);
-            }
-        }
-    }
-    for page in sessions.chunks(1_000) {
-        let _: Value = client.post("/v1/sessions", &json!(page)).await?;
-        // Within the tenant's rate.
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
-    Ok(sessions.len())
-}
-
-/// The session of a run: it ends with the report where that is of a crash, and a little later where it is not.
-fn session_of(run: &Run, random: &mut SmallRng) -> Result<Value, BoxError> {
-    let before = random.random_range(20..600_i64);
-    let started = OffsetDateTime::from_unix_timestamp(run.at_millis / 1_000 - before)?.format(&Rfc3339)?;
-    let after = if run.crashed { 0 } else { random.random_range(5..300_i64) };
-    Ok(json!({
-        "id": run.id,
-        "installation": format!("{}-{}", run.build.app, random.random_range(0..3_000_u32)),
-        "app": run.build.app,
-        "version": run.build.version,
-        "started_at": started,
-        "duration": before + after,
-        "foreground": true,
-        "end_reason": if run.crashed { "crashed" } else { "exited" },
-    }))
 }
 
 /// The begin of each day in milliseconds, and its reports.

@@ -1,0 +1,97 @@
+//! The builds of the two apps, and what happens in each.
+
+use super::{DAYS, OWN_UUID};
+
+/// When a build's dSYM is uploaded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Upload {
+    Before,
+    Late,
+    Never,
+}
+
+/// A build and its reports of each day, the oldest first.
+pub struct Build {
+    pub app: &'static str,
+    pub name: &'static str,
+    pub version: &'static str,
+    pub number: &'static str,
+    pub uuid: &'static str,
+    pub upload: Upload,
+    pub days: [u32; DAYS as usize],
+    /// How often each of the bugs happens in it.
+    pub bugs: [u32; 5],
+}
+
+const CAFE: &str = "com.example.cafe";
+const BAKERY: &str = "com.example.bakery";
+
+const fn build(
+    (app, name): (&'static str, &'static str),
+    (version, number): (&'static str, &'static str),
+    uuid: &'static str,
+    upload: Upload,
+    days: [u32; DAYS as usize],
+    bugs: [u32; 5],
+) -> Build {
+    Build { app, name, version, number, uuid, upload, days, bugs }
+}
+
+pub static BUILDS: [Build; 7] = [
+    build(
+        (CAFE, "Cafe"),
+        ("2.3.0", "370"),
+        "A1D00230-5555-3144-A12A-80A257B474E2",
+        Upload::Before,
+        [26, 20, 15, 10, 6, 4],
+        [3, 0, 5, 2, 1],
+    ),
+    build(
+        (CAFE, "Cafe"),
+        ("2.4.0", "381"),
+        OWN_UUID,
+        Upload::Before,
+        [20, 35, 40, 30, 18, 10],
+        [6, 1, 3, 2, 1],
+    ),
+    build(
+        (CAFE, "Cafe"),
+        ("2.5.0", "390"),
+        "A1D00250-5555-3144-A12A-80A257B474E2",
+        Upload::Before,
+        [0, 0, 0, 8, 160, 60],
+        [1, 30, 1, 1, 0],
+    ),
+    build(
+        (CAFE, "Cafe"),
+        ("2.5.1", "391"),
+        "A1D00251-5555-3144-A12A-80A257B474E2",
+        Upload::Late,
+        [0, 0, 0, 0, 0, 12],
+        [1, 0, 2, 1, 0],
+    ),
+    build(
+        (CAFE, "Cafe"),
+        ("2.6.0", "400"),
+        "A1D00260-5555-3144-A12A-80A257B474E2",
+        Upload::Never,
+        [0, 0, 0, 3, 5, 6],
+        [2, 0, 1, 0, 0],
+    ),
+    build(
+        (BAKERY, "Bakery"),
+        ("1.0", "10"),
+        "BA4E0100-5555-3144-A12A-80A257B474E2",
+        Upload::Before,
+        [6, 5, 5, 3, 2, 1],
+        [0, 0, 3, 1, 1],
+    ),
+    build(
+        (BAKERY, "Bakery"),
+        ("1.1", "12"),
+        "BA4E0110-5555-3144-A12A-80A257B474E2",
+        Upload::Before,
+        [1, 3, 4, 6, 7, 8],
+        [1, 0, 1, 2, 0],
+    ),
+];

@@ -1,0 +1,66 @@
+//! The sessions of the week: those of its reports, and many more.
+
+use super::builds::BUILDS;
+use super::{BoxError, Client, DAY_MILLIS, Run, days};
+use rand::RngExt;
+use rand::rngs::SmallRng;
+use serde_json::{Value, json};
+use std::time::Duration;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Sessions for each report.
+const SESSIONS: u32 = 60;
+
+/// Sends the sessions of the week: that of each report, and many without one.
+pub async fn send(client: &Client, runs: &[Run], now: i64, random: &mut SmallRng) -> Result<usize, BoxError> {
+    let mut sessions = runs.iter().map(|run| session_of(run, random)).collect::<Result<Vec<_>, _>>()?;
+    for build in &BUILDS {
+        for (begin, count) in days(build, now) {
+            for number in count..count * SESSIONS {
+                let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
+                let started = OffsetDateTime::from_unix_timestamp(at / 1_000)?.format(&Rfc3339)?;
+                let mut session = json!({
+                    "id": format!("{}-{begin}-{number}", build.uuid),
+                    "installation": format!("{}-{}", build.app, random.random_range(0..3_000_u32)),
+                    "app": build.app,
+                    "version": build.version,
+                    "started_at": started,
+                    "duration": random.random_range(5..600_u32),
+                    "foreground": number % 210 != 0,
+                });
+                // The broken release also leaks.
+                if number % if build.version == "2.5.0" { 70 } else { 700 } == 0 {
+                    let pressure = if number % 3 == 0 { "critical" } else { "warning" };
+                    session["termination"] = json!({"memory_pressure": pressure});
+                } else {
+                    session["end_reason"] = json!("exited");
+                }
+                sessions.push(session);
+            }
+        }
+    }
+    for page in sessions.chunks(1_000) {
+        let _: Value = client.post("/v1/sessions", &json!(page)).await?;
+        // Within the tenant's rate.
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    Ok(sessions.len())
+}
+
+/// The session of a run: it ends with the report where that is of a crash, and a little later where it is not.
+fn session_of(run: &Run, random: &mut SmallRng) -> Result<Value, BoxError> {
+    let before = random.random_range(20..600_i64);
+    let started = OffsetDateTime::from_unix_timestamp(run.at_millis / 1_000 - before)?.format(&Rfc3339)?;
+    let after = if run.crashed { 0 } else { random.random_range(5..300_i64) };
+    Ok(json!({
+        "id": run.id,
+        "installation": format!("{}-{}", run.build.app, random.random_range(0..3_000_u32)),
+        "app": run.build.app,
+        "version": run.build.version,
+        "started_at": started,
+        "duration": before + after,
+        "foreground": true,
+        "end_reason": if run.crashed { "crashed" } else { "exited" },
+    }))
+}
