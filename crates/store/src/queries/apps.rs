@@ -14,8 +14,8 @@ const MOST_ROWS: i64 = 100_000;
 /// by it.
 pub const MOST_LISTED: i64 = 1_000;
 
-/// Apps of a tenant among which the newest are looked for. Of more, those of as many recent rows are.
-const MOST_WALKED: i64 = 20_000;
+/// Apps of a tenant that are all looked at for a page.
+const MOST_WALKED: i64 = 500;
 
 /// An app that reports came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -81,7 +81,8 @@ async fn recent(
     limit: u32,
 ) -> Result<Vec<(String, Date)>> {
     let (connection, tenant, _) = tx.parts();
-    // From app to app, a look into the index each: the rows of an app's other days and versions are not read.
+    // From app to app, a look into the index each: the rows of an app's other days and versions are not read. Of very many
+    // apps, from day to day and app to app, back to where the page is full.
     let rows = sqlx::query!(
         r#"WITH RECURSIVE walked AS (
                (SELECT app, day FROM app_days
@@ -94,18 +95,29 @@ async fn recent(
                      WHERE d.tenant = $1 AND d.reports > 0 AND $2::text IS NULL AND d.app > w.app
                      ORDER BY d.app, d.day DESC, d.version DESC LIMIT 1) n),
            every AS MATERIALIZED (SELECT w.app, w.day FROM walked w LIMIT $7),
-           found AS (
-               SELECT e.app, e.day FROM every e WHERE (SELECT count(*) FROM every) < $7
+           seen AS (
+               (SELECT day, app FROM app_days
+                WHERE tenant = $1 AND reports > 0 ORDER BY day DESC, app DESC LIMIT 1)
                UNION ALL
-               SELECT r.app, max(r.day)
-               FROM (SELECT d.app, d.day FROM app_days d
-                     WHERE d.tenant = $1 AND d.reports > 0 AND (SELECT count(*) FROM every) = $7
-                     ORDER BY d.day DESC, d.app DESC LIMIT $7) r
-               GROUP BY r.app),
-           newest AS (SELECT f.app, f.day FROM found f ORDER BY f.day DESC, f.app DESC LIMIT $6)
-           SELECT n.app AS "app!", n.day AS "day!" FROM newest n
-           WHERE $3::date IS NULL OR (n.day, n.app) < ($3, $4::text)
-           ORDER BY n.day DESC, n.app DESC LIMIT $5"#,
+               SELECT n.day, n.app
+               FROM seen s CROSS JOIN LATERAL
+                    (SELECT d.day, d.app FROM app_days d
+                     WHERE d.tenant = $1 AND d.reports > 0 AND (d.day, d.app) < (s.day, s.app)
+                     ORDER BY d.day DESC, d.app DESC LIMIT 1) n),
+           newest AS (
+               SELECT s.app, s.day FROM seen s
+               WHERE s.day = (SELECT l.day FROM app_days l
+                              WHERE l.tenant = $1 AND l.app = s.app AND l.reports > 0
+                              ORDER BY l.day DESC LIMIT 1)
+               LIMIT $6)
+           SELECT p.app AS "app!", p.day AS "day!" FROM (
+               SELECT e.app, e.day FROM every e
+               WHERE (SELECT count(*) FROM every) < $7 AND ($3::date IS NULL OR (e.day, e.app) < ($3, $4::text))
+               UNION ALL
+               (SELECT n.app, n.day FROM newest n
+                WHERE (SELECT count(*) FROM every) = $7 AND ($3::date IS NULL OR (n.day, n.app) < ($3, $4::text))
+                LIMIT $5)) p
+           ORDER BY p.day DESC, p.app DESC LIMIT $5"#,
         tenant,
         only,
         after.map(|(day, _)| day),

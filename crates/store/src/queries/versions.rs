@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 /// version, and are found by it.
 pub const MOST_LISTED: i64 = 1_000;
 
-/// Versions of an app among which the newest are looked for. Of more, those of as many recent rows are.
-const MOST_WALKED: i64 = 20_000;
+/// Versions of an app that are all looked at for a page.
+const MOST_WALKED: i64 = 500;
 
 /// How a version does.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -63,7 +63,8 @@ pub async fn list(
 ) -> Result<Vec<VersionSummary>> {
     let (connection, tenant, _) = tx.parts();
     let app = app.replace('\0', "");
-    // From version to version, a look into the index each: the rows of a version's other days are not read.
+    // From version to version, a look into the index each: the rows of a version's other days are not read. Of very many
+    // versions, in the order of days, back to where the page is full.
     let rows = sqlx::query!(
         r#"WITH RECURSIVE walked AS (
                (SELECT version, day FROM app_days
@@ -75,19 +76,23 @@ pub async fn list(
                      WHERE d.tenant = $1 AND d.app = $2 AND d.reports > 0 AND d.version < w.version
                      ORDER BY d.version DESC, d.day DESC LIMIT 1) n),
            every AS MATERIALIZED (SELECT w.version, w.day FROM walked w LIMIT $7),
-           found AS (
-               SELECT e.version, e.day FROM every e WHERE (SELECT count(*) FROM every) < $7
-               UNION ALL
-               SELECT r.version, max(r.day)
-               FROM (SELECT d.version, d.day FROM app_days d
-                     WHERE d.tenant = $1 AND d.app = $2 AND d.reports > 0 AND (SELECT count(*) FROM every) = $7
-                     ORDER BY d.day DESC, d.version DESC LIMIT $7) r
-               GROUP BY r.version),
-           newest AS (SELECT f.version, f.day FROM found f ORDER BY f.day DESC, f.version DESC LIMIT $6),
+           newest AS (
+               SELECT d.version, d.day FROM app_days d
+               WHERE d.tenant = $1 AND d.app = $2 AND d.reports > 0
+                 AND d.day = (SELECT l.day FROM app_days l
+                              WHERE l.tenant = $1 AND l.app = $2 AND l.version = d.version AND l.reports > 0
+                              ORDER BY l.day DESC LIMIT 1)
+               ORDER BY d.day DESC, d.version DESC LIMIT $6),
            page AS (
-               SELECT n.version, n.day FROM newest n
-               WHERE $3::date IS NULL OR (n.day, n.version) < ($3, $4::text)
-               ORDER BY n.day DESC, n.version DESC LIMIT $5)
+               SELECT f.version, f.day FROM (
+                   SELECT e.version, e.day FROM every e
+                   WHERE (SELECT count(*) FROM every) < $7 AND ($3::date IS NULL OR (e.day, e.version) < ($3, $4::text))
+                   UNION ALL
+                   (SELECT n.version, n.day FROM newest n
+                    WHERE (SELECT count(*) FROM every) = $7
+                      AND ($3::date IS NULL OR (n.day, n.version) < ($3, $4::text))
+                    LIMIT $5)) f
+               ORDER BY f.day DESC, f.version DESC LIMIT $5)
            SELECT p.version AS "version!", p.day AS "last_day!", f.first_day AS "first_day!",
                   f.reports AS "reports!", f.devices AS "devices!", f.frames_total AS "frames_total!",
                   f.symbolicated AS "symbolicated!", f.complete AS "complete!", f.partial AS "partial!",

@@ -33,9 +33,8 @@ async fn a_transaction_that_is_given_up_while_it_begins_leaves_its_connection_wi
     let settings = Settings { max_connections: 1, ..Settings::with_url(database.url.clone()) };
     let store = Store::connect(&settings, Arc::new(SystemClock)).await.unwrap();
     for _ in 0..20 {
-        // It is asked once, which sends the message, and then dropped.
-        let begun = tokio::time::timeout(Duration::ZERO, store.tenant(&acme())).await;
-        assert!(begun.is_err(), "the database has not answered yet");
+        // It is asked once, which sends the message, and then dropped, as a rule before the database answers.
+        drop(tokio::time::timeout(Duration::ZERO, store.tenant(&acme())).await);
         let left = sqlx::query("SELECT coalesce(current_setting('unslide.tenant', true), '')")
             .fetch_one(store.pool())
             .await
