@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::dev::Installation;
 use crate::failure::BoxError;
 use crate::output::say;
-use builds::{BUILDS, Build, Upload};
+use builds::{BUILDS, Build, UploadTime};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ impl Sent {
 /// Where something does not take it, or it is not there in time.
 pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError> {
     step("1/4", "build pipelines upload the dSYMs of two apps");
-    for build in BUILDS.iter().filter(|build| build.upload == Upload::Before) {
+    for build in BUILDS.iter().filter(|build| build.upload == UploadTime::Before) {
         upload_build(client, build).await?;
     }
     step("2/4", "a week of reports goes to Kafka, some of a tenant that sends too much");
@@ -139,7 +139,7 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     captures::send(client, of, &report).await?;
     say!("      a set of stacks and a log of allocations of Cafe 2.5.1 (POST /v1/captures)");
     step("4/4", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
-    for build in BUILDS.iter().filter(|build| build.upload == Upload::Late) {
+    for build in BUILDS.iter().filter(|build| build.upload == UploadTime::Late) {
         upload_build(client, build).await?;
         heal(client, build).await?;
     }
