@@ -83,8 +83,8 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
         'hex')::uuid
 $$;
 
--- Deletes at most so many rows of a table whose time, in one column, is before a moment and that fulfil a condition, the
--- oldest first. `key` names the columns of the primary key. Where another transaction does the same, it deletes nothing.
+-- Deletes the oldest rows of a table, up to a number of them, that have a time before a moment in one column and fulfil a
+-- condition. `key` names the columns of the primary key. Where another transaction does the same, it deletes nothing.
 -- The statement is planned for its arguments, and looks each row up by its key: with unknown ones the planner would
 -- rather read the whole table. For functions that purge.
 CREATE FUNCTION unslide_delete_before(

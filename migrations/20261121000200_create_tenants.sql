@@ -36,15 +36,29 @@ CREATE TABLE api_keys (
     created_at   timestamptz NOT NULL,
     expires_at   timestamptz,
     revoked_at   timestamptz,
+    -- When it came or comes to its end, by its revocation or by itself.
+    ends_at      timestamptz GENERATED ALWAYS AS (coalesce(revoked_at, expires_at)) STORED,
     last_used_at timestamptz,
     -- The key that made this one, so that a leaked key can be revoked with all keys that descend from it. NULL for keys
     -- made on the command line. No reference: an operator's key makes keys of other tenants.
     made_by      uuid
 );
 CREATE INDEX api_keys_tenant ON api_keys (tenant, created_at);
-CREATE INDEX api_keys_revoked ON api_keys (revoked_at) WHERE revoked_at IS NOT NULL;
+CREATE INDEX api_keys_ends ON api_keys (ends_at) WHERE ends_at IS NOT NULL;
 CREATE INDEX api_keys_made_by ON api_keys (made_by) WHERE made_by IS NOT NULL;
 SELECT unslide_protect('api_keys', 'tenant', 'SELECT, INSERT, UPDATE');
+
+-- Names a tenant to the processes that remember its keys, its state, its limits and its grouping rules: a change of the rules
+-- changes the tenant's version. A new key or tenant is remembered by none. When a key was used is no change.
+CREATE FUNCTION unslide_notify_access() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('unslide_access', to_jsonb(OLD) ->> TG_ARGV[0]);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER tenants_changed AFTER DELETE OR UPDATE OF state, limits, version ON tenants
+    FOR EACH ROW EXECUTE FUNCTION unslide_notify_access('slug');
+CREATE TRIGGER api_keys_changed AFTER DELETE OR UPDATE OF secret_hash, scopes, app, expires_at, revoked_at ON api_keys
+    FOR EACH ROW EXECUTE FUNCTION unslide_notify_access('tenant');
 
 -- Who is signed in to the console. Of what the cookie holds only a SHA-256 is kept, of the key only its id.
 CREATE TABLE console_sessions (
@@ -203,11 +217,11 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     SELECT count(*) FROM revoked
 $$;
 
--- Forgets keys that were revoked before a moment, but for those that made keys which are still there.
+-- Deletes keys that ended before a moment, except those that made keys which are still there.
 CREATE FUNCTION unslide_keys_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('api_keys', 'id', 'revoked_at', before, how_many,
+    SELECT unslide_delete_before('api_keys', 'id', 'ends_at', before, how_many,
                                  'NOT EXISTS (SELECT FROM api_keys m WHERE m.made_by = t.id)')
 $$;
 

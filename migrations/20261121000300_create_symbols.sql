@@ -9,7 +9,7 @@ CREATE TABLE uploads (
     app           text,
     size          bigint,
     content_hash  bytea CHECK (length(content_hash) = 32),
-    -- Members that were passed over, such as symlinks: [{"path": …, "reason": …}]
+    -- Members that were skipped, such as symlinks: [{"path": …, "reason": …}]
     skipped       jsonb NOT NULL DEFAULT '[]',
     created_at    timestamptz NOT NULL,
     updated_at    timestamptz NOT NULL,

@@ -34,6 +34,8 @@ CREATE UNIQUE INDEX captures_content ON captures (tenant, app, content_hash);
 CREATE INDEX captures_age ON captures (tenant, received_at DESC, id DESC);
 CREATE INDEX captures_session ON captures (tenant, app, session_id, received_at, id) WHERE session_id IS NOT NULL;
 CREATE INDEX captures_app ON captures (tenant, app, received_at DESC, id DESC);
+-- What one is compared with.
+CREATE INDEX captures_kind ON captures (tenant, app, kind, received_at DESC, id DESC);
 -- How much a tenant stores, from the index alone.
 CREATE INDEX captures_usage ON captures (tenant) INCLUDE (size);
 SELECT unslide_protect('captures', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');

@@ -80,6 +80,8 @@ CREATE TABLE reports (
     version             text NOT NULL,
     build               text NOT NULL,
     type                text NOT NULL,
+    -- A crash: the app did not survive it. An end out of memory is none.
+    fatal               boolean NOT NULL DEFAULT false,
     status              text NOT NULL,
     -- The device's claim.
     device_time         timestamptz,
@@ -109,8 +111,12 @@ CREATE TABLE reports (
     title               text,
     -- The run of the app that ended, where the device says which.
     run_id              uuid,
+    -- The process that ended, by what KSCrash and MetricKit both say of it.
+    process_identity    uuid,
     -- Made by MetricKit and not by KSCrash.
     metric_kit          boolean NOT NULL DEFAULT false,
+    -- How many reports it stands for: of sampled ones, the others were not sent or not kept. 1 for a crash.
+    weight              integer NOT NULL DEFAULT 1,
     -- KSCrash's report of the same crash, which is counted instead of this one.
     same_crash_as       uuid,
     -- The first record of the report's history and its trace, for a later symbolication.
@@ -126,11 +132,13 @@ CREATE INDEX reports_version ON reports (tenant, app, version, received_at, repo
 CREATE INDEX reports_group ON reports (tenant, group_id, received_at, report_id, variant) WHERE group_id IS NOT NULL;
 -- KSCrash's reports of crashes: an error that the app survived is none.
 CREATE INDEX reports_run ON reports (tenant, run_id, app, received_at, report_id)
-    WHERE run_id IS NOT NULL AND NOT metric_kit
-      AND coalesce(summary -> 'fatal' = 'true'::jsonb, type IN ('mach', 'signal', 'nsexception', 'cpp_exception', 'deadlock'));
+    WHERE run_id IS NOT NULL AND NOT metric_kit AND fatal;
+CREATE INDEX reports_process_identity ON reports (tenant, process_identity, app, (run_id IS NULL), received_at, report_id)
+    WHERE process_identity IS NOT NULL AND NOT metric_kit AND fatal;
 -- What a run of the app has sent, for the timeline of its session.
 CREATE INDEX reports_session ON reports (tenant, run_id, received_at, report_id, variant) WHERE run_id IS NOT NULL;
-CREATE INDEX reports_metric_kit ON reports (stored_at) WHERE metric_kit AND same_crash_as IS NULL AND run_id IS NOT NULL;
+CREATE INDEX reports_metric_kit ON reports (stored_at)
+    WHERE metric_kit AND fatal AND same_crash_as IS NULL AND (run_id IS NOT NULL OR process_identity IS NOT NULL);
 -- The reports that say how much memory the app may have.
 CREATE INDEX reports_memory_limit ON reports (tenant, app, received_at, report_id, variant) WHERE summary ? 'memory_limit';
 SELECT unslide_protect('reports', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
@@ -166,7 +174,9 @@ CREATE TABLE app_days (
     version             text NOT NULL,
     day                 date NOT NULL,
     reports             bigint NOT NULL,
-    -- Devices that this version crashed on for the first time on this day: the sum over days is exact.
+    -- Those that the app did not survive: crashes.
+    fatal               bigint NOT NULL DEFAULT 0,
+    -- Devices that this version was reported from for the first time on this day: the sum over days is exact.
     devices             bigint NOT NULL,
     frames_total        bigint NOT NULL,
     frames_symbolicated bigint NOT NULL,
@@ -174,12 +184,28 @@ CREATE TABLE app_days (
     complete            bigint NOT NULL,
     partial             bigint NOT NULL,
     none                bigint NOT NULL,
+    -- Those of `reports` that were not sent or not kept: sampled ones stand for them.
+    extrapolated        bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, app, version, day)
 );
 -- Lists of apps and versions go from the newest day back, a page at a time. A count that changes touches neither index.
 CREATE INDEX app_days_seen ON app_days (tenant, day DESC, app DESC);
 CREATE INDEX app_days_version_seen ON app_days (tenant, app, day DESC, version DESC);
 SELECT unslide_protect('app_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- The same by hour, of the last 14 days.
+CREATE TABLE app_hours (
+    tenant  text NOT NULL,
+    app     text NOT NULL,
+    version text NOT NULL,
+    -- When it began.
+    hour    timestamptz NOT NULL,
+    reports bigint NOT NULL,
+    fatal   bigint NOT NULL,
+    PRIMARY KEY (tenant, app, version, hour)
+);
+CREATE INDEX app_hours_seen ON app_hours (tenant, hour DESC);
+SELECT unslide_protect('app_hours', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 CREATE TABLE app_devices (
     tenant  text NOT NULL,
@@ -221,6 +247,7 @@ CREATE TABLE groups (
     kind              text NOT NULL,
     -- Reports may disagree: the smallest counts, so that it does not depend on which came first.
     title             text NOT NULL,
+    -- The greatest counts: with its file, which better symbols bring, a function is greater than without.
     culprit           text NOT NULL,
     -- The symbols of a frame that counts are missing.
     provisional       boolean NOT NULL,
@@ -230,6 +257,8 @@ CREATE TABLE groups (
     last_seen         timestamptz NOT NULL,
     last_version      text NOT NULL,
     own_reports       bigint NOT NULL,
+    -- Those of them that were not sent or not kept: sampled ones stand for them.
+    own_extrapolated  bigint NOT NULL DEFAULT 0,
     -- The different devices of these reports, exactly: `own_devices` is the number of rows of `group_devices`.
     devices           bigint NOT NULL DEFAULT 0,
     own_devices       bigint NOT NULL DEFAULT 0,
@@ -288,6 +317,8 @@ CREATE TABLE group_days (
     reports  bigint NOT NULL,
     PRIMARY KEY (tenant, group_id, day, version)
 );
+-- The groups with reports of late. A count that changes does not touch it.
+CREATE INDEX group_days_day ON group_days (tenant, day DESC);
 SELECT unslide_protect('group_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- The same by what the reports were made on. A value is empty where reports name none, so each dimension adds up to all
@@ -315,8 +346,6 @@ CREATE TABLE group_devices (
 SELECT unslide_protect('group_devices', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- What groups are found by: words of the reports of the group's own fingerprint.
--- An index of trigrams is of no use: under row-level security Postgres looks up only operators that are leakproof, and
--- LIKE is not. A tenant's own rows are read through, which is why they are few and short.
 CREATE TABLE group_terms (
     tenant   text NOT NULL,
     group_id uuid NOT NULL,
@@ -326,6 +355,20 @@ CREATE TABLE group_terms (
     FOREIGN KEY (tenant, group_id) REFERENCES groups (tenant, id) ON DELETE CASCADE
 );
 SELECT unslide_protect('group_terms', 'tenant', 'SELECT, INSERT, UPDATE');
+-- Trigrams of the terms, a tenant's apart.
+CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA public;
+CREATE EXTENSION IF NOT EXISTS btree_gin WITH SCHEMA public;
+CREATE INDEX group_terms_trigrams ON group_terms USING gin (tenant, terms gin_trgm_ops);
+-- Under row-level security Postgres looks nothing up by LIKE, because LIKE is not leakproof. So the service asks this function,
+-- which reads as the table's owner and names the tenant itself.
+ALTER TABLE group_terms NO FORCE ROW LEVEL SECURITY;
+CREATE FUNCTION unslide_groups_like(pattern text, how_many bigint) RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    -- Planned for its arguments: a short text is in most rows, a long one in few.
+    RETURN QUERY EXECUTE 'SELECT group_id FROM group_terms WHERE tenant = $1 AND terms LIKE $2 LIMIT $3'
+    USING current_setting('unslide.tenant', true), pattern, how_many;
+END $$;
 
 -- A tenant's own rules of grouping, and how far its stored reports are grouped by them. A replay groups by what the
 -- records say; to set the rules again moves the reports.
@@ -334,6 +377,8 @@ CREATE TABLE grouping_rules (
     -- Counts the changes, from 1.
     version    bigint NOT NULL,
     text       text NOT NULL,
+    -- The other text that was set last, to undo a change.
+    previous   text NOT NULL DEFAULT '',
     -- Who changed them: a key's id.
     changed_by text NOT NULL,
     changed_at timestamptz NOT NULL,
@@ -374,8 +419,10 @@ CREATE TABLE reprocesses (
 CREATE INDEX reprocesses_tenant ON reprocesses (tenant, created_at DESC);
 SELECT unslide_protect('reprocesses', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- MetricKit's reports of crashes that KSCrash has told too, across tenants: in the same run of the app, and arrived at
--- most so many days apart. An error that the app survived is no crash. In the order in which they were stored.
+-- MetricKit's reports of crashes that KSCrash has told too, across tenants: in the same run of the app, or, where one of
+-- both names no run, in the same process; and arrived at most `apart_days` days apart. What the app survived, a hang for
+-- example, is no crash. In the order in which they were stored. Each way reads one row in the order of its index, however many
+-- reports name one run or process.
 CREATE FUNCTION unslide_crashes_told_twice(
     since timestamptz, after_id uuid, after_variant integer, apart_days integer, how_many integer)
 RETURNS TABLE (tenant text, report_id uuid, variant integer, stored_at timestamptz, same_crash_as uuid)
@@ -384,12 +431,30 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     SELECT m.tenant, m.report_id, m.variant, m.stored_at, k.report_id
     FROM reports m
     CROSS JOIN LATERAL (
-        SELECT o.report_id FROM reports o
-        WHERE o.tenant = m.tenant AND o.run_id = m.run_id AND o.app = m.app AND NOT o.metric_kit
-          AND o.received_at BETWEEN m.received_at - make_interval(days => apart_days) AND m.received_at + make_interval(days => apart_days)
-          AND coalesce(o.summary -> 'fatal' = 'true'::jsonb, o.type IN ('mach', 'signal', 'nsexception', 'cpp_exception', 'deadlock'))
-        ORDER BY o.received_at, o.report_id LIMIT 1) k
-    WHERE m.metric_kit AND m.same_crash_as IS NULL AND m.run_id IS NOT NULL AND m.stored_at >= since
+        SELECT f.report_id FROM (
+            (SELECT o.received_at, o.report_id FROM reports o
+             WHERE o.tenant = m.tenant AND o.app = m.app AND NOT o.metric_kit AND o.fatal
+               AND o.run_id = m.run_id
+               AND o.received_at BETWEEN m.received_at - make_interval(days => apart_days)
+                                     AND m.received_at + make_interval(days => apart_days)
+             ORDER BY o.received_at, o.report_id LIMIT 1)
+            UNION ALL
+            (SELECT o.received_at, o.report_id FROM reports o
+             WHERE o.tenant = m.tenant AND o.app = m.app AND NOT o.metric_kit AND o.fatal
+               AND o.process_identity = m.process_identity AND o.run_id IS NULL
+               AND o.received_at BETWEEN m.received_at - make_interval(days => apart_days)
+                                     AND m.received_at + make_interval(days => apart_days)
+             ORDER BY o.received_at, o.report_id LIMIT 1)
+            UNION ALL
+            (SELECT o.received_at, o.report_id FROM reports o
+             WHERE o.tenant = m.tenant AND o.app = m.app AND NOT o.metric_kit AND o.fatal
+               AND o.process_identity = m.process_identity AND (o.run_id IS NULL) IS FALSE AND m.run_id IS NULL
+               AND o.received_at BETWEEN m.received_at - make_interval(days => apart_days)
+                                     AND m.received_at + make_interval(days => apart_days)
+             ORDER BY o.received_at, o.report_id LIMIT 1)) f
+        ORDER BY f.received_at, f.report_id LIMIT 1) k
+    WHERE m.metric_kit AND m.fatal AND m.same_crash_as IS NULL AND (m.run_id IS NOT NULL OR m.process_identity IS NOT NULL)
+      AND m.stored_at >= since
       AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = m.tenant AND t.state = 'deleted')
       AND (m.stored_at, m.report_id, m.variant) > (since, after_id, after_variant)
     ORDER BY m.stored_at, m.report_id, m.variant LIMIT how_many

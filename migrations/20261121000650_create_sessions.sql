@@ -19,6 +19,10 @@ CREATE TABLE sessions (
         'exited', 'crashed', 'hang', 'out_of_memory', 'unexplained', 'app_upgrade', 'os_upgrade', 'reboot', 'low_battery',
         'thermal', 'cpu', 'terminated', 'unknown')),
     foreground   boolean,
+    -- Why that is thought, where the service has judged: {"rule": …, "confidence": …, "evidence": […]}
+    judgement    jsonb,
+    -- Bytes of memory that the app could have, where the session says it.
+    memory_limit bigint,
     -- Of sessions that were counted before they came: how many, and those of them that crashed.
     counted      integer CHECK ((counted IS NULL) <> (installation IS NULL)),
     counted_crashed integer,
@@ -28,9 +32,12 @@ CREATE TABLE sessions (
     received_at  timestamptz NOT NULL,
     PRIMARY KEY (tenant, app, session_id, day)
 ) PARTITION BY RANGE (day);
+-- The sessions that say how much memory the app may have.
+CREATE INDEX sessions_memory_limit ON sessions (tenant, app, received_at, session_id) WHERE memory_limit IS NOT NULL;
 SELECT unslide_protect('sessions', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What is counted here outlives the sessions. The sketches are HyperLogLog sketches of installations.
+-- What is counted here outlives the sessions. The sketches are HyperLogLog sketches of installations and of
+-- users.
 CREATE TABLE session_days (
     tenant                text NOT NULL,
     app                   text NOT NULL,
@@ -47,6 +54,8 @@ CREATE TABLE session_days (
     squares               bigint NOT NULL DEFAULT 0,
     installations         bytea NOT NULL,
     crashed_installations bytea NOT NULL,
+    users                 bytea NOT NULL,
+    crashed_users         bytea NOT NULL,
     PRIMARY KEY (tenant, app, version, day)
 );
 -- A period is read from its newest day back, a page at a time. A count that changes touches neither index.

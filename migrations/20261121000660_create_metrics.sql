@@ -30,25 +30,29 @@ CREATE TABLE metric_versions (
 );
 SELECT unslide_protect('metric_versions', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What is counted here outlives the payloads. The host is empty for all hosts together and for what is no request.
+-- What is counted here outlives the payloads. A payload counts in the row of all values together, whose dimension and value are
+-- empty, and in a row of its device model (`model`), of its system (`os_version`) and of each host (`host`).
 CREATE TABLE metric_days (
     tenant       text NOT NULL,
     app          text NOT NULL,
     version      text NOT NULL,
+    dimension    text NOT NULL CHECK (dimension IN ('', 'host', 'model', 'os_version')),
     day          date NOT NULL,
+    value        text NOT NULL,
     metric       text NOT NULL,
-    host         text NOT NULL,
     -- Observations, and those of them that failed, each as many as it stands for.
     observations double precision NOT NULL,
     failed       double precision NOT NULL,
     -- The sum of the squares of what each payload added to the observations: says how many independent payloads they
     -- are worth.
     squares      double precision NOT NULL,
+    -- Some of the payloads stand for more than themselves.
+    sampled      boolean NOT NULL,
     -- A DDSketch of the values.
     sketch       bytea NOT NULL,
-    PRIMARY KEY (tenant, app, version, day, metric, host)
+    PRIMARY KEY (tenant, app, version, dimension, day, value, metric)
 );
--- What versions have of all hosts together, without the rows of single hosts; and these.
-CREATE INDEX metric_days_whole ON metric_days (tenant, app, day DESC, version DESC, metric) WHERE host = '';
-CREATE INDEX metric_days_hosts ON metric_days (tenant, app, day DESC, version DESC, host, metric) WHERE host <> '';
+-- What versions have of all values together, without the rows of single ones; and those of hosts.
+CREATE INDEX metric_days_whole ON metric_days (tenant, app, day DESC, version DESC, metric) WHERE dimension = '';
+CREATE INDEX metric_days_hosts ON metric_days (tenant, app, day DESC, version DESC, value, metric) WHERE dimension = 'host';
 SELECT unslide_protect('metric_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');

@@ -16,6 +16,8 @@ CREATE TABLE alert_rules (
     secret             text NOT NULL,
     -- The body of a webhook; empty for the usual one.
     template           text NOT NULL,
+    -- Of the template.
+    content_type       text NOT NULL CHECK (content_type IN ('application/json', 'application/x-www-form-urlencoded')),
     enabled            boolean NOT NULL DEFAULT true,
     muted_until        timestamptz,
     digest_minutes     integer NOT NULL,

@@ -1,6 +1,7 @@
 """What no schema sees in the deployment files: references among them, probes, limits, and that the
 binary accepts the configuration they hand it; and what the documents say of the same. Run by scripts/check-deploy."""
 
+import ipaddress
 import json
 import os
 import pathlib
@@ -75,6 +76,10 @@ def check_volumes(name, pod, container, config):
     largest = 2 * size(config["tenants"]["upload_size"]) + size(builder["archive_size"])
     room = size(builder["work_size"])
     expect(largest <= room, f"the largest upload takes {largest >> 30} GiB of builder.work_size")
+    children = (builder["uploads"] + 3) * size(builder.get("build_memory", "1GiB"))
+    if container["name"] == "builder":
+        memory = size(container["resources"]["limits"]["memory"])
+        expect(children < memory, f"{name}: child processes may take {children >> 30} of {memory >> 30} GiB of memory")
     wants = {
         "api": ("cache_dir", lambda own: size(own["cache_size"]) + download),
         "symbolizer": ("cache_dir", lambda own: size(own["cache_size"]) + download),
@@ -108,7 +113,7 @@ def check_type(document):
 def drain_seconds(config):
     """What `process.drain` is."""
     boot = (TOP / "services/unslide/src/boot.rs").read_text()
-    usual = re.search(r"Resources \{ cpu_threads: 0, drain_seconds: (\d+) \}", boot)[1]
+    usual = re.search(r"Resources \{ drain_seconds: (\d+) \}", boot)[1]
     return int(config.get("process", {}).get("drain", usual + "s").removesuffix("s"))
 
 
@@ -132,6 +137,15 @@ def check_stop(name, pod, container, config, serves):
     expect(pause + drain < grace, f"{name}: stops in {pause} s and {drain} s, but is killed after {grace} s")
 
 
+def check_proxies(name, config):
+    """Clients behind an ingress count by their own addresses."""
+    networks = config["api"].get("trusted_proxies", [])
+    networks = json.loads(networks) if isinstance(networks, str) else networks
+    expect(networks, f"{name}: the ingress is no trusted proxy, so all clients count as one address")
+    for network in networks:
+        expect(ipaddress.ip_network(network).prefixlen > 0, f"{name}: every client is a trusted proxy")
+
+
 def check_workloads(found, config):
     """What holds in the base and in each overlay."""
     workloads = {d["metadata"]["name"]: d for d in found if d["kind"] in ("Deployment", "StatefulSet")}
@@ -145,6 +159,8 @@ def check_workloads(found, config):
             check_container(name, pod, container)
             check_volumes(name, pod, container, own)
             check_stop(name, pod, container, own, name in served)
+            if name in served and any(d["kind"] == "Ingress" for d in found):
+                check_proxies(name, own)
     logins = {d["metadata"]["name"]: d["spec"] for d in found if d["kind"] == "TriggerAuthentication"}
     for name, spec in logins.items():
         given = {secret["parameter"] for secret in spec.get("secretTargetRef", [])}

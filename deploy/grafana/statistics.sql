@@ -33,21 +33,23 @@ CREATE POLICY stats_rows ON public.group_breakdowns FOR SELECT TO unslide_stats 
 CREATE POLICY stats_rows ON public.metric_days FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
 CREATE POLICY stats_rows ON public.session_days FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
 
-GRANT SELECT (tenant, app, version, day, reports, devices, frames_total, frames_symbolicated, complete, partial, none)
+GRANT SELECT (tenant, app, version, day, reports, fatal, devices, frames_total, frames_symbolicated, complete, partial, none)
     ON public.app_days TO unslide_stats;
 GRANT SELECT (tenant, id, app, kind, title, culprit, provisional, reports, devices, first_seen, first_version, last_seen,
               last_version, merged_into, status, resolved_in, regressed_in)
     ON public.groups TO unslide_stats;
 GRANT SELECT (tenant, group_id, day, version, reports) ON public.group_days TO unslide_stats;
 GRANT SELECT (tenant, group_id, dimension, day, value, reports) ON public.group_breakdowns TO unslide_stats;
-GRANT SELECT (tenant, app, version, day, metric, host, observations, failed, squares, sketch) ON public.metric_days TO unslide_stats;
+GRANT SELECT (tenant, app, version, dimension, day, value, metric, observations, failed, squares, sketch) ON public.metric_days
+    TO unslide_stats;
 GRANT SELECT (tenant, app, version, day, sessions, crashed, out_of_memory, unexplained, background_memory)
     ON public.session_days TO unslide_stats;
 
--- Reports by app, version and day (UTC). `devices` are those that crashed on this version for the first time on this day.
+-- Reports by app, version and day (UTC). `crashes` are those that the app did not survive. `devices` are those that this
+-- version was reported from for the first time on this day.
 CREATE VIEW unslide_stats.report_days WITH (security_invoker = true) AS
-    SELECT day::timestamp AT TIME ZONE 'UTC' AS day, app, version, reports, devices, frames_total, frames_symbolicated,
-           complete, partial, none
+    SELECT day::timestamp AT TIME ZONE 'UTC' AS day, app, version, reports, fatal AS crashes, devices, frames_total,
+           frames_symbolicated, complete, partial, none
     FROM public.app_days WHERE reports > 0;
 
 -- The bugs, as lists have them: what is merged counts for its target.
@@ -119,17 +121,18 @@ BEGIN
     END LOOP;
 END $$;
 
--- Metrics by app, version, day and host: observations, and those of them that failed. The host is empty for all together.
+-- Metrics by app, version and day: observations, and those of them that failed. By host, by device model or by OS version where
+-- the dimension is `host`, `model` or `os_version`; dimension and value are empty for all together.
 CREATE VIEW unslide_stats.metric_days WITH (security_invoker = true) AS
-    SELECT day::timestamp AT TIME ZONE 'UTC' AS day, app, version, metric, host, observations, failed
+    SELECT day::timestamp AT TIME ZONE 'UTC' AS day, app, version, metric, dimension, value, observations, failed
     FROM public.metric_days;
 
--- The values of all hosts together, each at most 1 % off, with how many observations they stand for. For quantiles:
+-- The values of all together, each at most 1 % off, with how many observations they stand for. For quantiles:
 --   SELECT min(value) FROM (SELECT value, sum(sum(weight)) OVER (ORDER BY value) / sum(sum(weight)) OVER () AS share
 --   FROM unslide_stats.metric_values WHERE … GROUP BY value) v WHERE share >= 0.95
 CREATE VIEW unslide_stats.metric_values WITH (security_invoker = true) AS
     SELECT d.day::timestamp AT TIME ZONE 'UTC' AS day, d.app, d.version, d.metric, b.value, b.weight
     FROM public.metric_days d CROSS JOIN LATERAL unslide_stats.buckets(d.sketch) b
-    WHERE d.host = '';
+    WHERE d.dimension = '';
 
 GRANT SELECT ON ALL TABLES IN SCHEMA unslide_stats TO unslide_stats;

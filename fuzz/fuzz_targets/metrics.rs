@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../checks/metrics.rs"]
+#[path = "../checks/signals/metrics.rs"]
 mod check;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| check::check(data));

@@ -16,6 +16,15 @@ fn read(path: PathBuf) -> Vec<u8> {
 }
 
 fn main() {
+    objects();
+    names();
+    reports_and_keys();
+    signals();
+    archives();
+}
+
+/// Objects and the symcaches built from them.
+fn objects() {
     for name in ["app", "kit", "orb-v0", "watch"] {
         save("object", name, &read(fixtures::dsym(name)));
     }
@@ -30,6 +39,10 @@ fn main() {
         let built = build(&read(fixtures::dsym(name))).expect("a fixture builds");
         save("symcache", name, &built.symcache);
     }
+}
+
+/// Mangled names.
+fn names() {
     for (i, name) in [
         "_ZN3geo4RingINS_5PointELi4EE4pushERKS1_",
         "_ZThn16_N10SkPixelRefD0Ev",
@@ -44,6 +57,10 @@ fn main() {
     {
         save("demangle", &i.to_string(), name.as_bytes());
     }
+}
+
+/// Reports, and keys of object storage.
+fn reports_and_keys() {
     for (name, report) in reports::shapes() {
         let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         save("report", &name, &report.bytes());
@@ -64,6 +81,10 @@ fn main() {
     ] {
         save("key", name, key.as_bytes());
     }
+}
+
+/// Metric payloads and images of profiles.
+fn signals() {
     let metrics = r#"{"id":"m1","app":"com.acme.shop","measured_at":"2026-11-20T08:00:00Z","sampled":0.1,
 "measurements":[{"name":"launch_time","unit":"s","value":1.5},{"name":"hang_time","unit":"ms","histogram":[{"from":250,"to":500,"count":3}]}],
 "requests":[{"host":"api.example.com","dns":12,"total":140,"failed":true}],
@@ -71,6 +92,15 @@ fn main() {
 "cpuMetrics":{"cumulativeCPUTime":"1,100 sec"},"applicationLaunchMetrics":{"histogrammedTimeToFirstDrawKey":
 {"histogramNumBuckets":1,"histogramValue":{"0":{"bucketCount":5,"bucketStart":"1,000 ms","bucketEnd":"1,010 ms"}}}}}}"#;
     save("metrics", "both", metrics.as_bytes());
+    let images = r#"{"crash":{},"binary_images":[{"name":"/Applications/Shop.app/Shop","uuid":"A1B2C3D4-0000-3111-8222-0123456789AB",
+"image_addr":18446744069414584320,"image_size":"0x100","cpu_type":1},{"name":"no address"},{"image_addr":[]}]}"#;
+    save("profile", "images", images.as_bytes());
+    let ips = r#"{"app_name":"Shop","bug_type":"309"}
+{"usedImages":[{"source":"P","base":4096,"size":16,"name":"Shop","path":"/x/Shop","uuid":"a1b2c3d4-0000-3111-8222-0123456789ab"}]}"#;
+    save("profile", "images-ips", ips.as_bytes());
+}
+
+fn archives() {
     let archives = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/archive");
     std::fs::create_dir_all(&archives).expect("the corpus is writable");
     let done =

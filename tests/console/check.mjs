@@ -6,6 +6,10 @@ import { createRequire } from "node:module";
 
 const [base, key, folder] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+// The app that most of the data is of, and the one whose report has 1,000 threads of 200 frames.
+const [APP, LARGE] = ["com.example.shop", "com.example.large"];
+// Of the page of that report with every thread open that is in it.
+const MOST_ELEMENTS = 60_000;
 const wrong = [];
 const fail = (what) => { wrong.push(what); console.error(`WRONG ${what}`); };
 const browser = await chromium.launch({
@@ -22,6 +26,7 @@ async function opened(options) {
     if (message.type() === "error" && !/status of 4(?:01|04|15)/.test(message.text())) fail(`${page.url()}: ${message.text()}`);
   });
   page.on("pageerror", (error) => fail(`${page.url()}: ${error.message}`));
+  page.on("dialog", (dialog) => { fail(`${page.url()}: a text of others opened a dialog: ${dialog.message()}`); dialog.dismiss(); });
   page.on("request", (request) => {
     const url = request.url();
     if (!url.startsWith(base) && !url.startsWith("data:")) fail(`a request to another host: ${url}`);
@@ -43,10 +48,10 @@ async function signIn(page) {
 // Every kind of page, with what the data has.
 async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
-    captures: "/console/captures", versions: "/console/versions", health: "/console/health", symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
+    captures: "/console/captures", versions: `/console/versions?app=${APP}`, health: `/console/health?app=${APP}`, symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
     keys: "/console/keys", audit: "/console/audit-log", settings: "/console/settings", alerts: "/console/alerts", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
-  const lists = { group: ["/console/groups"], capture: ["/console/captures"],
-    report: ["/console/reports?status=partial", "/console/reports?status=complete"] };
+  const lists = { group: [`/console/groups?app=${APP}`], capture: ["/console/captures"],
+    report: [`/console/reports?app=${APP}&status=partial`, `/console/reports?app=${APP}&status=complete`] };
   for (const [name, candidates] of Object.entries(lists)) {
     for (const list of candidates) {
       await page.goto(base + list);
@@ -55,6 +60,11 @@ async function pages(page) {
     }
     if (!paths[name]) throw new Error(`the data has no ${name}`);
   }
+  // The newest capture is compared with the one before it.
+  await page.goto(`${base}/console/captures`);
+  await page.goto(base + await page.locator("tr[data-row] a.open").first().getAttribute("href"));
+  paths.compare = await page.getByRole("link", { name: "With the previous one" }).getAttribute("href");
+  Object.assign(paths, await hostile(page));
   // A capture and a report share a session.
   await page.goto(base + paths.capture);
   paths.session = await page.getByRole("link", { name: "Its session" }).getAttribute("href");
@@ -62,6 +72,12 @@ async function pages(page) {
   for (const what of [/^The session began/, /^A report: /, /^Metrics /, /^A capture: /, /^The session ended/]) {
     if ((await page.locator("tbody td:first-child").filter({ hasText: what }).count()) === 0) fail(`${paths.session} has no ${what}`);
   }
+  await page.goto(base + paths.health);
+  paths.breakdown = await page.getByRole("link", { name: "by device and system" }).first().getAttribute("href");
+  await page.goto(base + paths.breakdown);
+  for (const heading of ["By device", "By system"]) await page.getByRole("heading", { name: heading }).waitFor();
+  await page.goto(`${base}/console/dead-letters`);
+  paths["dead-letter"] = await page.locator("details[data-part]").first().getAttribute("data-part");
   await page.goto(`${base}/console/groups?kind=hang`);
   const hang = page.locator("tr[data-row] a.open").first();
   if (!(await hang.count())) throw new Error("the data has no hang");
@@ -71,14 +87,49 @@ async function pages(page) {
   return paths;
 }
 
+// The pages of an app of which everything is called by markup.
+async function hostile(page) {
+  await page.goto(`${base}/console/groups`);
+  const apps = await page.locator("select[name=app] option").evaluateAll((all) => all.map((one) => one.value));
+  const app = apps.find((name) => name.includes("<script>"));
+  if (!app) throw new Error("the data has no hostile names");
+  const paths = {};
+  for (const list of ["groups", "reports", "versions"]) paths[`hostile-${list}`] = `/console/${list}?app=${encodeURIComponent(app)}`;
+  for (const list of ["groups", "reports"]) {
+    await page.goto(base + paths[`hostile-${list}`]);
+    paths[`hostile-${list.slice(0, -1)}`] = await page.locator("tr[data-row] a.open").first().getAttribute("href");
+  }
+  return paths;
+}
+
 async function audit(page, name) {
   await page.evaluate(axe);
-  const found = await page.evaluate(() => globalThis.axe.run());
+  // Not among its usual rules: what can be pressed is 24 px wide and high, or has the room of that around it.
+  const found = await page.evaluate(() => globalThis.axe.run({ rules: { "target-size": { enabled: true } } }));
   for (const violation of found.violations) {
     fail(`axe on ${name}: ${violation.id}: ${violation.nodes.map((node) => node.target.join(" ")).join(", ")}`);
   }
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   if (wide > 0) fail(`${name} is ${wide} px wider than the window`);
+}
+
+// The names of the stack are on one line and wider than the window; what each frame is stays in sight at their ends.
+async function longNames(page, width) {
+  const found = await page.locator(".stack").first().evaluate((stack) => {
+    stack.scrollLeft = stack.scrollWidth;
+    const box = stack.getBoundingClientRect();
+    const outside = (one) => [...one.getClientRects()].some((at) => at.left < box.left - 1 || at.right > box.right + 1);
+    const all = [...stack.querySelectorAll(".explain, .word, .copy button")];
+    return {
+      scrolled: stack.scrollLeft,
+      wrapped: [...stack.querySelectorAll(".fn")].filter((one) => one.getBoundingClientRect().height > 30).length,
+      explained: stack.querySelectorAll("a.explain").length,
+      outside: all.filter(outside).map((one) => one.textContent),
+    };
+  });
+  if (found.scrolled === 0 || found.wrapped > 0 || found.explained === 0 || found.outside.length > 0) {
+    fail(`a stack with long names at ${width} px: ${JSON.stringify(found)}`);
+  }
 }
 
 async function keyboard(page) {
@@ -110,6 +161,31 @@ async function copying(page, report) {
   if (!/^Thread \d+ Crashed:|^Last Exception/.test(text)) fail(`c copied ${JSON.stringify(text.slice(0, 80))}`);
 }
 
+// The largest report: all of its threads are there, and the page is small enough to scroll. The times are printed, not judged.
+async function large(page) {
+  await page.goto(`${base}/console/reports?app=${LARGE}`);
+  await page.locator("tr[data-row] a.open").first().click();
+  await page.getByRole("heading", { name: "Other threads" }).waitFor();
+  const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
+  const threads = page.locator("details.thread:has(summary .top-frame)");
+  if ((await threads.count()) !== 999) fail(`of 1,000 threads ${await threads.count()} others are shown`);
+  await threads.last().locator("summary").click();
+  await threads.last().locator(".call-frame").first().waitFor();
+  await page.evaluate(() => document.querySelectorAll("details.thread:not([data-part])").forEach((one) => { one.open = true; }));
+  const elements = await page.evaluate(() => document.querySelectorAll("*").length);
+  if (elements > MOST_ELEMENTS) fail(`the page of a large report has ${elements} elements`);
+  const longest = await page.evaluate(async () => {
+    let [longest, before] = [0, await new Promise(requestAnimationFrame)];
+    for (let step = 0; step < 100; step += 1) {
+      window.scrollBy(0, 300);
+      const now = await new Promise(requestAnimationFrame);
+      [longest, before] = [Math.max(longest, now - before), now];
+    }
+    return longest;
+  });
+  console.log(`1,000 threads of 200 frames: first paint after ${Math.round(paint)} ms, ${elements} elements, the longest frame while scrolling ${Math.round(longest)} ms`);
+}
+
 // From box to box by keys, into one and back, and to a function by its name.
 async function flame(page, path) {
   await page.goto(base + path);
@@ -139,8 +215,21 @@ async function flame(page, path) {
   }
 }
 
-// What a team does with a bug: say who cares for it, resolve it, open it again, and be told of the next one.
-async function work(page, group) {
+// Two groups of one app: no others can be merged.
+async function groupsOfOneApp(page) {
+  await page.goto(`${base}/console/groups`);
+  const apps = await page.locator("select[name=app] option").evaluateAll((all) => all.map((one) => one.value).filter(Boolean));
+  for (const app of apps) {
+    await page.goto(`${base}/console/groups?app=${encodeURIComponent(app)}`);
+    const found = await page.locator("tr[data-row] a.open").evaluateAll((all) => all.map((one) => one.getAttribute("href")));
+    if (found.length > 1) return found;
+  }
+  throw new Error("no app has two groups");
+}
+
+// What a team does with a bug: be told of the next one, say who cares for it, resolve it, open it again, and merge another
+// one into it that turns out to be another after all.
+async function work(page) {
   await page.goto(`${base}/console/alerts`);
   await page.getByLabel("Name").fill("new bugs");
   await page.getByLabel("Receiver").selectOption("slack");
@@ -148,11 +237,141 @@ async function work(page, group) {
   await page.getByRole("button", { name: "Create rule" }).click();
   await page.getByText("https://hooks.example.com/…").waitFor();
   await audit(page, "alerts with a rule");
+  await page.getByText("Change…").first().click();
+  await page.getByRole("button", { name: "Mute for 24 h" }).click();
+  await page.getByText("muted for 24 h").waitFor();
+  const [group, other] = await groupsOfOneApp(page);
   await page.goto(base + group);
   await page.getByRole("button", { name: "Ignore" }).click();
   await page.getByRole("button", { name: "Reopen" }).click();
   await page.getByRole("button", { name: "Ignore" }).waitFor();
   await audit(page, "group with activity");
+  await page.getByLabel("Assignee").fill("Kim");
+  await page.getByRole("button", { name: "Assign", exact: true }).click();
+  await page.getByText("assigned it to Kim").waitFor();
+  await page.getByLabel("in version").fill("99.9");
+  await page.getByRole("button", { name: "Resolve" }).click();
+  await page.getByText("resolved it in 99.9").waitFor();
+  await page.getByRole("button", { name: "Reopen" }).click();
+  await page.getByLabel("Comment").fill("It is the cart.");
+  await page.getByRole("button", { name: "Comment" }).click();
+  await page.getByText("It is the cart.").waitFor();
+  await page.getByText("Merge groups into this one…").click();
+  await page.getByLabel("Ids or addresses").fill(base + other);
+  await page.getByRole("button", { name: "Merge" }).click();
+  await page.getByRole("heading", { name: "Merged groups" }).waitFor();
+  await audit(page, "group with another merged into it");
+  await page.getByRole("button", { name: "Split" }).click();
+  await page.getByText("split off a group").waitFor();
+}
+
+// Presses a button of a form and waits for the page that comes of it.
+async function submit(page, name) {
+  await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name }).first().click()]);
+}
+
+// Rules that a group's page suggests: they are looked at, tried and set, and taken back.
+async function groupingRules(page) {
+  const [group] = await groupsOfOneApp(page);
+  await page.goto(base + group);
+  await page.getByText("Split this group…").click();
+  await page.getByRole("link", { name: "A grouping rule" }).click();
+  const rules = page.locator("#grouping-rules textarea[name=text]").first();
+  await rules.fill("ignore function there.is.no.such.function");
+  await submit(page, "Try on stored reports");
+  await page.getByText(/^Of the newest .* would move/).waitFor();
+  await audit(page, "a trial of grouping rules");
+  await submit(page, "Set rules");
+  if (!(await rules.inputValue()).includes("no.such")) fail("the rules are not set");
+  await page.getByText("The rules before").click();
+  await submit(page, "Restore them");
+  if ((await rules.inputValue()).includes("no.such")) fail("the rules before are not restored");
+}
+
+// A rule of alerts is switched off and on, sends a test to another receiver, and is deleted.
+async function alertRule(page) {
+  const change = async (button) => {
+    await page.getByText("Change…").first().click();
+    await submit(page, button);
+  };
+  await page.goto(`${base}/console/alerts`);
+  await change("Switch off");
+  await change("Switch on");
+  await page.getByText("Change…").first().click();
+  await page.getByText("Another receiver…").first().click();
+  await page.locator("form[action$='/receiver']").first().getByLabel("Receiver").selectOption("kafka");
+  await submit(page, "Change receiver");
+  await change("Send a test");
+  const sent = page.locator("tr", { hasText: "Test of the alert rule new bugs" }).getByRole("button", { name: "Send again" });
+  for (let tries = 0; tries < 100 && (await sent.count()) === 0; tries += 1) {
+    await page.waitForTimeout(300);
+    await page.reload();
+  }
+  await sent.first().waitFor();
+  await submit(page, "Send again");
+  await audit(page, "alerts with a message");
+  await change("Delete new bugs");
+  await page.getByText("There are no rules yet").waitFor();
+}
+
+// From a report to the next newer one of its group, and how a frame got its answer.
+async function reportsOfGroup(page) {
+  await page.goto(`${base}/console/reports?app=${APP}`);
+  await page.locator("tr[data-row] a.open").last().click();
+  const link = page.getByRole("link", { name: "Newer in the group" });
+  const newer = await link.getAttribute("href");
+  await link.click();
+  await page.waitForURL(base + newer);
+  await page.getByRole("link", { name: /^Explain frame/ }).first().click();
+  await page.waitForURL(/\/explain/);
+}
+
+// What cannot be undone comes last: a record goes its way once more, and a capture is deleted.
+async function last(page, capture) {
+  await page.goto(`${base}/console/dead-letters`);
+  await submit(page, "Replay");
+  await page.locator("td", { hasText: /^replayed / }).first().waitFor();
+  await page.goto(base + capture);
+  await page.getByText("Delete…").click();
+  await submit(page, "Delete the capture");
+  if (new URL(page.url()).pathname !== "/console/captures") fail("a deleted capture leads elsewhere");
+}
+
+// Where an app's source code is.
+async function settings(page) {
+  await page.goto(`${base}/console/settings`);
+  const form = page.locator("form").filter({ has: page.getByRole("button", { name: "Add", exact: true }) });
+  await form.locator("[name=app]").fill("com.example.browser");
+  await form.locator("[name=source_url]").fill("https://git.example.com/shop/blob/v{version}/{path}#L{line}");
+  await form.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("button", { name: "Save com.example.browser" }).waitFor();
+}
+
+// A key is made, shown once with a way to copy it, and revoked.
+async function keysOfTenant(page) {
+  await page.goto(`${base}/console/keys`);
+  await page.locator("[name=name]").fill("made in a browser");
+  await page.locator("[name=scope][value='reports:read']").check();
+  await page.getByRole("button", { name: "Create key" }).click();
+  await page.getByRole("heading", { name: "made in a browser" }).waitFor();
+  await audit(page, "new key");
+  const text = await page.locator(".copy code").textContent();
+  await page.getByRole("button", { name: "Copy" }).click();
+  await page.getByText("Copied").waitFor();
+  if ((await page.evaluate(() => navigator.clipboard.readText())) !== text) fail("the copied key is another text");
+  await page.goto(`${base}/console/keys`);
+  const row = page.locator("tr[data-row]").filter({ hasText: "made in a browser" });
+  await row.getByText("Revoke…").click();
+  await row.getByRole("button", { name: /^Revoke/ }).click();
+  await page.locator("tr[data-row]").filter({ hasText: "made in a browser" }).getByText("revoked").first().waitFor();
+}
+
+// What is dead is looked at without leaving the list.
+async function preview(page) {
+  await page.goto(`${base}/console/dead-letters`);
+  await page.locator("summary", { hasText: "Preview" }).first().click();
+  await page.locator("pre", { hasText: '{"report":' }).waitFor();
+  await audit(page, "dead letters with a preview");
 }
 
 // A file is chosen, and another one is dropped: both are listed once they are stored.
@@ -203,6 +422,7 @@ async function check() {
         const answer = await page.goto(base + path);
         if (answer.status() !== 200) fail(`${path} answers ${answer.status()}`);
         await audit(page, `${name}, ${colorScheme}, ${width}`);
+        if (name === "hostile-report") await longNames(page, width);
       }
       await context.close();
     }
@@ -212,8 +432,16 @@ async function check() {
   await keyboard(page);
   await copying(page, paths.report);
   await flame(page, paths.flame);
-  await work(page, paths.group);
+  await work(page);
+  await settings(page);
+  await preview(page);
+  await keysOfTenant(page);
   await uploading(page);
+  await alertRule(page);
+  await reportsOfGroup(page);
+  await large(page);
+  await groupingRules(page);
+  await last(page, paths.capture);
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.waitForURL(`${base}/console/sign-in`);
   await page.goto(`${base}/console/reports`);

@@ -8,7 +8,10 @@ use unslide_testkit::fixtures;
 use unslide_testkit::reports::{ARM64, Error, Frame, Image, Report, Style, Thread};
 
 /// One build of the fixtures' app.
+#[derive(Clone)]
 pub struct App {
+    /// The bundle identifier.
+    pub bundle: &'static str,
     /// The dSYM's Mach-O file.
     pub dsym: Vec<u8>,
     /// Its debug id.
@@ -21,7 +24,7 @@ pub struct App {
 /// Where the made-up processes load the app, above its preferred address by an odd number of pages.
 const SLIDE: u64 = 0x4e4_c000;
 /// Where the app's own code lies on a device.
-const IN_BUNDLE: &str = "/private/var/containers/Bundle/Application/Shop.app/Shop";
+pub const IN_BUNDLE: &str = "/private/var/containers/Bundle/Application/Shop.app/Shop";
 
 impl App {
     /// The fixture `name`, such as `app` or `app-next`.
@@ -45,12 +48,40 @@ impl App {
             found.unwrap_or_else(|| panic!("{name} has no {function} with {calls} calls")).0
         };
         App {
+            bundle: "com.example.shop",
             crash: find("leaf_crash", 1),
             caller: find("level_three", 4),
             debug_id: symcache.debug_id(),
             text: symcache.text_address(),
             dsym,
         }
+    }
+
+    /// The same code as another app, whose dSYM has the debug id of sixteen bytes `id`.
+    ///
+    /// # Panics
+    /// Where the dSYM does not hold its debug id.
+    #[must_use]
+    pub fn as_app(&self, bundle: &'static str, id: u8) -> App {
+        let (own, debug_id) = (self.debug_id.0, DebugId([id; 16]));
+        let mut dsym = self.dsym.clone();
+        let at = dsym.windows(own.len()).position(|window| window == own).expect("the debug id");
+        dsym[at..at + own.len()].copy_from_slice(&debug_id.0);
+        App { bundle, dsym, debug_id, ..self.clone() }
+    }
+
+    /// Where the made-up processes load it.
+    #[must_use]
+    pub fn load(&self) -> u64 {
+        self.text.0 + SLIDE
+    }
+
+    /// The stack of [`App::report`] as distances from where the app is loaded: a program counter, and the address that
+    /// it returns to.
+    #[must_use]
+    pub fn stack(&self) -> [u64; 2] {
+        // A return address is the instruction after its call.
+        [self.crash.0, self.caller.0 + 4]
     }
 
     /// A report of a crash in `leaf_crash`, called through three inlined functions. `number` makes
@@ -83,23 +114,22 @@ impl App {
     /// A log of one allocation of 1,000 bytes by the app, in the layout `index`: its events, its stacks and its images.
     #[must_use]
     pub fn allocations(&self) -> [Vec<u8>; 3] {
-        let load = self.text.0 + SLIDE;
+        let (load, [_, caller]) = (self.load(), self.stack());
         let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let images = serde_json::json!({"binary_images": [{"name": IN_BUNDLE, "image_addr": load,
             "image_size": 0x10_0000, "uuid": self.debug_id.to_string()}]});
         [
             words(&[1_000, 0x6000_0010 ^ 0x5555, 2, 2]),
-            words(&[0, 0, 0x104, u64::MAX, load + self.caller.0 + 4, 1]),
+            words(&[0, 0, 0x104, u64::MAX, load + caller, 1]),
             images.to_string().into_bytes(),
         ]
     }
 
     fn report_at(&self, number: u32, path: &str, debug_id: DebugId) -> Report {
-        let load = self.text.0 + SLIDE;
-        let crash = load + self.crash.0;
-        // A return address is the instruction after its call.
-        let caller = load + self.caller.0 + 4;
+        let load = self.load();
+        let [crash, caller] = self.stack().map(|distance| load + distance);
         Report::standard()
+            .app(self.bundle, "1.2.3", "45")
             .id(&format!("00000000-0000-4000-8000-0000{number:08X}"))
             .error(Error::Mach)
             .image(

@@ -89,6 +89,15 @@ impl Client {
         (status, serde_json::from_slice(&body).unwrap_or_else(|e| panic!("POST {path}: {e}: {body:?}")))
     }
 
+    /// DELETEs what a path names; the status.
+    ///
+    /// # Panics
+    /// Where there is no answer.
+    pub async fn delete(&self, path: &str) -> u16 {
+        let request = self.http.delete(format!("{}{path}", self.url)).bearer_auth(&self.key);
+        request.send().await.expect("an answer").status().as_u16()
+    }
+
     /// Uploads symbols and waits until the builder is done with them; the upload as it is then.
     ///
     /// # Panics

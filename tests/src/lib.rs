@@ -3,6 +3,7 @@
 
 pub mod app;
 pub mod binary;
+pub mod browser;
 pub mod client;
 pub mod clock;
 pub mod deadly;

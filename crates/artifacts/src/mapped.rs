@@ -20,7 +20,7 @@ pub fn map(path: &Path) -> io::Result<Bytes> {
     #[expect(
         unsafe_code,
         reason = "the mapped file is never written to or cut once it is whole, only unlinked, and its \
-                  folder is this program's alone; whoever reads the map checks every index into it"
+                  folder is this program's alone; readers of the map check every index into it"
     )]
     // SAFETY: see the reason above.
     let map = unsafe { Mmap::map(&file)? };

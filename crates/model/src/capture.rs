@@ -46,6 +46,9 @@ pub enum CaptureForm {
         layout: MallocLayout,
         /// The slots of the table of stacks count references.
         lite: bool,
+        /// What is live after this many events; `None` for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<u64>,
         /// Also what has grown since this many events.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<u64>,

@@ -9,6 +9,8 @@ use std::fmt;
 
 /// The share of its memory limit in percent from which on an app that vanished is taken to be out of memory.
 const NEAR_LIMIT: u128 = 80;
+/// Bytes of a memory limit that is believed.
+pub const BELIEVED_LIMITS: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 
 crate::words! {
     /// How a run ended.
@@ -99,6 +101,8 @@ crate::words! {
     pub enum EvidenceKind {
         /// The footprint was near the limit.
         Footprint = "footprint",
+        /// The footprint was near the limit that other runs of the app had on this device model and system version.
+        LearnedLimit = "learned_limit",
         /// The last memory pressure was critical.
         MemoryPressure = "memory_pressure",
         /// A Jetsam log says that the kernel killed the app.
@@ -120,6 +124,8 @@ pub struct RunFacts<'t> {
     pub footprint: Option<u64>,
     /// Memory that the app may have, in bytes.
     pub footprint_limit: Option<u64>,
+    /// The same of other runs on this device model and system version: counts where the run does not say its own.
+    pub learned_limit: Option<u64>,
     /// The last memory pressure.
     pub memory_pressure: Option<&'t str>,
     /// The reason in a Jetsam log of the run.
@@ -148,6 +154,8 @@ pub struct EndedRun {
     pub foreground: Option<bool>,
     /// What speaks for lack of memory; empty for an end of another kind.
     pub evidence: Vec<EndEvidence>,
+    /// The footprint where it was far below the learned limit. It lowers nothing: the limit may be another one today.
+    pub against: Option<EndEvidence>,
 }
 
 /// The rules that exclude lack of memory or stand for it, in their order.
@@ -186,7 +194,9 @@ impl RunFacts<'_> {
             _ => Confidence::High,
         };
         let evidence = if is_memory { evidence } else { Vec::new() };
-        EndedRun { kind, rule, confidence, foreground: self.foreground, evidence }
+        let against = self.learned_share().filter(|percent| is_memory && *percent < NEAR_LIMIT);
+        let against = against.map(|percent| self.learned_evidence(percent));
+        EndedRun { kind, rule, confidence, foreground: self.foreground, evidence, against }
     }
 
     fn rule(&self, evidence: &[EndEvidence]) -> (EndReason, EndRule) {
@@ -210,15 +220,29 @@ impl RunFacts<'_> {
         self.jetsam.filter(|reason| !reason.trim().is_empty())
     }
 
+    /// The footprint in percent of a limit.
+    fn share(&self, limit: Option<u64>) -> Option<u128> {
+        let (used, limit) = self.footprint.zip(limit)?;
+        (u128::from(used) * 100).checked_div(u128::from(limit))
+    }
+
+    /// The same of the learned limit, where the run does not say its own.
+    fn learned_share(&self) -> Option<u128> {
+        self.share(self.learned_limit.filter(|_| self.footprint_limit.is_none_or(|limit| limit == 0)))
+    }
+
+    fn learned_evidence(&self, percent: u128) -> EndEvidence {
+        let limit = self.learned_limit.unwrap_or(0) >> 20;
+        EndEvidence { kind: EvidenceKind::LearnedLimit, value: format!("{percent} % of {limit} MiB") }
+    }
+
     fn evidence(&self) -> Vec<EndEvidence> {
-        let share = self
-            .footprint
-            .zip(self.footprint_limit)
-            .and_then(|(used, limit)| (u128::from(used) * 100).checked_div(u128::from(limit)));
-        let near = share.filter(|percent| *percent >= NEAR_LIMIT);
+        let near = self.share(self.footprint_limit).filter(|percent| *percent >= NEAR_LIMIT);
+        let near_learned = self.learned_share().filter(|percent| *percent >= NEAR_LIMIT);
         let pressure = self.memory_pressure.filter(|level| matches!(*level, "critical" | "terminal"));
         let facts = [
             (EvidenceKind::Footprint, near.map(|percent| format!("{percent} % of the limit"))),
+            (EvidenceKind::LearnedLimit, near_learned.map(|percent| self.learned_evidence(percent).value)),
             (EvidenceKind::MemoryPressure, pressure.map(str::to_owned)),
             (
                 EvidenceKind::Jetsam,
@@ -252,6 +276,9 @@ impl fmt::Display for EndedRun {
         write!(f, " (rule: {}; confidence: {}", words(self.rule.as_str()), self.confidence)?;
         for evidence in &self.evidence {
             write!(f, "; {}: {}", words(evidence.kind.as_str()), evidence.value)?;
+        }
+        if let Some(against) = &self.against {
+            write!(f, "; but {}: {}", words(against.kind.as_str()), against.value)?;
         }
         f.write_str(")")
     }
@@ -374,6 +401,40 @@ mod tests {
             let ended = RunFacts { jetsam: Some(empty), ..RunFacts::default() }.judge();
             assert_eq!((ended.kind, ended.rule), (EndReason::Unexplained, EndRule::Exclusion));
         }
+    }
+
+    #[test]
+    fn a_footprint_near_a_learned_limit_is_evidence_and_one_far_below_lowers_nothing() {
+        const MIB: u64 = 1 << 20;
+        let of = |used: u64, own: Option<u64>| RunFacts {
+            footprint: Some(used * MIB),
+            footprint_limit: own,
+            learned_limit: Some(2_000 * MIB),
+            ..RunFacts::default()
+        };
+        let near = of(1_600, None).judge();
+        assert_eq!((near.kind, near.confidence), (EndReason::OutOfMemory, Confidence::Medium));
+        assert_eq!(
+            near.to_string(),
+            "out of memory (rule: exclusion; confidence: medium; learned limit: 80 % of 2000 MiB)"
+        );
+        let sure = RunFacts { memory_pressure: Some("critical"), ..of(1_600, None) }.judge();
+        assert_eq!((sure.confidence, sure.evidence.len(), sure.against), (Confidence::High, 2, None));
+        // 79.9 % is told, and changes neither the kind nor the confidence.
+        let below = RunFacts { memory_pressure: Some("critical"), ..of(1_599, None) }.judge();
+        assert_eq!((below.kind, below.confidence), (EndReason::OutOfMemory, Confidence::Medium));
+        assert_eq!(below.against.unwrap().value, "79 % of 2000 MiB");
+        let alone = of(10, None).judge();
+        assert_eq!((alone.kind, alone.confidence), (EndReason::Unexplained, Confidence::Low));
+        assert_eq!(
+            alone.to_string(),
+            "unexplained (rule: exclusion; confidence: low; but learned limit: 0 % of 2000 MiB)"
+        );
+        // What the run says itself counts, and an end of another kind has no evidence.
+        let own = of(1_600, Some(4_000 * MIB)).judge();
+        assert_eq!((own.kind, own.evidence.len(), own.against), (EndReason::Unexplained, 0, None));
+        let rebooted = RunFacts { applies: &[EndRule::Rebooted], ..of(10, None) }.judge();
+        assert_eq!((rebooted.kind, rebooted.evidence.len(), rebooted.against), (EndReason::Reboot, 0, None));
     }
 
     #[test]

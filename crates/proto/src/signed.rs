@@ -1,4 +1,4 @@
-//! What a gateway signs so that the symbolizer knows who sent a record, whoever else may write to the
+//! What a gateway signs so that the symbolizer knows who sent a record, even if others may write to the
 //! topic.
 //!
 //! The signature is Ed25519 over this text, without a newline at its end:

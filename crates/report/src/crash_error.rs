@@ -1,7 +1,7 @@
 //! What a report says its crash is.
 
 use crate::json::Value;
-use crate::report::Report;
+use crate::report::{ErrorKind, Report};
 use crate::summary::PartFacts;
 
 /// `crash.error` of the crash of interest, as far as all kinds of crashes have it. Every text is the device's
@@ -20,12 +20,15 @@ pub struct CrashError {
     pub reason: Option<String>,
     /// `termination_reason`: why the system ended the process.
     pub termination: Option<String>,
+    /// What an image says of the end of its process, such as Swift's fatal error or a failed assertion. No library
+    /// writes it before a bad access.
+    pub message: Option<String>,
 }
 
 impl CrashError {
     pub(crate) fn of(facts: &PartFacts<'_, '_>) -> CrashError {
         let error = |path: &[&str]| facts.error(path).and_then(Value::string);
-        CrashError {
+        let error = CrashError {
             kind: error(&["type"]),
             exception: ["nsexception", "cpp_exception", "user_reported"]
                 .iter()
@@ -35,7 +38,15 @@ impl CrashError {
             code: error(&["mach", "code_name"]),
             reason: error(&["reason"]).or_else(|| error(&["nsexception", "reason"])),
             termination: error(&["termination_reason"]),
-        }
+            message: None,
+        };
+        let message = if error.is_bad_access() { None } else { image_message(facts) };
+        CrashError { message, ..error }
+    }
+
+    /// Why it ended, in the words of the exception, the system or an image.
+    pub(crate) fn why(&self) -> Option<&str> {
+        [&self.reason, &self.termination, &self.message].into_iter().flatten().map(String::as_str).next()
     }
 
     /// True where the process has touched memory that it may not.
@@ -46,7 +57,31 @@ impl CrashError {
     }
 }
 
+/// What an image says of the end of its process, where that was a Mach exception or a signal.
+pub(crate) fn image_message(facts: &PartFacts<'_, '_>) -> Option<String> {
+    let part =
+        facts.part().filter(|part| matches!(part.error_kind(), ErrorKind::Mach | ErrorKind::Signal))?;
+    let message = facts.report.parts.get(part.image_source?)?.message?;
+    Some(message.text.decode().trim().to_owned())
+}
+
+/// How far from the stack pointer the first access beyond a full stack lies at most: 16 pages of 16 KiB, for functions
+/// with large variables.
+const STACK_REACH: u64 = 16 << 14;
+
 impl Report<'_> {
+    /// True where the address of the error lies near the stack pointer of the thread that crashed, as it does where the
+    /// stack is full. `None` where either is not known.
+    #[must_use]
+    pub fn has_failed_near_stack_pointer(&self) -> Option<bool> {
+        let facts = PartFacts::of(self, self.main_part());
+        let bits = |value: Value<'_>| value.number()?.to_bits();
+        let address = facts.error(&["address"]).and_then(bits)?;
+        let registers = facts.crashed_thread()?.path(&["registers", "basic"])?.members(["sp", "rsp", "esp"]);
+        let stack_pointer = registers.into_iter().flatten().find_map(bits)?;
+        Some(address.abs_diff(stack_pointer) <= STACK_REACH)
+    }
+
     /// What the report says its crash is.
     #[must_use]
     pub fn crash_error(&self) -> CrashError {

@@ -9,17 +9,21 @@ mod crash_error;
 pub mod device_name;
 mod error;
 mod foreign;
+mod image_message;
 mod javascript;
 pub mod jetsam;
 mod json;
+mod measurement;
 mod memory;
 mod ours;
+mod process_identity;
 mod profile;
 mod read;
 mod report;
 pub mod splice;
 mod split;
 mod summary;
+mod system_path;
 pub mod text;
 mod warning;
 
@@ -31,12 +35,15 @@ pub use javascript::{
     BundleModule, JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform,
 };
 pub use json::{Number, Text};
+pub use measurement::{RegionalNumber, measurement};
 pub use memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
 pub use ours::{ENGINE_PREFIX, FrameCounts, OurCall, OurFrame, OurImage, Ours};
-pub use profile::{DiagnosticKind, ProfileNode, ReportProfile, TreeEnds};
+pub use process_identity::ProcessIdentity;
+pub use profile::{DiagnosticKind, ProfileNode, ReportProfile, TreeEnds, tree_samples};
 pub use report::{
     Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,
 };
 pub use split::{Element, MOST_ELEMENTS, split};
 pub use summary::{ReportSummary, TopFrame};
+pub use system_path::is_system_path;
 pub use warning::{Warning, WarningKind};

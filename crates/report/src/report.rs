@@ -1,5 +1,7 @@
 //! A report as far as symbolication needs it: what the scanner leaves behind.
 
+use crate::image_message::ImageMessage;
+use crate::jetsam::JetsamEvent;
 use crate::memory::MEMORY_MEMBERS;
 use crate::profile::{CallStackTree, Diagnostic};
 use crate::{BlankFrame, Number, Ours, Text, Warning};
@@ -33,6 +35,8 @@ pub struct Report<'a> {
     /// The bytes of our member of the report object, comma included; they end before
     /// [`Report::insert_at`].
     pub own_member: Option<Range<usize>>,
+    /// The Jetsam event that the report is; `None` for any other report.
+    pub jetsam: Option<Box<JetsamEvent>>,
 }
 
 /// Members of arrays that are no objects.
@@ -51,6 +55,8 @@ pub struct Invalid {
 pub struct ReportPart<'a> {
     /// The objects of its own `binary_images` that have an address, a debug id or a name, in their order.
     pub images: Vec<Image<'a>>,
+    /// What one of these images says of the end of its process.
+    pub(crate) message: Option<ImageMessage<'a>>,
     /// The part whose images its frames refer to: itself, or where it has none the nearest part
     /// that has some (the inner one first). `None` where no part has images.
     pub image_source: Option<usize>,

@@ -29,6 +29,8 @@ const MAX_STDERR_BYTES: u64 = 4096;
 pub struct ChildProgram {
     path: PathBuf,
     arguments: Vec<OsString>,
+    /// Children are in process groups of their own.
+    own_group: bool,
 }
 
 impl ChildProgram {
@@ -40,15 +42,26 @@ impl ChildProgram {
         // Still the same file after an update has replaced it.
         let own = Path::new("/proc/self/exe");
         let path = if own.exists() { own.to_owned() } else { std::env::current_exe()? };
-        Ok(ChildProgram { path, arguments: arguments.iter().map(OsString::from).collect() })
+        let arguments = arguments.iter().map(OsString::from).collect();
+        Ok(ChildProgram { path, arguments, own_group: true })
+    }
+
+    /// The same with children in this process's group: what is typed at the terminal to end this process ends
+    /// them, too. For a command that leaves signals to the operating system.
+    #[must_use]
+    pub fn in_this_group(self) -> ChildProgram {
+        ChildProgram { own_group: false, ..self }
     }
 
     /// A command that starts the program without this process's environment.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
-        // A signal to the terminal's group is for the parent to act on.
-        command.args(&self.arguments).env_clear().process_group(0);
+        command.args(&self.arguments).env_clear();
+        if self.own_group {
+            // A signal to the terminal's group is for the parent to act on.
+            command.process_group(0);
+        }
         command
     }
 
@@ -200,6 +213,20 @@ mod tests {
         assert_eq!(Ended::of(ExitStatus::from_raw(0), "a warning"), Ended::Done);
         assert!(matches!(Ended::of(ExitStatus::from_raw(101 << 8), "panicked"), Ended::Failed(_)));
         assert!(matches!(Ended::of(ExitStatus::from_raw(1 << 8), "disk full"), Ended::Interrupted(_)));
+    }
+
+    #[test]
+    fn a_child_is_in_a_group_of_its_own_or_in_its_parents() {
+        let script = "read -r process name state parent group rest </proc/self/stat; echo $group";
+        let arguments = ["-c", script].map(OsString::from).to_vec();
+        let own = ChildProgram { path: "/bin/sh".into(), arguments, own_group: true };
+        let group = |program: &ChildProgram| {
+            let output = program.command().output().unwrap().stdout;
+            String::from_utf8(output).unwrap().trim().parse::<i32>().unwrap()
+        };
+        let parents = nix::unistd::getpgrp().as_raw();
+        assert_ne!(group(&own), parents);
+        assert_eq!(group(&own.in_this_group()), parents);
     }
 
     /// The test that is its own child.

@@ -21,7 +21,7 @@ pub use errors::{causes, panic_text};
 pub use health::Health;
 pub use host::Host;
 pub use metrics::{MetricFactory, Metrics, sampled};
-pub use pool::{CpuError, CpuJob, CpuPool};
+pub use pool::{CpuError, CpuJob, CpuPool, job_bytes};
 pub use shutdown::{ListenError, Shutdown};
 pub use supervise::{ServiceEnd, Supervised, supervise};
 pub use tenants::TenantDefaults;

@@ -34,7 +34,7 @@ pub use kafka::{dead_letters, outbox, positions, quarantine};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbols::{objects, partial, slots, uploads, usage};
-pub use tenants::{app_settings, app_signals, audit, console_sessions, erasure, keys};
+pub use tenants::{access_changes, app_settings, app_signals, audit, console_sessions, erasure, keys};
 pub use uuid::Uuid;
 
 /// The result of everything here.

@@ -57,7 +57,7 @@ pub enum Refusal {
         /// How often it was tried.
         attempts: u32,
     },
-    /// The broker refuses an output of this record for good.
+    /// The broker permanently refuses an output of this record.
     Unpublishable {
         /// What the broker said.
         detail: String,
@@ -86,6 +86,10 @@ pub trait Processor: Send + Sync + 'static {
     fn not_before(&self, _record: &Record) -> Option<Instant> {
         None
     }
+
+    /// Says whether records wait behind the batch that is prepared. The lane's thread calls it when the preparation begins and
+    /// when it has polled further records. A preparation that waits for something can stop waiting then.
+    fn queued(&self, _waits: bool) {}
 
     /// The partitions that are this lane's have changed: for limits that are shared out by partitions.
     /// Called on the lane's thread, as soon as Kafka has told how many partitions the topics have.
@@ -126,16 +130,16 @@ pub enum TransactionEnd {
 
 /// Figures of a lane, for metrics. Called on the lane's thread.
 pub trait Observer: Send + Sync + 'static {
-    /// A transaction ended after so many seconds.
+    /// A transaction ended, with the seconds that it took.
     fn transaction(&self, _end: TransactionEnd, _seconds: f64) {}
-    /// So many bytes of input are held: gathered, being prepared or being committed.
+    /// The bytes of input that are held: gathered, being prepared or being committed.
     fn in_flight(&self, _bytes: usize) {}
     /// Records of assigned partitions that wait, and offsets that open transactions hold back. Records
     /// that are not due yet, and those behind them, are not among them: more workers would not help.
     fn lag(&self, _records: i64, _open: i64) {}
-    /// So many bytes lie fetched in the client's queue.
+    /// The bytes that lie fetched in the client's queue.
     fn fetched(&self, _bytes: u64) {}
-    /// So many bytes of outputs lie in the client's queue and are not acknowledged.
+    /// The bytes of outputs that lie in the client's queue and are not acknowledged.
     fn produced(&self, _bytes: usize) {}
     /// Partitions were given to this lane or taken from it.
     fn assigned(&self, _partitions: usize) {}
@@ -241,7 +245,7 @@ pub struct LaneStatus {
 /// Why a lane ended by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
-    /// A client could not be made or is broken for good.
+    /// A client could not be made or is permanently broken.
     #[error("the lane {lane} can't go on")]
     Client {
         /// The lane's name.

@@ -1,5 +1,5 @@
 //! Lets a thread wait for several things at once: its Kafka client wakes it when there is something to poll, and
-//! whoever wants something of it does too. So it need not look ten times a second whether there is anything.
+//! its users do too. So it need not look ten times a second whether there is anything.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

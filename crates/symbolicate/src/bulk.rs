@@ -1,16 +1,18 @@
-//! Many addresses at once: each one is looked up once, and each function is told once.
+//! Many addresses at once: each address is looked up once, and each function appears once.
 //!
 //! The addresses of an image are sorted and looked up in one walk over its symcache. What comes out are tables that
-//! refer to each other by number, so that an address costs a row of numbers and no text.
+//! refer to each other by number, so that an address costs a number and no text. Addresses of one range are answered
+//! together, a range is read once, and the texts of a function once.
 
 use crate::symbols::ImageSymbols;
-use crate::symcache::{CodeAnswer, FunctionTexts, NameSource, RangeWalk, SymCache, WalkedPlace};
+use crate::symcache::{CallRecord, FunctionTexts, NameSource, RangeWalk, SymCache, WalkedPlace};
 use std::collections::HashMap;
+use std::iter::repeat_n;
 use std::ops::Range;
 use unslide_model::{DebugId, RelativeAddress};
 use unslide_report::Text;
 
-/// The most calls of a table, some 400 MB of them. What lies beyond has no names.
+/// The most calls of a table, some 400 MB of them. What lies beyond is left out.
 const MOST_CALLS: usize = 1 << 24;
 
 /// An address to look up, and how often it occurs.
@@ -44,6 +46,8 @@ pub enum AddressAnswer {
     Outside,
     /// Not known: the image has no symbols.
     NoSymbols,
+    /// Left out: the table has as many calls as it may.
+    LeftOut,
 }
 
 /// The calls at a range of addresses.
@@ -88,9 +92,11 @@ pub struct ChainFunction {
 /// The answers of a set of addresses.
 #[derive(Clone, Debug, Default)]
 pub struct AddressTable<'s> {
-    /// One row for each distinct address, by image and address.
-    pub rows: Vec<AddressRow>,
-    /// What the rows refer to. Addresses of one range share a chain.
+    /// The distinct addresses, by image and address.
+    addresses: Vec<CountedAddress>,
+    /// What lies at each of them.
+    answers: Vec<AddressAnswer>,
+    /// What the answers refer to. Addresses of one range share a chain.
     pub chains: Vec<CallChain>,
     /// What the chains refer to.
     pub calls: Vec<ChainCall>,
@@ -104,37 +110,58 @@ pub struct AddressTable<'s> {
 #[must_use]
 pub fn look_up<'s>(
     images: &[Option<DebugId>],
+    addresses: Vec<CountedAddress>,
+    symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+) -> AddressTable<'s> {
+    look_up_within(MOST_CALLS, images, addresses, symbols)
+}
+
+/// As [`look_up`], with a table of about `most_calls` calls at most.
+pub(crate) fn look_up_within<'s>(
+    most_calls: usize,
+    images: &[Option<DebugId>],
     mut addresses: Vec<CountedAddress>,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> AddressTable<'s> {
-    if !addresses.is_sorted() {
+    // What a sampler sends is in order, and needs no pass over it but this one.
+    if !addresses.is_sorted_by(|a, b| (a.image, a.address) < (b.image, b.address)) {
         addresses.sort_unstable();
+        addresses.dedup_by(|next, kept| {
+            let is_same = (next.image, next.address) == (kept.image, kept.address);
+            kept.count = kept.count.saturating_add(if is_same { next.count } else { 0 });
+            is_same
+        });
     }
-    addresses.dedup_by(|next, kept| {
-        let is_same = (next.image, next.address) == (kept.image, kept.address);
-        kept.count = kept.count.saturating_add(if is_same { next.count } else { 0 });
-        is_same
-    });
-    let mut table = AddressTable { rows: Vec::with_capacity(addresses.len()), ..AddressTable::default() };
+    let mut table = AddressTable { answers: Vec::with_capacity(addresses.len()), ..AddressTable::default() };
     for of_image in addresses.chunk_by(|a, b| a.image == b.image) {
         let id = of_image.first().and_then(|first| images.get(first.image as usize)?.as_ref());
         match id.and_then(symbols) {
-            Some(ImageSymbols::Found { symcache, .. }) => Walker::new(&mut table, symcache).walk(of_image),
-            _ => {
-                let rows = of_image.iter().map(|at| AddressRow { at: *at, answer: AddressAnswer::NoSymbols });
-                table.rows.extend(rows);
+            Some(ImageSymbols::Found { symcache, .. }) => {
+                Walker::new(&mut table, symcache, most_calls).walk(of_image);
             }
+            _ => table.answers.extend(repeat_n(AddressAnswer::NoSymbols, of_image.len())),
         }
     }
-    table
+    AddressTable { addresses, ..table }
 }
 
 impl<'s> AddressTable<'s> {
+    /// One row for each distinct address, by image and address.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = AddressRow> {
+        self.addresses.iter().zip(&self.answers).map(|(at, answer)| AddressRow { at: *at, answer: *answer })
+    }
+
     /// The row of an address.
     #[must_use]
-    pub fn row(&self, image: u32, address: RelativeAddress) -> Option<&AddressRow> {
-        let at = self.rows.binary_search_by_key(&(image, address), |row| (row.at.image, row.at.address));
-        self.rows.get(at.ok()?)
+    pub fn row(&self, image: u32, address: RelativeAddress) -> Option<AddressRow> {
+        let at = self.addresses.binary_search_by_key(&(image, address), |at| (at.image, at.address)).ok()?;
+        Some(AddressRow { at: *self.addresses.get(at)?, answer: *self.answers.get(at)? })
+    }
+
+    /// The number of addresses that were left out.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.answers.iter().filter(|answer| **answer == AddressAnswer::LeftOut).count() as u64
     }
 
     /// The chain of a row.
@@ -142,7 +169,10 @@ impl<'s> AddressTable<'s> {
     pub fn chain(&self, row: &AddressRow) -> Option<&CallChain> {
         match row.answer {
             AddressAnswer::Chain(chain) => self.chains.get(chain as usize),
-            AddressAnswer::Gap | AddressAnswer::Outside | AddressAnswer::NoSymbols => None,
+            AddressAnswer::Gap
+            | AddressAnswer::Outside
+            | AddressAnswer::NoSymbols
+            | AddressAnswer::LeftOut => None,
         }
     }
 
@@ -168,63 +198,62 @@ impl<'s> AddressTable<'s> {
 /// Fills a table with the addresses of one image.
 struct Walker<'t, 's> {
     table: &'t mut AddressTable<'s>,
+    most_calls: usize,
     walk: RangeWalk<'s>,
     /// The number of each function of the symcache in the table, and one more; 0 where it has none yet.
     functions: Vec<u32>,
     /// Numbers of strings by where these lie: a symcache holds each text once.
     strings: HashMap<usize, u32>,
-    /// The last range, and its answer.
-    last: Option<(usize, AddressAnswer)>,
+    /// The calls of the range at hand.
+    records: Vec<CallRecord>,
 }
 
 impl<'t, 's> Walker<'t, 's> {
-    fn new(table: &'t mut AddressTable<'s>, symcache: &'s SymCache) -> Walker<'t, 's> {
+    fn new(table: &'t mut AddressTable<'s>, symcache: &'s SymCache, most_calls: usize) -> Walker<'t, 's> {
         let walk = symcache.walk();
-        Walker { table, functions: vec![0; walk.functions()], walk, strings: HashMap::new(), last: None }
+        let functions = vec![0; walk.functions()];
+        Walker { table, most_calls, functions, walk, strings: HashMap::new(), records: Vec::new() }
     }
 
     fn walk(mut self, addresses: &[CountedAddress]) {
-        for at in addresses {
-            let answer = self.answer(at.address);
-            self.table.rows.push(AddressRow { at: *at, answer });
+        let mut rest = addresses;
+        while let Some((first, others)) = rest.split_first() {
+            let (place, end) = self.walk.find(first.address);
+            let answer = match place {
+                WalkedPlace::Outside => AddressAnswer::Outside,
+                WalkedPlace::Before => AddressAnswer::Gap,
+                WalkedPlace::Range(range) => self.chain(range),
+            };
+            let same = others.iter().take_while(|at| at.address < end).count();
+            self.table.answers.extend(repeat_n(answer, 1 + same));
+            rest = others.get(same..).unwrap_or_default();
         }
     }
 
-    #[inline]
-    fn answer(&mut self, address: RelativeAddress) -> AddressAnswer {
-        let range = match self.walk.find(address) {
-            WalkedPlace::Outside => return AddressAnswer::Outside,
-            WalkedPlace::Before => return AddressAnswer::Gap,
-            WalkedPlace::Range(range) => range,
-        };
-        if let Some((last, answer)) = self.last
-            && last == range
-        {
-            return answer;
+    fn chain(&mut self, range: usize) -> AddressAnswer {
+        let Some(owner) = self.walk.chain(range, &mut self.records) else { return AddressAnswer::Gap };
+        if self.table.calls.len() >= self.most_calls {
+            return AddressAnswer::LeftOut;
         }
-        let answer = self.walk.answer(range).map_or(AddressAnswer::Gap, |found| self.chain(&found));
-        self.last = Some((range, answer));
-        answer
-    }
-
-    fn chain(&mut self, found: &CodeAnswer<'s>) -> AddressAnswer {
-        if self.table.calls.len() >= MOST_CALLS {
-            return AddressAnswer::Gap;
-        }
+        let function = self.function(owner.function);
+        let function = function.and_then(|number| self.table.functions.get(number as usize).copied());
+        let Some(function) = function else { return AddressAnswer::Gap };
         let start = number(self.table.calls.len());
-        for record in found.records() {
+        for at in 0..self.records.len() {
+            let record = self.records[at];
             let Some(function) = self.function(record.function) else { break };
             let call =
                 ChainCall { function, line: record.line, column: record.column, inlined: record.inlined };
             self.table.calls.push(call);
         }
-        let symbol = found.symbol.map(|symbol| self.string(symbol));
+        let symbol = function.raw.unwrap_or(function.name);
+        let is_named = self.table.string(symbol).is_some_and(|text| !text.is_empty());
         self.table.chains.push(CallChain {
             calls: start..number(self.table.calls.len()),
-            source: found.source,
-            approximate: found.approximate,
-            symbol,
-            symbol_address: found.symbol_address,
+            source: owner.source,
+            approximate: owner.approximate,
+            symbol: is_named.then_some(symbol),
+            symbol_address: owner.symbol_address,
         });
         AddressAnswer::Chain(number(self.table.chains.len() - 1))
     }

@@ -7,5 +7,6 @@ pub mod memory;
 pub mod reports;
 pub mod servers;
 mod splice;
+pub mod statements;
 
 pub use splice::splice;

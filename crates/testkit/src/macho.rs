@@ -105,8 +105,18 @@ pub fn unit(entries: &[u8]) -> Vec<u8> {
     unit
 }
 
+/// A dSYM of two million functions that are nowhere, of two bytes each: its build takes more than fifty times its size
+/// in memory.
+#[must_use]
+pub fn many_functions() -> Vec<u8> {
+    let nodes = vec![1, 0x11, 1, 0, 0, 2, 0x2E, 1, 0, 0, 0];
+    let entries = [&[1][..], &[2, 0].repeat(2_000_000)].concat();
+    File { dwarf: vec![("__debug_info", unit(&entries)), ("__debug_abbrev", nodes)], ..File::default() }
+        .bytes()
+}
+
 /// A dSYM whose first byte of code stands for 256 functions inlined into one another, each with a name of
-/// so many bytes: one frame's answer is hundreds of times its length.
+/// `name_bytes` bytes: one frame's answer is hundreds of times its length.
 #[must_use]
 pub fn longest_chain(name_bytes: usize) -> Vec<u8> {
     // 1 a unit; 2 a function with name, low pc, size; 3 an inlined one with origin, low pc, size; 4 a

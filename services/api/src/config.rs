@@ -58,6 +58,7 @@ pub struct Settings {
     /// What alerts are sent with.
     pub alerts: Alerts,
     /// Bounds on what clients may send.
+    #[serde(skip)]
     pub limits: RequestLimits,
 }
 
@@ -140,73 +141,54 @@ impl Signing {
     }
 }
 
-/// Bounds on requests. Those that operators have no reason to change are no settings; tests make them smaller.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(default)]
+/// Bounds on requests. Operators have no reason to change them; tests make them smaller.
+#[derive(Clone, Debug)]
 pub struct RequestLimits {
     /// Requests in flight at once.
     pub requests: usize,
     /// Symbol uploads that are received at once. Each takes about 16 MiB of memory, that of a packed
     /// capture some 8 MiB more.
-    #[serde(skip)]
     pub uploads: usize,
     /// Bytes of each part of an upload in parts, more for files of more than 9,500 of them. Object storage
     /// takes no parts under 5 MiB.
-    #[serde(skip)]
     pub part_bytes: u64,
     /// Uploads in parts of one tenant that are not complete.
-    #[serde(skip)]
     pub open_uploads: u64,
     /// Files of one multipart upload.
-    #[serde(skip)]
     pub upload_files: usize,
     /// Bytes of a `POST /v1/reports` body as it comes over the wire.
-    #[serde(skip)]
     pub ingest_bytes: u64,
     /// Bytes of that body unpacked, all reports together.
-    #[serde(skip)]
     pub ingest_unpacked_bytes: u64,
     /// Reports in one such body, and lines, whatever is in them.
-    #[serde(skip)]
     pub ingest_reports: usize,
     /// Bytes of one report, at most `kafka.max_record_size`; a tenant's own limit can only be smaller.
-    #[serde(skip)]
     pub report_bytes: usize,
     /// Requests that wait by wish of their client at once; they do not count as in flight meanwhile.
-    #[serde(skip)]
     pub waits: usize,
     /// Bodies of reports in memory at once, each counted with what it has of the larger of `ingest_bytes`
     /// and `ingest_unpacked_bytes`: those that come, that are unpacked and that are answered.
-    #[serde(skip)]
     pub bodies: usize,
     /// Bytes of stored reports, symbolicated reports and dead letters held in memory for answers, until
     /// their clients have them.
-    #[serde(skip)]
     pub answer_bytes: u64,
     /// Requests that read dead letters from Kafka at once: each may hold a record of the largest size
     /// and has a client of its own.
-    #[serde(skip)]
     pub letters: usize,
     /// Per cent of `requests`, `waits`, `uploads`, `bodies`, `answer_bytes`, `letters`, the downloads of
     /// symcaches and `postgres.max_connections` that one tenant may have.
-    #[serde(skip)]
     pub tenant_share: u8,
     /// Seconds that a client is waited for before 16 KiB of a body have come, or all of a smaller one.
     /// After that it counts as stalled.
-    #[serde(skip)]
     pub stall_seconds: u64,
     /// Seconds that a client is waited for before it has taken 16 KiB of an answer for each of them.
-    #[serde(skip)]
     pub answer_stall_seconds: u64,
     /// Seconds for an operation once its body is there, waiting by wish of the client not counted.
-    #[serde(skip)]
     pub request_seconds: u64,
     /// Seconds for a symbol upload as a whole, or between two parts of it. Less than a builder waits for
     /// the bytes of an upload.
-    #[serde(skip)]
     pub upload_seconds: u64,
     /// Seconds that the making of a tenant waits for the workers to learn of it.
-    #[serde(skip)]
     pub announce_seconds: u64,
 }
 
@@ -271,10 +253,6 @@ impl Config {
     #[must_use]
     pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
-        let limits = &self.api.limits;
-        if limits.requests == 0 {
-            problems.push(ConfigProblem::new("api.limits.requests", "must be more than 0"));
-        }
         problems.extend(self.tenants.problems());
         if let Err(network) = TrustedProxies::read(&self.api.trusted_proxies) {
             let message = format!("{network} is not a network such as 10.0.0.0/8");
@@ -316,8 +294,7 @@ mod tests {
         let keys = |config: &Config| config.validate().into_iter().map(|p| p.key).collect::<Vec<_>>();
         assert_eq!(keys(&config), ["postgres.url", "objects.bucket", "kafka.bootstrap"]);
         config.api.trusted_proxies = networks(["10.0.0.0/8", "10.0.0.0/33"]);
-        config.api.limits.requests = 0;
         config.tenants.upload_bytes = 0;
-        assert_eq!(keys(&config)[..3], ["api.limits.requests", "tenants.upload_size", "api.trusted_proxies"]);
+        assert_eq!(keys(&config)[..2], ["tenants.upload_size", "api.trusted_proxies"]);
     }
 }

@@ -16,6 +16,7 @@ mod limits;
 mod metrics;
 mod openapi;
 mod operations;
+mod recent;
 mod reports;
 mod requests;
 mod run;

@@ -18,12 +18,7 @@ pub struct Metrics {
     pub refused: IntCounterVec,
     /// Bytes of symbol uploads that reached object storage whole.
     pub upload_bytes: IntCounter,
-    /// Reports that the broker has taken.
-    pub reports: IntCounter,
-    /// Session events that the broker has taken.
-    pub sessions: IntCounter,
-    /// Metric payloads that the broker has taken.
-    pub payloads: IntCounter,
+    records: IntCounterVec,
     /// Requests for a stored report whose body is lost or damaged.
     pub lost_bodies: IntCounter,
     /// Attempts to send alerts, by outcome.
@@ -48,16 +43,15 @@ impl ConnectionMetrics {
     /// Where the registry has metrics of these names already.
     pub fn new(registry: &Registry) -> Result<ConnectionMetrics, prometheus::Error> {
         let make = MetricFactory(registry);
+        let closed = make.counters(
+            "unslide_api_closed_connections_total",
+            "Connections closed because the client took no answer (stalled), or for others while they had no request or no key (evicted).",
+            &["reason"],
+        )?;
         Ok(ConnectionMetrics {
             open: make.gauge("unslide_api_connections", "Open connections of clients.")?,
-            stalled: make.counter(
-                "unslide_api_stalled_connections_total",
-                "Connections that were closed because the client did not take its answer.",
-            )?,
-            evicted: make.counter(
-                "unslide_api_evicted_connections_total",
-                "Connections without a request, or without a key, that were closed to make way for others.",
-            )?,
+            stalled: closed.with_label_values(&["stalled"]),
+            evicted: closed.with_label_values(&["evicted"]),
         })
     }
 }
@@ -90,11 +84,11 @@ impl Metrics {
                 "unslide_api_upload_bytes_total",
                 "Bytes of symbol uploads that reached object storage whole.",
             )?,
-            reports: make.counter("unslide_api_reports_total", "Reports that the broker has taken.")?,
-            sessions: make
-                .counter("unslide_api_sessions_total", "Session events that the broker has taken.")?,
-            payloads: make
-                .counter("unslide_api_metric_payloads_total", "Metric payloads that the broker has taken.")?,
+            records: make.counters(
+                "unslide_api_records_total",
+                "Reports, session events and metric payloads that the broker has taken.",
+                &["kind"],
+            )?,
             lost_bodies: make.counter(
                 "unslide_api_lost_bodies_total",
                 "Requests for a stored report whose body is lost or damaged.",
@@ -105,6 +99,21 @@ impl Metrics {
                 &["outcome"],
             )?,
         })
+    }
+
+    /// Counts reports that the broker has taken.
+    pub fn reports(&self, number: usize) {
+        self.records.with_label_values(&["reports"]).inc_by(number as u64);
+    }
+
+    /// Counts session events that the broker has taken.
+    pub fn sessions(&self, number: usize) {
+        self.records.with_label_values(&["sessions"]).inc_by(number as u64);
+    }
+
+    /// Counts metric payloads that the broker has taken.
+    pub fn payloads(&self, number: usize) {
+        self.records.with_label_values(&["metrics"]).inc_by(number as u64);
     }
 
     /// Counts one answered request. `route` is the route's template, `-` where none fits.

@@ -52,7 +52,7 @@ pub fn base() -> OpenApi {
         ("metrics", "What apps measure of themselves: launches, hangs, energy, disk writes, requests."),
         ("apps", "Figures by app and version."),
         ("groups", "Reports of the same bug."),
-        ("alerts", "Rules for what to be told of, and what was sent. For a tenant's administrators."),
+        ("alerts", "Alert rules, and the messages that were sent. For a tenant's administrators."),
         ("tenants", "Tenants, for operators."),
         ("keys", "API keys, for a tenant's administrators."),
         ("dead letters", "Records that could not be processed: look at, replay."),

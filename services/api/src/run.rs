@@ -4,6 +4,7 @@ use crate::alerts::{AlertSender, AlertTopic, AllowedNetworks};
 use crate::app::{app, document};
 use crate::background::deleted_tenants;
 use crate::background::key_uses::KeyUses;
+use crate::background::symbol_events;
 use crate::background::topics_check::TopicsCheck;
 use crate::config::Config;
 use crate::entropy::Entropy;
@@ -12,7 +13,7 @@ use crate::http::server::{ConnectionSettings, serve};
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
 use crate::metrics::{ConnectionMetrics, Metrics};
-use crate::requests::recent_keys::RecentKeys;
+use crate::recent::{Recent, listen};
 use crate::state::{Api, Inner};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -121,8 +122,7 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
 }
 
 /// Connects to everything that the operations need, and registers metrics and readiness probes. Also
-/// gives the task that writes when keys were used and that this process runs, which ends after the host
-/// says to stop.
+/// gives the task that works beside the requests, which ends after the host says to stop.
 ///
 /// # Errors
 /// [`Error`] where something is not usable.
@@ -132,15 +132,18 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     let mut postgres = config.postgres.clone();
     // Nobody waits for an answer of the database longer than a request may take.
     postgres.statement_timeout_seconds = postgres.statement_timeout_seconds.min(limits.request_seconds);
+    // One of the connections listens, beside the pool.
+    postgres.max_connections = postgres.max_connections.saturating_sub(1);
     let store = Store::connect(&postgres, host.clock.clone()).await?;
     let objects = ObjectStore::s3(&config.objects).await;
     let producer = Producer::new(&config.kafka)?;
     let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)
         .limited(config.symcaches.clone());
     let symcaches = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
+    // Requests are served before the events are read: what the last run left is compared before it answers.
+    symcaches.missed_events();
     let (key_uses, noting) = KeyUses::start(store.clone(), host.shutdown.token().clone());
     let metrics = Metrics::new(&host.metrics)?;
-    let (downloads, connections) = (config.symcaches.downloads, config.postgres.max_connections);
     let sender = AlertSender::new(
         store.clone(),
         &config.api.alerts,
@@ -151,21 +154,26 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     )?;
     let sends_mail = sender.sends_mail();
     let sending = sender.start(host.shutdown.token().clone());
+    let recent = Recent::default();
+    let stop = host.shutdown.token().clone();
+    let listening = listen::start(recent.clone(), store.clone(), store.clock().clone(), stop);
     let noting = tokio::spawn(async move {
-        let _ = tokio::join!(noting, sending);
+        let _ = tokio::join!(noting, sending, listening);
     });
+    let (downloads, connections) = (config.symcaches.downloads, postgres.max_connections);
     let permits = Permits::new(&limits, downloads, connections, &metrics.refused);
     let api = Api::new(Inner {
         deleted_tenants: deleted_tenants::forget(&config.kafka, host.clock.clone(), symcaches.clone())?,
+        symbol_events: symbol_events::follow(&config.kafka, host.clock.clone(), symcaches.clone())?,
         symcaches,
-        recent_keys: RecentKeys::default(),
+        recent,
         key_uses,
         report_units: Arc::default(),
         symbolication_units: Arc::default(),
         kafka: config.kafka.clone(),
         topics: config.kafka.topics(),
         cpu: host.cpu.clone(),
-        clock: host.clock.clone(),
+        clock: store.clock().clone(),
         metrics,
         ids: Ids::default(),
         entropy: Entropy::default(),

@@ -7,7 +7,7 @@ use crate::entropy::Entropy;
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
 use crate::metrics::Metrics;
-use crate::requests::recent_keys::RecentKeys;
+use crate::recent::Recent;
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -53,8 +53,8 @@ pub struct Inner {
     pub ids: Ids,
     /// Randomness for new keys.
     pub entropy: Entropy,
-    /// Keys that were looked up a moment ago.
-    pub recent_keys: RecentKeys,
+    /// Keys and grouping rules that were looked up lately.
+    pub recent: Recent,
     /// When keys were used.
     pub key_uses: KeyUses,
     /// Cost units of the reports that each tenant sends.
@@ -65,6 +65,8 @@ pub struct Inner {
     pub kafka: unslide_stream::Settings,
     /// Empties the cache of tenants that are deleted.
     pub deleted_tenants: unslide_stream::TailReader,
+    /// Drops symcaches from the cache that changed.
+    pub symbol_events: unslide_stream::TailReader,
     /// What requests hold while they run.
     pub permits: Permits,
     /// Where alerts may go beside the internet.

@@ -1,5 +1,6 @@
 //! What every job of a builder has at hand.
 
+use crate::build::memory::MemoryBudget;
 use crate::build::work_folder::WorkFolder;
 use crate::config::Settings;
 use crate::isolation::IsolationGate;
@@ -26,6 +27,7 @@ pub(crate) struct Builder {
     /// Bytes of a tenant's stored symbols, where the tenant has no limit of its own.
     pub(crate) symbol_bytes: u64,
     pub(crate) work: WorkFolder,
+    pub(crate) memory: MemoryBudget,
     /// How fast reports are asked for whose symbols came late.
     pub(crate) waking: RequestPace,
     /// How fast those are that somebody wants again.

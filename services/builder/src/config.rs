@@ -8,6 +8,11 @@ use unslide_artifacts::archive;
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_symbolicate::symcache::WRITES;
 
+/// Captures that are analysed at once, so that one tenant's do not keep another's waiting.
+pub(crate) const ANALYSES: usize = 2;
+/// Jobs at once that build objects anew.
+pub(crate) const BACKFILLS: usize = 1;
+
 /// The builder's configuration. Each field is a section.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
@@ -38,7 +43,8 @@ pub struct Settings {
     /// Uploads in flight at once. Each builds one symcache at a time.
     pub uploads: usize,
     /// Memory of the child process that unpacks an upload or builds one symcache, mapped files not counted.
-    /// `uploads` and three more, for what is built anew and for captures, may run at the same time.
+    /// `uploads` and three more, for what is built anew and for captures, may run at the same time. A child that
+    /// builds a large object gets 1.5 times the object's size, up to what all of them have together, and waits for it.
     #[serde(rename = "build_memory", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub build_bytes: u64,

@@ -20,5 +20,6 @@ mod run;
 mod worker;
 
 pub use build::serve::serve as serve_child;
+pub use build::symcache::{BuildError, SymcacheSource, build_symcache};
 pub use config::{Config, Settings};
 pub use run::{Error, run};

@@ -9,7 +9,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long a connection without notifications is waited on at a time.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Tells of what was added to the database. A notification is a hint: whoever waits looks by
+/// Notifies of rows that were added to the database. A notification is a hint: a waiter looks by
 /// himself after a while.
 pub(crate) struct Notifications {
     jobs: watch::Sender<()>,

@@ -1,8 +1,9 @@
 //! The service: from a configuration to jobs done, and to their end.
 
+use crate::build::memory::MemoryBudget;
 use crate::build::work_folder::WorkFolder;
 use crate::builder::Builder;
-use crate::config::Config;
+use crate::config::{ANALYSES, BACKFILLS, Config};
 use crate::isolation::IsolationGate;
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
@@ -21,8 +22,6 @@ use unslide_stream::Producer;
 
 /// Wake jobs at once: they wait for their turn most of the time.
 const WAKES: usize = 8;
-/// Captures that are analysed at once, so that one tenant's do not keep another's waiting.
-const ANALYSES: usize = 2;
 /// Purge jobs at once: they wait for servers most of the time.
 const PURGES: usize = 2;
 
@@ -63,6 +62,7 @@ pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), 
         metrics: Metrics::new(&host.metrics)?,
         notifications: Notifications::new(),
         work: WorkFolder::new(&config.builder),
+        memory: MemoryBudget::new(&config.builder),
         waking: RequestPace::new(config.builder.wake_per_second),
         reprocessing: RequestPace::new(REPROCESS_PER_SECOND),
         symbol_bytes: config.tenants.symbol_bytes,
@@ -84,7 +84,7 @@ pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), 
         // None of these holds another up.
         worker::work(wakes, &[JobKind::Wake, JobKind::WakeSystem], WAKES),
         worker::work(purges, &[JobKind::Purge], PURGES),
-        worker::work(again, &[JobKind::Backfill], 1),
+        worker::work(again, &[JobKind::Backfill], BACKFILLS),
         worker::work(reprocess, &[JobKind::Reprocess], 1),
         worker::work(regroup, &[JobKind::Regroup], 1),
         worker::work(analyses, &[JobKind::Analyse], ANALYSES),

@@ -16,7 +16,7 @@ use unslide_store::jobs::{self, Failed, JobKind, JobLease, Work};
 use unslide_store::{captures as store_captures, objects, uploads, usage};
 
 /// How often jobs are looked for without a notification: those whose pause is over give none.
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_secs(5);
 
 /// After the database could not be asked.
 const PAUSE: Duration = Duration::from_secs(1);

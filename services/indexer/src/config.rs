@@ -59,19 +59,19 @@ pub struct Settings {
     /// How long partitions stay with an indexer that says nothing any more, in seconds.
     #[serde(skip)]
     pub lease_seconds: u64,
-    /// The pause between two rounds of upkeep, in seconds.
+    /// The pause between two rounds of maintenance, in seconds.
     #[serde(skip)]
-    pub upkeep_seconds: u64,
+    pub maintenance_seconds: u64,
     /// The bytes that a segment should have. What waits of one tenant and day moves at once when it
     /// is as much as this.
     #[serde(skip)]
     pub segment_bytes: u64,
-    /// A body of so many bytes, compressed, does not wait: the requests that carry it would be too
+    /// A body of this many bytes, compressed, does not wait: the requests that carry it would be too
     /// large for their topic.
     #[serde(skip)]
     pub segment_large_bytes: u64,
-    /// How long an object that nothing refers to stays, in seconds: longer than anybody who has read
-    /// of it takes to read it.
+    /// How long an object that nothing refers to stays, in seconds: longer than a
+    /// reader that knows its key takes to read it.
     #[serde(skip)]
     pub condemned_seconds: u64,
 }
@@ -86,7 +86,7 @@ impl Default for Settings {
             batch_bytes: 16 << 20,
             batch_wait_milliseconds: 100,
             lease_seconds: 15,
-            upkeep_seconds: 30,
+            maintenance_seconds: 30,
             segment_bytes: 64 << 20,
             segment_large_bytes: 1 << 20,
             condemned_seconds: 3_600,

@@ -4,8 +4,10 @@ use unslide_runtime::{CpuError, causes};
 use unslide_store::StoreError;
 use unslide_stream::StreamError;
 
-/// How often a record fails by itself before it is passed over.
+/// How often a record fails by itself before it is skipped.
 pub const TRIES: u32 = 3;
+const STATEMENT_TIMEOUT: &str = "statement_timeout";
+
 /// Why a record by itself can't be stored: a stable word, and what exactly happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -26,6 +28,16 @@ impl Failure {
         let corrupt = matches!(error, StoreError::Corrupt { .. });
         let reason = if corrupt { "corrupt_row" } else { "constraint_violation" };
         Failure { reason, detail: causes(error) }
+    }
+
+    /// Storing it takes the database longer than a statement may.
+    pub fn timed_out(error: &StoreError) -> Failure {
+        Failure { reason: STATEMENT_TIMEOUT, detail: causes(error) }
+    }
+
+    /// True where storing it took too long: fewer records may take less.
+    pub fn is_timeout(&self) -> bool {
+        self.reason == STATEMENT_TIMEOUT
     }
 
     /// The object that holds its body can't be read.

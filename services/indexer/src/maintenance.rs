@@ -32,6 +32,7 @@ pub async fn run(
     let mut pause = Duration::ZERO;
     let mut looked: Option<Instant> = None;
     let mut waits = true;
+    let mut over_fails = false;
     loop {
         tokio::select! {
             () = shutdown.begun() => return,
@@ -44,11 +45,11 @@ pub async fn run(
             let forgotten = forget(&store, &settings).await;
             let mut over = Ok(());
             if looked.is_none_or(|at| at.elapsed() >= SELDOM) {
+                // Also where it fails: what is too much for the database is not asked for in each round.
+                looked = Some(Instant::now());
                 let counted = reports::count_once(&store, PAGE).await;
                 over = bodies.expire().await.and(counted.map(drop).map_err(MoveError::from));
-                if over.is_ok() {
-                    looked = Some(Instant::now());
-                }
+                over_fails = over.is_err();
             }
             if let Err(trouble) = orphans.round().await {
                 tracing::warn!(error = causes(&trouble), "bodies without a report can't be looked for yet");
@@ -64,16 +65,17 @@ pub async fn run(
             () = shutdown.begun() => return,
         };
         // Right after the logs' ends are reached, what was put off is due.
-        pause = if waits { Duration::from_secs(1) } else { Duration::from_secs(settings.upkeep_seconds) };
+        pause =
+            if waits { Duration::from_secs(1) } else { Duration::from_secs(settings.maintenance_seconds) };
         match done {
             Ok(more) => {
-                metrics.upkeep_failing.set(0);
+                metrics.maintenance_failing.set(over_fails.into());
                 if more {
                     pause = Duration::ZERO;
                 }
             }
             Err(error) => {
-                metrics.upkeep_failing.set(1);
+                metrics.maintenance_failing.set(1);
                 tracing::warn!(error = causes(&error), "maintenance failed and is tried again");
             }
         }
@@ -96,7 +98,7 @@ async fn once(store: &Store, metrics: &Metrics, logs: &State) -> Result<bool, Mo
     }
     metrics.undeleted_objects.set(segments::undeleted(store).await?);
     let oldest = dead_letters::oldest(store).await?;
-    metrics.oldest_letter.set(oldest.map_or(0, |at| (now - at).whole_seconds().max(0)));
+    metrics.oldest_dead_letter.set(oldest.map_or(0, |at| (now - at).whole_seconds().max(0)));
     metrics
         .quarantine_waiting
         .set(i64::try_from(quarantine::figures(store, now, "").await?.waiting).unwrap_or(i64::MAX));

@@ -24,30 +24,26 @@ const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 #[derive(Clone, Debug)]
 pub struct Metrics {
     records: IntCounterVec,
-    sessions: IntCounterVec,
-    payloads: IntCounterVec,
     /// Requests that ended without a new revision.
     pub answered: IntCounter,
     /// From the first record of a batch to its commit.
     pub batch_seconds: Histogram,
-    in_work: IntGaugeVec,
+    in_flight: IntGaugeVec,
     lag: IntGaugeVec,
-    /// 1 while upkeep fails.
-    pub upkeep_failing: IntGauge,
+    /// 1 while maintenance fails.
+    pub maintenance_failing: IntGauge,
     /// Frames of stored reports that are gone or damaged.
     pub damaged_frames: IntCounter,
     /// Objects that could not be deleted and are tried again, of all services.
     pub undeleted_objects: IntGauge,
-    /// Bodies kept apart that were fetched.
-    pub apart: IntCounter,
     pending_seconds: IntGauge,
-    letters: IntCounterVec,
+    dead_letters: IntCounterVec,
     quarantined: IntCounterVec,
     quarantine_stopped: IntGaugeVec,
     /// Records in quarantine that no replay has stored.
     pub quarantine_waiting: IntGauge,
     /// Seconds since the oldest dead letter arrived that nobody has replayed; 0 without one.
-    pub oldest_letter: IntGauge,
+    pub oldest_dead_letter: IntGauge,
 }
 
 impl Metrics {
@@ -59,19 +55,9 @@ impl Metrics {
         let make = MetricFactory(registry);
         Ok(Metrics {
             records: make.counters(
-                "unslide_indexer_reports_total",
-                "Enriched reports read, by what became of them.",
-                &["outcome"],
-            )?,
-            sessions: make.counters(
-                "unslide_indexer_sessions_total",
-                "Session events read, by what became of them.",
-                &["outcome"],
-            )?,
-            payloads: make.counters(
-                "unslide_indexer_metric_payloads_total",
-                "Metric payloads read, by what became of them.",
-                &["outcome"],
+                "unslide_indexer_records_total",
+                "Reports, session events and metric payloads read, by outcome.",
+                &["kind", "outcome"],
             )?,
             answered: make.counter(
                 "unslide_indexer_requests_closed_total",
@@ -82,9 +68,9 @@ impl Metrics {
                 "From a batch's first work to its commit.",
                 &SECONDS,
             )?,
-            in_work: make.gauges(
-                "unslide_indexer_in_work_bytes",
-                "Bytes of the records that are being read and stored, bodies kept apart included.",
+            in_flight: make.gauges(
+                "unslide_indexer_in_flight_bytes",
+                "Bytes of the records that are being read and stored, with external bodies.",
                 &["topic"],
             )?,
             lag: make.gauges(
@@ -92,7 +78,8 @@ impl Metrics {
                 "Offsets between the positions and the log's end.",
                 &["topic"],
             )?,
-            upkeep_failing: make.gauge("unslide_indexer_upkeep_failing", "1 while upkeep fails.")?,
+            maintenance_failing: make
+                .gauge("unslide_indexer_maintenance_failing", "1 while maintenance fails.")?,
             damaged_frames: make.counter(
                 "unslide_indexer_damaged_frames_total",
                 "Bodies of stored reports found gone or damaged in their segment.",
@@ -101,15 +88,11 @@ impl Metrics {
                 "unslide_indexer_undeleted_objects",
                 "Objects that could not be deleted when they were due and are tried again.",
             )?,
-            apart: make.counter(
-                "unslide_indexer_apart_bodies_total",
-                "Reports whose body the symbolizer had kept apart.",
-            )?,
             pending_seconds: make.gauge(
                 "unslide_indexer_pending_body_seconds",
                 "How long the oldest body has been in the database.",
             )?,
-            letters: make.counters(
+            dead_letters: make.counters(
                 "unslide_indexer_dead_letters_total",
                 "Dead letters read, by why they are dead.",
                 &["reason"],
@@ -128,7 +111,7 @@ impl Metrics {
                 "unslide_indexer_quarantined_records",
                 "Records in quarantine that no replay has stored.",
             )?,
-            oldest_letter: make.gauge(
+            oldest_dead_letter: make.gauge(
                 "unslide_indexer_oldest_dead_letter_seconds",
                 "Age of the oldest dead letter that nobody has replayed.",
             )?,
@@ -136,8 +119,8 @@ impl Metrics {
     }
 
     /// Counts a dead letter.
-    pub fn letter(&self, reason: &str) {
-        self.letters.with_label_values(&[reason]).inc();
+    pub fn dead_letter(&self, reason: &str) {
+        self.dead_letters.with_label_values(&[reason]).inc();
     }
 
     /// Counts a record that was put into quarantine.
@@ -145,7 +128,7 @@ impl Metrics {
         self.quarantined.with_label_values(&[reason]).inc();
     }
 
-    /// Says whether a topic's reader stands at a record that it may not pass over.
+    /// Says whether a topic's reader stands at a record that it may not skip.
     pub fn quarantine_stopped(&self, topic: &str, stopped: bool) {
         self.quarantine_stopped.with_label_values(&[topic]).set(i64::from(stopped));
     }
@@ -160,18 +143,19 @@ impl Metrics {
             ArrivalOutcome::Deleted => "deleted",
             ArrivalOutcome::Expired => "expired",
             ArrivalOutcome::SwitchedOff => "switched_off",
+            ArrivalOutcome::SampledOut => "sampled_out",
         };
-        self.records.with_label_values(&[name]).inc();
+        self.records.with_label_values(&["reports", name]).inc();
     }
 
     /// Counts a session event.
     pub fn session(&self, outcome: EventOutcome) {
-        self.sessions.with_label_values(&[outcome.as_str()]).inc();
+        self.records.with_label_values(&["sessions", outcome.as_str()]).inc();
     }
 
     /// Counts a metric payload.
     pub fn payload(&self, outcome: EventOutcome) {
-        self.payloads.with_label_values(&[outcome.as_str()]).inc();
+        self.records.with_label_values(&["metrics", outcome.as_str()]).inc();
     }
 
     /// Says what waits in the database to be moved.
@@ -180,9 +164,9 @@ impl Metrics {
         self.pending_seconds.set(oldest.map_or(0, |oldest| (now - oldest).whole_seconds().max(0)));
     }
 
-    /// Says how many bytes of a topic's records are in work.
-    pub fn in_work(&self, topic: &str, bytes: usize) {
-        self.in_work.with_label_values(&[topic]).set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    /// Sets the bytes of a topic's records in flight.
+    pub fn in_flight(&self, topic: &str, bytes: usize) {
+        self.in_flight.with_label_values(&[topic]).set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// Says how far behind the log's end a topic's positions are.

@@ -1,8 +1,9 @@
 //! From records to rows: external bodies are fetched, records are read and stored, and where that fails
-//! through the fault of single records, those are found and passed over.
+//! through the fault of single records, those are found and skipped.
 
 mod batch;
 pub mod quarantine;
+mod record_bound;
 pub mod replays;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::topics::Topics;
 use batch::{BatchWriter, Write};
 use futures::FutureExt as _;
 use quarantine::Quarantine;
+use record_bound::RecordBound;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +58,7 @@ pub struct Resources {
     pub host: Host,
     /// What is counted.
     pub metrics: Metrics,
-    /// Which records are passed over.
+    /// Which records are skipped.
     pub quarantine: Quarantine,
     /// Which external bodies can't be read, whatever session of the reader asks.
     pub failing: external_body::FailingBodies,
@@ -71,14 +73,14 @@ struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    fn is(&self, bytes: usize) {
-        self.metrics.in_work(self.topic, bytes);
+    fn set(&self, bytes: usize) {
+        self.metrics.in_flight(self.topic, bytes);
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.is(0);
+        self.set(0);
     }
 }
 
@@ -87,6 +89,9 @@ pub struct Pipeline {
     resources: Resources,
     names: TopicNames,
     batches: BatchWriter,
+    bound: RecordBound,
+    /// A statement of the batch ran out of time, so the next batch may not have more records.
+    ran_out_of_time: bool,
 }
 
 impl Pipeline {
@@ -94,14 +99,26 @@ impl Pipeline {
     pub fn new(resources: &Resources) -> Pipeline {
         let Resources { kafka, store, metrics, settings, .. } = resources;
         let batches = BatchWriter::new(store.clone(), metrics.clone(), settings);
-        Pipeline { resources: resources.clone(), names: kafka.topics(), batches }
+        let bound = RecordBound::unbounded();
+        Pipeline {
+            resources: resources.clone(),
+            names: kafka.topics(),
+            batches,
+            bound,
+            ran_out_of_time: false,
+        }
+    }
+
+    /// The number of records that the next batch may have.
+    pub fn most_records(&self) -> usize {
+        self.bound.records()
     }
 
     /// Stores records together with the positions after them, and moves `positions`.
     ///
     /// # Errors
     /// Where a server fails, a position was moved by someone else, or records fail that may not be
-    /// passed over.
+    /// skipped.
     pub async fn store(
         &mut self,
         records: Vec<Record>,
@@ -112,15 +129,19 @@ impl Pipeline {
         let (metrics, topic) = (metrics.clone(), topics.shared.clone());
         let polled: usize = records.iter().map(Record::size).sum();
         let work = InFlight { metrics: &metrics, topic: &topic };
-        work.is(polled);
+        work.set(polled);
+        self.ran_out_of_time = false;
         // External bodies are large: not more of them at once than a batch may have bytes.
         for records in external_body::parts(records, settings.batch_bytes) {
             let records = self.fetch(records).await?;
             let bodies = records.iter().filter(|fetched| fetched.key.is_some());
             let bodies = bodies.filter_map(|fetched| fetched.record.value.as_ref());
-            work.is(polled + bodies.map(bytes::Bytes::len).sum::<usize>());
+            work.set(polled + bodies.map(bytes::Bytes::len).sum::<usize>());
             let items = self.read(records).await?;
             self.store_items(items, positions, effects).await?;
+        }
+        if !self.ran_out_of_time {
+            self.bound.grow();
         }
         Ok(())
     }
@@ -160,20 +181,17 @@ impl Pipeline {
             Parsed::Unreadable(Unreadable { reason, detail }) => return Ok(Err(Failure { reason, detail })),
             _ => {}
         }
-        caught(self.batches.replay(&item, quarantined)).await
+        caught(&self.resources.store, self.batches.replay(&item, quarantined)).await
     }
 
     async fn fetch(&self, records: Vec<Record>) -> Result<Vec<external_body::FetchedBody>, IndexerError> {
-        let Resources { objects, host, failing, metrics, content, .. } = &self.resources;
+        let Resources { objects, host, failing, content, .. } = &self.resources;
         if content.is_of_gateways() {
             // Gateways write these: a header of theirs must not name an object that is read.
             return Ok(records.into_iter().map(external_body::FetchedBody::inline).collect());
         }
         // The object store's client makes large futures.
-        let records = Box::pin(external_body::read(objects, host, failing, records, self.pause())).await?;
-        let bodies = records.iter().filter(|fetched| fetched.key.is_some()).count();
-        metrics.apart.inc_by(u64::try_from(bodies).unwrap_or_default());
-        Ok(records)
+        Box::pin(external_body::read(objects, host, failing, records, self.pause())).await
     }
 
     fn pause(&self) -> Duration {
@@ -209,8 +227,8 @@ impl Pipeline {
         item.tenant = Some(owner);
     }
 
-    /// Stores what was read. Where the content of a batch is refused, the batch is halved until the one
-    /// record is found that can't be stored.
+    /// Stores what was read. Where the content of a batch is refused or takes too long, the batch is halved until
+    /// the one record is found that can't be stored.
     async fn store_items(
         &mut self,
         items: Vec<Item>,
@@ -247,7 +265,7 @@ impl Pipeline {
                 others_succeed = true;
                 continue;
             };
-            if !others_succeed && !self.another_succeeds(&parts, positions, effects).await? {
+            if !others_succeed && !self.another_succeeds(&parts, positions, effects, &failure).await? {
                 return Err(self.resources.quarantine.refuse_alone(&item.at, &failure));
             }
             item.parsed = Parsed::Failed(failure);
@@ -263,7 +281,12 @@ impl Pipeline {
         positions: &mut Positions,
         effects: Effects,
     ) -> Result<Result<(), Failure>, IndexerError> {
-        caught(self.batches.store(items, positions, effects)).await
+        let stored = caught(&self.resources.store, self.batches.store(items, positions, effects)).await?;
+        if stored.as_ref().is_err_and(Failure::is_timeout) {
+            self.ran_out_of_time = true;
+            self.bound.shrink(items.len());
+        }
+        Ok(stored)
     }
 
     /// Tries a record that failed by itself until it has failed often enough.
@@ -284,33 +307,42 @@ impl Pipeline {
         Ok(Err(failure))
     }
 
-    /// True where another record of the batch could be stored, or there is none that could show it.
+    /// True where another record of the batch could be stored, or there is none that could show it. A record that is alone
+    /// and runs out of time does not show whether the database is slow for all.
     async fn another_succeeds(
         &mut self,
         parts: &[Vec<Item>],
         positions: &Positions,
         effects: Effects,
+        failure: &Failure,
     ) -> Result<bool, IndexerError> {
         let others: Vec<&Item> =
             parts.iter().rev().flatten().filter(|item| item.failure().is_none()).collect();
         let step = others.len().div_ceil(OTHERS).max(1);
         for other in others.iter().step_by(step) {
             let write = Write { positions, advance: true, effects, replay: None };
-            if caught(self.batches.rehearse(std::slice::from_ref(*other), &write)).await?.is_ok() {
+            let rehearsed = self.batches.rehearse(std::slice::from_ref(*other), &write);
+            if caught(&self.resources.store, rehearsed).await?.is_ok() {
                 return Ok(true);
             }
         }
-        Ok(others.is_empty())
+        Ok(others.is_empty() && !failure.is_timeout())
     }
 }
 
-/// Tells failures of the records themselves, panics among them, from those of servers.
+/// Tells failures of the records themselves, panics among them, from those of servers. A statement that runs out of
+/// time is the records' where the database still answers.
 async fn caught(
+    store: &Store,
     work: impl Future<Output = Result<(), StoreError>>,
 ) -> Result<Result<(), Failure>, IndexerError> {
     match AssertUnwindSafe(Box::pin(work)).catch_unwind().await {
         Ok(Ok(())) => Ok(Ok(())),
         Ok(Err(error)) if error.is_of_record() => Ok(Err(Failure::refused(&error))),
+        Ok(Err(error)) if error.is_timeout() => {
+            store.ping().await?;
+            Ok(Err(Failure::timed_out(&error)))
+        }
         Ok(Err(error)) => Err(error.into()),
         Err(panic) => Ok(Err(Failure::panicked(panic_text(&*panic)))),
     }
@@ -323,7 +355,7 @@ fn all_failed(items: &[Item]) -> Option<(&Item, &Failure)> {
 }
 
 /// The items in parts, the last part first, each of which ends with an item that failed or with the
-/// last one: whether one may be passed over depends on those that were passed over before it.
+/// last one: whether one may be skipped depends on those that were skipped before it.
 fn ending_with_failures(items: Vec<Item>) -> Vec<Vec<Item>> {
     let mut parts: Vec<Vec<Item>> = vec![Vec::new()];
     for item in items {

@@ -53,7 +53,7 @@ impl State {
         self.trouble.lock().clone().map_or(Ok(()), Err)
     }
 
-    /// True where everything that the logs held at the start was stored, whoever reads it.
+    /// True where everything that the logs held at the start was stored, by any indexer.
     ///
     /// # Errors
     /// Where the database does not tell how far the others are.
@@ -181,10 +181,13 @@ impl OutputReader {
                 continue;
             };
             let records = tokio::select! {
-                records = consumer.next_batch(self.batch()) => records?,
+                records = consumer.next_batch(self.batch(pipeline.most_records())) => records?,
                 () = self.resources.host.shutdown.begun() => return Ok(()),
             };
-            self.store_batch(&mut pipeline, records, &mut positions, catch_up.is_behind()).await?;
+            let storing = self.store_batch(&mut pipeline, records, &mut positions, catch_up.is_behind());
+            if !assignment.keep_while(&lease, third, storing).await? {
+                return Ok(());
+            }
             let stored = |place: &TopicPartition| positions.get(place).map(|at| at.next_offset);
             if catch_up.reach(|place| stored(place).max(consumer.passed(place))) {
                 let topic = &self.resources.topics.shared;
@@ -224,10 +227,10 @@ impl OutputReader {
         (!troubles.is_empty(), catch_up)
     }
 
-    fn batch(&self) -> BatchLimits {
+    fn batch(&self, most_records: usize) -> BatchLimits {
         let settings = &self.resources.settings;
         BatchLimits {
-            records: settings.batch_records,
+            records: settings.batch_records.min(most_records),
             bytes: settings.batch_bytes,
             wait: settings.batch_wait(),
         }

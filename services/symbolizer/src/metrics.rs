@@ -76,7 +76,7 @@ impl Metrics {
             )?,
             tenant_config_age: make.gauge(
                 "unslide_symbolizer_tenant_config_age_seconds",
-                "Age of what is known of the tenants: since the table was last read to its end.",
+                "Time since the table of tenants was last read to its end.",
             )?,
             lacking_outputs: make.gauge(
                 "unslide_symbolizer_topics_without_output",
@@ -174,7 +174,7 @@ impl Metrics {
         }
     }
 
-    /// So many inputs of tenants have no output.
+    /// The number of tenants' inputs without an output.
     pub fn lacking_outputs(&self, inputs: usize) {
         self.lacking_outputs.set(i64::try_from(inputs).unwrap_or(i64::MAX));
     }

@@ -12,6 +12,7 @@ use crate::output::dead_letters::DeadLetterTopic;
 use crate::output::tenant_topics::Outputs;
 use crate::symbols::SymbolSource;
 use crate::symbols::breaker::{Breaker, BreakerLimits};
+use crate::symbols::patience::Patience;
 use crate::worker::Worker;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,14 +31,17 @@ const REFRESH: Duration = Duration::from_secs(5);
 const BATCH: BatchLimits = BatchLimits { records: 200, bytes: 8 << 20, wait: Duration::from_millis(20) };
 /// How long a batch of the retry and resymbolicate lanes waits for symcaches. A report that still has to wait
 /// then has used up a try. The lane polls meanwhile, but a rebalance waits for the batch.
-const CYCLE: Duration = Duration::from_secs(5);
+pub const CYCLE: Duration = Duration::from_secs(5);
+/// How long a batch of the live lane waits for symcaches while nothing else is there to do. The retry tier of one
+/// second would take twice as long.
+pub const IDLE_FETCH: Duration = Duration::from_millis(700);
 /// When failures to fetch are taken for a failure of object storage as a whole.
 const BREAKER: BreakerLimits =
     BreakerLimits { debug_ids: 10, window: Duration::from_secs(30), open: Duration::from_secs(15) };
 /// How long brokers keep their answers back while nothing comes. A record of the retry tiers that is due waits for such
 /// an answer.
 const FETCH: Duration = Duration::from_millis(500);
-const HELD_FETCH: Duration = Duration::from_millis(100);
+const HELD_FETCH: Duration = Duration::from_millis(200);
 /// How much of its rate a tenant that was quiet may use at once.
 const BURST: Duration = Duration::from_secs(2);
 
@@ -74,7 +78,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let (downloads, probe) = (config.symcaches.downloads, CYCLE);
     let symbols =
         SymbolSource::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), downloads, probe);
-    let events = crate::symbols::symbol_events::start(&config.kafka, host.clock.clone(), cache.clone())?;
+    let events = crate::symbols::symbol_events::follow(&config.kafka, host.clock.clone(), cache.clone())?;
     let forget = cache.clone();
     let tenants =
         Tenants::start(&config.kafka, host.clock.clone(), move |tenant| forget.forget_tenant(tenant))?;
@@ -222,9 +226,13 @@ pub fn processors(
     let [live_cpu, retry_cpu, again_cpu] = WEIGHTS.map(|weight| cpu.class(weight));
     let means = |cpu, patience| LaneResources { cpu, patience };
     (
-        Live::new(worker.clone(), means(live_cpu, own.fetch()), live.clone()),
-        Retry::new(worker.clone(), means(retry_cpu, CYCLE), retry.clone()),
-        Requests::new(worker.clone(), means(again_cpu, CYCLE)),
+        Live::new(
+            worker.clone(),
+            means(live_cpu, Patience::while_idle(own.fetch(), IDLE_FETCH)),
+            live.clone(),
+        ),
+        Retry::new(worker.clone(), means(retry_cpu, Patience::fixed(CYCLE)), retry.clone()),
+        Requests::new(worker.clone(), means(again_cpu, Patience::fixed(CYCLE))),
     )
 }
 

@@ -49,7 +49,7 @@ pub struct Worker {
     pub limits: ReadLimits,
     /// The largest output, in bytes of key, headers and value.
     pub output_bytes: usize,
-    /// Once a batch's outputs have so many bytes, its other records wait for the next transaction.
+    /// Once a batch's outputs have this many bytes, its other records wait for the next transaction.
     pub most_outputs: usize,
     /// Where dead letters go; the topics of copies take as much.
     pub letters: DeadLetterTopic,

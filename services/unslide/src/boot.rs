@@ -18,7 +18,7 @@ pub struct Process {
     pub log: telemetry::Settings,
     /// The admin port.
     pub admin: admin::Settings,
-    /// Threads and times.
+    /// Times.
     pub process: Resources,
 }
 
@@ -26,8 +26,6 @@ pub struct Process {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Resources {
-    /// Threads for symbolication and parsing; 0 takes one a core.
-    pub cpu_threads: usize,
     /// How long a shutdown may take until what still runs is given up.
     #[serde(rename = "drain", with = "unslide_model::units::seconds")]
     #[schemars(with = "String")]
@@ -36,7 +34,7 @@ pub struct Resources {
 
 impl Default for Resources {
     fn default() -> Resources {
-        Resources { cpu_threads: 0, drain_seconds: 30 }
+        Resources { drain_seconds: 30 }
     }
 }
 
@@ -44,9 +42,6 @@ impl Process {
     /// What is wrong with these sections.
     pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = self.log.validate();
-        if self.process.cpu_threads > 4096 {
-            problems.push(ConfigProblem::new("process.cpu_threads", "more than 4096"));
-        }
         if self.process.drain_seconds == 0 {
             problems.push(ConfigProblem::new("process.drain", "must be more than 0"));
         }
@@ -59,10 +54,9 @@ impl Process {
     /// Where a thread, a signal handler or a metric is refused.
     pub fn host(&self) -> Result<Host, BoxError> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let threads = if self.process.cpu_threads == 0 { cores } else { self.process.cpu_threads };
         let shutdown = Shutdown::new(Duration::from_secs(self.process.drain_seconds));
         shutdown.listen()?;
-        Ok(Host::new(Arc::new(SystemClock), shutdown, CpuPool::new(threads)?)?)
+        Ok(Host::new(Arc::new(SystemClock), shutdown, CpuPool::new(cores)?)?)
     }
 }
 

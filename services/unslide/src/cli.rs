@@ -190,6 +190,21 @@ mod tests {
     }
 
     #[test]
+    fn every_list_can_be_printed_as_json() {
+        let cli = Cli::command();
+        let (mut commands, mut lists) = (vec![&cli], 0);
+        while let Some(command) = commands.pop() {
+            if matches!(command.get_name(), "list" | "groups" | "reports" | "audit") {
+                let speaks_json = command.get_arguments().any(|argument| argument.get_long() == Some("json"));
+                assert!(speaks_json, "{}", command.get_name());
+                lists += 1;
+            }
+            commands.extend(command.get_subcommands());
+        }
+        assert!(lists >= 8, "{lists}");
+    }
+
+    #[test]
     fn the_help_of_every_command_ends_with_the_exit_codes() {
         let mut upload = with_exit_codes(Cli::command());
         let help = upload.find_subcommand_mut("upload").unwrap().render_long_help().to_string();

@@ -253,31 +253,11 @@ impl Client {
         self.send(Method::POST, path, body).await
     }
 
-    /// PATCHes with JSON and reads JSON. It is sent again only where no connection was made.
+    /// As [`Client::post`], with another method.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn patch<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &serde_json::Value,
-    ) -> Result<T, ClientError> {
-        self.send(Method::PATCH, path, body).await
-    }
-
-    /// PUTs JSON and reads JSON. It is sent again only where no connection was made.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn put<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &serde_json::Value,
-    ) -> Result<T, ClientError> {
-        self.send(Method::PUT, path, body).await
-    }
-
-    async fn send<T: DeserializeOwned>(
+    pub async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,

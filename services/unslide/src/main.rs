@@ -13,6 +13,8 @@ mod moment;
 mod offline;
 mod online;
 mod output;
+mod prelude;
+mod quantity;
 mod serve;
 mod servers;
 mod upload;

@@ -5,25 +5,11 @@
 #![expect(clippy::print_stdout, reason = "a program for a person to read")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
-mod builds;
-mod bulk;
-mod core;
-mod fairness;
-mod flow;
-mod grouping;
-mod guarantee;
-mod http;
 mod input;
-mod late;
-mod malloc;
-mod memory_graph;
-mod metrics;
-mod queries;
-mod quota;
+mod offline;
+mod online;
 mod ratios;
-mod scale;
 mod start;
-mod unpacking;
 
 use unslide_testkit::memory::Counting;
 
@@ -32,64 +18,67 @@ static ALLOCATOR: Counting = Counting;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if builds::is_child(&arguments) {
+    if offline::builds::is_child(&arguments) {
         return;
     }
     let full = arguments.iter().any(|argument| argument == "--full");
     let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|name| *name == part);
     if wanted("grouping") {
-        grouping::print(full);
+        offline::grouping::print(full);
     }
     if wanted("malloc") {
-        malloc::print(full);
+        offline::malloc::print(full);
     }
     if wanted("memory-graph") {
-        memory_graph::print(full);
+        offline::memory_graph::print(full);
     }
     if wanted("metrics") {
-        metrics::print(full);
+        offline::metrics::print(full);
     }
     let input = input::Input::prepare();
     let mut ratios = ratios::Ratios::read();
     if wanted("core") {
-        core::print(&input, full, &mut ratios);
+        offline::core::print(&input, full, &mut ratios);
     }
     if wanted("bulk") {
-        bulk::print(&input, full);
+        offline::bulk::print(&input, full);
     }
     if wanted("builds") {
-        builds::print(&input.path, full);
+        offline::builds::print(&input.path, full);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         if wanted("flow") {
-            flow::print(&input, full).await;
+            online::flow::print(&input, full).await;
+        }
+        if wanted("latency") {
+            online::latency::print(&input, full).await;
         }
         if wanted("http") {
-            http::print(&input, full).await;
+            online::http::print(&input, full).await;
         }
         if wanted("guarantee") {
-            guarantee::print(&input.report(0), full).await;
+            online::guarantee::print(&input.report(0), full).await;
         }
         if wanted("fairness") {
-            fairness::print(&input, full).await;
+            online::fairness::print(&input, full).await;
         }
         if wanted("unpacking") {
-            unpacking::print(full).await;
+            online::unpacking::print(full).await;
         }
         if wanted("late") {
-            late::print(full).await;
+            online::late::print(full).await;
         }
         if wanted("scale") {
-            scale::print(full).await;
+            online::scale::print(full).await;
         }
         if wanted("queries") {
-            queries::print(full).await;
+            online::queries::print(full).await;
         }
     });
     if wanted("start") {
-        start::print();
+        start::print(full);
     }
     // Small numbers mean nothing.
     if full && wanted("core") {

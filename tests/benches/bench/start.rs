@@ -1,20 +1,28 @@
-//! What `unslide dev` takes: the time until everything is ready, and its memory.
+//! What `unslide dev` takes: the time until everything is ready, its memory, and its CPU while nothing is to do.
 
 use std::time::{Duration, Instant};
 use unslide_tests::binary::{self, Process};
 
 /// Prints the first and the second start on one data folder.
-pub fn print() {
+pub fn print(full: bool) {
+    // Before that it still ends what its start began.
+    let (settle, watched) = if full { (20, 60) } else { (0, 1) };
     let folder = tempfile::tempdir().expect("a folder");
     println!("\nunslide dev: Kafka, PostgreSQL, S3 and all services");
     for start in ["first start", "started again"] {
-        let run = run(folder.path());
+        let run = run(folder.path(), Duration::from_secs(settle), Duration::from_secs(watched));
         println!(
             "  {start:<14} ready after {:.1} s; {} MB resident in {} processes, {} MB where shared pages count once",
             run.ready.as_secs_f64(),
             run.resident >> 20,
             run.processes,
             run.proportional >> 20
+        );
+        println!(
+            "  {:<14} idle: {:.2} % of a core with {} threads, Kafka and PostgreSQL not counted",
+            "",
+            run.idle * 100.0,
+            run.threads
         );
     }
 }
@@ -26,9 +34,12 @@ struct Run {
     resident: u64,
     /// The same, each shared page counted once, in bytes.
     proportional: u64,
+    /// The part of a core that the process itself uses with nothing to do.
+    idle: f64,
+    threads: usize,
 }
 
-fn run(folder: &std::path::Path) -> Run {
+fn run(folder: &std::path::Path, settle: Duration, watched: Duration) -> Run {
     let data = folder.join("data").display().to_string();
     let log = folder.join("log");
     let command = binary::command(&["dev", "--json", "--data-dir", &data, "--listen", "127.0.0.1:0"]);
@@ -45,7 +56,13 @@ fn run(folder: &std::path::Path) -> Run {
     let ready = begin.elapsed();
     let tree = tree(process.id());
     let sum = |field| tree.iter().map(|id| memory(*id, field)).sum();
-    let run = Run { ready, processes: tree.len(), resident: sum("Rss:"), proportional: sum("Pss:") };
+    let (resident, proportional) = (sum("Rss:"), sum("Pss:"));
+    std::thread::sleep(settle);
+    let before = process.cpu();
+    std::thread::sleep(watched);
+    let idle = (process.cpu() - before).as_secs_f64() / watched.as_secs_f64();
+    let threads = process.use_by_thread().values().map(|used| used.count).sum();
+    let run = Run { ready, processes: tree.len(), resident, proportional, idle, threads };
     std::fs::remove_file(&log).expect("removed");
     process.terminate(Duration::from_secs(60));
     run

@@ -233,6 +233,8 @@ fn says(document: &str, events: i64, headlines: &[String]) -> bool {
 }
 
 /// Groups without an alert of their own, or of the group that they continue.
+/// More alerts than groups are right: a group that was told may lose its reports to a known one. The key of the table keeps
+/// a rule from telling of one group twice.
 async fn new_groups(world: &Arc<World>, database: &mut PgConnection) -> Result<Vec<String>, String> {
     let counts = "WITH known AS (
             SELECT tenant, 'new:' || id AS cause FROM groups

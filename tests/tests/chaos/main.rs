@@ -7,18 +7,12 @@
 
 #![expect(clippy::print_stdout, reason = "a program for a person to read")]
 
-mod account;
 mod alerts;
-mod bodies;
-mod deadly;
 mod drain;
 mod faults;
 mod load;
 mod objects;
-mod replay;
-mod uploads;
 mod verdict;
-mod wakes;
 mod world;
 
 use futures::FutureExt;
@@ -166,7 +160,7 @@ async fn act(
             installation.wait_ready(name).await;
         }
     }
-    uploads::early(world, &clients, apps).await?;
+    load::uploads::early(world, &clients, apps).await?;
     alerts::make_rules(world).await?;
     world.note("ready: reports begin to flow");
     let supervisor = {
@@ -175,10 +169,10 @@ async fn act(
     };
     let killer = {
         let (world, caught) = (Arc::clone(world), unslide_tests::deadly::trap(&world.objects_proxy));
-        tokio::spawn(async move { deadly::strike(&world, caught).await })
+        tokio::spawn(async move { faults::deadly::strike(&world, caught).await })
     };
     let load = load::run(world, dice.fork(), apps, &clients, (settings.reports, settings.length));
-    let uploads = uploads::late(world, (&clients, &operator), apps, settings.length);
+    let uploads = load::uploads::late(world, (&clients, &operator), apps, settings.length);
     let strikes = faults::strike(world, strikes);
     let away = alerts::take_away(world, settings.length);
     let (truth, (), uploaded, ()) = tokio::join!(load, strikes, uploads, away);
@@ -187,7 +181,10 @@ async fn act(
         proxy.set(Weather::Fair);
     }
     world.receivers.heal();
-    wakes::kill_inside(world, &clients[load::LIMITED], apps).await?;
+    let has_killed = faults::wakes::kill_inside(world, &clients[load::LIMITED], apps).await?;
+    if !has_killed && settings.seed == SEED {
+        return Err("no report waits for the next build, so no builder died inside a wake".to_owned());
+    }
     world.note(&format!("the faults are over; Kafka has {} records: {:?}", truth.records, truth.kinds));
     let symbolizers: Vec<String> = names.iter().filter(|n| n.starts_with("symbolizer")).cloned().collect();
     world.pass_tiers(&symbolizers).await;

@@ -77,7 +77,10 @@ async fn keys(installation: &Installation, app: &App) {
     let mut other: Value = serde_json::from_slice(&app.report(9).bytes()).expect("JSON");
     other["system"]["CFBundleIdentifier"] = "com.example.bank".into();
     assert_eq!(client.post("/v1/reports", other.to_string().into_bytes()).await.0, 403, "another app");
-    let output = installation.command_succeeds(&["key", "revoke", "--tenant", TENANT, id]);
+    let revoke = ["key", "revoke", "--tenant", TENANT, id];
+    fails(installation, 2, &revoke, &["cannot be undone", "--yes"]);
+    assert_eq!(client.get("/v1/reports").await.0, 200, "nothing was done");
+    let output = installation.command_succeeds(&[&revoke[..], &["--yes"]].concat());
     assert_eq!(output, "revoked\n");
     api_looks_again().await;
     assert_eq!(client.get("/v1/reports").await.0, 401);
@@ -90,7 +93,8 @@ async fn keys(installation: &Installation, app: &App) {
     );
     fails(installation, 3, &["key", "list", "--tenant", "nobody"], &["no tenant nobody", "tenant list"]);
     fails(installation, 3, &["key", "revoke", "--tenant", "nobody", id], &["no tenant nobody"]);
-    fails(installation, 3, &["key", "revoke", "--tenant", TENANT, NO_KEY], &["has no key", "key list"]);
+    let unknown = ["key", "revoke", "--tenant", TENANT, NO_KEY, "--yes"];
+    fails(installation, 3, &unknown, &["has no key", "key list"]);
     let both = ["key", "create", "--tenant", TENANT, "--scope", "operator", "--app", "a"];
     fails(installation, 2, &both, &["can't act for operators"]);
     let past =
@@ -136,9 +140,10 @@ async fn symbols(installation: &Installation, folder: &str, operator: &str) {
         <sqlx::PgConnection as sqlx::Connection>::connect(&database).await.expect("PostgreSQL");
     let older = "UPDATE objects SET symcache_version = 0 WHERE tenant = '~system'";
     sqlx::query(older).execute(&mut connection).await.expect("an older release's");
-    assert!(backfill(&[]).contains("~system\tbegun\n"));
+    fails(installation, 2, &["symbols", "backfill"], &["of every tenant", "--yes"]);
+    assert!(backfill(&["--yes"]).contains("~system\tbegun\n"));
     let mut waited = Duration::ZERO;
-    while !backfill(&[]).contains("~system\tup to date\n") {
+    while !backfill(&["--yes"]).contains("~system\tup to date\n") {
         assert!(waited < SOON, "the backfill does not end");
         tokio::time::sleep(Duration::from_millis(200)).await;
         waited += Duration::from_millis(200);

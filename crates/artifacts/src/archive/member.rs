@@ -30,7 +30,7 @@ impl Member {
 
 /// Takes the Mach-O files and source maps of an upload as they are found.
 pub trait MemberSink {
-    /// A Mach-O file or a source map. What is not read of `content` is passed over.
+    /// A Mach-O file or a source map. What is not read of `content` is skipped.
     ///
     /// # Errors
     /// An error of `content`, made by [`ArchiveError`]'s readers, or [`ArchiveError::Disk`].

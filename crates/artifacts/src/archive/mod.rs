@@ -85,7 +85,7 @@ impl Contents {
     }
 }
 
-/// An entry that was passed over.
+/// An entry that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedEntry {
     /// Where it lies, archives and folders joined by `/`.
@@ -94,7 +94,7 @@ pub struct SkippedEntry {
     pub reason: SkipReason,
 }
 
-/// Why an entry was passed over.
+/// Why an entry was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
     /// A path with `..` in it, or one that begins at the root or a drive.

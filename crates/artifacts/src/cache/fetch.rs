@@ -207,6 +207,10 @@ async fn fetch_version(inner: &Arc<Inner>, id: &Owned<DebugId>, version: u32) ->
     let Some(meta) = AliasMeta::from_metadata(&fetched.head.metadata) else {
         return Ok(Outcome::Negative(ImageSymbols::Malformed));
     };
+    // A deletion after this look overtakes the request.
+    if inner.state.lock().is_deleted(id, meta.generation) {
+        return Ok(Outcome::Negative(ImageSymbols::Missing));
+    }
     if fetched.sha256 == meta.sha256 {
         return open(id, temporary, version, meta, fetched.head.size).await;
     }

@@ -75,7 +75,7 @@ impl SymcacheCache {
         },
         Figures {
             name: "unslide_symcaches_evicted_total",
-            help: "What made room for others, by why it did.",
+            help: "Symcaches that were evicted, by reason.",
             label: "reason",
             read: |cache| {
                 let stats = cache.stats();

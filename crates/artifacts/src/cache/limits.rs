@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use unslide_symbolicate::symcache;
 
+/// How long "there is none" is remembered at most. Longer, and a lost event would be noticed too late.
+pub(super) const REMEMBER_MISSING_MICROS: i64 = 60_000_000;
+
 /// Bounds of the cache, which services read from their section `symcaches`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
@@ -30,9 +33,6 @@ pub struct CacheLimits {
     /// Remembered "there is none".
     #[serde(skip)]
     pub missing: usize,
-    /// Seconds that "there is none" is remembered at most. Longer, and a lost event would be noticed too late.
-    #[serde(skip)]
-    pub missing_seconds: u64,
     /// Bytes of the largest symcache that is fetched.
     #[serde(skip)]
     pub largest_bytes: u64,
@@ -58,7 +58,6 @@ impl Default for CacheLimits {
             files: 50_000,
             mapped: 16_000,
             missing: 200_000,
-            missing_seconds: 60,
             largest_bytes: 2 << 30,
             downloads: 32,
             download_bytes: 2 << 30,
@@ -73,10 +72,6 @@ impl CacheLimits {
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let wrong = !(1 << 20..=1 << 40).contains(&self.download_bytes);
         wrong.then(|| ("download_size", "must be between 1MiB and 1TiB".to_owned())).into_iter().collect()
-    }
-
-    pub(super) fn remember_missing(&self) -> i64 {
-        i64::try_from(self.missing_seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000)
     }
 
     pub(super) fn download(&self) -> Duration {

@@ -1,7 +1,9 @@
 //! Symcaches on this machine's disk: fetched once, mapped into memory, bounded in bytes.
 
+mod deleted;
 mod disk;
 mod download_space;
+mod events;
 mod eviction;
 mod fetch;
 mod figures;
@@ -15,6 +17,7 @@ use crate::ObjectStore;
 use disk::Disk;
 use download_space::DownloadSpace;
 pub use figures::{CacheStats, Evictions};
+use limits::REMEMBER_MISSING_MICROS;
 pub use limits::{CacheLimits, CacheSettings};
 use missing::Negative;
 use parking_lot::Mutex;
@@ -170,6 +173,16 @@ impl SymcacheCache {
         }
     }
 
+    /// An owner's symbols for a debug id were deleted, with this generation: there are none until a newer one, also while
+    /// object storage still has them.
+    pub fn delete(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
+        let missing = self.inner.negative(ImageSymbols::Missing);
+        let outdated = self.inner.state.lock().delete(&id.into(), generation, missing);
+        if let Some(entry) = outdated {
+            self.inner.disk.remove(&entry.file);
+        }
+    }
+
     /// Events may have been missed: no remembered "there is none" counts any more, and each symcache
     /// is compared with object storage before it is used again.
     pub fn missed_events(&self) {
@@ -232,7 +245,13 @@ impl Inner {
 
     /// Remembers that there is none; false where an event has overtaken it.
     fn remember(&self, id: &Owned<DebugId>, answer: ImageSymbols) -> bool {
-        let until = self.clock.monotonic_micros().saturating_add(self.settings.limits.remember_missing());
-        self.state.lock().remember(id, Negative { answer, until })
+        let negative = self.negative(answer);
+        self.state.lock().remember(id, negative)
+    }
+
+    /// An answer to remember from now on.
+    fn negative(&self, answer: ImageSymbols) -> Negative {
+        let until = self.clock.monotonic_micros().saturating_add(REMEMBER_MISSING_MICROS);
+        Negative { answer, until }
     }
 }

@@ -1,5 +1,6 @@
 //! What the cache knows, behind one lock: entries, what is missing, and downloads under way.
 
+use super::deleted::DeletedSymbols;
 use super::disk::OnDisk;
 use super::eviction::{CacheEntry, Entries, EvictionReason};
 use super::missing::{Missing, Negative};
@@ -21,6 +22,7 @@ struct Flight {
 pub(super) struct CacheState {
     entries: Entries,
     missing: Missing,
+    deleted: DeletedSymbols,
     flights: HashMap<Owned<DebugId>, Flight>,
     /// How often events may have been missed.
     gaps: u64,
@@ -40,6 +42,7 @@ impl CacheState {
         CacheState {
             entries: Entries::new(settings.clone()),
             missing: Missing::new(settings.limits.missing),
+            deleted: DeletedSymbols::new(settings.limits.missing),
             flights: HashMap::new(),
             gaps: 0,
             stats: CacheStats::default(),
@@ -175,6 +178,7 @@ impl CacheState {
     /// An event: an older entry goes, and is returned.
     pub(super) fn forget(&mut self, id: &Owned<DebugId>, generation: u64) -> Option<CacheEntry> {
         self.missing.remove(id);
+        self.deleted.published(id, generation);
         if let Some(flight) = self.flights.get_mut(id) {
             flight.newest = flight.newest.max(Some(generation));
         }
@@ -182,9 +186,31 @@ impl CacheState {
         if older { self.entries.remove(id) } else { None }
     }
 
+    /// A deletion: an entry of this generation or an older one goes, and is returned. Unless a newer one is here, there is
+    /// none.
+    pub(super) fn delete(
+        &mut self,
+        id: &Owned<DebugId>,
+        generation: u64,
+        missing: Negative,
+    ) -> Option<CacheEntry> {
+        let outdated = self.forget(id, generation.saturating_add(1));
+        self.deleted.insert(id, generation);
+        if self.entries.get(id).is_none() {
+            self.stats.missing_dropped += self.missing.insert(id, missing);
+        }
+        outdated
+    }
+
+    /// True where what object storage has under this generation was deleted.
+    pub(super) fn is_deleted(&self, id: &Owned<DebugId>, generation: u64) -> bool {
+        self.deleted.has(id, generation)
+    }
+
     pub(super) fn gap(&mut self) {
         self.gaps += 1;
         self.missing.clear();
+        self.deleted.clear();
         for flight in self.flights.values_mut() {
             flight.newest = Some(u64::MAX);
         }
@@ -194,6 +220,7 @@ impl CacheState {
     pub(super) fn remove_tenant(&mut self, tenant: &TenantId) -> Vec<CacheEntry> {
         let owner = Owner::from(tenant);
         self.missing.remove_owner(&owner);
+        self.deleted.remove_owner(&owner);
         for (_, flight) in self.flights.iter_mut().filter(|(id, _)| id.owner == owner) {
             flight.newest = Some(u64::MAX);
         }

@@ -1,4 +1,4 @@
-//! Figures that a part of the program keeps of itself, named for whoever shows them.
+//! Figures that a part of the program keeps of itself, with names for metrics.
 
 /// A family of figures of a `T`: one name, told apart by the values of one label.
 #[derive(Debug)]

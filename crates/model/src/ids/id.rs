@@ -98,7 +98,7 @@ fn nibble(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
-/// Reads `N` bytes of hexadecimal in any case; dashes are passed over where `dashes` allows them.
+/// Reads `N` bytes of hexadecimal in any case; dashes are skipped where `dashes` allows them.
 fn hex<const N: usize>(text: &str, dashes: bool) -> Option<[u8; N]> {
     let mut out = [0; N];
     let mut digits = text.bytes().filter(|b| !(dashes && *b == b'-'));

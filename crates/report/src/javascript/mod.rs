@@ -249,7 +249,7 @@ fn frames_of(backtrace: Value<'_>) -> Vec<JavaScriptFrame> {
     frames
 }
 
-/// A frame that is an object: React Native counts columns from 0, Sentry's clients from 1.
+/// A frame that is an object: React Native counts columns from 0, Sentry's clients from 1. Offsets are from 0.
 fn structured(frame: Value<'_>) -> Option<JavaScriptFrame> {
     if !frame.is_object() {
         return None;
@@ -259,15 +259,16 @@ fn structured(frame: Value<'_>) -> Option<JavaScriptFrame> {
     let [column, colno, own, own_too] = frame.members(["column", "colno", "debugId", "debug_id"]);
     let function = method.or(function).and_then(Value::text).map(short);
     let file = file.or(filename).and_then(Value::text).map(short).unwrap_or_default();
-    let from_1 = colno.and_then(number).and_then(|column| column.checked_sub(1));
+    let (file, is_bytecode) = stack::without_address(&file);
+    let from_1 = colno.and_then(number).and_then(|column| column.checked_sub(u32::from(!is_bytecode)));
     Some(JavaScriptFrame {
         function: stack::function(function.as_deref().unwrap_or_default()),
-        bundle: stack::bundle(&file),
+        bundle: stack::bundle(file),
         module: None,
         debug_id: own.or(own_too).and_then(Value::uuid).and_then(crate::json::debug_id),
         line: line.or(lineno).and_then(number).filter(|line| *line > 0),
         column: column.and_then(number).or(from_1),
-        is_bytecode: false,
+        is_bytecode,
     })
 }
 

@@ -5,7 +5,7 @@ use super::{JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, cut};
 /// Characters of a bundle's file name.
 const MOST_NAME: usize = 200;
 
-/// Adds the frames of a text, line by line. What is no frame, such as the error's message, is passed over.
+/// Adds the frames of a text, line by line. What is no frame, such as the error's message, is skipped.
 pub(super) fn read(text: &str, frames: &mut Vec<JavaScriptFrame>) {
     for line in text.lines() {
         if frames.len() >= MOST_JAVASCRIPT_FRAMES {
@@ -57,13 +57,15 @@ fn v8(rest: &str) -> JavaScriptFrame {
         Some((name, place)) => (name.trim(), place.trim()),
         None => ("", rest),
     };
-    let (place, bytecode) = match place.strip_prefix("address at ") {
-        Some(place) => (place, true),
-        None => (place, false),
-    };
+    let (place, bytecode) = without_address(place);
     let own = if name.is_empty() && !rest.contains(':') { rest } else { name };
     located(name, place, bytecode)
         .unwrap_or_else(|| JavaScriptFrame { function: function(own), ..JavaScriptFrame::default() })
+}
+
+/// A place without the words `address at`, and whether it had them: an offset in bytecode then stands for the column.
+pub(super) fn without_address(place: &str) -> (&str, bool) {
+    place.strip_prefix("address at ").map_or((place, false), |place| (place, true))
 }
 
 /// A frame at `url:line:column`; engines count both from 1, and offsets in bytecode from 0.

@@ -98,6 +98,18 @@ fn objects_count_columns_as_their_bridge_does() {
 }
 
 #[test]
+fn objects_keep_the_words_that_mark_an_offset_in_bytecode() {
+    let frames = reported(
+        r#"[{"methodName":"pay","file":"address at index.android.bundle","lineNumber":1,"column":73941},
+            {"function":"cart","filename":"address at app:///index.android.bundle","lineno":1,"colno":20}]"#,
+    );
+    let at: Vec<_> =
+        frames.iter().map(|frame| (frame.bundle.as_deref(), frame.column, frame.is_bytecode)).collect();
+    let bundle = Some("index.android.bundle");
+    assert_eq!(at, [(bundle, Some(73941), true), (bundle, Some(20), true)]);
+}
+
+#[test]
 fn the_name_and_the_message_are_taken_apart_and_the_app_is_known() {
     let of = |name: &str, reason: &str| {
         let error = error(&format!(

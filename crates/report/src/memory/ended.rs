@@ -6,7 +6,7 @@ use crate::json::Value;
 use crate::report::Report;
 use crate::summary::PartFacts;
 use std::borrow::Cow;
-use unslide_model::ended::{EndRule, EndedRun, RunFacts};
+use unslide_model::ended::{BELIEVED_LIMITS, EndRule, EndedRun, RunFacts};
 
 /// What a report says of the memory of its run.
 #[derive(Default)]
@@ -16,39 +16,38 @@ struct RunMemory<'a> {
     pressure: Option<Cow<'a, str>>,
 }
 
-/// Bytes of a limit that is believed.
-const LIMITS: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
-
 impl Report<'_> {
     /// Bytes of memory that the app may have: what KSCrash writes of it, or the footprint of a process that was killed for
     /// passing its limit. A simulator's is not believed, nor one that the footprint has reached.
     #[must_use]
     pub fn memory_limit(&self) -> Option<u64> {
-        let part = self.main_part();
-        let limit = match self.jetsam() {
-            Some(event) => {
-                let process = self.jetsam_process(part, &event);
-                let killed = process.filter(|p| p.reason.as_deref() == Some("per-process-limit"));
-                killed.map(|process| process.footprint)
-            }
-            None => {
-                let facts = PartFacts::of(self, part);
-                let [model] = facts.system(["model"]);
-                let is_simulator = model.and_then(Value::text).is_some_and(|model| model.is("simulator"));
-                let RunMemory { footprint, limit, .. } = RunMemory::of(&facts);
-                // Where a process has no limit, nothing is said to remain: the sum is the footprint.
-                let is_believed =
-                    |limit: &u64| !is_simulator && footprint.is_none_or(|footprint| footprint < *limit);
-                limit.filter(is_believed)
-            }
+        let limit = if self.jetsam.is_some() {
+            let process = self.jetsam_process();
+            let killed = process.filter(|p| p.reason.as_deref() == Some("per-process-limit"));
+            killed.map(|process| process.footprint)
+        } else {
+            let facts = PartFacts::of(self, self.main_part());
+            let [model] = facts.system(["model"]);
+            let is_simulator = model.and_then(Value::text).is_some_and(|model| model.is("simulator"));
+            let RunMemory { footprint, limit, .. } = RunMemory::of(&facts);
+            // Where a process has no limit, nothing is said to remain: the sum is the footprint.
+            let is_believed =
+                |limit: &u64| !is_simulator && footprint.is_none_or(|footprint| footprint < *limit);
+            limit.filter(is_believed)
         };
-        limit.filter(|limit| LIMITS.contains(limit))
+        limit.filter(|limit| BELIEVED_LIMITS.contains(limit))
     }
 
     /// How and why the run ended, by [the rules for all runs](unslide_model::ended); `None` for a report of a crash, and
     /// of what ended nothing.
     #[must_use]
     pub fn ended(&self) -> Option<EndedRun> {
+        self.ended_by(None)
+    }
+
+    /// The same, where the limit of other runs on this device model and system version is known.
+    #[must_use]
+    pub fn ended_by(&self, learned_limit: Option<u64>) -> Option<EndedRun> {
         let facts = PartFacts::of(self, self.main_part());
         let event = self.memory_event();
         let error_type = facts.part()?.error_type.map(Text::decode);
@@ -71,6 +70,7 @@ impl Report<'_> {
             foreground: event.as_ref().and_then(|event| event.foreground).or_else(|| is_foreground(&facts)),
             footprint: footprint.or(memory.footprint),
             footprint_limit: memory.limit,
+            learned_limit,
             memory_pressure: memory.pressure.as_deref(),
             jetsam: event.as_ref().and_then(|event| event.kernel_reason.as_deref()),
         };
@@ -177,6 +177,19 @@ mod tests {
         for other in [r#"{"crash":{"error":{"type":"mach"}}}"#, r#"{"singleMemory":"1"}"#, "{}"] {
             assert_eq!(ended(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_learned_limit_counts_where_the_report_says_none() {
+        let by = |memory: &str| {
+            let json = format!(r#"{{"crash_type":"foom_crash","system":{{"app_memory":{memory}}}}}"#);
+            let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+            report.ended_by(Some(4 << 20)).map(|ended| ended.to_string()).unwrap_or_default()
+        };
+        let learned = by(r#"{"memory_footprint":4194304}"#);
+        assert!(learned.ends_with("confidence: medium; learned limit: 100 % of 4 MiB)"), "{learned}");
+        let own = by(r#"{"memory_footprint":4194304,"memory_limit":8388608}"#);
+        assert!(own.ends_with("(rule: crash type; confidence: low)"), "{own}");
     }
 
     #[test]

@@ -102,10 +102,9 @@ impl<'a> Report<'a> {
     /// What the report tells of memory; `None` for a report about anything else.
     #[must_use]
     pub fn memory_event(&self) -> Option<MemoryEvent> {
-        let index = self.main_part();
-        let part = self.parts.get(index)?;
-        if let Some(event) = self.jetsam() {
-            return Some(self.of_jetsam(index, &event));
+        let part = self.parts.get(self.main_part())?;
+        if self.jetsam.is_some() {
+            return Some(self.jetsam_memory());
         }
         let values = |member| self.memory_values(part, member);
         // Apps keep `user` over their runs: the mark of an earlier end may lie beside a crash.
@@ -128,24 +127,11 @@ impl<'a> Report<'a> {
         (is_warning || self.is_kscrash_warning(part)).then_some(warning)
     }
 
-    /// The Jetsam event that the report is; `None` for any other report.
-    #[must_use]
-    pub fn jetsam(&self) -> Option<JetsamEvent> {
-        let [outer, ..] = self.parts.first()?.sections.memory.members;
-        outer[MemoryMember::Processes as usize]?;
-        // Nothing before the report has a brace.
-        JetsamEvent::of(Value::at(self.input, memchr::memchr(b'{', self.input)?))
-    }
-
-    /// The process of a Jetsam event that a part of the report is about: the one that the sender calls its app's, else the
-    /// first that was killed. `None` where the sender names its app by nothing but a bundle identifier, which no process
-    /// has.
-    pub(crate) fn jetsam_process<'e>(
-        &self,
-        part: usize,
-        event: &'e JetsamEvent,
-    ) -> Option<&'e JetsamProcess> {
-        let facts = PartFacts::of(self, part);
+    /// The process of the Jetsam event that the report is about: the one that the sender calls its app's, else the first
+    /// that was killed. `None` where the sender names its app by nothing but a bundle identifier, which no process has.
+    pub(crate) fn jetsam_process(&self) -> Option<&JetsamProcess> {
+        let event = self.jetsam.as_deref()?;
+        let facts = PartFacts::of(self, self.main_part());
         let about = facts.part()?;
         if let Some(name) = about.executable.or(about.process_name) {
             return event.process(&name.decode());
@@ -155,8 +141,8 @@ impl<'a> Report<'a> {
         event.killed().into_iter().next().filter(|_| !is_named)
     }
 
-    fn of_jetsam(&self, part: usize, event: &JetsamEvent) -> MemoryEvent {
-        let Some(process) = self.jetsam_process(part, event) else {
+    fn jetsam_memory(&self) -> MemoryEvent {
+        let Some(process) = self.jetsam_process() else {
             return MemoryEvent::of(MemoryEventKind::Warning);
         };
         let kind = match (&process.reason, process.is_out_of_memory()) {
@@ -245,6 +231,14 @@ impl Backtrace<'_> {
     pub fn is_sample(&self) -> bool {
         matches!(self.origin, BacktraceOrigin::AllocationStack | BacktraceOrigin::BlockedThread)
     }
+}
+
+/// The Jetsam event that a report with this outer part is.
+pub(crate) fn jetsam_event(input: &[u8], outer: &ReportPart<'_>) -> Option<Box<JetsamEvent>> {
+    let [members, ..] = outer.sections.memory.members;
+    members[MemoryMember::Processes as usize]?;
+    // Nothing before the report has a brace.
+    JetsamEvent::of(Value::at(input, memchr::memchr(b'{', input)?)).map(Box::new)
 }
 
 /// What `crash_type` says, and whether the app was on the screen where nothing else tells.

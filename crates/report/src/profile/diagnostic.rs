@@ -2,6 +2,7 @@
 
 use super::diagnostic_kind::DiagnosticKind;
 use crate::json::Value;
+use crate::measurement::{RegionalNumber, measurement};
 use crate::report::Report;
 use crate::summary::ReportSummary;
 
@@ -19,6 +20,12 @@ impl Report<'_> {
     /// What was measured, in MetricKit's words, such as `20 sec`.
     pub(crate) fn diagnostic_measure(&self) -> Option<String> {
         self.metadata()?.get(self.diagnostic()?.measure())?.string()
+    }
+
+    /// The same in milliseconds, where it is a time.
+    pub(super) fn diagnostic_millis(&self) -> Option<u64> {
+        let region = self.metadata()?.get("regionFormat").and_then(Value::string).unwrap_or_default();
+        milliseconds(&self.diagnostic_measure()?, &region)
     }
 
     /// The summary of a diagnostic; `other` has what all reports have.
@@ -59,39 +66,27 @@ fn system_of(text: &str) -> (Option<String>, Option<String>, Option<String>) {
     }
 }
 
-/// Milliseconds of a text such as `20 sec` or `1 234,5 ms`; `None` for other units and languages.
-pub(super) fn milliseconds(text: &str) -> Option<u64> {
-    let unit_at = text.rfind(|c: char| c.is_ascii_digit())? + 1;
-    let (number, unit) = text.split_at(unit_at);
-    let factor: f64 = match unit.trim().trim_end_matches('.').to_ascii_lowercase().as_str() {
+/// Milliseconds of a text such as `20 sec` or `1 234,5 ms`; `None` for other units.
+fn milliseconds(text: &str, region: &str) -> Option<u64> {
+    let (number, unit) = measurement(text, region)?;
+    let factor = match unit {
         "ns" => 1e-6,
-        "\u{b5}s" | "\u{3bc}s" | "us" => 1e-3,
+        "us" => 1e-3,
         "ms" => 1.0,
-        "s" | "sec" | "secs" | "second" | "seconds" => 1e3,
-        "m" | "min" | "mins" | "minute" | "minutes" => 6e4,
+        "s" => 1e3,
+        "min" => 6e4,
+        "h" => 3.6e6,
         _ => return None,
     };
-    let digits: String = number.chars().filter(|c| c.is_ascii_digit() || matches!(c, '.' | ',')).collect();
-    let number = match digits.rfind(['.', ',']) {
-        Some(mark) if is_decimal(&digits, mark, factor) => {
-            format!("{}.{}", digits[..mark].replace(['.', ','], ""), &digits[mark + 1..])
-        }
-        _ => digits.replace(['.', ','], ""),
+    let number = match number {
+        RegionalNumber::Clear(number) => number,
+        // Seconds and minutes are too few for thousands.
+        RegionalNumber::Unclear { decimal, .. } if factor >= 1e3 => decimal,
+        RegionalNumber::Unclear { thousands, .. } => thousands,
     };
-    let value = number.parse::<f64>().ok()? * factor;
+    let value = number * factor;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
     (0.0..9e15).contains(&value).then_some(value.round() as u64)
-}
-
-/// True where the last mark of a number, at `mark`, is a decimal point. With three digits behind it, it is one after a
-/// mark of the other kind, after 0, and in seconds or minutes, which are too few for thousands.
-fn is_decimal(digits: &str, mark: usize, factor: f64) -> bool {
-    let (whole, part) = (&digits[..mark], &digits[mark + 1..]);
-    match whole.rfind(['.', ',']) {
-        _ if part.len() != 3 => true,
-        Some(before) => whole.as_bytes()[before] != digits.as_bytes()[mark],
-        None => factor >= 1e3 || whole.bytes().all(|digit| digit == b'0'),
-    }
 }
 
 #[cfg(test)]
@@ -112,12 +107,18 @@ mod tests {
             ("1,234,500 ms", Some(1_234_500)),
             ("1\u{202f}234 ms", Some(1_234)),
             ("1 min", Some(60_000)),
+            ("20 Sek.", Some(20_000)),
+            ("20秒", Some(20_000)),
+            ("2 500 мс", Some(2_500)),
+            ("3분", Some(180_000)),
             ("2000 byte", None),
             ("sec", None),
             ("", None),
         ] {
-            assert_eq!(milliseconds(text), expected, "{text}");
+            assert_eq!(milliseconds(text, ""), expected, "{text}");
         }
+        assert_eq!(milliseconds("1.250 ms", "US"), Some(1));
+        assert_eq!(milliseconds("1.250 s", "DE"), Some(1_250_000));
     }
 
     #[test]

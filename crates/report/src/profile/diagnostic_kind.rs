@@ -49,6 +49,12 @@ impl DiagnosticKind {
         })
     }
 
+    /// The kind whose measure has this key in a diagnostic's `diagnosticMetaData`.
+    #[must_use]
+    pub fn of_measure(key: &str) -> Option<DiagnosticKind> {
+        DiagnosticKind::ALL.into_iter().find(|kind| kind.measure() == key)
+    }
+
     /// The kind of a diagnostic alone, by what was measured.
     pub(crate) fn of_metadata(input: &[u8], at: usize) -> Option<DiagnosticKind> {
         let metadata = Value::at(input, at);

@@ -9,13 +9,12 @@ mod tree;
 use crate::json::Value;
 use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report};
 use crate::summary::PartFacts;
-use diagnostic::milliseconds;
 pub(crate) use diagnostic_kind::Diagnostic;
 pub use diagnostic_kind::DiagnosticKind;
 use stacks::Stacks;
 use std::collections::VecDeque;
-pub use tree::TreeEnds;
-pub(crate) use tree::{CallStackTree, TreeNode, samples};
+pub(crate) use tree::{CallStackTree, TreeNode};
+pub use tree::{TreeEnds, tree_samples};
 
 /// The most nodes of a profile.
 const MOST_NODES: usize = 1 << 18;
@@ -96,7 +95,7 @@ impl<'a> Report<'a> {
 
     fn measured_millis(&self) -> Option<u64> {
         if self.diagnostic().is_some() {
-            return milliseconds(&self.diagnostic_measure()?);
+            return self.diagnostic_millis();
         }
         let facts = PartFacts::of(self, self.main_part());
         let kind = facts.part()?.error_kind();
@@ -117,6 +116,8 @@ fn of_samples<'r, 'a>(
     (profile, samples): (Value<'_>, Value<'_>),
 ) -> ReportProfile<'r, 'a> {
     let mut stacks = Stacks::default();
+    // What the device had no room for.
+    stacks.skip(profile.get("truncated_count").and_then(Value::unsigned).unwrap_or(0));
     let position = |index: u64| {
         let index = usize::try_from(index).ok()?;
         let at = backtrace.frames.binary_search_by_key(&index, |frame| frame.index).ok()?;

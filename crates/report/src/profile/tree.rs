@@ -77,14 +77,13 @@ impl CallStackTree {
         at == Some(false)
     }
 
-    /// The samples of each frame without those of what lies in it. A frame without a count has those of what lies in
-    /// it, or else one.
+    /// The samples of each frame without those of what lies in it.
     pub(crate) fn own_counts(&self) -> Vec<u64> {
         let mut inside = vec![0_u64; self.nodes.len()];
         let mut own = Vec::with_capacity(self.nodes.len());
         // What lies in a frame stands before it.
         for (at, node) in self.nodes.iter().enumerate() {
-            let total = samples(node.count, inside[at].saturating_add(node.blank));
+            let total = tree_samples(node.count, inside[at].saturating_add(node.blank));
             own.push(total - inside[at]);
             if let Some(inside) = node.above.and_then(|above| inside.get_mut(above as usize)) {
                 *inside = inside.saturating_add(total);
@@ -94,8 +93,10 @@ impl CallStackTree {
     }
 }
 
-/// The samples of a frame with those of what lies in it, where it says `count`.
-pub(crate) fn samples(count: Option<u64>, inside: u64) -> u64 {
+/// The samples of a frame with those of what lies in it, where it says `count`. A frame without a count has those of what
+/// lies in it, or else one.
+#[must_use]
+pub fn tree_samples(count: Option<u64>, inside: u64) -> u64 {
     count.unwrap_or(inside.max(1)).max(inside)
 }
 

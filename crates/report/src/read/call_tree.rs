@@ -5,7 +5,7 @@
 
 use crate::error::MOST_TREE_DEPTH;
 use crate::json::{JsonScanner, MemberSlot, MemberSlots, OpenObjects, Stop, debug_id};
-use crate::profile::{CallStackTree, TreeNode, samples};
+use crate::profile::{CallStackTree, TreeNode, tree_samples};
 use crate::report::{Backtrace, BacktraceOrigin, Frame};
 use crate::{BlankFrame, Number, ReadError};
 
@@ -230,7 +230,7 @@ impl<'a> TreeReader<'a> {
         {
             self.begun.pop();
             self.blank_frames.push(blank);
-            return samples(count, inner.blank);
+            return tree_samples(count, inner.blank);
         }
         self.begun[begun as usize] = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
         self.frames.push(frame);

@@ -8,6 +8,7 @@ mod part;
 
 use crate::blank::{BlankFrame, FrameSlot};
 use crate::json::{JsonScanner, Value, type_name};
+use crate::memory::jetsam_event;
 use crate::report::{Backtrace, Invalid, Report, ReportPart};
 use crate::{Ours, ReadError, ReadLimits, splice};
 use part::{ReadPart, join, read_part};
@@ -130,6 +131,7 @@ fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Rep
     }
     let has_members = members > usize::from(own_member.is_some());
     let id = parts.iter().find_map(|part| part.report_id);
+    let jetsam = parts.first().and_then(|outer| jetsam_event(input, outer));
     let mut report = Report {
         input,
         id: id.unwrap_or(ReportId([0; 16])),
@@ -141,6 +143,7 @@ fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Rep
         has_members,
         ours,
         own_member,
+        jetsam,
     };
     if id.is_none() {
         report.id = id_of(&report.stripped());

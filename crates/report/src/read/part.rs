@@ -6,6 +6,7 @@
 use super::diagnostics::Diagnostics;
 use super::frames;
 use super::memory::{self, JoinedMemory, MemorySection};
+use crate::image_message::ImageMessage;
 use crate::json::{JsonScanner, MemberSlots, PassedObject, Stop, cpu, debug_id};
 use crate::report::{Backtrace, BacktraceOrigin, Image, Invalid, ReportPart, Sections};
 use crate::{Text, WarningKind};
@@ -94,6 +95,14 @@ struct ErrorSection<'a> {
     profile: Option<Backtrace<'a>>,
 }
 
+/// The objects of an image list, the message that is believed, and the number of other things in it.
+#[derive(Default)]
+struct ImageList<'a> {
+    images: Vec<Image<'a>>,
+    message: Option<ImageMessage<'a>>,
+    invalid: u64,
+}
+
 /// The sections of a part as they are met.
 #[derive(Default)]
 struct PartSections<'a> {
@@ -103,7 +112,7 @@ struct PartSections<'a> {
     system_atcrash: System<'a>,
     crash: Crash<'a>,
     deallocated: Option<Backtrace<'a>>,
-    images: (Vec<Image<'a>>, u64),
+    images: ImageList<'a>,
     memory: MemorySection<'a>,
     user: MemorySection<'a>,
     inner: Option<ReadPart<'a>>,
@@ -188,7 +197,8 @@ impl<'a> PartSections<'a> {
             ..at
         };
         let part = ReportPart {
-            images: self.images.0,
+            images: self.images.images,
+            message: self.images.message,
             image_source: None,
             error_type: diagnostic
                 .map(|diagnostic| Text(diagnostic.kind.as_str().as_bytes()))
@@ -217,7 +227,7 @@ impl<'a> PartSections<'a> {
         ReadPart {
             part,
             backtraces,
-            invalid: Invalid { threads: crash.invalid_threads, images: self.images.1, frames },
+            invalid: Invalid { threads: crash.invalid_threads, images: self.images.invalid, frames },
             inner: self.inner.map(Box::new),
             close: object.close,
             members: object.count,
@@ -350,24 +360,26 @@ fn error_section<'a>(
     Ok(section)
 }
 
-/// The objects of an image list, and the number of other things in it.
-fn image_list<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<(Vec<Image<'a>>, u64), Stop> {
-    let mut images = Vec::new();
+fn image_list<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<ImageList<'a>, Stop> {
+    let mut list = ImageList::default();
     let invalid = s.objects(slots.at(1, "binary_images"), |s, _| {
         s.item()?;
         // Without any of the three no frame can refer to an image, and there is nothing to show.
-        let image = image(s)?;
+        let (image, message) = image(s)?;
         if image.addr.is_some() || image.uuid.is_some() || image.name.is_some() {
-            images.push(image);
+            list.images.push(image);
+            list.message = message.map(|message| message.believed(list.message)).or(list.message);
         }
         Ok(())
     })?;
-    Ok((images, invalid.unwrap_or(0)))
+    list.invalid = invalid.unwrap_or(0);
+    Ok(list)
 }
 
-fn image<'a>(s: &mut JsonScanner<'a>) -> Result<Image<'a>, Stop> {
+fn image<'a>(s: &mut JsonScanner<'a>) -> Result<(Image<'a>, Option<ImageMessage<'a>>), Stop> {
     let mut image = Image::default();
     let mut header = [None; 2];
+    let mut texts = [None; 2];
     let mut own = MemberSlots::new("binary_images[]");
     s.members(|s, member| {
         match &*member.key {
@@ -378,10 +390,13 @@ fn image<'a>(s: &mut JsonScanner<'a>) -> Result<Image<'a>, Stop> {
             b"name" => image.name = s.text(own.at(4, "name"))?,
             b"cpu_type" => header[0] = s.header_field(own.at(5, "cpu_type"))?,
             b"cpu_subtype" => header[1] = s.header_field(own.at(6, "cpu_subtype"))?,
+            // A simulator puts the device into the other one.
+            b"crash_info_message2" => texts[0] = s.text(own.at(7, "crash_info_message2"))?,
+            b"crash_info_message" => texts[1] = s.text(own.at(8, "crash_info_message"))?,
             _ => s.skip()?,
         }
         Ok(())
     })?;
     image.cpu = cpu(header[0], header[1]);
-    Ok(image)
+    Ok((image, ImageMessage::of(image.name, texts)))
 }

@@ -7,7 +7,7 @@ mod timestamp;
 use crate::Text;
 use crate::crash_error::CrashError;
 use crate::jetsam::JetsamEvent;
-use crate::json::Value;
+use crate::json::{Number, Value};
 use crate::memory::{MemoryEvent, MemoryEventKind};
 use crate::ours::OurCall;
 use crate::report::{Backtrace, Report};
@@ -16,6 +16,8 @@ use time::OffsetDateTime;
 pub(crate) use timestamp::device_time;
 use unslide_model::{DebugId, ReportId};
 
+/// The least share of reports that may be sent.
+const LEAST_SAMPLED: f64 = 0.001;
 /// The most frames that a summary holds, inlined functions counted.
 const TOP_FRAMES: usize = 10;
 
@@ -64,12 +66,14 @@ pub struct ReportSummary {
     pub signal: Option<String>,
     /// The Mach exception's code, such as `KERN_INVALID_ADDRESS`.
     pub code: Option<String>,
-    /// What the exception says, or why the system ended the process.
+    /// What the exception says, or why the system ended the process, or what an image says of it.
     pub reason: Option<String>,
     /// How long the app hung or was sampled, in milliseconds.
     pub duration_ms: Option<u64>,
     /// Bytes of memory that the app may have, by what the device says of its limit.
     pub memory_limit: Option<u64>,
+    /// `report.sampled`: the share of such reports that is sent, 0.001 to 1. Another value is none.
+    pub sampled: Option<f64>,
     /// `crash.error.is_fatal`, of versions that say so; false for a memory warning.
     pub fatal: Option<bool>,
     /// `index` of the thread that crashed.
@@ -95,6 +99,31 @@ pub struct TopFrame {
     pub line: Option<u32>,
 }
 
+/// Members of a report's `system` that the summary has, in the order in which it takes them.
+const SYSTEM_KEYS: [&str; 11] = [
+    "CFBundleIdentifier",
+    "CFBundleName",
+    "CFBundleShortVersionString",
+    "CFBundleVersion",
+    "system_name",
+    "system_version",
+    "os_version",
+    "machine",
+    "device_app_hash",
+    "cpu_arch",
+    "process_name",
+];
+
+/// The share that is sent.
+fn share(value: Value<'_>) -> Option<f64> {
+    let share = match value.number()? {
+        Number::Float(share) => share,
+        Number::Int { magnitude: 1, negative: false } => 1.0,
+        Number::Int { .. } => return None,
+    };
+    (LEAST_SAMPLED..=1.0).contains(&share).then_some(share)
+}
+
 impl Report<'_> {
     /// The summary of this report.
     #[must_use]
@@ -109,21 +138,7 @@ impl Report<'_> {
     fn crash_summary(&self) -> ReportSummary {
         let facts = PartFacts::of(self, self.main_part());
         let [app, app_name, version, build, os_name, os_version, os_build, machine, hash, arch, process] =
-            facts
-                .system([
-                    "CFBundleIdentifier",
-                    "CFBundleName",
-                    "CFBundleShortVersionString",
-                    "CFBundleVersion",
-                    "system_name",
-                    "system_version",
-                    "os_version",
-                    "machine",
-                    "device_app_hash",
-                    "cpu_arch",
-                    "process_name",
-                ])
-                .map(|value| value.and_then(Value::string));
+            facts.system(SYSTEM_KEYS).map(|value| value.and_then(Value::string));
         let header = |key| facts.header(key).and_then(Value::string);
         let error = CrashError::of(&facts);
         let memory = self.memory_event();
@@ -154,9 +169,11 @@ impl Report<'_> {
             reason: error
                 .reason
                 .or(error.termination)
+                .or(error.message)
                 .or_else(|| memory.as_ref().and_then(MemoryEvent::reason)),
             duration_ms: self.duration_millis(),
             memory_limit: self.memory_limit(),
+            sampled: facts.header("sampled").and_then(share),
             fatal: facts
                 .error(&["is_fatal"])
                 .and_then(Value::boolean)
@@ -169,7 +186,7 @@ impl Report<'_> {
                 .javascript_top_frames()
                 .unwrap_or_else(|| self.crashed_backtrace().map(|b| self.top_frames(b)).unwrap_or_default()),
         };
-        match self.jetsam() {
+        match &self.jetsam {
             Some(event) => self.completed(summary, event),
             None => summary,
         }
@@ -177,9 +194,9 @@ impl Report<'_> {
 
     /// What a Jetsam event says of the app and the device, where the sender has added nothing better. A kernel knows no
     /// bundle identifiers: the process's name stands for the app.
-    fn completed(&self, summary: ReportSummary, event: JetsamEvent) -> ReportSummary {
+    fn completed(&self, summary: ReportSummary, event: &JetsamEvent) -> ReportSummary {
         let [os_name, os_version, os_build] = event.system_parts();
-        let process = self.jetsam_process(self.main_part(), &event);
+        let process = self.jetsam_process();
         let name = process.map(|process| process.name.clone()).filter(|name| !name.is_empty());
         ReportSummary {
             app: summary.app.or_else(|| name.clone()),
@@ -187,8 +204,8 @@ impl Report<'_> {
             os_name: summary.os_name.or(os_name),
             os_version: summary.os_version.or(os_version),
             os_build: summary.os_build.or(os_build),
-            device_model: summary.device_model.or(event.product),
-            device_hash: summary.device_hash.or(event.device),
+            device_model: summary.device_model.or_else(|| event.product.clone()),
+            device_hash: summary.device_hash.or_else(|| event.device.clone()),
             timestamp: summary.timestamp.or(event.time),
             ..summary
         }

@@ -19,8 +19,8 @@ impl<'a> Report<'a> {
     pub fn search_terms(&self) -> Vec<String> {
         let mut terms = Terms::default();
         let error = self.crash_error();
-        for text in [error.exception, error.reason.or(error.termination)].into_iter().flatten() {
-            terms.add(&text);
+        for text in [error.exception.as_deref(), error.why()].into_iter().flatten() {
+            terms.add(text);
         }
         for frame in self.ours.iter().flat_map(|ours| &ours.javascript) {
             terms.add(frame.function.as_deref().unwrap_or_default());

@@ -2,7 +2,8 @@
 
 use super::crash::Crash;
 use super::log::Log;
-use super::{address, raw, shown, string};
+use super::{address, escaped, raw, shown, string};
+use crate::crash_error::image_message;
 use crate::json::Value;
 use crate::summary::PartFacts;
 use crate::summary::device_time;
@@ -114,6 +115,8 @@ pub(super) fn exception(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut 
         custom_backtrace(user_reported, out);
     } else if section(cpp_exception) {
         uncaught(cpp_exception, reason, out);
+    } else if let Some(message) = image_message(facts) {
+        let _ = write!(out, "\nApplication Specific Information:\n{}\n", escaped(&message));
     }
     if kind.and_then(Value::text).is_some_and(|kind| kind.is("deadlock")) {
         out.push_str("\nApplication main thread deadlocked\n");

@@ -9,7 +9,7 @@ const FACTOR: usize = 8;
 /// The most that any text has.
 const MOST: usize = 64 << 20;
 
-/// A text that takes no more than it has room for: the rest is passed over.
+/// A text that takes no more than it has room for: the rest is skipped.
 pub(super) struct Log {
     text: String,
     most: usize,

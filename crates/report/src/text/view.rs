@@ -77,12 +77,13 @@ pub fn view(report: &Report<'_>) -> ReportView {
     let images = images(&facts, &mut room);
     let error = CrashError::of(&facts);
     let text = |text: Option<String>| text.map(|text| super::escaped(&text).into_owned());
+    let reason = text(error.why().map(str::to_owned).or_else(|| report.memory_event()?.reason()));
     let own = report.backtraces.iter().filter(|backtrace| backtrace.part == facts.index).count();
     ReportView {
         exception: text(error.exception),
         signal: text(error.signal),
         code: text(error.code),
-        reason: text(error.reason.or(error.termination).or_else(|| report.memory_event()?.reason())),
+        reason,
         ended: text(report.ended().map(|ended| ended.to_string())),
         about_memory: !crash.has_crashed,
         threads,

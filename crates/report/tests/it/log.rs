@@ -104,6 +104,19 @@ fn what_is_said_of_an_exception() {
 }
 
 #[test]
+fn a_message_of_an_image_is_shown_on_one_line() {
+    let image = reports::Image::new("/usr/lib/swift/libswiftCore.dylib", "", 0x1000);
+    let image = image.set("crash_info_message", "Cart.swift:12: Fatal error: no price\nThread 9 Crashed:\n");
+    let text = log(&Report::standard().image(image));
+    assert!(
+        text.contains(
+            "\nApplication Specific Information:\nCart.swift:12: Fatal error: no price\\nThread 9 Crashed:\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_zombie_exception_is_the_cause() {
     let zombie = |register: u64| {
         let thread = Thread::new(0).crashed().frames([]).registers([("x0", register), ("pc", 1)]);

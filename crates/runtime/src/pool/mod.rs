@@ -7,10 +7,13 @@ use crate::fairness::{FairPermit, FairSemaphore};
 use classes::{Classes, JobOwner};
 use parking_lot::{Condvar, Mutex};
 use prometheus::{Histogram, HistogramOpts, IntGauge, Registry};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use unslide_model::TenantId;
@@ -48,7 +51,12 @@ struct Shared {
     places: FairSemaphore<JobOwner>,
     waiting: IntGauge,
     seconds: Histogram,
+    /// Takes the threads that have ended.
+    ended: Sender<EndedThread>,
 }
+
+/// A thread that is to be started again: its pool, and its number there.
+type EndedThread = (Arc<Shared>, usize);
 
 /// Closes the queue when the last handle of the pool goes away.
 struct Handle(Arc<Shared>);
@@ -82,22 +90,20 @@ impl CpuPool {
         let mut jobs = Classes::new(threads);
         let class = jobs.add(USUAL_WEIGHT);
         let queued = u32::try_from(threads * (1 + QUEUED_PER_THREAD)).unwrap_or(u32::MAX);
+        let (ended, successors) = channel();
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue { jobs, open: true }),
             more: Condvar::new(),
             places: FairSemaphore::new("jobs", u32::MAX, queued),
             waiting: gauge("unslide_cpu_waiting", "Jobs that wait for a thread of the CPU pool."),
             seconds: seconds(),
+            ended,
         });
         let pool = CpuPool { handle: Arc::new(Handle(shared)), threads, class };
         for number in 0..=threads {
-            let shared = pool.handle.0.clone();
-            let body = move || {
-                background_priority();
-                work(&shared);
-            };
-            std::thread::Builder::new().name(format!("cpu-{number}")).spawn(body)?;
+            start(pool.handle.0.clone(), number)?;
         }
+        std::thread::Builder::new().name("cpu-start".to_owned()).spawn(move || start_again(&successors))?;
         Ok(pool)
     }
 
@@ -232,18 +238,55 @@ impl<T> Future for CpuJob<T> {
 
 /// How much less than other threads the pool's threads get of a core that both want (see nice(2)).
 const NICE: i32 = 10;
+/// The same of a thread whose job is large: of a core that another job wants, too, it gets a quarter.
+const LARGE_NICE: i32 = 15;
+/// A job that works on more bytes is large.
+const LARGE_JOB_BYTES: usize = 1 << 20;
 
-/// Lets the threads go first that answer other tenants and talk to Kafka and PostgreSQL, where one tenant's large bodies
-/// keep every core busy. On Linux, priorities are of threads.
-fn background_priority() {
-    if cfg!(target_os = "linux")
-        && let Err(error) = rustix::process::nice(NICE)
-    {
-        tracing::debug!(%error, "the CPU pool runs at the usual priority");
+thread_local! {
+    /// Whether the job of this thread is large; `None` where it is no thread of a pool.
+    static IS_LARGE: Cell<Option<bool>> = const { Cell::new(None) };
+}
+
+/// Says in a job of a pool on how many bytes it works, as soon as that is known: a large job goes on with what
+/// others leave of the cores. Elsewhere this does nothing.
+pub fn job_bytes(bytes: usize) {
+    if bytes > LARGE_JOB_BYTES && IS_LARGE.get() == Some(false) {
+        IS_LARGE.set(Some(true));
+        lower_priority(LARGE_NICE - NICE);
     }
 }
 
-fn work(shared: &Shared) {
+/// Lets the threads go first that answer other tenants and talk to Kafka and PostgreSQL, where one tenant's large bodies
+/// keep every core busy. On Linux, priorities are of threads.
+fn lower_priority(nice: i32) {
+    if cfg!(target_os = "linux")
+        && let Err(error) = rustix::process::nice(nice)
+    {
+        tracing::debug!(%error, "the CPU pool's priority stays as it is");
+    }
+}
+
+fn start(shared: Arc<Shared>, number: usize) -> std::io::Result<()> {
+    let body = move || {
+        lower_priority(NICE);
+        IS_LARGE.set(Some(false));
+        work(&shared, number);
+    };
+    std::thread::Builder::new().name(format!("cpu-{number}")).spawn(body).map(drop)
+}
+
+/// Starts threads again that have ended after a large job. A thread begins with the priority of the one that starts it.
+fn start_again(ended: &Receiver<EndedThread>) {
+    while let Ok((shared, number)) = ended.recv() {
+        while let Err(error) = start(shared.clone(), number) {
+            tracing::error!(%error, "a thread of the CPU pool cannot be started");
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+}
+
+fn work(shared: &Arc<Shared>, number: usize) {
     loop {
         let (owner, job) = {
             let mut queue = shared.queue.lock();
@@ -267,6 +310,11 @@ fn work(shared: &Shared) {
         drop(queue);
         // What waited for this owner may run on a thread that has nothing to do.
         shared.more.notify_one();
+        if IS_LARGE.get() == Some(true) {
+            // A priority that was lowered cannot be raised again.
+            let _ = shared.ended.send((Arc::clone(shared), number));
+            return;
+        }
     }
 }
 
@@ -286,7 +334,6 @@ fn seconds() -> Histogram {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
     #[tokio::test]
     async fn a_panic_is_an_error_and_the_thread_goes_on() {
@@ -294,6 +341,29 @@ mod tests {
         let failed = pool.run(|| panic!("no")).await;
         assert_eq!(failed, Err::<(), _>(CpuError::Panicked("no".to_owned())));
         assert_eq!(pool.run(|| 7).await, Ok(7));
+    }
+
+    /// Proves: fairness
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_large_job_gets_what_others_leave_and_the_jobs_after_it_do_not() {
+        let nice = || rustix::process::getpriority_process(None).unwrap();
+        let own = nice();
+        let pool = CpuPool::new(1).unwrap();
+        let of = |bytes| {
+            let job = move || {
+                job_bytes(bytes);
+                nice()
+            };
+            pool.submit(job).wait().unwrap()
+        };
+        // More jobs than there are threads.
+        for _ in 0..4 {
+            assert_eq!(of(LARGE_JOB_BYTES), (own + NICE).min(19));
+            assert_eq!(of(LARGE_JOB_BYTES + 1), (own + LARGE_NICE).min(19));
+        }
+        job_bytes(LARGE_JOB_BYTES + 1);
+        assert_eq!(nice(), own, "this thread is not the pool's");
     }
 
     #[test]

@@ -41,6 +41,17 @@ impl TreeDifference {
         self.tree.node(index).total.without(self.before(index))
     }
 
+    /// What a node had in the first tree, and has in the second, without what it calls.
+    #[must_use]
+    pub fn own(&self, index: NodeIndex) -> (Amount, Amount) {
+        let (mut before, mut after) = (Amount::default(), Amount::default());
+        for child in &self.tree.node(index).children {
+            before += self.before(*child);
+            after += self.after(*child);
+        }
+        (self.before(index).without(before), self.after(index).without(after))
+    }
+
     /// By how much a node's share of its tree has grown, in thousandths: the trees may be of different sizes.
     #[must_use]
     pub fn growth(&self, index: NodeIndex) -> i64 {
@@ -75,6 +86,10 @@ mod tests {
         assert_eq!(found("a"), (6, 15, 150));
         assert_eq!(found("gone"), (4, 0, -400));
         assert_eq!(found("new"), (0, 5, 250));
+        let root = difference.tree().children(CallTree::ROOT)[0];
+        assert_eq!(difference.own(root), (Amount::default(), Amount::default()));
+        let own: u64 = difference.tree().indices().map(|index| difference.own(index).1.weight).sum();
+        assert_eq!(own, 20);
     }
 
     #[test]

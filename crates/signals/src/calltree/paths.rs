@@ -17,6 +17,22 @@ impl CallTree {
         callers.take_while(|at| *at != CallTree::ROOT).collect()
     }
 
+    /// A function in a line: its name, image and place.
+    pub(crate) fn described(&self, index: NodeIndex) -> String {
+        let frame = self.frame(index);
+        let place = &self.node(index).place;
+        let place =
+            place.as_ref().map_or_else(String::new, |place| format!(" {}:{}", place.file, place.line));
+        let image = if frame.image.is_empty() { String::new() } else { format!(" ({})", frame.image) };
+        format!("{}{image}{place}", frame.name)
+    }
+
+    /// The innermost function of the app in a line, or of all of a stack; nothing of an empty one.
+    pub(crate) fn described_of_app(&self, stack: &[NodeIndex]) -> String {
+        let own = stack.iter().find(|at| self.frame(**at).origin == FrameOrigin::App);
+        own.or(stack.first()).map_or_else(String::new, |at| self.described(*at))
+    }
+
     /// The tree of the app's own functions: what the system calls counts for the app's function above it.
     #[must_use]
     pub fn of_app(&self) -> CallTree {

@@ -47,6 +47,9 @@ pub struct CutNode {
     /// The line, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+    /// True for a node that stands for others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rest: bool,
 }
 
 impl CutTree {
@@ -107,6 +110,7 @@ impl CutTree {
                 weight: rest.weight,
                 file: None,
                 line: None,
+                rest: true,
             });
         }
     }
@@ -114,9 +118,21 @@ impl CutTree {
     /// The tree again.
     #[must_use]
     pub fn tree(&self) -> CallTree {
+        self.tree_of(&|_| true)
+    }
+
+    /// The tree without the nodes that stand for others: their amounts are their callers' own. So it can be compared with
+    /// a tree that was cut elsewhere.
+    #[must_use]
+    pub fn tree_without_rests(&self) -> CallTree {
+        self.tree_of(&|node| !node.rest)
+    }
+
+    fn tree_of(&self, is_in_it: &dyn Fn(&CutNode) -> bool) -> CallTree {
         let mut tree = CallTree::new(if self.unit == "bytes" { "bytes" } else { "samples" });
         let mut places: Vec<NodeIndex> = Vec::with_capacity(self.nodes.len());
-        for node in &self.nodes {
+        // What stands for others comes last and calls nothing.
+        for node in self.nodes.iter().filter(|node| is_in_it(node)) {
             let above = node.parent.and_then(|parent| places.get(parent)).copied().unwrap_or(CallTree::ROOT);
             let place = node.file.as_deref().zip(node.line);
             let place = place.map(|(file, line)| SourcePlace { file: file.into(), line });
@@ -152,6 +168,7 @@ fn node(tree: &CallTree, index: NodeIndex, parent: Option<usize>) -> CutNode {
         weight: node.total.weight,
         file: node.place.as_ref().map(|place| place.file.to_string()),
         line: node.place.as_ref().map(|place| place.line),
+        rest: false,
     }
 }
 
@@ -184,6 +201,8 @@ mod tests {
         let last = cut.nodes.last().unwrap();
         assert_eq!((last.name.as_str(), last.weight), ("2001 smaller", (1..=2_001).sum::<u64>()));
         assert_eq!(cut.tree().total(), tree.total());
+        let without = cut.tree_without_rests();
+        assert_eq!((without.node_count(), without.total()), (MOST_NODES + 1, tree.total()));
         let own = cut.tree().functions(1).remove(0);
         assert_eq!((&*own.frame.name, own.own), ("f0000", 6_000));
     }

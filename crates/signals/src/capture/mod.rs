@@ -1,8 +1,10 @@
 //! Captures: files that were recorded on a device and are analysed as a whole. Each kind has an arm in
 //! [`analyse`] that reads its files and gives a call tree.
 
+mod compare;
 mod cut;
 
+pub use compare::{CaptureComparison, ComparedMemory, NotComparable, PathGrowth};
 pub use cut::{CutNode, CutTree};
 
 use crate::calltree::CallTree;
@@ -27,15 +29,21 @@ const MOST_WANTED: usize = 2_000;
 const MOST_LACKING: usize = 200;
 /// The most rows of a list of stacks.
 const MOST_ROWS: usize = 100;
+/// The most rows of a list of a graph of memory that another one is compared by, and the most bytes of its names.
+const MOST_COMPARED_ROWS: usize = 1_000;
+const MOST_COMPARED_TEXT: usize = 128 << 10;
 /// The most functions of a row.
 const MOST_FUNCTIONS: usize = 24;
+
+/// What is said of addresses that have no names because there are too many.
+const LEFT_OUT: &str = "addresses have no names: the functions at all of them are too many";
 
 /// What a capture says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaptureAnalysis {
     /// The heaviest nodes of the call tree.
     pub tree: CutTree,
-    /// What was passed over.
+    /// What was skipped.
     pub skipped: Vec<SkippedPart>,
     /// The images whose frames have no names for want of symbols: the app's first, those with the most frames
     /// before others.
@@ -48,7 +56,7 @@ pub struct CaptureAnalysis {
     pub graph: Option<MemoryTables>,
 }
 
-/// What was passed over of a capture.
+/// What was skipped of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedPart {
     /// How many.
@@ -107,10 +115,10 @@ pub enum CaptureError {
     #[error("images: {0}")]
     Images(ProfileError),
     /// The events of a log have no order.
-    #[error("{0}; leave out from")]
+    #[error("{0}; leave out at and from")]
     Sorted(#[from] crate::malloc::SortedByAddress),
     /// A log is to be looked at beyond its end.
-    #[error("from: the log has {0} events")]
+    #[error("at, from: the log has {0} events")]
     BeyondEnd(usize),
 }
 
@@ -138,7 +146,9 @@ pub fn analyse<'f, 's>(
         CaptureForm::Profile => profile(&read_profile(file("file"))?, &noted),
         CaptureForm::StackSet => profile(&Profile::from(&stacks::read(file("file"))?), &noted),
         CaptureForm::MemoryGraph => memory_graph(file("file"), &noted)?,
-        CaptureForm::MallocLog { layout, lite, from } => malloc_log(*layout, *lite, *from, file, &noted)?,
+        CaptureForm::MallocLog { layout, lite, at, from } => {
+            malloc_log(*layout, *lite, (*at, *from), file, &noted)?
+        }
     };
     let wanted = wanted(&images, &asked.into_inner(), MOST_WANTED);
     Ok(CaptureReading { analysis, wanted })
@@ -168,7 +178,11 @@ fn profile<'s>(
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> (CaptureAnalysis, Vec<ProfileImage>) {
     let symbolicated = profile.symbolicate(symbols);
-    let skipped = [(profile.skipped, "lines or frames could not be read"), cut(&symbolicated.tree)];
+    let skipped = [
+        (profile.skipped, "lines or frames could not be read"),
+        (symbolicated.left_out, LEFT_OUT),
+        cut(&symbolicated.tree),
+    ];
     let analysis = CaptureAnalysis {
         tree: CutTree::of(&symbolicated.tree),
         skipped: noted(skipped),
@@ -183,9 +197,11 @@ fn memory_graph<'s>(
     bytes: &[u8],
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> Result<(CaptureAnalysis, Vec<ProfileImage>), CaptureError> {
-    let mut graph = match read_memory(bytes, &MemoryGraphLimits::default())? {
-        MemoryFile::Graph(graph) => graph,
-        MemoryFile::Text(tables) => {
+    let mut graph = match read_memory(bytes, &MemoryGraphLimits::default()) {
+        Err(MemoryGraphError::Opaque) => return Ok((opaque(), Vec::new())),
+        Err(error) => return Err(error.into()),
+        Ok(MemoryFile::Graph(graph)) => graph,
+        Ok(MemoryFile::Text(tables)) => {
             let tree = tables.tree();
             return Ok((memory_answer(*tables, &tree, NamedClasses::default()), Vec::new()));
         }
@@ -198,9 +214,22 @@ fn memory_graph<'s>(
     Ok((memory_answer(tables, &tree, named), graph.images))
 }
 
+/// What is said of a `.memgraph`, which is stored as it is.
+fn opaque() -> CaptureAnalysis {
+    let what = "file is a .memgraph, whose layout Apple does not publish: it is stored as it is and opaque; send the \
+                text that heap, leaks, vmmap or footprint prints for it, too";
+    CaptureAnalysis {
+        tree: CutTree::of(&CallTree::new("bytes")),
+        skipped: noted([(1, what)]),
+        lacking: Vec::new(),
+        memory: None,
+        graph: None,
+    }
+}
+
 fn memory_answer(mut tables: MemoryTables, tree: &CallTree, named: NamedClasses) -> CaptureAnalysis {
-    tables.truncate(MOST_ROWS);
     tables.shorten_names();
+    tables.truncate_lists(MOST_ROWS, MOST_COMPARED_ROWS, MOST_COMPARED_TEXT);
     let skipped = [
         (tables.skipped, "lines could not be read"),
         (tables.left_out, "rows of lists are left out"),
@@ -219,7 +248,7 @@ fn memory_answer(mut tables: MemoryTables, tree: &CallTree, named: NamedClasses)
 fn malloc_log<'f, 's>(
     layout: MallocLayout,
     lite: bool,
-    from: Option<u64>,
+    (at, from): (Option<u64>, Option<u64>),
     file: &dyn Fn(&str) -> &'f [u8],
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> Result<(CaptureAnalysis, Vec<ProfileImage>), CaptureError> {
@@ -228,8 +257,9 @@ fn malloc_log<'f, 's>(
         bytes => read_images(bytes).map_err(CaptureError::Images)?,
     };
     let log = EventLog::new(file("events"), event_layout(layout));
-    let from = from.map(|from| usize::try_from(from).unwrap_or(usize::MAX));
-    if from.is_some_and(|from| from > log.len()) {
+    let [at, from] =
+        [at, from].map(|events| events.map(|events| usize::try_from(events).unwrap_or(usize::MAX)));
+    if at.max(from).is_some_and(|events| events > log.len()) {
         return Err(CaptureError::BeyondEnd(log.len()));
     }
     let slots = if lite { SlotForm::Counted } else { SlotForm::Plain };
@@ -237,7 +267,7 @@ fn malloc_log<'f, 's>(
         log,
         table: StackTable::new(file("stacks"), slots),
         images: &images,
-        at: None,
+        at,
         from,
         most_rows: MOST_ROWS,
         most_functions: MOST_FUNCTIONS,
@@ -245,13 +275,15 @@ fn malloc_log<'f, 's>(
     let LogAnswer { memory, tree, .. } = question.answer(symbols)?;
     let counts = memory.counts;
     let skipped = [
-        (counts.damaged, "damaged records were passed over"),
-        (counts.empty, "empty records were passed over"),
+        (counts.damaged, "damaged records were skipped"),
+        (counts.empty, "empty records were skipped"),
         (counts.other, "records are of something else than memory"),
+        (counts.out_of_order, "records of the sorted log are out of the order of addresses"),
         (counts.unknown_deallocations, "deallocations are of memory that is not in the log"),
         (counts.replaced, "allocations are at addresses that the log does not free before"),
         (memory.broken_stacks, "stacks are not whole in the table"),
         (memory.trailing_bytes as u64, "bytes at the end are no whole record"),
+        (memory.left_out, LEFT_OUT),
         cut(&tree.tree),
     ];
     let analysis = CaptureAnalysis {
@@ -311,6 +343,14 @@ mod tests {
     }
 
     #[test]
+    fn a_memgraph_is_said_to_be_opaque_and_is_no_failure() {
+        let reading = analyse(&CaptureForm::MemoryGraph, &|_| b"bplist00\xd1", &|_| None).unwrap();
+        let CaptureAnalysis { tree, skipped, graph, .. } = reading.analysis;
+        assert!(tree.nodes.is_empty() && graph.is_none() && skipped[0].what.contains("opaque"));
+        assert!(analyse(&CaptureForm::MemoryGraph, &|_| b"bplist", &|_| None).is_err());
+    }
+
+    #[test]
     fn symbols_of_the_app_are_wanted_before_those_of_the_system() {
         let image = |byte: u8, path: &str| ProfileImage {
             path: path.to_owned(),
@@ -344,7 +384,8 @@ mod tests {
             "stacks" => &stacks[..],
             _ => images.as_bytes(),
         };
-        let form = CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, from: Some(1) };
+        let form =
+            CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: None, from: Some(1) };
         let reading = analyse(&form, &file, &|_| None).unwrap();
         let memory = reading.analysis.memory.unwrap();
         assert_eq!((memory.position, memory.memory.heap_bytes), (Some(3), 300));
@@ -352,7 +393,12 @@ mod tests {
         assert_eq!(reading.wanted, [CaptureImage { debug_id: image.parse().unwrap(), system: false }]);
         assert_eq!((reading.analysis.lacking.len(), reading.analysis.lacking[0].frames), (1, 2));
         assert_eq!(reading.analysis.tree.tree().total().weight, 300);
-        let beyond = CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, from: Some(9) };
+        let beyond =
+            CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: None, from: Some(9) };
         assert_eq!(analyse(&beyond, &file, &|_| None).unwrap_err(), CaptureError::BeyondEnd(3));
+        let earlier =
+            CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: Some(1), from: None };
+        let memory = analyse(&earlier, &file, &|_| None).unwrap().analysis.memory.unwrap();
+        assert_eq!((memory.position, memory.memory.heap_bytes), (Some(1), 100));
     }
 }

@@ -90,7 +90,7 @@ pub struct MallocEvent {
     pub tag: u8,
     /// The address of the memory.
     pub address: u64,
-    /// Its size; of a block that is freed it may be 0.
+    /// Its size; of memory that is freed it may be 0.
     pub size: u64,
     /// The stack that did it: a slot of the table.
     pub stack: u64,
@@ -114,8 +114,35 @@ pub struct EventLog<'a> {
     layout: EventLayout,
 }
 
-/// Records that show whether a log is sorted.
-const FEWEST_SORTED: usize = 16;
+/// Neighbours with different addresses that show whether a log is sorted.
+const FEWEST_NEIGHBOURS: u64 = 15;
+/// One of this many neighbours in a sorted log may be out of order, because records get damaged.
+const NEIGHBOURS_OF_ONE_BREAK: u64 = 100;
+
+/// How addresses follow each other.
+#[derive(Clone, Copy, Debug, Default)]
+struct AddressSteps {
+    rises: u64,
+    falls: u64,
+}
+
+impl AddressSteps {
+    fn add(&mut self, before: u64, after: u64) {
+        self.rises += u64::from(before < after);
+        self.falls += u64::from(before > after);
+    }
+
+    /// Steps against the order, which rises or falls.
+    fn breaks(self) -> u64 {
+        self.rises.min(self.falls)
+    }
+
+    /// True where the order has few enough breaks to be one.
+    fn is_sorted(self) -> bool {
+        let steps = self.rises + self.falls;
+        steps >= FEWEST_NEIGHBOURS && self.breaks() * NEIGHBOURS_OF_ONE_BREAK < steps
+    }
+}
 
 impl<'a> EventLog<'a> {
     /// The log in these bytes.
@@ -154,19 +181,24 @@ impl<'a> EventLog<'a> {
         records.chunks_exact(size).map(move |record| event(layout, record))
     }
 
-    /// True where addresses only rise: then a tool has sorted the log, and what came first is not known.
+    /// The number of records that break the order of addresses; `None` where the log is not sorted by them. A tool
+    /// may have sorted addresses as they are or as they are stored, up or down: then what came first is not known.
     #[must_use]
-    pub fn is_sorted_by_address(&self) -> bool {
-        let mut last = 0;
-        let mut events = 0;
-        for event in self.events(0, self.len()).filter_map(Result::ok) {
-            if event.address < last {
-                return false;
+    pub fn out_of_order(&self) -> Option<u64> {
+        let most = self.len() as u64 / NEIGHBOURS_OF_ONE_BREAK;
+        let (mut plain, mut disguised) = (AddressSteps::default(), AddressSteps::default());
+        let mut addresses = self.events(0, self.len()).filter_map(Result::ok).map(|event| event.address);
+        let mut last = addresses.next()?;
+        for address in addresses {
+            plain.add(last, address);
+            disguised.add(last ^ DISGUISE, address ^ DISGUISE);
+            if plain.breaks() > most && disguised.breaks() > most {
+                return None;
             }
-            last = event.address;
-            events += 1;
+            last = address;
         }
-        events >= FEWEST_SORTED
+        let sorted = [plain, disguised].into_iter().filter(|steps| steps.is_sorted());
+        sorted.map(AddressSteps::breaks).min()
     }
 }
 
@@ -261,15 +293,36 @@ pub(crate) mod tests {
         assert_eq!((log.len(), log.trailing_bytes(), log.events(0, 9).count()), (2, 12, 2));
     }
 
+    fn out_of_order(addresses: &[u64]) -> Option<u64> {
+        let log: Vec<u8> =
+            addresses.iter().flat_map(|at| record(EventLayout::Disk64, 2, *at, 1, 1)).collect();
+        EventLog::new(&log, EventLayout::Disk64).out_of_order()
+    }
+
     #[test]
     fn rising_addresses_are_a_sorted_log() {
-        let log = |addresses: &[u64]| -> Vec<u8> {
-            addresses.iter().flat_map(|at| record(EventLayout::Disk64, 2, *at, 1, 1)).collect()
-        };
-        let sorted =
-            |addresses: &[u64]| EventLog::new(&log(addresses), EventLayout::Disk64).is_sorted_by_address();
         let rising: Vec<u64> = (1..=20).map(|n| n * 16).collect();
-        assert!(sorted(&rising) && !sorted(&rising[..10]));
-        assert!(!sorted(&[&rising[..], &[16]].concat()));
+        assert_eq!((out_of_order(&rising), out_of_order(&rising[..10])), (Some(0), None));
+        assert_eq!(out_of_order(&[&rising[..], &[16]].concat()), None);
+        assert_eq!(out_of_order(&[]), None);
+        // One block that is allocated and freed again and again.
+        assert_eq!(out_of_order(&[16; 100]), None);
+    }
+
+    #[test]
+    fn a_sorted_log_stays_one_whatever_the_order_and_with_a_damaged_record() {
+        let rising: Vec<u64> = (1..=1_000).map(|n| n * 16).collect();
+        let falling: Vec<u64> = rising.iter().rev().copied().collect();
+        let mut disguised = rising.clone();
+        disguised.sort_unstable_by_key(|address| address ^ DISGUISE);
+        for mut addresses in [rising, falling, disguised] {
+            assert_eq!(out_of_order(&addresses), Some(0));
+            addresses[500] = 1 << 40;
+            assert_eq!(out_of_order(&addresses), Some(1));
+            for at in (1..1_000).step_by(50) {
+                addresses[at] = 1 << 40;
+            }
+            assert_eq!(out_of_order(&addresses), None);
+        }
     }
 }

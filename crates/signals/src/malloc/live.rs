@@ -35,6 +35,11 @@ impl LiveSet {
         self.vm.iter().map(|(address, block)| (*address, block))
     }
 
+    /// The number of blocks that its memory has room for, which a copy takes, too.
+    pub(super) fn room(&self) -> usize {
+        self.heap.capacity() + self.vm.len()
+    }
+
     /// Adds a block; gives the one that was at its address.
     pub(super) fn add_block(&mut self, address: u64, block: LiveBlock) -> Option<LiveBlock> {
         self.heap.insert(address, block)
@@ -42,7 +47,11 @@ impl LiveSet {
 
     /// Removes a block; `None` where there is none.
     pub(super) fn remove_block(&mut self, address: u64) -> Option<LiveBlock> {
-        self.heap.remove(&address)
+        let removed = self.heap.remove(&address);
+        if self.heap.len() < self.heap.capacity() / 8 {
+            self.heap.shrink_to(self.heap.len() * 2);
+        }
+        removed
     }
 
     /// Adds a range; what was there before is no longer. True where there was something.
@@ -53,6 +62,11 @@ impl LiveSet {
         let replaced = self.unmap(address, range.size);
         self.vm.insert(address, range);
         replaced
+    }
+
+    /// Removes the range that begins at an address; true where there was one.
+    pub(super) fn unmap_whole(&mut self, address: u64) -> bool {
+        self.vm.remove(&address).is_some()
     }
 
     /// Removes a range, which may be parts of several; true where there was something.
@@ -112,6 +126,19 @@ mod tests {
         assert_eq!(ranges(&live), [(0x1000, 0x800, 1), (0x3800, 0x1800, 1)]);
         assert!(!live.unmap(0x1800, 0x1000) && live.unmap(0, u64::MAX));
         assert!(ranges(&live).is_empty());
+    }
+
+    #[test]
+    fn memory_is_given_back_when_blocks_are_removed() {
+        let mut live = LiveSet::default();
+        for address in 0..10_000 {
+            live.add_block(address, LiveBlock { size: 1, stack: 1, born: address, tag: 0 });
+        }
+        assert!(live.room() >= 10_000);
+        for address in 10..10_000 {
+            assert_eq!(live.remove_block(address).map(|block| block.born), Some(address));
+        }
+        assert!(live.heap().count() == 10 && live.room() < 100, "{}", live.room());
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Logs of allocations, as malloc's stack logging writes them: events, and a table of the stacks that they
 //! come from.
 
+mod checkpoints;
 mod event;
+mod history;
 mod live;
 mod replay;
 mod stack_table;
@@ -10,12 +12,14 @@ mod totals;
 mod tree;
 mod vm_tag;
 
+pub use checkpoints::Checkpoints;
 pub use event::{EventKind, EventLayout, EventLog, MallocEvent, NoEvent};
+pub use history::{MemoryHistory, StackHistory};
 pub use live::{LiveBlock, LiveSet};
 pub use replay::{EventCounts, Replay, SortedByAddress};
 pub use stack_table::{SlotForm, StackEnd, StackTable, StackWalk};
-pub use summary::{GrowthRow, LogAnswer, LogQuestion, MemoryRow, MemorySummary, StackRow, TagRow, ThreadRow};
-pub use totals::{HeldMemory, LogTotals, StackGrowth, StackTotals, growth};
+pub use summary::{GrowthRow, LogAnswer, LogQuestion, MemorySummary, StackRow, TagRow, ThreadRow};
+pub use totals::{HeldMemory, LogTotals, MemoryRow, StackGrowth, StackTotals, growth};
 pub use tree::{StackTree, stack_tree};
 pub use vm_tag::vm_tag_name;
 

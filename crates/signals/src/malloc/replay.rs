@@ -28,6 +28,9 @@ pub struct EventCounts {
     pub other: u64,
     /// Damaged records.
     pub damaged: u64,
+    /// Records that break the order of a log that is sorted by address.
+    #[serde(default)]
+    pub out_of_order: u64,
 }
 
 impl EventCounts {
@@ -50,7 +53,7 @@ impl EventCounts {
     }
 }
 
-/// A replay that stands between two events. It only goes on; a clone of it is a checkpoint.
+/// A replay that stands between two events. It only goes on: [`Checkpoints`](super::Checkpoints) lead back.
 #[derive(Clone, Debug)]
 pub struct Replay<'a> {
     log: EventLog<'a>,
@@ -65,7 +68,7 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// [`SortedByAddress`].
     pub fn new(log: EventLog<'a>) -> Result<Replay<'a>, SortedByAddress> {
-        if log.is_sorted_by_address() {
+        if log.out_of_order().is_some() {
             return Err(SortedByAddress);
         }
         Ok(Replay { log, at: 0, live: LiveSet::default(), counts: EventCounts::default() })
@@ -111,7 +114,12 @@ impl<'a> Replay<'a> {
                 self.counts.unknown_deallocations += u64::from(self.live.remove_block(address).is_none());
             }
             (EventKind::Deallocation, true) => {
-                self.counts.unknown_deallocations += u64::from(!self.live.unmap(address, size));
+                let known = match size {
+                    // The size of what is freed may be left out.
+                    0 => self.live.unmap_whole(address),
+                    _ => self.live.unmap(address, size),
+                };
+                self.counts.unknown_deallocations += u64::from(!known);
             }
             (EventKind::Allocation, true) => {
                 self.counts.replaced += u64::from(self.live.map(address, block));
@@ -184,21 +192,49 @@ mod tests {
         assert_eq!(Replay::new(EventLog::new(&bytes, LAYOUT)).err(), Some(SortedByAddress));
     }
 
+    #[test]
+    fn virtual_memory_is_freed_with_its_size_or_without() {
+        let bytes =
+            log(&[(16, 0x1000, 0x2000, 1), (16, 0x8000, 0x1000, 2), (32, 0x8000, 0, 0), (32, 0x2000, 0, 0)]);
+        let mut replay = Replay::new(EventLog::new(&bytes, LAYOUT)).unwrap();
+        replay.advance_to(usize::MAX);
+        let ranges: Vec<(u64, u64)> = replay.live().vm().map(|(at, range)| (at, range.size)).collect();
+        assert_eq!(ranges, [(0x1000, 0x2000)]);
+        assert_eq!(replay.counts().unknown_deallocations, 1, "no range begins there");
+    }
+
     /// The bytes of the heap and of the pages, one by one.
     #[derive(Default)]
     struct Model {
         heap: BTreeMap<u64, (u64, u64)>,
-        pages: BTreeMap<u64, u64>,
+        /// The stack of each byte, and the number of the event that allocated it.
+        pages: BTreeMap<u64, (u64, usize)>,
+        events: usize,
     }
 
     impl Model {
         fn apply(&mut self, flags: u32, address: u64, size: u64, stack: u64) {
+            self.events += 1;
             match flags {
                 2 | 6 => drop(self.heap.insert(address, (size, stack))),
                 4 => drop(self.heap.remove(&address)),
-                16 => self.pages.extend((address..address + size).map(|byte| (byte, stack))),
+                16 => self.pages.extend((address..address + size).map(|byte| (byte, (stack, self.events)))),
+                32 if size == 0 => self.free_range(address),
                 32 => self.pages.retain(|byte, _| !(address..address + size).contains(byte)),
                 _ => {}
+            }
+        }
+
+        /// Frees the range that begins at an address: its bytes were allocated together, and no other lies between them.
+        fn free_range(&mut self, address: u64) {
+            let Some(range) = self.pages.get(&address).copied() else { return };
+            if self.pages.get(&(address - 1)) == Some(&range) {
+                return;
+            }
+            let mut byte = address;
+            while self.pages.get(&byte) == Some(&range) {
+                self.pages.remove(&byte);
+                byte += 1;
             }
         }
     }
@@ -227,7 +263,8 @@ mod tests {
                 .vm()
                 .flat_map(|(at, range)| (at..at + range.size).map(|byte| (byte, range.stack)))
                 .collect();
-            prop_assert_eq!(pages, model.pages);
+            let expected: BTreeMap<u64, u64> = model.pages.iter().map(|(byte, (stack, _))| (*byte, *stack)).collect();
+            prop_assert_eq!(pages, expected);
         }
 
         #[test]

@@ -1,13 +1,15 @@
 //! What is said of a log: how much memory is held, by which stacks, and what has grown.
 
+use super::checkpoints::Checkpoints;
 use super::event::EventLog;
+use super::history::{MemoryHistory, largest_stacks, moments};
 use super::live::LiveSet;
 use super::replay::{EventCounts, Replay, SortedByAddress};
 use super::stack_table::StackTable;
-use super::totals::{HeldMemory, StackGrowth, StackTotals, growth};
+use super::totals::{MemoryRow, StackGrowth, StackTotals, growth, sum};
 use super::tree::{StackTree, stack_tree};
 use super::vm_tag::vm_tag_name;
-use crate::calltree::{Amount, CallTree, FrameOrigin, NodeIndex};
+use crate::calltree::{Amount, CallTree, NodeIndex};
 use crate::profile::ProfileImage;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -66,37 +68,18 @@ pub struct MemorySummary {
     pub stacks: Vec<StackRow>,
     /// Stacks that the table has not to the end.
     pub broken_stacks: u64,
+    /// Addresses that have no names because there are too many.
+    #[serde(default)]
+    pub left_out: u64,
     /// The stacks whose memory has changed, the largest growth first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub growth: Option<Vec<GrowthRow>>,
     /// What was allocated before [`LogQuestion::from`] and is live: it may be leaked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older: Option<Vec<StackRow>>,
-}
-
-/// Memory of the heap, and virtual memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryRow {
-    /// Bytes of the heap.
-    pub heap_bytes: u64,
-    /// Blocks of the heap.
-    pub heap_blocks: u64,
-    /// Bytes of virtual memory.
-    pub vm_bytes: u64,
-    /// Ranges of virtual memory.
-    pub vm_ranges: u64,
-}
-
-impl From<HeldMemory> for MemoryRow {
-    fn from(held: HeldMemory) -> MemoryRow {
-        let HeldMemory { heap, vm } = held;
-        MemoryRow {
-            heap_bytes: heap.weight,
-            heap_blocks: heap.count,
-            vm_bytes: vm.weight,
-            vm_ranges: vm.count,
-        }
-    }
+    /// The live memory over time; left out where too few events were replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<MemoryHistory>,
 }
 
 /// Virtual memory of one tag.
@@ -162,7 +145,8 @@ pub struct GrowthRow {
 }
 
 impl LogQuestion<'_> {
-    /// Replays the log. One that is sorted by address is summed, where nothing is asked of a moment.
+    /// Replays the log, also for its history. One that is sorted by address is summed, where nothing is asked of a
+    /// moment.
     ///
     /// # Errors
     /// [`SortedByAddress`].
@@ -170,32 +154,26 @@ impl LogQuestion<'_> {
         &self,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> Result<LogAnswer, SortedByAddress> {
-        match Replay::new(self.log) {
-            Ok(replay) => Ok(self.of_replay(replay, symbols)),
+        match Checkpoints::new(self.log) {
+            Ok(mut checkpoints) => {
+                let mut answer = self.answer_from(&mut checkpoints, symbols);
+                drop(checkpoints);
+                answer.memory.history = self.history(symbols)?;
+                Ok(answer)
+            }
             Err(sorted) if self.at.is_some() || self.from.is_some() => Err(sorted),
             Err(_) => Ok(self.of_totals(symbols)),
         }
     }
 
-    fn tree<'s>(
+    /// The same without a history, by checkpoints of its log, which more than one question of it can share.
+    pub fn answer_from<'s>(
         &self,
-        totals: &StackTotals,
-        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
-    ) -> StackTree {
-        stack_tree(totals, &self.table, self.images, symbols)
-    }
-
-    fn of_replay<'s>(
-        &self,
-        mut replay: Replay<'_>,
+        checkpoints: &mut Checkpoints<'_>,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> LogAnswer {
-        let mut before = None;
-        if let Some(from) = self.from {
-            replay.advance_to(from);
-            before = Some((from, replay.live().by_stack()));
-        }
-        replay.advance_to(self.at.unwrap_or(usize::MAX));
+        let before = self.from.map(|from| (from, checkpoints.replay_to(from).live().by_stack()));
+        let replay = checkpoints.replay_to(self.at.unwrap_or(usize::MAX));
         let live = replay.live();
         let after = live.by_stack();
         let tree = self.tree(&after, symbols);
@@ -212,8 +190,37 @@ impl LogQuestion<'_> {
         LogAnswer { memory, tree, earlier: Some(earlier) }
     }
 
+    /// What was live at moments up to [`LogQuestion::at`]; `None` where these are too few events. The log is replayed
+    /// twice for it.
+    ///
+    /// # Errors
+    /// [`SortedByAddress`].
+    pub fn history<'s>(
+        &self,
+        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    ) -> Result<Option<MemoryHistory>, SortedByAddress> {
+        let start = Replay::new(self.log)?;
+        let moments = moments(self.at.unwrap_or(usize::MAX).min(self.log.len()));
+        if moments.len() < 2 {
+            return Ok(None);
+        }
+        let largest = largest_stacks(start.clone(), &moments);
+        let tree = self.tree(&largest, symbols);
+        let allocator = |stack| allocator(&nodes(stack, &[&tree]));
+        Ok(Some(MemoryHistory::of(start, moments, &largest, allocator)))
+    }
+
+    fn tree<'s>(
+        &self,
+        totals: &StackTotals,
+        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    ) -> StackTree {
+        stack_tree(totals, &self.table, self.images, symbols)
+    }
+
     fn of_totals<'s>(&self, symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>) -> LogAnswer {
-        let totals = self.log.totals();
+        let mut totals = self.log.totals();
+        totals.counts.out_of_order = self.log.out_of_order().unwrap_or(0);
         let tree = self.tree(&totals.allocated, symbols);
         let memory = self.summary(&totals.allocated, &tree, totals.counts);
         LogAnswer { memory, tree, earlier: None }
@@ -230,8 +237,10 @@ impl LogQuestion<'_> {
             threads: self.threads(tree),
             stacks: self.stack_rows(totals, tree),
             broken_stacks: tree.broken,
+            left_out: tree.left_out,
             growth: None,
             older: None,
+            history: None,
         }
     }
 
@@ -281,18 +290,8 @@ impl LogQuestion<'_> {
     }
 
     fn functions(&self, (tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> Vec<String> {
-        nodes.iter().take(self.most_functions).map(|at| function(tree, *at)).collect()
+        nodes.iter().take(self.most_functions).map(|at| tree.described(*at)).collect()
     }
-}
-
-/// The memory of all stacks.
-fn sum(totals: &StackTotals) -> HeldMemory {
-    let mut sum = HeldMemory::default();
-    for held in totals.values() {
-        sum.heap += held.heap;
-        sum.vm += held.vm;
-    }
-    sum
 }
 
 /// The frames of a stack, and the tree that has them.
@@ -302,15 +301,7 @@ fn nodes<'t>(stack: u64, trees: &[&'t StackTree]) -> (&'t CallTree, Vec<NodeInde
     (tree, tree.stack(node))
 }
 
-fn function(tree: &CallTree, index: NodeIndex) -> String {
-    let frame = tree.frame(index);
-    let place = &tree.node(index).place;
-    let place = place.as_ref().map_or_else(String::new, |place| format!(" {}:{}", place.file, place.line));
-    let image = if frame.image.is_empty() { String::new() } else { format!(" ({})", frame.image) };
-    format!("{}{image}{place}", frame.name)
-}
-
+/// The innermost function of the app, or of all.
 fn allocator((tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> String {
-    let own = nodes.iter().find(|at| tree.frame(**at).origin == FrameOrigin::App);
-    own.or(nodes.first()).map_or_else(String::new, |at| function(tree, *at))
+    tree.described_of_app(nodes)
 }

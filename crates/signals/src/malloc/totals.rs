@@ -4,6 +4,7 @@ use super::event::{EventKind, EventLog};
 use super::live::{LiveBlock, LiveSet};
 use super::replay::EventCounts;
 use crate::calltree::Amount;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// An amount of memory: blocks of the heap and ranges of virtual memory, with their bytes.
@@ -22,6 +23,39 @@ impl HeldMemory {
         let mut total = self.heap;
         total += self.vm;
         total
+    }
+}
+
+/// Memory of the heap, and virtual memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryRow {
+    /// Bytes of the heap.
+    pub heap_bytes: u64,
+    /// Blocks of the heap.
+    pub heap_blocks: u64,
+    /// Bytes of virtual memory.
+    pub vm_bytes: u64,
+    /// Ranges of virtual memory.
+    pub vm_ranges: u64,
+}
+
+impl MemoryRow {
+    /// The bytes of both.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.heap_bytes.saturating_add(self.vm_bytes)
+    }
+}
+
+impl From<HeldMemory> for MemoryRow {
+    fn from(held: HeldMemory) -> MemoryRow {
+        let HeldMemory { heap, vm } = held;
+        MemoryRow {
+            heap_bytes: heap.weight,
+            heap_blocks: heap.count,
+            vm_bytes: vm.weight,
+            vm_ranges: vm.count,
+        }
     }
 }
 
@@ -75,6 +109,16 @@ impl LiveSet {
         }
         tags
     }
+}
+
+/// The memory of all stacks.
+pub(super) fn sum(totals: &StackTotals) -> HeldMemory {
+    let mut sum = HeldMemory::default();
+    for held in totals.values() {
+        sum.heap += held.heap;
+        sum.vm += held.vm;
+    }
+    sum
 }
 
 fn one(size: u64) -> Amount {

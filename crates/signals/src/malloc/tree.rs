@@ -16,6 +16,8 @@ pub struct StackTree {
     pub tree: CallTree,
     /// The images whose frames have no names for want of symbols.
     pub lacking: Vec<ImageOutcome>,
+    /// Addresses that have no names because there are too many.
+    pub left_out: u64,
     /// Stacks that are broken in the table; their frames up to there are in the tree.
     pub broken: u64,
     /// The bytes of each thread, by its number.
@@ -65,7 +67,8 @@ pub fn stack_tree<'s>(
         tree.add(at, held.total());
         nodes.insert(*stack, at);
     }
-    StackTree { tree, lacking: names.into_lacking(), broken, threads, nodes }
+    let left_out = names.left_out();
+    StackTree { tree, left_out, lacking: names.into_lacking(), broken, threads, nodes }
 }
 
 /// The distinct addresses of stacks. Stacks are walked twice, so that no more than these are kept.

@@ -27,7 +27,7 @@ mod write;
 pub use algorithms::{Components, Dominators, EdgeLists, ShortestPaths};
 pub use analysis::GraphAnalysis;
 pub use classes::NamedClasses;
-pub use compare::{ClassGrowth, MemoryComparison, compare};
+pub use compare::{ClassGrowth, MemoryComparison, RegionGrowth, compare};
 pub use graph::{
     ClassKind, GraphClass, GraphRegion, GraphRoot, MemoryGraph, NO_CLASS, NodeReference, ReferenceKind,
     RootKind,
@@ -36,7 +36,8 @@ pub use input::{MemoryFile, read_memory};
 pub use leaks::{LeakGroup, leak_groups};
 pub use read::{MOST_CHUNK_BYTES, MemoryGraphError, MemoryGraphLimits, is_memory_graph, read_memory_graph};
 pub use tables::{
-    BlockRow, ClassRow, LeakRow, MemorySource, MemoryTables, MemoryTotals, PathStep, RegionRow, ZoneRow,
+    BlockRow, ClassRow, CutLists, LeakRow, MemorySource, MemoryTables, MemoryTotals, PathStep, RegionRow,
+    ZoneRow,
 };
 pub use tool_text::{MOST_TEXT_BYTES, read_tool_text};
 pub use write::{FORMAT, MemoryGraphWriter};

@@ -46,6 +46,20 @@ pub struct MemoryTables {
     pub skipped: u64,
     /// Rows that were left out of the lists.
     pub left_out: u64,
+    /// Which lists these are of.
+    #[serde(default)]
+    pub cut: CutLists,
+}
+
+/// Lists of which rows were left out: what is not in one of them may still be in the memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutLists {
+    /// Ranges of pages.
+    pub regions: bool,
+    /// Classes.
+    pub classes: bool,
+    /// Leaks.
+    pub leaks: bool,
 }
 
 /// Sums over the memory of a process.
@@ -188,6 +202,7 @@ impl MemoryTables {
             leaks: Vec::new(),
             skipped: 0,
             left_out: 0,
+            cut: CutLists::default(),
         }
     }
 
@@ -206,12 +221,22 @@ impl MemoryTables {
 
     /// Keeps at most `rows` rows of each list.
     pub fn truncate(&mut self, rows: usize) {
-        let lengths = [self.regions.len(), self.zones.len(), self.classes.len(), self.leaks.len()];
-        self.left_out += lengths.iter().map(|length| length.saturating_sub(rows) as u64).sum::<u64>();
-        self.regions.truncate(rows);
-        self.zones.truncate(rows);
-        self.classes.truncate(rows);
-        self.leaks.truncate(rows);
+        self.truncate_lists(rows, rows, usize::MAX);
+    }
+
+    /// Keeps at most `rows` rows of each list, and `compared` of those that snapshots are compared by, as far as their
+    /// names have at most `most_text` bytes.
+    pub(crate) fn truncate_lists(&mut self, rows: usize, compared: usize, most_text: usize) {
+        let regions = cut(&mut self.regions, (compared, most_text), |row| row.name.len());
+        let zones = cut(&mut self.zones, (rows, usize::MAX), |row| row.name.len());
+        let text = |row: &ClassRow| row.name.len() + row.kind.len() + row.image.len();
+        let classes = cut(&mut self.classes, (compared, most_text), text);
+        let text = |row: &LeakRow| row.name.len() + row.signature.len() + row.example.len();
+        let leaks = cut(&mut self.leaks, (compared, most_text), text);
+        self.left_out += regions + zones + classes + leaks;
+        self.cut.regions |= regions > 0;
+        self.cut.classes |= classes > 0;
+        self.cut.leaks |= leaks > 0;
         self.largest.truncate(rows);
     }
 
@@ -233,6 +258,19 @@ impl MemoryTables {
             }
         }
     }
+}
+
+/// Keeps the first `most` rows at most, with `most_text` bytes of text at most; gives the number of the others.
+fn cut<T>(rows: &mut Vec<T>, (most, most_text): (usize, usize), text: impl Fn(&T) -> usize) -> u64 {
+    let mut bytes = 0_usize;
+    let fits = rows.iter().take(most).take_while(|row| {
+        bytes = bytes.saturating_add(text(row));
+        bytes <= most_text
+    });
+    let kept = fits.count();
+    let left_out = rows.len() - kept;
+    rows.truncate(kept);
+    left_out as u64
 }
 
 /// Cuts a text before the character that goes beyond the limit in bytes.

@@ -164,7 +164,7 @@ impl Request {
 }
 
 impl GatewayEvent for MetricPayload {
-    /// Our own JSON, which may have one of MetricKit in it, or one of MetricKit alone. The latter is told from others by
+    /// Our own JSON, which may have one of MetricKit in it, or one of MetricKit alone. The latter is recognised by
     /// its bytes.
     fn read(json: &[u8]) -> Result<MetricPayload, EventError> {
         check_size(json, MAX_PAYLOAD_BYTES)?;

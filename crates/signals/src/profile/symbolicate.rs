@@ -18,6 +18,8 @@ pub struct SymbolicatedTree {
     pub tree: CallTree,
     /// The images whose frames have no names for want of symbols.
     pub lacking: Vec<ImageOutcome>,
+    /// Addresses that have no names because there are too many.
+    pub left_out: u64,
 }
 
 /// A function at an address.
@@ -55,7 +57,7 @@ impl Profile {
             places.push((at, is_cut));
         }
         tree.settle();
-        SymbolicatedTree { tree, lacking: names.lacking.into_list() }
+        SymbolicatedTree { tree, left_out: names.table.left_out(), lacking: names.lacking.into_list() }
     }
 }
 
@@ -157,7 +159,7 @@ impl<'f, 's> AddressNames<'f, 's> {
         origin: FrameOrigin,
     ) -> Vec<NamedCall> {
         let AddressNames { table, functions, files, .. } = self;
-        let Some(chain) = table.row(position, offset).and_then(|row| table.chain(row)) else {
+        let Some(chain) = table.row(position, offset).and_then(|row| table.chain(&row)) else {
             return Vec::new();
         };
         let text = |number| table.string(number).map_or_else(|| "???".into(), Text::decode);
@@ -211,6 +213,11 @@ impl<'f, 's> FrameNames<'f, 's> {
     /// The functions at a return address, the outermost first; at least one.
     pub(crate) fn at_return_address(&mut self, address: u64) -> Vec<NamedCall> {
         self.names.calls(&return_address(&self.ranges, address))
+    }
+
+    /// Addresses that have no names because there are too many.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.names.table.left_out()
     }
 
     /// The images whose frames have no names.

@@ -3,16 +3,23 @@
 use proptest::prelude::*;
 use unslide_testkit::corpus::replay;
 
-#[path = "../../../../fuzz/checks/malloc.rs"]
+#[path = "../../../../fuzz/checks/signals/malloc.rs"]
 mod malloc;
-#[path = "../../../../fuzz/checks/memory_graph.rs"]
+#[path = "../../../../fuzz/checks/signals/memory_graph.rs"]
 mod memory_graph;
-#[path = "../../../../fuzz/checks/profile.rs"]
+#[path = "../../../../fuzz/checks/signals/metrics.rs"]
+mod metrics;
+#[path = "../../../../fuzz/checks/signals/profile.rs"]
 mod profile;
 
 #[test]
 fn profiles_are_read_or_refused() {
     replay("profile", profile::check);
+}
+
+#[test]
+fn payloads_of_metrics_are_read_or_refused() {
+    replay("metrics", metrics::check);
 }
 
 #[test]

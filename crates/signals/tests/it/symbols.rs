@@ -52,7 +52,7 @@ fn leaves_are_looked_up_exactly_and_callers_one_lower() {
         LOAD + leaf_start,
         LOAD + 0x10_0000
     );
-    let SymbolicatedTree { tree, lacking } = symbolicate(&text, symcache);
+    let SymbolicatedTree { tree, lacking, .. } = symbolicate(&text, symcache);
     let path = names(&tree);
     assert_eq!(path.first().map(String::as_str), Some("Thread_1"));
     assert_eq!(path.iter().filter(|name| *name == "main").count(), 2, "{path:?}");

@@ -1,6 +1,6 @@
 //! Rules over time: whether their condition is fulfilled now.
 
-use super::events::{AlertCause, raise_for};
+use super::events::{AlertCause, NEW_GROUP, raise_for};
 use super::rules::AlertCondition;
 use crate::queries::missing::{self, UnnotedImages};
 use crate::{Result, TenantTx, Uuid};
@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime};
 const EVERY: Duration = Duration::minutes(5);
 /// How long symbols may come after reports before they count as missing: a build's pipeline uploads them meanwhile.
 const SYMBOLS_MAY_TAKE: Duration = Duration::minutes(30);
-/// Reports that an hour must have to be a spike.
+/// Crashes that an hour must have to be a spike.
 const LEAST_OF_A_SPIKE: i64 = 20;
 /// Independent sessions that a day of a version must have before a share is made of them: a sample counts as what came.
 const LEAST_SESSIONS: i64 = 100;
@@ -65,14 +65,16 @@ async fn still_provisional(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Al
         "SELECT id, title, culprit, app, first_version FROM groups
          WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND provisional AND merged_into IS NULL
            AND first_seen <= $3 AND first_seen >= $4
-           AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $6 AND e.cause = 'new:' || groups.id)
+           AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $6
+                                                            AND e.cause = $7::text || groups.id)
          ORDER BY first_seen LIMIT $5",
         tenant,
         rule.app,
         now - SYMBOLS_MAY_TAKE,
         rule.created_at.max(now - SYMBOLS_MAY_TAKE - Duration::DAY),
         i64::from(MOST_CAUSES),
-        rule.id
+        rule.id,
+        NEW_GROUP
     )
     .fetch_all(connection)
     .await?;
@@ -82,26 +84,28 @@ async fn still_provisional(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Al
     Ok(causes.collect())
 }
 
-/// Apps with many more reports in the last hour than in a usual one.
+/// Apps with many more crashes in this hour or the one before it than in a usual one.
 async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
     let (connection, tenant, now) = tx.parts();
     let today = now.to_offset(time::UtcOffset::UTC).date();
     let rows = sqlx::query!(
-        r#"SELECT l.app AS "app!", l.reports AS "reports!", coalesce(u.reports, 0)::float8 / ($5 * 24) AS "usual!"
-           FROM (SELECT app, count(*) AS reports FROM reports
-                 WHERE tenant = $1 AND same_crash_as IS NULL AND received_at > $3 AND received_at <= $4
-                   AND ($2::text IS NULL OR app = $2)
-                 GROUP BY app) l
-           LEFT JOIN (SELECT app, sum(reports)::bigint AS reports FROM app_days
+        r#"SELECT l.app AS "app!", l.crashes AS "crashes!", coalesce(u.crashes, 0)::float8 / ($5 * 24) AS "usual!",
+                  c.cause AS "cause!"
+           FROM (SELECT DISTINCT ON (h.app) h.app, h.hour, h.crashes
+                 FROM (SELECT app, hour, sum(fatal)::bigint AS crashes FROM app_hours
+                       WHERE tenant = $1 AND hour > $3 AND hour <= $4 AND ($2::text IS NULL OR app = $2)
+                       GROUP BY app, hour) h
+                 ORDER BY h.app, h.crashes DESC, h.hour DESC) l
+           LEFT JOIN (SELECT app, sum(fatal)::bigint AS crashes FROM app_days
                       WHERE tenant = $1 AND day < $6 AND day >= $6 - $5::integer AND ($2::text IS NULL OR app = $2)
                       GROUP BY app) u ON u.app = l.app
-           WHERE l.reports >= $7 AND l.reports > $8::float8 * coalesce(u.reports, 0) / ($5 * 24)
-             AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $10
-                                                          AND e.cause = 'spike:' || l.app || ':' || $6)
-           ORDER BY l.reports DESC, l.app LIMIT $9"#,
+           CROSS JOIN LATERAL (SELECT 'spike:' || l.app || ':' || (l.hour AT TIME ZONE 'UTC')::date) AS c (cause)
+           WHERE l.crashes >= $7 AND l.crashes > $8::float8 * coalesce(u.crashes, 0) / ($5 * 24)
+             AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $10 AND e.cause = c.cause)
+           ORDER BY l.crashes DESC, l.app LIMIT $9"#,
         tenant,
         rule.app,
-        now - Duration::HOUR,
+        now - Duration::hours(2),
         now,
         USUAL_DAYS,
         today,
@@ -113,8 +117,8 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
     .fetch_all(connection)
     .await?;
     let causes = rows.into_iter().map(|row| AlertCause {
-        cause: format!("spike:{}:{today}", row.app),
-        headline: format!("{} reports of {} in an hour", row.reports, row.app),
+        cause: row.cause,
+        headline: format!("{} crashes of {} in an hour", row.crashes, row.app),
         detail: format!("In an hour of the last {USUAL_DAYS} days there were {:.1}.", row.usual),
         path: path("/console/reports", &row.app),
         app: row.app,
@@ -123,36 +127,42 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
     Ok(causes.collect())
 }
 
-/// Versions of which too many sessions of today crashed.
+/// Versions with too many crashed sessions on a day. Yesterday counts, too, because an app reports a crashed session when it
+/// starts again; days before the rule do not.
 async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
     let (connection, tenant, now) = tx.parts();
-    let today = now.to_offset(time::UtcOffset::UTC).date();
+    let day = |time: OffsetDateTime| time.to_offset(time::UtcOffset::UTC).date();
+    let from = day(now).saturating_sub(Duration::DAY).max(day(rule.created_at));
     let rows = sqlx::query!(
-        r#"SELECT app, version, sessions, 100 * (sessions - crashed)::float8 / sessions AS "share!"
+        r#"SELECT app, version, s.day, sessions, 100 * (sessions - crashed)::float8 / sessions AS "share!", c.cause AS "cause!"
            FROM session_days s
-           WHERE tenant = $1 AND day = $2 AND ($3::text IS NULL OR app = $3) AND sessions >= $4
+           CROSS JOIN LATERAL (SELECT 'crash_free:' || s.app || ':' || s.version || ':' || s.day) AS c (cause)
+           WHERE tenant = $1 AND day >= $2 AND day <= $8 AND ($3::text IS NULL OR app = $3) AND sessions >= $4
              AND sessions::float8 * sessions >= $4 * greatest(squares, sessions)::float8
              AND 100 * (sessions - crashed)::float8 / sessions < $5
-             AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $7
-                                   AND e.cause = 'crash_free:' || s.app || ':' || s.version || ':' || s.day)
-           ORDER BY sessions DESC, app, version LIMIT $6"#,
+             AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $7 AND e.cause = c.cause)
+           ORDER BY s.day DESC, sessions DESC, app, version LIMIT $6"#,
         tenant,
-        today,
+        from,
         rule.app,
         LEAST_SESSIONS,
         rule.threshold,
         i64::from(MOST_CAUSES),
-        rule.id
+        rule.id,
+        day(now)
     )
     .fetch_all(connection)
     .await?;
     let causes = rows.into_iter().map(|row| AlertCause {
-        cause: format!("crash_free:{}:{}:{today}", row.app, row.version),
+        cause: row.cause,
         headline: format!(
             "Only {:.2} % of the sessions of {} {} are crash-free",
             row.share, row.app, row.version
         ),
-        detail: format!("Of {} sessions today; the rule asks for {} %.", row.sessions, rule.threshold),
+        detail: format!(
+            "Of {} sessions of {} (UTC); the rule asks for {} %.",
+            row.sessions, row.day, rule.threshold
+        ),
         path: path("/console/versions", &row.app),
         app: row.app,
         version: row.version,
@@ -193,19 +203,4 @@ async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Aler
 fn path(page: &str, app: &str) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("app", app).finish();
     format!("{page}?{query}")
-}
-
-impl AlertCause {
-    /// A group that is new.
-    #[must_use]
-    pub fn new_group(id: Uuid, title: &str, culprit: &str, app: &str, version: &str) -> AlertCause {
-        AlertCause {
-            cause: format!("new:{id}"),
-            headline: format!("New: {title}"),
-            detail: culprit.to_owned(),
-            app: app.to_owned(),
-            version: version.to_owned(),
-            path: format!("/console/groups/{id}"),
-        }
-    }
 }

@@ -5,6 +5,11 @@ use crate::groups::GroupEvent;
 use crate::{Result, TenantTx, Uuid};
 use time::{Duration, OffsetDateTime};
 
+/// The beginning of the cause of a new group; the group's id follows.
+pub(super) const NEW_GROUP: &str = "new:";
+/// The beginning of the path of a group's page in the console; the group's id follows.
+const GROUP_PAGE: &str = "/console/groups/";
+
 /// Something that may fulfil rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertCause {
@@ -20,6 +25,21 @@ pub struct AlertCause {
     pub version: String,
     /// The path of the console's page about it.
     pub path: String,
+}
+
+impl AlertCause {
+    /// A group that is new.
+    #[must_use]
+    pub fn new_group(id: Uuid, title: &str, culprit: &str, app: &str, version: &str) -> AlertCause {
+        AlertCause {
+            cause: format!("{NEW_GROUP}{id}"),
+            headline: format!("New: {title}"),
+            detail: culprit.to_owned(),
+            app: app.to_owned(),
+            version: version.to_owned(),
+            path: format!("{GROUP_PAGE}{id}"),
+        }
+    }
 }
 
 /// An event of a message.
@@ -69,7 +89,7 @@ pub(crate) async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -
                 detail: format!("It was resolved, and version {version} has it again."),
                 app: app.clone(),
                 version: version.clone(),
-                path: format!("/console/groups/{group}"),
+                path: format!("{GROUP_PAGE}{group}"),
             }),
         }
     }
@@ -94,13 +114,14 @@ async fn continue_events(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()>
     let (connection, tenant, _) = tx.parts();
     // Where reports of one group move to several new ones, any of them continues it.
     sqlx::query!(
-        "UPDATE alert_events e SET continued_by = 'new:' || n.id
+        "UPDATE alert_events e SET continued_by = $4::text || n.id
          FROM unnest($2::uuid[], $3::uuid[]) AS n (former, id)
-         WHERE e.tenant = $1 AND (e.cause = 'new:' || n.former AND e.continued_by IS NULL
-                                  OR e.continued_by = 'new:' || n.former)",
+         WHERE e.tenant = $1 AND (e.cause = $4::text || n.former AND e.continued_by IS NULL
+                                  OR e.continued_by = $4::text || n.former)",
         tenant,
         &former,
-        &groups
+        &groups,
+        NEW_GROUP
     )
     .execute(connection)
     .await?;
@@ -114,17 +135,19 @@ pub(crate) async fn hand_over(tx: &mut TenantTx, former: &[Uuid]) -> Result<()> 
     sqlx::query!(
         "UPDATE alert_events e
          SET cause = h.continued_by, continued_by = NULL,
-             path = CASE WHEN e.message IS NULL THEN '/console/groups/' || substr(h.continued_by, 5) ELSE e.path END
+             path = CASE WHEN e.message IS NULL THEN replace(h.continued_by, $3, $4) ELSE e.path END
          FROM (SELECT DISTINCT ON (f.rule, f.continued_by) f.rule, f.cause, f.continued_by
                FROM unnest($2::uuid[]) AS n (id)
-               JOIN alert_events f ON f.tenant = $1 AND f.cause = 'new:' || n.id AND f.continued_by IS NOT NULL
+               JOIN alert_events f ON f.tenant = $1 AND f.cause = $3::text || n.id AND f.continued_by IS NOT NULL
                WHERE NOT EXISTS (SELECT FROM groups g WHERE g.tenant = $1 AND g.id = n.id)
                  AND NOT EXISTS (SELECT FROM alert_events o
                                  WHERE o.tenant = $1 AND o.rule = f.rule AND o.cause = f.continued_by)
                ORDER BY f.rule, f.continued_by, f.occurred_at, f.cause) h
          WHERE e.tenant = $1 AND e.rule = h.rule AND e.cause = h.cause",
         tenant,
-        former
+        former,
+        NEW_GROUP,
+        GROUP_PAGE
     )
     .execute(connection)
     .await?;

@@ -1,7 +1,7 @@
 //! Messages: what is sent about the events of a rule, and how that ended.
 
 use super::events::AlertEvent;
-use super::rules::{AlertChannel, quiet_hours};
+use super::rules::{AlertChannel, TemplateType, quiet_hours};
 use crate::column::words;
 use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
@@ -93,6 +93,8 @@ pub struct ClaimedAlertMessage {
     pub secret: Secret,
     /// The body of a webhook; empty for the usual one.
     pub template: String,
+    /// What the template is.
+    pub content_type: TemplateType,
     /// Events that it tells of.
     pub events: i64,
     /// The first of them, at most 20.
@@ -161,7 +163,7 @@ pub async fn claim(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertM
                WHERE n.tenant = $1 AND n.rule = $2 AND n.status = 'waiting' AND n.due_at <= $3
                ORDER BY n.due_at, n.id LIMIT 1 FOR UPDATE SKIP LOCKED)
            RETURNING m.id, m.attempts, m.created_at, m.events, r.name, r.channel AS "channel: AlertChannel", r.address,
-                     r.secret, r.template"#,
+                     r.secret, r.template, r.content_type AS "content_type: TemplateType""#,
         tenant,
         rule,
         now,
@@ -190,6 +192,7 @@ pub async fn claim(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertM
         address: Secret::new(row.address),
         secret: Secret::new(row.secret),
         template: row.template,
+        content_type: row.content_type,
         events: row.events,
         named,
     }))

@@ -60,6 +60,18 @@ words! {
     }
 }
 
+words! {
+    /// The content type of a webhook's body, which decides how values in a template are escaped.
+    #[derive(Default)]
+    pub enum TemplateType {
+        /// A JSON text.
+        #[default]
+        Json = "application/json",
+        /// The fields of a form.
+        Form = "application/x-www-form-urlencoded",
+    }
+}
+
 time::serde::format_description!(clock_time, Time, "[hour]:[minute]");
 
 /// Hours of each day (UTC) in which nothing is sent; one message after them has all that happened meanwhile.
@@ -100,7 +112,7 @@ pub struct NewAlertRule {
     /// `new_group`, `regression`, `spike`, `missing_symbols` or `crash_free`.
     #[schema(value_type = String, example = "new_group")]
     pub condition: AlertCondition,
-    /// Of `spike`: how many times the reports of a usual hour; 3 where absent. Of `missing_symbols`: reports that wait
+    /// Of `spike`: how many times the crashes of a usual hour; 3 where absent. Of `missing_symbols`: reports that wait
     /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99.
     pub threshold: Option<f64>,
     /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `mail` or `kafka`.
@@ -116,10 +128,14 @@ pub struct NewAlertRule {
     #[serde(default)]
     pub secret: Secret,
     /// The body of a webhook in which `{{headline}}`, `{{detail}}`, `{{app}}`, `{{version}}`, `{{link}}`, `{{count}}`
-    /// and `{{text}}` are replaced, escaped for JSON; a JSON document that describes all where absent.
+    /// and `{{text}}` are replaced, escaped for its content type; a JSON document that describes all where absent.
     #[schema(max_length = 4096)]
     #[serde(default)]
     pub template: String,
+    /// What `template` is: `application/json`, also where absent, or `application/x-www-form-urlencoded`.
+    #[schema(value_type = Option<String>, example = "application/json")]
+    #[serde(default)]
+    pub content_type: TemplateType,
     /// The least minutes between two messages; what happens meanwhile is in the next one. 0 where absent.
     #[schema(maximum = 1440)]
     #[serde(default)]
@@ -139,23 +155,32 @@ pub struct AlertReceiver {
     pub secret: Secret,
     /// The body of a webhook; empty for the usual one.
     pub template: String,
+    /// What the template is.
+    pub content_type: TemplateType,
 }
 
 impl NewAlertRule {
     /// Where its messages go.
     #[must_use]
     pub fn receiver(&self) -> AlertReceiver {
-        let NewAlertRule { channel, address, secret, template, .. } = self.clone();
-        AlertReceiver { channel, address, secret, template }
+        let NewAlertRule { channel, address, secret, template, content_type, .. } = self.clone();
+        AlertReceiver { channel, address, secret, template, content_type }
     }
 }
 
 impl AlertRuleChange {
+    /// True where a receiver has fields besides its channel.
+    #[must_use]
+    pub fn names_parts_of_a_receiver(&self) -> bool {
+        let texts = [self.address.reveal(), self.secret.reveal(), self.template.as_str()];
+        texts.iter().any(|text| !text.is_empty()) || self.content_type != TemplateType::default()
+    }
+
     /// Where its messages go from now on; `None` where that stays.
     #[must_use]
     pub fn receiver(&self) -> Option<AlertReceiver> {
-        let AlertRuleChange { channel, address, secret, template, .. } = self.clone();
-        channel.map(|channel| AlertReceiver { channel, address, secret, template })
+        let AlertRuleChange { channel, address, secret, template, content_type, .. } = self.clone();
+        channel.map(|channel| AlertReceiver { channel, address, secret, template, content_type })
     }
 }
 
@@ -178,8 +203,8 @@ pub struct AlertRuleChange {
     pub digest_minutes: Option<u16>,
     /// See [`NewAlertRule`]. Equal ends: none.
     pub quiet_hours: Option<QuietHours>,
-    /// Another receiver, with its `address`, `secret` and `template`: those of the one before are not kept. What waits
-    /// goes to the new one.
+    /// Another receiver, with its `address`, `secret`, `template` and `content_type`: those of the one before are not
+    /// kept. What waits goes to the new one.
     #[schema(value_type = Option<String>, example = "webhook")]
     pub channel: Option<AlertChannel>,
     /// See [`NewAlertRule`]. Only with `channel`.
@@ -191,6 +216,9 @@ pub struct AlertRuleChange {
     /// See [`NewAlertRule`]. Only with `channel`.
     #[schema(max_length = 4096)]
     pub template: String,
+    /// See [`NewAlertRule`]. Only with `channel`.
+    #[schema(value_type = Option<String>, example = "application/json")]
+    pub content_type: TemplateType,
 }
 
 /// A rule, without its secrets.
@@ -251,9 +279,10 @@ pub async fn create(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<Aler
         .await?;
     let id = sqlx::query_scalar!(
         "INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
-                                  digest_minutes, quiet_from, quiet_to, next_message_at, next_evaluation_at, created_at)
-         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $2, $2, $2
-         WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $14 RETURNING id",
+                                  content_type, digest_minutes, quiet_from, quiet_to, next_message_at,
+                                  next_evaluation_at, created_at)
+         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $2, $2, $2
+         WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id",
         tenant,
         now,
         new.name,
@@ -264,6 +293,7 @@ pub async fn create(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<Aler
         new.address.reveal(),
         new.secret.reveal(),
         new.template,
+        new.content_type.as_str(),
         i32::from(new.digest_minutes),
         new.quiet_hours.map(|hours| hours.from),
         new.quiet_hours.map(|hours| hours.to),
@@ -342,7 +372,7 @@ pub async fn change(
              muted_until = coalesce($7, muted_until), digest_minutes = coalesce($8, digest_minutes),
              quiet_from = coalesce($9, quiet_from), quiet_to = coalesce($10, quiet_to),
              channel = coalesce($11, channel), address = coalesce($12, address), secret = coalesce($13, secret),
-             template = coalesce($14, template)
+             template = coalesce($14, template), content_type = coalesce($15, content_type)
          WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
         tenant,
         id,
@@ -357,7 +387,8 @@ pub async fn change(
         receiver.map(|receiver| receiver.channel.as_str()),
         receiver.map(|receiver| receiver.address.reveal()),
         receiver.map(|receiver| receiver.secret.reveal()),
-        receiver.map(|receiver| receiver.template.as_str())
+        receiver.map(|receiver| receiver.template.as_str()),
+        receiver.map(|receiver| receiver.content_type.as_str())
     )
     .execute(connection)
     .await?;

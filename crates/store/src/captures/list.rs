@@ -4,7 +4,7 @@ use super::{Capture, CaptureFile, CaptureState, query_captures};
 use crate::column::{JsonColumn, Nullable, U32, U64};
 use crate::{Result, TenantTx, Uuid};
 use time::{Date, OffsetDateTime};
-use unslide_model::CaptureForm;
+use unslide_model::{CaptureForm, CaptureKind};
 
 /// Which captures to list. What is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,30 @@ pub async fn list(
         filter.kind.as_deref(),
         after.map(|after| after.0),
         after.map(|after| after.1),
+        i64::from(limit)
+    );
+    Ok(found.fetch_all(connection).await?)
+}
+
+/// The captures that came before this one and that it can be compared with, the newest first: those of the same app, kind
+/// and source that have an analysis.
+pub async fn earlier(tx: &mut TenantTx, of: &Capture, limit: u32) -> Result<Vec<Capture>> {
+    let source = of.summary.as_ref().and_then(|summary| summary["source"].as_str());
+    // A file that is opaque.
+    if source.is_none() && of.form.kind() == CaptureKind::MemoryGraph {
+        return Ok(Vec::new());
+    }
+    let (connection, tenant, _) = tx.parts();
+    let found = query_captures!(
+        "WHERE tenant = $1 AND app = $2 AND kind = $3 AND (received_at, id) < ($4, $5) AND answer IS NOT NULL
+               AND summary ->> 'source' IS NOT DISTINCT FROM $6
+         ORDER BY received_at DESC, id DESC LIMIT $7",
+        tenant,
+        of.app,
+        of.form.kind().as_str(),
+        of.received_at,
+        of.id,
+        source,
         i64::from(limit)
     );
     Ok(found.fetch_all(connection).await?)

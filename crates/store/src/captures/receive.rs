@@ -3,6 +3,7 @@
 use super::CaptureFile;
 use crate::jobs::{self, Work};
 use crate::number::to_row;
+use crate::segments::condemn_at;
 use crate::{Result, StoreError, TenantTx, Uuid};
 use time::Duration;
 use unslide_model::{CaptureForm, ContentHash};
@@ -44,17 +45,8 @@ pub enum ReceivedCapture {
 
 /// Notes the keys under which files will be put: they are deleted if no capture has them in the end.
 pub async fn expect(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
-    let (connection, tenant, now) = tx.parts();
-    sqlx::query!(
-        "INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, k, $3 FROM unnest($2::text[]) AS k
-         ON CONFLICT DO NOTHING",
-        tenant,
-        keys,
-        now + RECEIVING
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
+    let (_, _, now) = tx.parts();
+    condemn_at(tx, keys, now + RECEIVING).await
 }
 
 /// Makes the capture, and the job that analyses it. The files of one that is known stay condemned; where its analysis

@@ -32,8 +32,7 @@ pub async fn wake(tx: &mut TenantTx, arrived: &[Arrived], system: bool, limit: u
     )
     .fetch_all(connection)
     .await?;
-    for id in &woken {
-        jobs::add_later(tx, &Work::Analyse { capture: *id }, PAUSE).await?;
-    }
+    let works: Vec<Work> = woken.iter().map(|id| Work::Analyse { capture: *id }).collect();
+    jobs::add_all(tx, &works, PAUSE).await?;
     Ok(woken.len() as u64)
 }

@@ -131,6 +131,12 @@ impl StoreError {
         self.is_data() || self.has_class(&["23"]) || matches!(self, StoreError::Corrupt { .. })
     }
 
+    /// True where a statement ran out of time: the database is slow, or the statement has too much to do.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.has_class(&["57014"])
+    }
+
     /// True for an error of the database whose SQLSTATE is of one of these classes.
     fn has_class(&self, classes: &[&str]) -> bool {
         let StoreError::Database(sqlx::Error::Database(error)) = self else { return false };

@@ -1,5 +1,6 @@
 //! The database itself: connections and transactions, the schema's history, and how columns are read.
 
+mod clock;
 pub(crate) mod column;
 mod error;
 mod listen;

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgSslMode;
 use unslide_model::{Secret, is_local};
 
-/// A builder keeps one connection for listening and one for the relay's lock, and works on the rest.
+/// A builder keeps one connection for listening and one for the relay's lock, and works on the rest. An api keeps one for
+/// listening.
 const LEAST_CONNECTIONS: u32 = 3;
 
 /// Where PostgreSQL is and how much of it one process takes.
@@ -45,7 +46,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Settings for a server of one's own, whoever logs in there.
+    /// Settings for a server that nobody else uses, with any login.
     #[must_use]
     pub fn with_url(url: impl Into<String>) -> Settings {
         Settings { url: Secret::new(url), any_login: true, ..Settings::default() }

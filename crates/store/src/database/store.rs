@@ -1,5 +1,6 @@
 //! The pool, and transactions that name their tenant.
 
+use super::clock::DatabaseClock;
 use crate::{Result, Settings, StoreError, migrations};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, Postgres, Row, Transaction};
@@ -26,43 +27,27 @@ pub struct Store {
 impl Store {
     /// Connects, and makes sure of three things: the schema is as this program knows it, the role that
     /// the connections act as cannot see past row-level security, and the login cannot leave that role
-    /// for one that can (see [`Settings::any_login`]).
+    /// for one that can (see [`Settings::any_login`]). Times are the database's, whatever wall clocks the hosts have;
+    /// `clock` says how much time has passed since the database was asked.
     ///
     /// # Errors
     /// Where the database cannot be reached, is not migrated, or the role or the login is too powerful.
     pub async fn connect(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
-        let options = PgConnectOptions::from_str(settings.url.reveal())?.application_name("unslide");
-        let role = settings.role.clone();
-        let timeout = settings.statement_timeout_seconds.saturating_mul(1000);
-        let pool = PgPoolOptions::new()
-            .max_connections(settings.max_connections)
-            .acquire_timeout(Duration::from_secs(settings.acquire_timeout_seconds))
-            .test_before_acquire(false)
-            .before_acquire(|connection, metadata| {
-                Box::pin(async move {
-                    if metadata.idle_for > UNASKED {
-                        connection.ping().await?;
-                    }
-                    Ok(true)
-                })
-            })
-            .after_connect(move |connection, _| {
-                let (role, timeout) = (role.clone(), timeout.to_string());
-                Box::pin(async move {
-                    sqlx::query(
-                        "SELECT set_config('role', $1, false), set_config('statement_timeout', $2, false), \
-                         set_config('timezone', 'UTC', false)",
-                    )
-                    .bind(role)
-                    .bind(timeout)
-                    .execute(connection)
-                    .await
-                    .map(drop)
-                })
-            })
-            .connect_with(options)
-            .await?;
-        let store = Store { pool, clock };
+        let database = Arc::new(DatabaseClock::new(clock));
+        Store::verified(settings, Store { pool: pool(settings, database.clone()).await?, clock: database })
+            .await
+    }
+
+    /// The same with times by `clock` instead of the database's, for tests that let time pass.
+    ///
+    /// # Errors
+    /// As [`Store::connect`].
+    pub async fn connect_timed(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
+        let unused = Arc::new(DatabaseClock::new(clock.clone()));
+        Store::verified(settings, Store { pool: pool(settings, unused).await?, clock }).await
+    }
+
+    async fn verified(settings: &Settings, store: Store) -> Result<Store> {
         let mut connection = store.pool.acquire().await?;
         let row = sqlx::query(
             "SELECT current_user::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user",
@@ -130,7 +115,7 @@ impl Store {
         read: |store| vec![("open", u64::from(store.pool.size())), ("idle", store.pool.num_idle() as u64)],
     }];
 
-    /// The clock that gives every row its time.
+    /// The clock that gives every row its time: the database's, with the host's monotonic clock.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
@@ -143,6 +128,44 @@ impl Store {
     pub(crate) fn now(&self) -> OffsetDateTime {
         self.clock.now()
     }
+}
+
+/// Connections that act as the role of the settings and tell `clock` the database's time.
+async fn pool(settings: &Settings, clock: Arc<DatabaseClock>) -> Result<PgPool> {
+    let options = PgConnectOptions::from_str(settings.url.reveal())?.application_name("unslide");
+    let role = settings.role.clone();
+    let timeout = settings.statement_timeout_seconds.saturating_mul(1000);
+    let asked = clock.clone();
+    let pool = PgPoolOptions::new()
+        .max_connections(settings.max_connections)
+        .acquire_timeout(Duration::from_secs(settings.acquire_timeout_seconds))
+        .test_before_acquire(false)
+        .before_acquire(move |connection, metadata| {
+            let clock = asked.clone();
+            Box::pin(async move {
+                if clock.is_old() {
+                    clock.ask(connection).await?;
+                } else if metadata.idle_for > UNASKED {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+        .after_connect(move |connection, _| {
+            let (role, timeout, clock) = (role.clone(), timeout.to_string(), clock.clone());
+            Box::pin(async move {
+                let begun = clock.monotonic();
+                let set = sqlx::query_scalar(
+                    "SELECT clock_timestamp(), set_config('role', $1, false), \
+                     set_config('statement_timeout', $2, false), set_config('timezone', 'UTC', false)",
+                );
+                clock.answered(begun, set.bind(role).bind(timeout).fetch_one(connection).await?);
+                Ok(())
+            })
+        })
+        .connect_with(options)
+        .await?;
+    Ok(pool)
 }
 
 type Begun = sqlx::Result<Transaction<'static, Postgres>>;

@@ -35,6 +35,8 @@ pub struct TenantGroupingRules {
     pub version: u64,
     /// The rules, one a line; empty for none.
     pub text: String,
+    /// The rules before these, to undo the change; empty for none.
+    pub previous: String,
     /// Who changed them last: a key's id.
     pub changed_by: String,
     /// When.
@@ -67,8 +69,8 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantGroupingRules>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         TenantGroupingRules,
-        r#"SELECT version AS "version: U64", text, changed_by, changed_at, status AS "status: RegroupStatus",
-                  looked AS "looked: U64", moved AS "moved: U64", unread AS "unread: U64", last
+        r#"SELECT version AS "version: U64", text, previous, changed_by, changed_at,
+                  status AS "status: RegroupStatus", looked AS "looked: U64", moved AS "moved: U64", unread AS "unread: U64", last
            FROM grouping_rules WHERE tenant = $1"#,
         tenant
     )
@@ -78,7 +80,7 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantGroupingRules>> {
 
 /// Changes the tenant's rules, announces them to the workers, and begins to move stored reports. Gives the rules and
 /// the outbox row of the announcement; `None` where there is no such tenant. Rules that are set again move reports
-/// that a replay has put elsewhere.
+/// that a replay has put elsewhere, and leave the rules before them as they were.
 pub async fn set(tx: &mut TenantTx, actor: &str, text: &str) -> Result<Option<(TenantGroupingRules, i64)>> {
     let Some(tenant) = tenants::lock(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted)
     else {
@@ -90,10 +92,11 @@ pub async fn set(tx: &mut TenantTx, actor: &str, text: &str) -> Result<Option<(T
         r#"INSERT INTO grouping_rules AS g (tenant, version, text, changed_by, changed_at, status)
            VALUES ($1, 1, $2, $3, $4, 'running')
            ON CONFLICT (tenant) DO UPDATE
-           SET version = g.version + 1, text = EXCLUDED.text, changed_by = EXCLUDED.changed_by,
+           SET version = g.version + 1, text = EXCLUDED.text,
+               previous = CASE WHEN g.text = EXCLUDED.text THEN g.previous ELSE g.text END, changed_by = EXCLUDED.changed_by,
                changed_at = EXCLUDED.changed_at, status = 'running', last = NULL, looked = 0, moved = 0, unread = 0
-           RETURNING version AS "version: U64", text, changed_by, changed_at, status AS "status: RegroupStatus",
-                     looked AS "looked: U64", moved AS "moved: U64", unread AS "unread: U64", last"#,
+           RETURNING version AS "version: U64", text, previous, changed_by, changed_at,
+                     status AS "status: RegroupStatus", looked AS "looked: U64", moved AS "moved: U64", unread AS "unread: U64", last"#,
         slug,
         text,
         actor,

@@ -73,6 +73,27 @@ pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) ->
     .await?)
 }
 
+/// Adds jobs of one kind, due after a pause, in one statement.
+pub(crate) async fn add_all(tx: &mut OwnerTx, works: &[Work], pause: Duration) -> Result<()> {
+    let Some(first) = works.first() else { return Ok(()) };
+    let json = works.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
+    let json = json.map_err(|e| StoreError::corrupt("jobs", e))?;
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO jobs (id, tenant, kind, payload, max_attempts, run_at, created_at, updated_at)
+         SELECT unslide_uuid($2), $1, $3, p, $5, $6, $2, $2 FROM unnest($4::jsonb[]) AS p",
+        tenant,
+        now,
+        first.kind().as_str(),
+        &json,
+        to_row32(MAX_ATTEMPTS),
+        now + pause
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Whether a backfill of the transaction's owner is not over; with `all`, one of all its objects.
 pub async fn backfill_is_waiting(tx: &mut OwnerTx, all: bool) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
@@ -335,7 +356,7 @@ pub async fn stalled(store: &Store) -> Result<Vec<Stalled>> {
     .await?)
 }
 
-/// Clears away jobs that ended before `before`; gives how many.
+/// Deletes jobs that ended before `before`. Returns their number.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     in_pages(|rows| {
         sqlx::query_scalar!(r#"SELECT unslide_jobs_purge($1, $2) AS "gone!""#, before, rows)

@@ -40,7 +40,7 @@ pub enum Message {
         quality: Quality,
         /// The version of the symcache's format.
         symcache_version: u32,
-        /// The symbols were taken away.
+        /// The symbols were deleted.
         deleted: bool,
         /// When, in microseconds since the Unix epoch.
         at_micros: i64,
@@ -152,7 +152,7 @@ pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Durat
     }
 }
 
-/// Clears away what was sent before `before`; gives how many.
+/// Deletes what was sent before `before`. Returns the number of messages.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     in_pages(|rows| {
         sqlx::query_scalar!(r#"SELECT unslide_outbox_purge($1, $2) AS "gone!""#, before, rows)

@@ -4,6 +4,7 @@
 
 use crate::purge::in_pages;
 use crate::{BatchTx, Result, Store, StoreError};
+use std::collections::BTreeSet;
 use time::{Duration, OffsetDateTime};
 
 /// The position of one partition.
@@ -126,53 +127,31 @@ pub async fn share(
     sqlx::query!("SELECT pg_advisory_xact_lock(hashtext('unslide_share/' || $1))", topic)
         .execute(&mut *tx)
         .await?;
-    // A row with a negative number says that a reader is there, even before it has a partition.
-    let number = sqlx::query_scalar!(
-        r#"SELECT coalesce(
-               (SELECT partition FROM partition_leases WHERE topic = $1 AND owner = $2 AND partition < 0),
-               (SELECT coalesce(min(partition), 0) - 1 FROM partition_leases WHERE topic = $1 AND partition < 0)
-           ) AS "number!""#,
-        topic,
-        owner
-    )
-    .fetch_one(&mut *tx)
-    .await?;
-    sqlx::query!("DELETE FROM partition_leases WHERE topic = $1 AND lease_until < $2", topic, now)
-        .execute(&mut *tx)
-        .await?;
-    sqlx::query!(
-        "INSERT INTO partition_leases (topic, partition, owner, lease_until) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (topic, partition) DO UPDATE SET owner = EXCLUDED.owner, lease_until = EXCLUDED.lease_until",
-        topic,
-        number,
-        owner,
-        now + lease
-    )
-    .execute(&mut *tx)
-    .await?;
-    let leases = sqlx::query_as!(
+    let known = sqlx::query_as!(
         PartitionLease,
-        "SELECT partition, owner FROM partition_leases WHERE topic = $1 ORDER BY partition",
+        "SELECT partition, owner, lease_until FROM partition_leases WHERE topic = $1 ORDER BY partition",
         topic
     )
     .fetch_all(&mut *tx)
     .await?;
+    let number = reader_number(&known, owner);
+    let (over, leases): (Vec<_>, Vec<_>) = known.into_iter().partition(|held| held.lease_until < now);
     let keep = fair_share(&leases, owner, partitions);
-    sqlx::query!(
-        "DELETE FROM partition_leases WHERE topic = $1 AND owner = $2 AND partition >= 0 AND partition <> ALL ($3)",
-        topic,
-        owner,
-        &keep
-    )
-    .execute(&mut *tx)
-    .await?;
+    let own: Vec<i32> = keep.iter().copied().chain([number]).collect();
+    let not_kept = over.iter().chain(leases.iter().filter(|held| held.owner == owner));
+    let gone: Vec<i32> = not_kept.map(|held| held.partition).filter(|p| !own.contains(p)).collect();
+    if !gone.is_empty() {
+        sqlx::query!("DELETE FROM partition_leases WHERE topic = $1 AND partition = ANY ($2)", topic, &gone)
+            .execute(&mut *tx)
+            .await?;
+    }
     sqlx::query!(
         "INSERT INTO partition_leases (topic, partition, owner, lease_until)
          SELECT $1, p, $2, $4 FROM unnest($3::integer[]) AS p
          ON CONFLICT (topic, partition) DO UPDATE SET owner = EXCLUDED.owner, lease_until = EXCLUDED.lease_until",
         topic,
         owner,
-        &keep,
+        &own,
         now + lease
     )
     .execute(&mut *tx)
@@ -182,17 +161,26 @@ pub async fn share(
 }
 
 struct PartitionLease {
-    /// Negative in the row that says that its reader is there.
+    /// Negative in the row that says that its reader is there, even before it has a partition.
     partition: i32,
     owner: String,
+    lease_until: OffsetDateTime,
+}
+
+/// The negative number of a reader: the one that it has, or a new one.
+fn reader_number(leases: &[PartitionLease], owner: &str) -> i32 {
+    let mut readers = leases.iter().filter(|held| held.partition < 0);
+    let own = readers.clone().find(|held| held.owner == owner);
+    own.or_else(|| readers.next()).map_or(-1, |held| held.partition - i32::from(held.owner != owner))
 }
 
 /// The partitions that a reader keeps or takes: of its own and the free ones as many as each reader may have.
 fn fair_share(leases: &[PartitionLease], owner: &str, partitions: i32) -> Vec<i32> {
-    let readers = leases.iter().filter(|l| l.partition < 0).count().max(1);
-    let allowed = usize::try_from(partitions).unwrap_or(0).div_ceil(readers);
-    let own = leases.iter().filter(|l| l.partition >= 0 && l.owner == owner).map(|l| l.partition);
-    let free = (0..partitions).filter(|p| !leases.iter().any(|l| l.partition == *p));
+    let others = leases.iter().filter(|held| held.partition < 0 && held.owner != owner).count();
+    let allowed = usize::try_from(partitions).unwrap_or(0).div_ceil(others + 1);
+    let own =
+        leases.iter().filter(|held| held.partition >= 0 && held.owner == owner).map(|held| held.partition);
+    let free = (0..partitions).filter(|p| !leases.iter().any(|held| held.partition == *p));
     let mut keep: Vec<i32> = own.chain(free).filter(|p| *p < partitions).take(allowed).collect();
     keep.sort_unstable();
     keep
@@ -221,23 +209,40 @@ pub struct UnreadableRecord {
     pub detail: String,
 }
 
-/// Notes a record that could not be stored, so that passing over it leaves a trace. True where it
-/// was not noted before.
-pub async fn unreadable(tx: &mut BatchTx, record: &UnreadableRecord) -> Result<bool> {
+/// Notes records that could not be stored, so that skipping them leaves a trace. Returns those that were not noted
+/// before.
+pub async fn unreadable<'r>(
+    tx: &mut BatchTx,
+    records: &'r [UnreadableRecord],
+) -> Result<Vec<&'r UnreadableRecord>> {
+    if records.is_empty() {
+        return Ok(Vec::new());
+    }
+    let topics: Vec<String> = records.iter().map(|record| record.topic.clone()).collect();
+    let partitions: Vec<i32> = records.iter().map(|record| record.partition).collect();
+    let offsets: Vec<i64> = records.iter().map(|record| record.offset).collect();
+    let reasons: Vec<String> = records.iter().map(|record| record.reason.clone()).collect();
+    let kept = |detail: &str| detail.chars().filter(|c| *c != '\0').take(2000).collect();
+    let details: Vec<String> = records.iter().map(|record| kept(&record.detail)).collect();
     let (connection, now) = tx.parts();
-    let done = sqlx::query!(
+    let new = sqlx::query!(
         "INSERT INTO unreadable_records (topic, partition, at_offset, reason, detail, seen_at)
-         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
-        record.topic,
-        record.partition,
-        record.offset,
-        record.reason,
-        record.detail.chars().filter(|c| *c != '\0').take(2000).collect::<String>(),
+         SELECT *, $6 FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::text[], $5::text[])
+         ON CONFLICT DO NOTHING RETURNING topic, partition, at_offset",
+        &topics,
+        &partitions,
+        &offsets,
+        &reasons,
+        &details,
         now
     )
-    .execute(connection)
+    .fetch_all(connection)
     .await?;
-    Ok(done.rows_affected() > 0)
+    let new: BTreeSet<(&str, i32, i64)> =
+        new.iter().map(|row| (&*row.topic, row.partition, row.at_offset)).collect();
+    let is_new =
+        |record: &&UnreadableRecord| new.contains(&(&*record.topic, record.partition, record.offset));
+    Ok(records.iter().filter(is_new).collect())
 }
 
 /// Forgets records that were noted before `before`: their topic does not hold them any more.

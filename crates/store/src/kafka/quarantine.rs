@@ -1,4 +1,4 @@
-//! Records that the indexer passed over because each of them alone is at fault: where each lies, whose
+//! Records that the indexer skipped because each of them alone is at fault: where each lies, whose
 //! it is, why, and how its replay ended. The bytes stay in the topic.
 //!
 //! What operators and the indexer ask goes through functions of the database's owner: no tenant's
@@ -15,7 +15,7 @@ use unslide_model::TenantId;
 /// Longer details are cut.
 const DETAIL_CHARS: usize = 2_000;
 
-/// A record that is passed over.
+/// A record that is skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRecord {
     /// Its topic.
@@ -43,7 +43,7 @@ pub struct Quarantined {
     pub id: Uuid,
     /// The record.
     pub record: NewRecord,
-    /// When it was passed over.
+    /// When it was skipped.
     pub quarantined_at: OffsetDateTime,
     /// The last replay that was asked for.
     pub replay: Option<ReplayRequest>,
@@ -90,9 +90,9 @@ pub struct QuarantineFilter {
 pub struct QuarantineFigures {
     /// Records that no replay has stored.
     pub waiting: u64,
-    /// Records that were passed over since a moment.
+    /// Records that were skipped since a moment.
     pub recent: u64,
-    /// The tenants of those that were passed over since then for one reason.
+    /// The tenants of those that were skipped since then for one reason.
     pub tenants: Vec<String>,
 }
 
@@ -284,7 +284,7 @@ pub async fn figures(store: &Store, since: OffsetDateTime, reason: &str) -> Resu
     .await?)
 }
 
-/// Forgets records that were passed over before `before`. Returns their number.
+/// Deletes the rows of records that were skipped before `before`. Returns their number.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     in_pages(|rows| {
         sqlx::query_scalar!(r#"SELECT unslide_quarantine_purge($1, $2) AS "gone!""#, before, rows)

@@ -1,7 +1,8 @@
-//! What metric payloads say, by app, version, day, metric and host.
+//! What metric payloads say, by app, version, day and metric: of all values together, and by dimension.
 
+use super::OTHER;
+use super::dimension::{KnownValues, MetricDimension, made_on};
 use super::versions::CountedPayload;
-use super::{MOST_HOSTS, OTHER};
 use crate::{Result, StoreError, TenantTx};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
@@ -14,12 +15,10 @@ const ROWS_AT_ONCE: usize = 2_000;
 /// Hosts of one payload that are counted by themselves.
 const MOST_HOSTS_OF_PAYLOAD: usize = 20;
 
-/// App, version and day.
-type DayOfVersion = (String, String, Date);
-/// App, version, day, metric and host.
-type RowKey = (String, String, Date, &'static str, String);
-/// The hosts that have rows of their own.
-pub(super) type KnownHosts = BTreeMap<DayOfVersion, BTreeSet<String>>;
+/// App, version, dimension, day, value and metric. Of all values together, the dimension and the value are empty.
+type RowKey = (String, String, &'static str, Date, String, &'static str);
+/// What one payload adds to a row: the host, which is empty for all together, and the metric.
+type OwnSums = BTreeMap<(String, MetricName), RowSums>;
 
 /// What a batch adds to one row.
 #[derive(Default)]
@@ -29,11 +28,14 @@ pub(super) struct RowSums {
     failed: u64,
     /// What each payload added to the weight, squared.
     squares: f64,
+    /// Some of the payloads stand for more than themselves.
+    sampled: bool,
     sketch: QuantileSketch,
 }
 
 impl RowSums {
-    fn merge(&mut self, payload: &RowSums) {
+    fn merge(&mut self, payload: &RowSums, weight: u64) {
+        self.sampled |= weight > WEIGHT_UNIT;
         self.weight = self.weight.saturating_add(payload.weight);
         self.failed = self.failed.saturating_add(payload.failed);
         self.squares += observations(payload.weight) * observations(payload.weight);
@@ -50,31 +52,47 @@ fn observations(weight: u64) -> f64 {
 /// Adds up payloads.
 pub(super) struct PayloadSums {
     rows: BTreeMap<RowKey, RowSums>,
-    hosts: KnownHosts,
+    known: KnownValues,
 }
 
 impl PayloadSums {
-    /// Nothing yet; these hosts have rows.
-    pub(super) fn new(hosts: KnownHosts) -> PayloadSums {
-        PayloadSums { rows: BTreeMap::new(), hosts }
+    /// Nothing yet; these values have rows.
+    pub(super) fn new(known: KnownValues) -> PayloadSums {
+        PayloadSums { rows: BTreeMap::new(), known }
     }
 
     /// Adds what one payload says.
     pub(super) fn add(&mut self, counted: &CountedPayload<'_>) {
+        let made_on: Vec<(MetricDimension, String)> = made_on(counted)
+            .map(|(dimension, value)| (dimension, self.known.counted_as(counted, dimension, value)))
+            .collect();
+        for ((host, metric), sums) in self.of_payload(counted) {
+            if host.is_empty() {
+                for (dimension, value) in &made_on {
+                    self.row(counted, dimension.as_str(), value, metric).merge(&sums, counted.weight);
+                }
+                self.row(counted, "", "", metric).merge(&sums, counted.weight);
+            } else {
+                self.row(counted, MetricDimension::Host.as_str(), &host, metric).merge(&sums, counted.weight);
+            }
+        }
+    }
+
+    /// All that one payload adds to a row: it counts as one for the squares.
+    fn of_payload(&mut self, counted: &CountedPayload<'_>) -> OwnSums {
         let payload = counted.payload;
-        // All that one payload adds to a row counts as one for the squares.
-        let mut own: BTreeMap<(MetricName, String), RowSums> = BTreeMap::new();
+        let mut own = OwnSums::new();
         let mut named = BTreeSet::new();
         for sample in &payload.samples {
             let weight = counted.weight.saturating_mul(sample.count.into());
-            let row = own.entry((sample.metric, String::new())).or_default();
+            let row = own.entry((String::new(), sample.metric)).or_default();
             row.weight = row.weight.saturating_add(weight);
             row.sketch.add(sample.value, weight);
         }
         for request in &payload.requests {
             let by_itself = named.contains(&*request.host) || named.len() < MOST_HOSTS_OF_PAYLOAD;
             let host = match by_itself {
-                true => self.counted_as(counted, &request.host),
+                true => self.known.counted_as(counted, MetricDimension::Host, &request.host),
                 false => OTHER.to_owned(),
             };
             named.extend(by_itself.then_some(&*request.host));
@@ -82,23 +100,19 @@ impl PayloadSums {
                 add_request(&mut own, request, &host, counted.weight);
             }
         }
-        for ((metric, host), sums) in own {
-            let key = (counted.app.clone(), counted.version.clone(), payload.day(), metric.as_str(), host);
-            self.rows.entry(key).or_default().merge(&sums);
-        }
+        own
     }
 
-    /// The host that a request counts for: not more of them than can be listed.
-    fn counted_as(&mut self, counted: &CountedPayload<'_>, host: &str) -> String {
-        let key = (counted.app.clone(), counted.version.clone(), counted.payload.day());
-        let known = self.hosts.entry(key).or_default();
-        if !known.contains(host) {
-            if known.len() >= MOST_HOSTS {
-                return OTHER.to_owned();
-            }
-            known.insert(host.to_owned());
-        }
-        host.to_owned()
+    fn row(
+        &mut self,
+        counted: &CountedPayload<'_>,
+        dimension: &'static str,
+        value: &str,
+        metric: MetricName,
+    ) -> &mut RowSums {
+        let (app, version) = (counted.app.clone(), counted.version.clone());
+        let key = (app, version, dimension, counted.payload.day(), value.to_owned(), metric.as_str());
+        self.rows.entry(key).or_default()
     }
 
     /// What is to be added to each row.
@@ -108,20 +122,15 @@ impl PayloadSums {
 }
 
 /// Every request counts, and each phase whose time is known.
-fn add_request(
-    own: &mut BTreeMap<(MetricName, String), RowSums>,
-    request: &RequestTiming,
-    host: &str,
-    weight: u64,
-) {
-    let all = own.entry((MetricName::Requests, host.to_owned())).or_default();
+fn add_request(own: &mut OwnSums, request: &RequestTiming, host: &str, weight: u64) {
+    let all = own.entry((host.to_owned(), MetricName::Requests)).or_default();
     all.weight = all.weight.saturating_add(weight);
     if request.failed {
         all.failed = all.failed.saturating_add(weight);
     }
     for (metric, value) in MetricName::REQUEST_PHASES.into_iter().zip(request.phases) {
         let Some(value) = value else { continue };
-        let row = own.entry((metric, host.to_owned())).or_default();
+        let row = own.entry((host.to_owned(), metric)).or_default();
         row.weight = row.weight.saturating_add(weight);
         row.sketch.add(value, weight);
     }
@@ -131,39 +140,6 @@ fn add_request(
 pub(crate) fn sketch(bytes: &[u8]) -> Result<QuantileSketch> {
     QuantileSketch::from_bytes(bytes)
         .ok_or_else(|| StoreError::corrupt("metric_days", "a sketch that no program of ours writes"))
-}
-
-/// The hosts that the payloads' versions have rows of already.
-pub(super) async fn known_hosts(tx: &mut TenantTx, counted: &[CountedPayload<'_>]) -> Result<KnownHosts> {
-    let with_requests = counted.iter().filter(|counted| !counted.payload.requests.is_empty());
-    let keys: BTreeSet<DayOfVersion> =
-        with_requests.map(|one| (one.app.clone(), one.version.clone(), one.payload.day())).collect();
-    if keys.is_empty() {
-        return Ok(KnownHosts::new());
-    }
-    let apps: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
-    let versions: Vec<String> = keys.iter().map(|key| key.1.clone()).collect();
-    let days: Vec<Date> = keys.iter().map(|key| key.2).collect();
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        "SELECT d.app, d.version, d.day, d.host
-         FROM unnest($2::text[], $3::text[], $4::date[]) AS k (app, version, day)
-         JOIN metric_days d ON d.tenant = $1 AND d.app = k.app AND d.version = k.version AND d.day = k.day
-         WHERE d.host <> '' AND d.host <> $6 AND d.metric = $5",
-        tenant,
-        &apps,
-        &versions,
-        &days,
-        MetricName::Requests.as_str(),
-        OTHER
-    )
-    .fetch_all(connection)
-    .await?;
-    let mut known = KnownHosts::new();
-    for row in rows {
-        known.entry((row.app, row.version, row.day)).or_default().insert(row.host);
-    }
-    Ok(known)
 }
 
 /// Adds to the rows, in the order of their keys.
@@ -180,27 +156,33 @@ async fn add_part(tx: &mut TenantTx, sums: &[(&RowKey, &RowSums)]) -> Result<()>
     let observed: Vec<f64> = sums.iter().map(|(_, row)| observations(row.weight)).collect();
     let failed: Vec<f64> = sums.iter().map(|(_, row)| observations(row.failed)).collect();
     let squares: Vec<f64> = sums.iter().map(|(_, row)| row.squares).collect();
+    let sampled: Vec<bool> = sums.iter().map(|(_, row)| row.sampled).collect();
     let (connection, tenant, _) = tx.parts();
     // Locks the rows and gives their sketches, those of a new row empty.
     let rows = sqlx::query!(
-        r#"INSERT INTO metric_days AS d (tenant, app, version, day, metric, host, observations, failed, squares, sketch)
-           SELECT $1, n.*, $10
-           FROM unnest($2::text[], $3::text[], $4::date[], $5::text[], $6::text[], $7::float8[], $8::float8[],
-                       $9::float8[]) AS n (app, version, day, metric, host, observations, failed, squares)
-           ORDER BY n.app COLLATE "C", n.version COLLATE "C", n.day, n.metric COLLATE "C", n.host COLLATE "C"
-           ON CONFLICT (tenant, app, version, day, metric, host) DO UPDATE
+        r#"INSERT INTO metric_days AS d (tenant, app, version, dimension, day, value, metric, observations, failed,
+                                         squares, sampled, sketch)
+           SELECT $1, n.*, $12
+           FROM unnest($2::text[], $3::text[], $4::text[], $5::date[], $6::text[], $7::text[], $8::float8[], $9::float8[],
+                       $10::float8[], $11::boolean[])
+                AS n (app, version, dimension, day, value, metric, observations, failed, squares, sampled)
+           ORDER BY n.app COLLATE "C", n.version COLLATE "C", n.dimension COLLATE "C", n.day, n.value COLLATE "C",
+                    n.metric COLLATE "C"
+           ON CONFLICT (tenant, app, version, dimension, day, value, metric) DO UPDATE
            SET observations = d.observations + EXCLUDED.observations, failed = d.failed + EXCLUDED.failed,
-               squares = d.squares + EXCLUDED.squares
-           RETURNING app, version, day, metric, host, sketch"#,
+               squares = d.squares + EXCLUDED.squares, sampled = d.sampled OR EXCLUDED.sampled
+           RETURNING app, version, dimension, day, value, metric, sketch"#,
         tenant,
         &columns.apps,
         &columns.versions,
+        &columns.dimensions,
         &columns.days,
+        &columns.values,
         &columns.metrics,
-        &columns.hosts,
         &observed,
         &failed,
         &squares,
+        &sampled,
         QuantileSketch::default().to_bytes()
     )
     .fetch_all(connection)
@@ -209,7 +191,8 @@ async fn add_part(tx: &mut TenantTx, sums: &[(&RowKey, &RowSums)]) -> Result<()>
     for row in rows {
         let metric = MetricName::parse(&row.metric)
             .ok_or_else(|| StoreError::corrupt("metric_days", "a metric that no program of ours knows"))?;
-        let key = (row.app, row.version, row.day, metric.as_str(), row.host);
+        let dimension = MetricDimension::parse(&row.dimension).map_or("", MetricDimension::as_str);
+        let key = (row.app, row.version, dimension, row.day, row.value, metric.as_str());
         let Ok(at) = sums.binary_search_by_key(&&key, |(key, _)| *key) else { continue };
         let added = sums[at].1;
         let mut whole = sketch(&row.sketch)?;
@@ -225,16 +208,17 @@ async fn write_sketches(tx: &mut TenantTx, merged: Vec<(RowKey, Vec<u8>)>) -> Re
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE metric_days d SET sketch = n.sketch
-         FROM unnest($2::text[], $3::text[], $4::date[], $5::text[], $6::text[], $7::bytea[])
-              AS n (app, version, day, metric, host, sketch)
-         WHERE d.tenant = $1 AND d.app = n.app AND d.version = n.version AND d.day = n.day AND d.metric = n.metric
-           AND d.host = n.host",
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::date[], $6::text[], $7::text[], $8::bytea[])
+              AS n (app, version, dimension, day, value, metric, sketch)
+         WHERE d.tenant = $1 AND d.app = n.app AND d.version = n.version AND d.dimension = n.dimension AND d.day = n.day
+           AND d.value = n.value AND d.metric = n.metric",
         tenant,
         &columns.apps,
         &columns.versions,
+        &columns.dimensions,
         &columns.days,
+        &columns.values,
         &columns.metrics,
-        &columns.hosts,
         &sketches
     )
     .execute(connection)
@@ -247,20 +231,22 @@ async fn write_sketches(tx: &mut TenantTx, merged: Vec<(RowKey, Vec<u8>)>) -> Re
 struct RowColumns {
     apps: Vec<String>,
     versions: Vec<String>,
+    dimensions: Vec<String>,
     days: Vec<Date>,
+    values: Vec<String>,
     metrics: Vec<String>,
-    hosts: Vec<String>,
 }
 
 impl RowColumns {
     fn of<'k>(keys: impl Iterator<Item = &'k RowKey>) -> RowColumns {
         let mut columns = RowColumns::default();
-        for (app, version, day, metric, host) in keys {
+        for (app, version, dimension, day, value, metric) in keys {
             columns.apps.push(app.clone());
             columns.versions.push(version.clone());
+            columns.dimensions.push((*dimension).to_owned());
             columns.days.push(*day);
+            columns.values.push(value.clone());
             columns.metrics.push((*metric).to_owned());
-            columns.hosts.push(host.clone());
         }
         columns
     }

@@ -1,10 +1,12 @@
-//! Metric payloads of apps: each counted once, however often it comes, by app, version, day, metric and host in the same
-//! transaction.
+//! Metric payloads of apps: each counted once, however often it comes, in the same transaction, by app, version, day and
+//! metric, and of these by host, device model and OS version.
 
 mod days;
+mod dimension;
 mod versions;
 
 pub(crate) use days::sketch;
+pub use dimension::MetricDimension;
 pub use versions::{MOST_VERSIONS, MOST_VERSIONS_OF_TENANT};
 
 use crate::app_signals::{self, AppSignal, SignalDecision, SignalDrops};
@@ -16,9 +18,10 @@ use time::{Date, OffsetDateTime};
 use unslide_signals::event::{EventArrival, GatewayEvent};
 use unslide_signals::metrics::MetricPayload;
 
-/// Hosts of one app, version and day that are counted by themselves; later ones count as [`OTHER`].
-pub const MOST_HOSTS: usize = 200;
-/// The hosts beyond [`MOST_HOSTS`], and the versions beyond [`MOST_VERSIONS`].
+/// Hosts of one app, version and day that are counted by themselves, and as many device models and OS versions; later ones
+/// count as [`OTHER`].
+pub const MOST_VALUES: usize = 200;
+/// The values beyond [`MOST_VALUES`], and the versions beyond [`MOST_VERSIONS`].
 pub const OTHER: &str = "(other)";
 
 /// A metric payload that came from the topic.
@@ -60,7 +63,7 @@ pub async fn store(
         }
     }
     let counted = versions::admit(tx, &kept).await?;
-    let known = days::known_hosts(tx, &counted).await?;
+    let known = dimension::known_values(tx, &counted).await?;
     let mut sums = PayloadSums::new(known);
     counted.iter().for_each(|payload| sums.add(payload));
     days::add(tx, &sums.finish()).await?;

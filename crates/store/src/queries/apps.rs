@@ -26,8 +26,12 @@ pub struct AppSummary {
     pub app: String,
     /// Versions that reports came from.
     pub versions: i64,
-    /// Reports.
+    /// Reports. What was sampled counts as many as it stands for.
     pub reports: i64,
+    /// True where `reports` is an estimate: some of them were sampled.
+    pub estimated: bool,
+    /// Those of crashes, which the app did not survive.
+    pub crashes: i64,
     /// The day of the first report (UTC).
     #[serde(with = "day")]
     pub first_day: Date,
@@ -49,12 +53,14 @@ pub async fn list(
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         AppSummary,
-        r#"SELECT p.app AS "app!", f.versions AS "versions!", f.reports AS "reports!",
+        r#"SELECT p.app AS "app!", f.versions AS "versions!", f.reports AS "reports!", f.estimated AS "estimated!", f.crashes AS "crashes!",
                   f.first_day AS "first_day!", p.day AS "last_day!"
            FROM unnest($2::text[], $3::date[]) AS p (app, day) CROSS JOIN LATERAL
-                (SELECT count(*) AS versions, sum(v.reports)::bigint AS reports, min(v.first_day) AS first_day
-                 FROM (SELECT sum(r.reports) AS reports, min(r.day) AS first_day
-                       FROM (SELECT d.version, d.day, d.reports FROM app_days d
+                (SELECT count(*) AS versions, sum(v.reports)::bigint AS reports, sum(v.crashes)::bigint AS crashes,
+                        sum(v.extrapolated) > 0 AS estimated, min(v.first_day) AS first_day
+                 FROM (SELECT sum(r.reports) AS reports, sum(r.extrapolated) AS extrapolated, sum(r.fatal) AS crashes,
+                              min(r.day) AS first_day
+                       FROM (SELECT d.version, d.day, d.reports, d.extrapolated, d.fatal FROM app_days d
                              WHERE d.tenant = $1 AND d.app = p.app AND d.reports > 0
                              ORDER BY d.day DESC LIMIT $4) r
                        GROUP BY r.version) v) f

@@ -60,7 +60,7 @@ pub struct MissingFilter {
 /// Images that fulfil an alert rule which has no event for them.
 pub(crate) struct UnnotedImages {
     pub(crate) rule: Uuid,
-    /// At least so many reports refer to one.
+    /// The smallest number of reports that refer to one.
     pub(crate) least_reports: f64,
     /// The first of these reports came until then.
     pub(crate) first_seen_until: OffsetDateTime,

@@ -1,17 +1,13 @@
 //! What dashboards ask: one file a question.
 
 pub mod apps;
-pub mod comparison;
 pub mod duplicates;
-pub mod durations;
 pub mod groups;
 pub mod health;
-pub mod memory_limits;
 pub mod missing;
 pub mod report;
 pub mod reports;
 pub mod session;
-pub mod signals;
 pub mod trends;
 pub mod versions;
 

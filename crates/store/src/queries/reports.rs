@@ -30,6 +30,10 @@ pub struct ReportFilter {
     pub kind: Option<String>,
     /// `complete`, `partial` or `none`.
     pub status: Option<String>,
+    /// The machine, such as `iPhone16,1`.
+    pub model: Option<String>,
+    /// The operating system's version, with or without its name.
+    pub os_version: Option<String>,
     /// A frame refers to this image.
     pub debug_id: Option<DebugId>,
     /// It is counted for this group, or for one that is merged into it.
@@ -37,6 +41,15 @@ pub struct ReportFilter {
     /// A report of its group has this text in its title, its reason, or a function or file of its crash, in any case.
     /// Of more than 10,000 such groups those that were seen last count.
     pub text: Option<String>,
+}
+
+impl ReportFilter {
+    /// True where an index finds the reports that fit, or nearly.
+    fn is_indexed(&self) -> bool {
+        [&self.build, &self.kind, &self.status, &self.model, &self.os_version]
+            .into_iter()
+            .all(Option::is_none)
+    }
 }
 
 /// A report in a list. Texts are the device's words.
@@ -104,6 +117,9 @@ pub struct ReportRow {
     /// The report of the same crash that is counted instead of this one, which MetricKit made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_crash_as: Option<uuid::Uuid>,
+    /// How many reports it stands for and counts as: 1, or more where it was sampled.
+    #[sqlx(try_from = "U32")]
+    pub weight: u32,
 }
 
 /// A page of reports.
@@ -136,7 +152,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 pub(super) const COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
-     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.same_crash_as, \
+     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.same_crash_as, r.weight, \
      coalesce((SELECT g.merged_into FROM groups g WHERE g.tenant = r.tenant AND g.id = r.group_id), r.group_id) AS group_id";
 
 /// Where the reports of an image are found.
@@ -212,8 +228,7 @@ pub(crate) async fn list_within(
 ) -> Result<ReportPage> {
     let groups = groups_of(tx, filter).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX - 1);
-    let indexed = filter.build.is_none() && filter.kind.is_none() && filter.status.is_none();
-    if indexed && groups.as_ref().is_none_or(|groups| groups.len() <= MOST_APART) {
+    if filter.is_indexed() && groups.as_ref().is_none_or(|groups| groups.len() <= MOST_APART) {
         let found = read(tx, filter, groups.as_deref(), (after, limit + 1)).await?;
         return Ok(ReportPage::of(found, limit));
     }
@@ -378,10 +393,17 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
         ("r.build", &filter.build),
         ("r.type", &filter.kind),
         ("r.status", &filter.status),
+        ("r.model", &filter.model),
     ] {
         if let Some(value) = value {
             query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
         }
+    }
+    if let Some(value) = &filter.os_version {
+        let value = value.replace('\0', "");
+        query.push(" AND (r.os_version = ").push_bind(value.clone());
+        // As the breakdown of a group names it.
+        query.push(" OR btrim(concat_ws(' ', r.os_name, r.os_version)) = ").push_bind(value).push(")");
     }
     if let Some(from) = filter.from {
         query.push(" AND ").push(key).push(".received_at >= ").push_bind(from);

@@ -1,7 +1,7 @@
 //! Reports over time, as charts show them.
 
 use crate::{Result, TenantTx, Uuid};
-use time::Date;
+use time::{Date, Duration, OffsetDateTime};
 
 /// Rows of the period, one for each app, version and day, that a chart is made of: those of its most recent days,
 /// where somebody sends reports of ever new versions.
@@ -10,84 +10,136 @@ const MOST_ROWS: i64 = 50_000;
 /// Recent rows that the names of versions are taken from.
 const RECENT_ROWS: i64 = 5_000;
 
-/// Reports of a version that arrived on a day.
+/// What arrived of a version on a day or in an hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VersionDay {
-    /// The day of arrival (UTC).
-    pub day: Date,
+pub struct VersionCount {
+    /// When the day (UTC) or hour began.
+    pub at: OffsetDateTime,
     /// Bundle identifier; empty where unknown.
     pub app: String,
     /// The version; `None` for all versions that are not among the most frequent.
     pub version: Option<String>,
-    /// Reports.
-    pub reports: i64,
+    /// The number of crashes or reports.
+    pub count: i64,
 }
 
-/// Reports by day and version from a day on: of the `most` versions with the most reports by name, of all others
-/// together; with `app` and `version` of these alone.
+/// What the rows of a period are of. Hours are kept for 14 days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrendStep {
+    /// Days (UTC).
+    Day,
+    /// Hours.
+    Hour,
+}
+
+impl TrendStep {
+    /// The step as a word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TrendStep::Day => "day",
+            TrendStep::Hour => "hour",
+        }
+    }
+
+    /// How long it is.
+    #[must_use]
+    pub fn length(self) -> Duration {
+        match self {
+            TrendStep::Day => Duration::DAY,
+            TrendStep::Hour => Duration::HOUR,
+        }
+    }
+}
+
+/// Crashes by day or hour and version, from the beginning of one on: of the `most` versions with the most crashes by name,
+/// of all others together; with `app` and `version` of these alone.
 pub async fn by_version(
     tx: &mut TenantTx,
     (app, version): (Option<&str>, Option<&str>),
-    from: Date,
+    (step, from): (TrendStep, OffsetDateTime),
     most: u32,
-) -> Result<Vec<VersionDay>> {
+) -> Result<Vec<VersionCount>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
-        VersionDay,
+        VersionCount,
         r#"WITH rows AS MATERIALIZED (
-               SELECT d.day, d.app, d.version, d.reports FROM app_days d
-               WHERE d.tenant = $1 AND d.day >= $2 AND d.reports > 0
-                 AND ($3::text IS NULL OR d.app = $3) AND ($4::text IS NULL OR d.version = $4)
-               ORDER BY d.day DESC, d.app DESC LIMIT $6),
+               (SELECT d.day::timestamp AT TIME ZONE 'UTC' AS at, d.app, d.version, d.fatal FROM app_days d
+                WHERE NOT $7 AND d.tenant = $1 AND d.day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND d.fatal > 0
+                  AND ($3::text IS NULL OR d.app = $3) AND ($4::text IS NULL OR d.version = $4)
+                ORDER BY d.day DESC, d.app DESC LIMIT $6)
+               UNION ALL
+               (SELECT h.hour, h.app, h.version, h.fatal FROM app_hours h
+                WHERE $7 AND h.tenant = $1 AND h.hour >= $2 AND h.fatal > 0
+                  AND ($3::text IS NULL OR h.app = $3) AND ($4::text IS NULL OR h.version = $4)
+                ORDER BY h.hour DESC LIMIT $6)),
            top AS (
                SELECT r.app, r.version FROM rows r GROUP BY r.app, r.version
-               ORDER BY sum(r.reports) DESC, r.app, r.version LIMIT $5)
-           SELECT r.day AS "day!", coalesce(t.app, '') AS "app!", t.version AS "version?", sum(r.reports)::bigint AS "reports!"
+               ORDER BY sum(r.fatal) DESC, r.app, r.version LIMIT $5)
+           SELECT r.at AS "at!", coalesce(t.app, '') AS "app!", t.version AS "version?", sum(r.fatal)::bigint AS "count!"
            FROM rows r LEFT JOIN top t ON t.app = r.app AND t.version = r.version
-           GROUP BY r.day, t.app, t.version ORDER BY r.day, t.app, t.version"#,
+           GROUP BY r.at, t.app, t.version ORDER BY r.at, t.app, t.version"#,
         tenant,
         from,
         app,
         version,
         i64::from(most),
-        MOST_ROWS
+        MOST_ROWS,
+        step == TrendStep::Hour
     )
     .fetch_all(connection)
     .await?)
 }
 
-/// What happened in a period.
+/// What happened in a period. Devices and frames are counted by day only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeriodTotals {
     /// Reports.
     pub reports: i64,
-    /// Frames in these.
+    /// True where `reports` is an estimate: some of them were sampled. Not known of hours.
+    pub estimated: bool,
+    /// Those that the app did not survive.
+    pub crashes: i64,
+    /// Devices that a version had its first report of: one that two versions have counts for both.
+    pub devices: i64,
+    /// Frames in the reports.
     pub frames: i64,
     /// Frames that symbols answered.
     pub symbolicated: i64,
 }
 
-/// The totals of a period: days from the first up to the second, which is not part of it.
+/// The totals of a period: from the beginning of a day or hour up to that of another, which is not part of it.
 pub async fn totals(
     tx: &mut TenantTx,
     (app, version): (Option<&str>, Option<&str>),
-    (from, to): (Date, Date),
+    step: TrendStep,
+    (from, to): (OffsetDateTime, OffsetDateTime),
 ) -> Result<PeriodTotals> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         PeriodTotals,
-        r#"SELECT coalesce(sum(d.reports), 0)::bigint AS "reports!", coalesce(sum(d.frames_total), 0)::bigint AS "frames!",
-                  coalesce(sum(d.frames_symbolicated), 0)::bigint AS "symbolicated!"
-           FROM (SELECT * FROM app_days
-                 WHERE tenant = $1 AND day >= $2 AND day < $3
-                   AND ($4::text IS NULL OR app = $4) AND ($5::text IS NULL OR version = $5)
-                 ORDER BY day DESC, app DESC LIMIT $6) d"#,
+        r#"SELECT coalesce(sum(r.reports), 0)::bigint AS "reports!",
+                  coalesce(sum(r.extrapolated), 0) > 0 AS "estimated!", coalesce(sum(r.fatal), 0)::bigint AS "crashes!",
+                  coalesce(sum(r.devices), 0)::bigint AS "devices!",
+                  coalesce(sum(r.frames_total), 0)::bigint AS "frames!",
+                  coalesce(sum(r.frames_symbolicated), 0)::bigint AS "symbolicated!"
+           FROM ((SELECT reports, extrapolated, fatal, devices, frames_total, frames_symbolicated FROM app_days
+                  WHERE NOT $7 AND tenant = $1 AND day >= ($2::timestamptz AT TIME ZONE 'UTC')::date
+                    AND day < ($3::timestamptz AT TIME ZONE 'UTC')::date
+                    AND ($4::text IS NULL OR app = $4) AND ($5::text IS NULL OR version = $5)
+                  ORDER BY day DESC, app DESC LIMIT $6)
+                 UNION ALL
+                 (SELECT reports, 0, fatal, 0, 0, 0 FROM app_hours
+                  WHERE $7 AND tenant = $1 AND hour >= $2 AND hour < $3
+                    AND ($4::text IS NULL OR app = $4) AND ($5::text IS NULL OR version = $5)
+                  ORDER BY hour DESC LIMIT $6)) r"#,
         tenant,
         from,
         to,
         app,
         version,
-        MOST_ROWS
+        MOST_ROWS,
+        step == TrendStep::Hour
     )
     .fetch_one(connection)
     .await?)
@@ -138,22 +190,24 @@ pub async fn recent_versions(tx: &mut TenantTx, app: Option<&str>, limit: u32) -
     .await?)
 }
 
-/// The number of groups whose first report arrived at this time or later, at most `limit`.
+/// The number of groups whose first report arrived at this time or later, at most `limit`; with a version, of those
+/// whose first report was of it.
 pub async fn new_groups(
     tx: &mut TenantTx,
-    app: Option<&str>,
-    from: time::OffsetDateTime,
+    (app, version): (Option<&str>, Option<&str>),
+    from: OffsetDateTime,
     limit: u32,
 ) -> Result<i64> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
                SELECT FROM groups WHERE tenant = $1 AND first_seen >= $2 AND ($3::text IS NULL OR app = $3)
-                 AND merged_into IS NULL AND reports > 0 LIMIT $4) g"#,
+                 AND ($5::text IS NULL OR first_version = $5) AND merged_into IS NULL AND reports > 0 LIMIT $4) g"#,
         tenant,
         from,
         app,
-        i64::from(limit)
+        i64::from(limit),
+        version
     )
     .fetch_one(connection)
     .await?)

@@ -22,9 +22,13 @@ pub struct VersionSummary {
     /// The version; empty for reports that name none.
     #[schema(example = "3.1.4")]
     pub version: String,
-    /// Reports.
+    /// Reports. What was sampled counts as many as it stands for, here and in the counts below, but for `devices`.
     pub reports: i64,
-    /// Devices that crashed, counted once each.
+    /// True where `reports` is an estimate: some of them were sampled.
+    pub estimated: bool,
+    /// Those of crashes, which the app did not survive.
+    pub crashes: i64,
+    /// Devices that the reports came from, counted once each.
     pub devices: i64,
     /// The share of frames that symbols answered, 0 to 1; absent where there are no frames.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,11 +98,12 @@ pub async fn list(
                     LIMIT $5)) f
                ORDER BY f.day DESC, f.version DESC LIMIT $5)
            SELECT p.version AS "version!", p.day AS "last_day!", f.first_day AS "first_day!",
-                  f.reports AS "reports!", f.devices AS "devices!", f.frames_total AS "frames_total!",
-                  f.symbolicated AS "symbolicated!", f.complete AS "complete!", f.partial AS "partial!",
+                  f.reports AS "reports!", f.estimated AS "estimated!", f.crashes AS "crashes!", f.devices AS "devices!",
+                  f.frames_total AS "frames_total!", f.symbolicated AS "symbolicated!", f.complete AS "complete!", f.partial AS "partial!",
                   f.none AS "none!"
            FROM page p CROSS JOIN LATERAL
-                (SELECT sum(d.reports)::bigint AS reports, sum(d.devices)::bigint AS devices,
+                (SELECT sum(d.reports)::bigint AS reports, sum(d.extrapolated) > 0 AS estimated, sum(d.fatal)::bigint AS crashes,
+                        sum(d.devices)::bigint AS devices,
                         sum(d.frames_total)::bigint AS frames_total,
                         sum(d.frames_symbolicated)::bigint AS symbolicated, sum(d.complete)::bigint AS complete,
                         sum(d.partial)::bigint AS partial, sum(d.none)::bigint AS none,
@@ -126,6 +131,8 @@ pub async fn list(
             missing: wanted.remove(&row.version).unwrap_or_default(),
             version: row.version,
             reports: row.reports,
+            estimated: row.estimated,
+            crashes: row.crashes,
             devices: row.devices,
             share_symbolicated: share(row.symbolicated, row.frames_total),
             frames: row.frames_total,

@@ -4,6 +4,7 @@
 mod delete;
 mod duplicates;
 mod groups;
+mod hours;
 mod keys;
 pub mod partitions;
 pub mod retention;
@@ -100,8 +101,12 @@ pub struct ReportDetails {
     pub grouping: Option<ReportGrouping>,
     /// The run of the app that ended, where the device says which.
     pub run_id: Option<Uuid>,
+    /// The process that ended: equal for KSCrash's and MetricKit's reports of one.
+    pub process_identity: Option<Uuid>,
     /// Made by MetricKit and not by KSCrash.
     pub metric_kit: bool,
+    /// The share of such reports that is sent, 0.001 to 1; all where absent. Of a crash it does not count.
+    pub sampled: Option<f64>,
     /// What its group is found by: functions, files and the reason. The first 200 count.
     pub terms: Vec<String>,
 }
@@ -111,12 +116,26 @@ impl ReportDetails {
     /// also a hang or an error of JavaScript; ends out of memory are of their own signal.
     #[must_use]
     pub fn signal(&self) -> Option<AppSignal> {
-        let signal = AppSignal::of_group_kind(&self.grouping.as_ref()?.kind)?;
-        (!self.is_crash() || signal == AppSignal::Memory).then_some(signal)
+        self.signal_of_group().filter(|_| !self.is_fatal())
     }
 
-    /// The app did not survive it. The index `reports_run` decides alike.
-    fn is_crash(&self) -> bool {
+    fn signal_of_group(&self) -> Option<AppSignal> {
+        AppSignal::of_group_kind(&self.grouping.as_ref()?.kind)
+    }
+
+    /// How many such reports it stands for by what its sender says, in thousandths.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1,000 to 1,000,000")]
+    fn sent_weight(&self) -> u64 {
+        (1_000.0 / self.sampled.unwrap_or(1.0).clamp(0.001, 1.0)).round() as u64
+    }
+
+    /// True for a crash: the app did not survive it, whatever the kind of its group. The device's word counts; versions that
+    /// do not say it report only the crash's type. An end out of memory is none, as of sessions, whatever the device says.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        if self.signal_of_group() == Some(AppSignal::Memory) {
+            return false;
+        }
         let said = self.summary.get("fatal").map(|fatal| *fatal == serde_json::Value::Bool(true));
         said.unwrap_or(matches!(
             &*self.kind,
@@ -206,6 +225,8 @@ pub enum ArrivalOutcome {
     Expired,
     /// The app does not keep reports of this signal: nothing was done but remembering it.
     SwitchedOff,
+    /// The app keeps a part of the reports of this signal, and others stand for it: nothing was done but remembering it.
+    SampledOut,
 }
 
 /// What became of an arrival, and under which identity.
@@ -225,6 +246,8 @@ pub(crate) struct Change<'a> {
     arrival: &'a Arrival,
     came: &'a Arrival,
     place: usize,
+    /// How many reports it stands for, where it is new.
+    weight: i64,
     previous: Option<rows::Previous>,
 }
 
@@ -232,6 +255,11 @@ impl<'a> Change<'a> {
     /// False of a crash that another report is counted for.
     fn counts(&self) -> bool {
         self.previous.as_ref().is_none_or(|previous| previous.same_crash_as.is_none())
+    }
+
+    /// How many reports it stands for: that stays as it was counted first.
+    fn weight(&self) -> i64 {
+        self.previous.as_ref().map_or(self.weight, |previous| previous.weight)
     }
 
     /// The images that a new report came without symbols for, also where the batch brings the next
@@ -247,6 +275,6 @@ impl<'a> Change<'a> {
     pub(crate) async fn first(tx: &mut TenantTx, arrival: &'a Arrival) -> Result<Change<'a>> {
         let wanted = [(arrival.report_id, arrival.content_hash, arrival.received_at)];
         let key = keys::lock(tx, &wanted).await?[0];
-        Ok(Change { key, arrival, came: arrival, place: 0, previous: None })
+        Ok(Change { key, arrival, came: arrival, place: 0, weight: 1, previous: None })
     }
 }

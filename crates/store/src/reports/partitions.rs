@@ -12,7 +12,8 @@ pub async fn ensure(store: &Store, first: Date, last: Date) -> Result<i32> {
         .await?)
 }
 
-/// Drops every day before `before`, with its reports, bodies and waits for symbols of apps; gives how many tables went.
+/// Drops every day before `before`, with its reports, bodies and waits for symbols of apps. Returns the number
+/// of dropped tables.
 /// The reports' keys stay (see [`purge_keys`]), so that a replay does not bring the reports back.
 pub async fn drop_before(store: &Store, before: Date) -> Result<i32> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_partitions_drop($1) AS "dropped!""#, before)

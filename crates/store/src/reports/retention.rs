@@ -1,6 +1,7 @@
 //! How long a tenant's reports are kept. Their keys stay longer, so that a replay does not bring them
 //! back (see [`crate::partitions::purge_keys`]).
 
+use super::hours::KEPT;
 use crate::number::to_row32;
 use crate::reports::{drop_rest, lock_known};
 use crate::reprocess;
@@ -68,7 +69,7 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
 }
 
 /// Forgets images that no report wants that arrived on the day `before` or later, at most `limit` of
-/// them; gives how many. What was counted of reports, their devices and frames stays: a version's
+/// them. Returns their number. What was counted of reports, their devices and frames stays: a version's
 /// history is not over with its reports.
 pub async fn forget_wanted(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (end, _) = bounds(before);
@@ -88,9 +89,27 @@ pub async fn forget_wanted(tx: &mut TenantTx, before: Date, limit: u32) -> Resul
     Ok(gone.rows_affected())
 }
 
+/// Deletes the counts of hours more than 14 days ago, at most `limit` rows. Returns their number.
+pub async fn forget_hours(tx: &mut TenantTx, limit: u32) -> Result<u64> {
+    let (connection, tenant, now) = tx.parts();
+    // In the order in which all writers lock them.
+    let gone = sqlx::query!(
+        r#"DELETE FROM app_hours h
+           USING (SELECT app, version, hour FROM app_hours WHERE tenant = $1 AND hour < $2
+                  ORDER BY app COLLATE "C", version COLLATE "C", hour LIMIT $3 FOR UPDATE) o
+           WHERE h.tenant = $1 AND h.app = o.app AND h.version = o.version AND h.hour = o.hour"#,
+        tenant,
+        now - KEPT,
+        i64::from(limit)
+    )
+    .execute(connection)
+    .await?;
+    Ok(gone.rows_affected())
+}
+
 /// Condemns what lies in object storage for the days before `before`, and forgets what hung on those
 /// days: for when [`expire`] has nothing left to do, or the days' tables are about to go. At most
-/// `limit` objects; gives how many.
+/// `limit` objects. Returns their number.
 pub async fn condemn_days(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (end, _) = bounds(before);
     let (connection, tenant, now) = tx.parts();

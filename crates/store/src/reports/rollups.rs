@@ -1,5 +1,6 @@
-//! Counts by app, version and day, kept in step with the reports.
+//! Counts by app, version and day, and by hour, kept in step with the reports.
 
+use super::hours::{self, HourDelta, HourKey};
 use super::rows::{GroupTexts, MadeOn, device, name};
 use super::{Change, FrameTotals};
 use crate::number::to_row;
@@ -13,24 +14,57 @@ type DayKey = (String, String, Date);
 #[derive(Clone, Copy, Default)]
 struct Delta {
     reports: i64,
+    fatal: i64,
     devices: i64,
     frames_total: i64,
     frames_symbolicated: i64,
     complete: i64,
     partial: i64,
     none: i64,
+    extrapolated: i64,
 }
 
+/// 1 for a report that is counted and -1 for one that is taken back, and how many reports it stands for.
+type Times = (i64, i64);
+
 impl Delta {
-    fn add(&mut self, status: &str, frames: &FrameTotals, sign: i64) {
-        self.reports += sign;
-        self.frames_total += sign * i64::from(frames.total);
-        self.frames_symbolicated += sign * i64::from(frames.symbolicated);
+    fn add(&mut self, (status, fatal): (&str, bool), frames: &FrameTotals, (sign, weight): Times) {
+        let times = sign * weight;
+        self.reports += times;
+        self.extrapolated += times - sign;
+        self.fatal += times * i64::from(fatal);
+        self.frames_total += times * i64::from(frames.total);
+        self.frames_symbolicated += times * i64::from(frames.symbolicated);
         match status {
-            "complete" => self.complete += sign,
-            "partial" => self.partial += sign,
-            _ => self.none += sign,
+            "complete" => self.complete += times,
+            "partial" => self.partial += times,
+            _ => self.none += times,
         }
+    }
+}
+
+/// What days and hours gain.
+#[derive(Default)]
+struct Deltas {
+    days: BTreeMap<DayKey, Delta>,
+    hours: BTreeMap<HourKey, HourDelta>,
+}
+
+impl Deltas {
+    /// Adds a report of an app and a version, or takes it back, with its status and whether it was fatal.
+    fn add(
+        &mut self,
+        (app, version, at): (&str, &str, OffsetDateTime),
+        (status, fatal): (&str, bool),
+        frames: &FrameTotals,
+        (sign, weight): Times,
+    ) {
+        let key = (app.to_owned(), version.to_owned(), day(at));
+        self.days.entry(key).or_default().add((status, fatal), frames, (sign, weight));
+        let begins = at.to_offset(time::UtcOffset::UTC).truncate_to_hour();
+        let hour = self.hours.entry((app.to_owned(), version.to_owned(), begins)).or_default();
+        hour.reports += sign * weight;
+        hour.fatal += sign * weight * i64::from(fatal);
     }
 }
 
@@ -41,20 +75,21 @@ pub(super) fn day(at: OffsetDateTime) -> Date {
 
 /// Adds what is new, and takes back what a new revision replaces.
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
-    let mut deltas: BTreeMap<DayKey, Delta> = BTreeMap::new();
+    let mut deltas = Deltas::default();
     for change in changes.iter().filter(|change| change.counts()) {
-        let (facts, day) = (&change.arrival.facts, day(change.key.received_at));
+        let (facts, at, weight) = (&change.arrival.facts, change.key.received_at, change.weight());
         if let Some(previous) = &change.previous {
-            let key = (previous.app.clone(), previous.version.clone(), day);
-            deltas.entry(key).or_default().add(&previous.status, &previous.frames, -1);
+            let was = (previous.status.as_str(), previous.fatal);
+            deltas.add((&previous.app, &previous.version, at), was, &previous.frames, (-1, weight));
         }
-        let key = (name(&facts.app), name(&facts.version), day);
-        deltas.entry(key).or_default().add(&facts.status, &facts.frames, 1);
+        let is = (facts.status.as_str(), facts.is_fatal());
+        deltas.add((&name(&facts.app), &name(&facts.version), at), is, &facts.frames, (1, weight));
     }
-    for ((app, version, day), devices) in devices(tx, changes).await? {
-        deltas.entry((app, version, day)).or_default().devices += devices;
+    for (key, devices) in devices(tx, changes).await? {
+        deltas.days.entry(key).or_default().devices += devices;
     }
-    write(tx, deltas).await?;
+    write(tx, deltas.days).await?;
+    hours::write(tx, deltas.hours).await?;
     wanted_images(tx, changes).await
 }
 
@@ -65,6 +100,9 @@ pub(super) struct Counted {
     pub(super) version: String,
     pub(super) received_at: OffsetDateTime,
     pub(super) status: String,
+    pub(super) fatal: bool,
+    #[sqlx(try_from = "i32")]
+    pub(super) weight: i64,
     #[sqlx(flatten)]
     pub(super) frames: FrameTotals,
     #[sqlx(flatten)]
@@ -79,13 +117,14 @@ pub(super) struct Counted {
 /// Takes a report out of the counts: its version's, its device where no other report of the
 /// version is of that, and the images that it came without symbols for. In the order of [`record`].
 pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
-    let key = |day| (report.app.clone(), report.version.clone(), day);
-    let mut deltas: BTreeMap<DayKey, Delta> = BTreeMap::new();
+    let mut deltas = Deltas::default();
     if let Some(day) = forget_device(tx, report).await? {
-        deltas.entry(key(day)).or_default().devices -= 1;
+        deltas.days.entry((report.app.clone(), report.version.clone(), day)).or_default().devices -= 1;
     }
-    deltas.entry(key(day(report.received_at))).or_default().add(&report.status, &report.frames, -1);
-    write(tx, deltas).await?;
+    let (was, times) = ((report.status.as_str(), report.fatal), (-1, report.weight));
+    deltas.add((&report.app, &report.version, report.received_at), was, &report.frames, times);
+    write(tx, deltas.days).await?;
+    hours::write(tx, deltas.hours).await?;
     want_less(tx, report).await
 }
 
@@ -115,7 +154,7 @@ async fn forget_device(tx: &mut TenantTx, report: &Counted) -> Result<Option<Dat
     .await?)
 }
 
-/// Takes a report out of the counts of its images; one that no other report wants is forgotten.
+/// Takes a report out of the counts of its images; one that no other report wants is deleted.
 async fn want_less(tx: &mut TenantTx, report: &Counted) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
@@ -198,30 +237,34 @@ async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<()>
     let column = |of: fn(&Delta) -> i64| deltas.values().map(of).collect::<Vec<i64>>();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "INSERT INTO app_days AS d (tenant, app, version, day, reports, devices, frames_total, frames_symbolicated,
-                                    complete, partial, none)
-         SELECT $1, n.app, n.version, n.day, n.reports, n.devices, n.total, n.symbolicated, n.complete, n.partial, n.none
+        "INSERT INTO app_days AS d (tenant, app, version, day, reports, fatal, devices, frames_total,
+                                    frames_symbolicated, complete, partial, none, extrapolated)
+         SELECT $1, n.app, n.version, n.day, n.reports, n.fatal, n.devices, n.total, n.symbolicated, n.complete, n.partial,
+                n.none, n.extrapolated
          FROM unnest($2::text[], $3::text[], $4::date[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                     $9::bigint[], $10::bigint[], $11::bigint[])
-              AS n (app, version, day, reports, devices, total, symbolicated, complete, partial, none)
+                     $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
+              AS n (app, version, day, reports, fatal, devices, total, symbolicated, complete, partial, none, extrapolated)
          ORDER BY n.app COLLATE \"C\", n.version COLLATE \"C\", n.day
          ON CONFLICT (tenant, app, version, day) DO UPDATE
-         SET reports = d.reports + EXCLUDED.reports, devices = d.devices + EXCLUDED.devices,
+         SET reports = d.reports + EXCLUDED.reports, fatal = d.fatal + EXCLUDED.fatal,
+             devices = d.devices + EXCLUDED.devices,
              frames_total = d.frames_total + EXCLUDED.frames_total,
              frames_symbolicated = d.frames_symbolicated + EXCLUDED.frames_symbolicated,
              complete = d.complete + EXCLUDED.complete, partial = d.partial + EXCLUDED.partial,
-             none = d.none + EXCLUDED.none",
+             none = d.none + EXCLUDED.none, extrapolated = d.extrapolated + EXCLUDED.extrapolated",
         tenant,
         &apps,
         &versions,
         &days,
         &column(|d| d.reports),
+        &column(|d| d.fatal),
         &column(|d| d.devices),
         &column(|d| d.frames_total),
         &column(|d| d.frames_symbolicated),
         &column(|d| d.complete),
         &column(|d| d.partial),
-        &column(|d| d.none)
+        &column(|d| d.none),
+        &column(|d| d.extrapolated)
     )
     .execute(connection)
     .await?;

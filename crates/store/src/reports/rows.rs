@@ -24,6 +24,9 @@ pub(super) struct Previous {
     pub(super) app: String,
     pub(super) version: String,
     pub(super) status: String,
+    pub(super) fatal: bool,
+    #[sqlx(try_from = "i32")]
+    pub(super) weight: i64,
     #[sqlx(flatten)]
     pub(super) frames: FrameTotals,
     #[sqlx(rename = "group_id")]
@@ -135,8 +138,8 @@ pub(super) async fn read_previous<'a>(
     let variants: Vec<i32> = known.iter().map(|key| to_row32(key.variant)).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query(
-        "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.frames_total, r.frames_symbolicated,
-                r.frames_device, r.frames_device_app, r.frames_missing, r.group_id, r.reason, r.title,
+        "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.fatal, r.weight, r.frames_total,
+                r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.group_id, r.reason, r.title,
                 r.device, r.model, r.os_name, r.os_version, r.same_crash_as
          FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
          CROSS JOIN LATERAL (
@@ -178,6 +181,7 @@ struct NewReportRow {
     version: String,
     build: String,
     r#type: String,
+    fatal: bool,
     status: String,
     device_time: Option<String>,
     device: Option<String>,
@@ -199,7 +203,9 @@ struct NewReportRow {
     group_id: Option<Uuid>,
     title: Option<String>,
     run_id: Option<Uuid>,
+    process_identity: Option<Uuid>,
     metric_kit: bool,
+    weight: i64,
     origin_topic: Option<String>,
     origin_partition: Option<i32>,
     origin_offset: Option<i64>,
@@ -234,6 +240,7 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
         version: name(&facts.version),
         build: name(&facts.build),
         r#type: name(&facts.kind),
+        fatal: facts.is_fatal(),
         status: name(&facts.status),
         device_time: facts.device_time.and_then(time_text),
         device: device(facts).map(hex),
@@ -255,7 +262,9 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
         group_id: GroupRow::of(facts).map(|group| group.id).filter(|_| change.counts()),
         title: texts.title,
         run_id: facts.run_id,
+        process_identity: facts.process_identity,
         metric_kit: facts.metric_kit,
+        weight: change.weight(),
         origin_topic: arrival.origin.as_ref().map(|o| name(&o.topic)),
         origin_partition: arrival.origin.as_ref().map(|o| o.partition),
         origin_offset: arrival.origin.as_ref().map(|o| o.offset),
@@ -272,24 +281,26 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
     let rows = serde_json::to_value(rows).map_err(|e| StoreError::corrupt("reports", e))?;
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
-        "INSERT INTO reports AS t (tenant, received_at, report_id, variant, revision, app, version, build, type, status,
+        "INSERT INTO reports AS t (tenant, received_at, report_id, variant, revision, app, version, build, type, fatal, status,
              device_time, device, os_name, os_version, os_build, model, process, reason, summary, frames_total,
              frames_symbolicated, frames_device, frames_device_app, frames_missing, symbols_missing, system_images, wanted,
-             group_id, title, run_id, metric_kit, origin_topic, origin_partition, origin_offset, traceparent, stored_at)
-         SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.status,
+             group_id, title, run_id, process_identity, metric_kit, weight, origin_topic, origin_partition, origin_offset, traceparent,
+             stored_at)
+         SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.fatal, r.status,
              r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary,
              r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing,
-             r.symbols_missing, r.system_images, r.wanted, r.group_id, r.title, r.run_id, r.metric_kit,
-             r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
+             r.symbols_missing, r.system_images, r.wanted, r.group_id, r.title, r.run_id, r.process_identity,
+             r.metric_kit, r.weight, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
          FROM jsonb_to_recordset($2) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
-             app text, version text, build text, type text, status text, device_time timestamptz, device bytea,
+             app text, version text, build text, type text, fatal boolean, status text, device_time timestamptz, device bytea,
              os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb,
              frames_total integer, frames_symbolicated integer, frames_device integer, frames_device_app integer,
              frames_missing integer, symbols_missing boolean, system_images uuid[], wanted uuid[],
-             group_id uuid, title text, run_id uuid, metric_kit boolean, origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
+             group_id uuid, title text, run_id uuid, process_identity uuid, metric_kit boolean, weight integer, origin_topic text,
+             origin_partition integer, origin_offset bigint, traceparent text)
          ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
          SET revision = EXCLUDED.revision, app = EXCLUDED.app, version = EXCLUDED.version, build = EXCLUDED.build,
-             type = EXCLUDED.type, status = EXCLUDED.status, device_time = EXCLUDED.device_time,
+             type = EXCLUDED.type, fatal = EXCLUDED.fatal, status = EXCLUDED.status, device_time = EXCLUDED.device_time,
              device = EXCLUDED.device, os_name = EXCLUDED.os_name, os_version = EXCLUDED.os_version,
              os_build = EXCLUDED.os_build, model = EXCLUDED.model, process = EXCLUDED.process,
              reason = EXCLUDED.reason, summary = EXCLUDED.summary, frames_total = EXCLUDED.frames_total,
@@ -305,8 +316,13 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
         rows,
         now
     )
-    .execute(&mut *connection)
+    .execute(connection)
     .await?;
+    write_bodies(tx, changes).await
+}
+
+async fn write_bodies(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
     let times: Vec<OffsetDateTime> = changes.iter().map(|c| c.key.received_at).collect();
     let ids: Vec<Uuid> = changes.iter().map(|c| c.key.report_id.uuid()).collect();
     let variants: Vec<i32> = changes.iter().map(|c| to_row32(c.key.variant)).collect();

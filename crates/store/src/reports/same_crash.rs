@@ -12,8 +12,9 @@ use time::Duration;
 /// The most days between the arrivals of the two.
 const APART_DAYS: i32 = 3;
 
-/// Takes reports that MetricKit made out of all counts where KSCrash's report of the same run of the app tells the
-/// crash too, whichever came first. Looks `limit` of them up at once, each one once. Returns how many were changed.
+/// Takes reports that MetricKit made out of all counts where KSCrash's report of the same run of the app, or of the same
+/// process where one of both names no run, tells the crash too, whichever came first. Looks `limit` of them up at once,
+/// each one once. Returns how many were changed.
 pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
     let since = store.now() - Duration::days(i64::from(APART_DAYS) + 1);
     let (mut after, mut changed) = ((since, Uuid::nil(), -1), 0);

@@ -6,9 +6,10 @@ use super::{
     waits,
 };
 use crate::alerts;
-use crate::app_signals::{self, SignalDrops, SignalsByApp};
+use crate::app_signals::{self, SignalDecision, SignalDrops, SignalsByApp, WHOLE};
 use crate::groups::{GroupEvent, lock_out_merges};
 use crate::live_events::{self, StoredByApp};
+use crate::number::to_row;
 use crate::outbox::NeededSymbols;
 use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
@@ -20,7 +21,7 @@ use unslide_model::{ContentHash, ReportId};
 
 /// Stores a tenant's arrivals, in the order of their offsets, and says what became of each. Day
 /// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
-/// stored. Rules for alerts are told of groups that are new or came back.
+/// stored. Alert rules learn of groups that are new or came back.
 pub async fn store<A: Borrow<Arrival> + Sync>(
     tx: &mut TenantTx,
     arrivals: &[A],
@@ -117,8 +118,8 @@ impl<'a> Batch<'a> {
     fn decide(&mut self, key: KeyRow, places: &[usize], keep_from: Option<OffsetDateTime>) {
         let expired = keep_from.is_some_and(|from| key.received_at < from);
         // A report that is there gets its revisions, whatever the app has chosen since.
-        let switched_off = key.latest_revision == 0
-            && places.iter().any(|place| self.is_switched_off(self.arrivals[*place]));
+        let is_new = key.latest_revision == 0;
+        let refused = places.iter().filter(|_| is_new).find_map(|place| self.refused(self.arrivals[*place]));
         let mut latest = key.latest_revision;
         let (mut earliest, mut last): (Option<usize>, Option<usize>) = (None, None);
         let first = places.iter().map(|place| self.arrivals[*place]).find(|arrival| arrival.revision == 1);
@@ -128,13 +129,13 @@ impl<'a> Batch<'a> {
         for place in places.iter().copied() {
             let newer = self.arrivals[place].revision > latest;
             self.stored[place].variant = key.variant;
-            self.stored[place].outcome = match newer {
+            self.stored[place].outcome = match (newer, refused) {
                 _ if key.deleted => ArrivalOutcome::Deleted,
-                true if expired => ArrivalOutcome::Expired,
-                true if switched_off => ArrivalOutcome::SwitchedOff,
-                true if key.latest_revision == 0 => ArrivalOutcome::New,
-                true => ArrivalOutcome::Revised,
-                false => ArrivalOutcome::Duplicate,
+                (true, _) if expired => ArrivalOutcome::Expired,
+                (true, Some(refused)) => refused,
+                (true, None) if is_new => ArrivalOutcome::New,
+                (true, None) => ArrivalOutcome::Revised,
+                (false, _) => ArrivalOutcome::Duplicate,
             };
             if newer && !key.deleted {
                 latest = self.arrivals[place].revision;
@@ -146,24 +147,43 @@ impl<'a> Batch<'a> {
         }
         match last {
             None => {}
-            Some(_) if expired || switched_off => self.remembered.push((key, latest)),
+            Some(_) if expired || refused.is_some() => self.remembered.push((key, latest)),
             Some(place) => {
                 let came = self.arrivals[earliest.unwrap_or(place)];
-                self.changes.push(Change { key, arrival: self.arrivals[place], came, place, previous: None });
+                let weight = match self.by_signal(came) {
+                    SignalDecision::Kept(weight) => to_row((weight + WHOLE / 2) / WHOLE),
+                    SignalDecision::SwitchedOff | SignalDecision::SampledOut => 1,
+                };
+                let arrival = self.arrivals[place];
+                self.changes.push(Change { key, arrival, came, place, weight, previous: None });
             }
         }
     }
 
-    fn is_switched_off(&self, arrival: &Arrival) -> bool {
-        let settings = |app: &str| self.signals.of(&rows::name(app));
-        arrival.facts.signal().is_some_and(|signal| settings(&arrival.facts.app).one_in(signal) == 0)
+    /// What the report's app keeps of its signal. Crashes are of none, and each stands for itself alone.
+    fn by_signal(&self, arrival: &Arrival) -> SignalDecision {
+        let facts = &arrival.facts;
+        let Some(signal) = facts.signal() else { return SignalDecision::Kept(WHOLE) };
+        let id = facts.run_id.map_or_else(|| arrival.report_id.to_string(), |run| run.to_string());
+        self.signals.of(&rows::name(&facts.app)).decide(signal, &id, facts.sent_weight())
+    }
+
+    /// What becomes of a report that its app does not keep.
+    fn refused(&self, arrival: &Arrival) -> Option<ArrivalOutcome> {
+        match self.by_signal(arrival) {
+            SignalDecision::Kept(_) => None,
+            SignalDecision::SwitchedOff => Some(ArrivalOutcome::SwitchedOff),
+            SignalDecision::SampledOut => Some(ArrivalOutcome::SampledOut),
+        }
     }
 
     /// The reports that were not kept, by app and signal.
     fn drops(&self) -> SignalDrops {
         let mut drops = SignalDrops::new();
         for (arrival, stored) in self.arrivals.iter().zip(&self.stored) {
-            if let (ArrivalOutcome::SwitchedOff, Some(signal)) = (stored.outcome, arrival.facts.signal()) {
+            let is_dropped =
+                matches!(stored.outcome, ArrivalOutcome::SwitchedOff | ArrivalOutcome::SampledOut);
+            if let Some(signal) = arrival.facts.signal().filter(|_| is_dropped) {
                 *drops.entry((rows::name(&arrival.facts.app), signal)).or_default() += 1;
             }
         }

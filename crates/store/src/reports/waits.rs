@@ -279,30 +279,35 @@ pub(crate) async fn newer_of_system(tx: &mut TenantTx, reports: &[(Uuid, i32)]) 
     Ok(by_report(rows))
 }
 
-/// The symbols of a report's system images that came after this time, the tenant's and the system's.
+/// The symbols of reports' system images that came after a time, the tenant's and the system's.
 pub(crate) async fn system_since(
     tx: &mut TenantTx,
-    key: &KeyRow,
-    since: OffsetDateTime,
-) -> Result<Vec<NeededSymbols>> {
+    reports: &[(&KeyRow, OffsetDateTime)],
+) -> Result<NeedsByReport> {
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().map(|(key, _)| key.row()).unzip();
+    let (received, since): (Vec<OffsetDateTime>, Vec<OffsetDateTime>) =
+        reports.iter().map(|(key, since)| (key.received_at, *since)).unzip();
     let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_as!(
-        NeededSymbols,
-        r#"SELECT s.debug_id AS "debug_id: DebugIdColumn", s.generation AS "generation: U64",
+    let rows = sqlx::query_as!(
+        NeedRow,
+        r#"SELECT r.report_id, r.variant, s.debug_id AS "debug_id: DebugIdColumn", s.generation AS "generation: U64",
                   s.tenant <> $1 AS "system!"
-           FROM reports r
+           FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[], $6::timestamptz[])
+               AS a (received_at, report_id, variant, since)
+           JOIN reports r ON r.tenant = $1 AND r.received_at = a.received_at AND r.report_id = a.report_id
+                         AND r.variant = a.variant
            CROSS JOIN LATERAL unnest(r.system_images) AS i (debug_id)
            JOIN symbol_slots s ON s.tenant IN ($1, $5) AND s.debug_id = i.debug_id
-           WHERE r.tenant = $1 AND r.received_at = $2 AND r.report_id = $3 AND r.variant = $4
-             AND s.quality > 0 AND s.updated_at >= $6
-           ORDER BY s.debug_id, s.tenant"#,
+           WHERE s.quality > 0 AND s.updated_at >= a.since
+           ORDER BY r.report_id, r.variant, s.debug_id, s.tenant"#,
         tenant,
-        key.received_at,
-        key.report_id.uuid(),
-        to_row32(key.variant),
+        &received,
+        &ids,
+        &variants,
         Owner::System.as_str(),
-        since
+        &since
     )
     .fetch_all(connection)
-    .await?)
+    .await?;
+    Ok(by_report(rows))
 }

@@ -1,19 +1,20 @@
 //! Requests for a better revision of a stored report. The store alone gives out their numbers: one
 //! more than the revision it has, and one request at a time.
 
+mod answers;
 pub mod reprocess;
 pub mod retries;
 mod sources;
 pub mod wakes;
 
+pub use answers::{RequestAnswer, RequestOutcome, answered, answered_all};
 pub use sources::{RequestSource, sources};
 
 use crate::column::TenantColumn;
 use crate::number::to_row32;
 use crate::outbox::{self, Message, NeededSymbols};
-use crate::reports::{KeyRow, NeedsByReport, lock_known, newer_of_system, own_symbols, system_since};
+use crate::reports::{KeyRow, NeedsByReport, lock_known, newer_of_system, own_symbols};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
-use reprocess::RequestEnds;
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportId, TenantId};
@@ -105,187 +106,9 @@ pub(crate) async fn place(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<
     Ok(numbers)
 }
 
-/// How a request ended without a new revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RequestOutcome {
-    /// The symbols made nothing better.
-    Unchanged,
-    /// Nothing got better, and symbols that are there could not be fetched: they are asked for by the
-    /// clock.
-    FetchingFailed,
-    /// The body was not where the request said, or may not be touched. Where the report is still
-    /// there, its body has moved: the request stays open, and is sent again with the new place.
-    Gone,
-    /// The body is not in this segment, or is damaged there. Where it has moved from there the request
-    /// stays open; where it has not, it is lost.
-    Lost(Uuid),
-    /// The request is a dead letter.
-    Dead,
-    /// It cannot be asked for at all.
-    Unsendable,
-}
-
-impl RequestOutcome {
-    /// True where newer symbols may end otherwise, and the same ones not.
-    fn of_these_symbols(self) -> bool {
-        matches!(self, RequestOutcome::Unchanged | RequestOutcome::Lost(_) | RequestOutcome::Dead)
-    }
-}
-
-/// Closes the request for `revision` of a report (its id and variant), and asks again where yet newer symbols have come
-/// since. `sent` is when the request was sent, as the answer says: several may have had the same number, and an
-/// answer to an earlier one is passed over. Returns how a request was closed, where one was.
-pub async fn answered(
-    tx: &mut TenantTx,
-    (report_id, variant): (ReportId, u32),
-    revision: u32,
-    answer: RequestOutcome,
-    sent: OffsetDateTime,
-) -> Result<Option<RequestOutcome>> {
-    let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;
-    let open = |key: &&KeyRow| {
-        // Sent again under the same number it is the same request.
-        key.requested_revision == revision
-            && revision > key.latest_revision
-            && key.asked_at.is_some_and(|first| first <= sent)
-            && key.requested_at.is_some_and(|last| sent <= last)
-    };
-    let Some(key) = keys.iter().find(open).copied() else { return Ok(None) };
-    let answer = match answer {
-        RequestOutcome::Gone | RequestOutcome::Lost(_) if key.deleted => RequestOutcome::Gone,
-        RequestOutcome::Gone | RequestOutcome::Lost(_) => match place_of(tx, &key).await? {
-            None => RequestOutcome::Gone,
-            Some(Some(segment)) if answer == RequestOutcome::Lost(segment) => answer,
-            Some(_) => return Ok(None),
-        },
-        answer => answer,
-    };
-    let asked = asked_for(tx, &key).await?;
-    close(tx, &key, answer).await?;
-    if (answer.of_these_symbols() || answer == RequestOutcome::FetchingFailed) && !key.deleted {
-        ask_on(tx, &key, asked, answer).await?;
-    }
-    if let Some(id) = key.reprocess {
-        let ends = match answer {
-            RequestOutcome::Unchanged | RequestOutcome::FetchingFailed => {
-                RequestEnds { unchanged: 1, ..RequestEnds::default() }
-            }
-            _ => RequestEnds { gone: 1, ..RequestEnds::default() },
-        };
-        reprocess::count_ends(tx, &BTreeMap::from([(id, ends)])).await?;
-    }
-    Ok(Some(answer))
-}
-
-/// Ends the outstanding request of a report, which has then seen the symbols that the request was about.
-async fn close(tx: &mut TenantTx, key: &KeyRow, answer: RequestOutcome) -> Result<()> {
-    let (report_id, variant) = key.row();
-    let (connection, tenant, _) = tx.parts();
-    if answer.of_these_symbols() {
-        sqlx::query!(
-            r#"UPDATE waits w SET seen_generation = greatest(w.seen_generation, (n.need ->> 'generation')::bigint)
-               FROM report_keys k, jsonb_array_elements(k.requested_needs) AS n (need)
-               WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3
-                 AND w.tenant = k.tenant AND w.report_id = k.report_id AND w.variant = k.variant
-                 AND w.debug_id = (n.need ->> 'debug_id')::uuid"#,
-            tenant,
-            report_id,
-            variant
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
-    sqlx::query!(
-        "UPDATE report_keys SET requested_revision = latest_revision, requested_at = NULL, asked_at = NULL,
-                                requested_needs = NULL, reprocess_id = NULL
-         WHERE tenant = $1 AND report_id = $2 AND variant = $3",
-        tenant,
-        report_id,
-        variant
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-/// Asks at once for symbols that have come since a closed request was sent, and by the clock for those that
-/// could not be fetched. `asked` is what the request was about.
-async fn ask_on(
-    tx: &mut TenantTx,
-    key: &KeyRow,
-    asked: Vec<NeededSymbols>,
-    answer: RequestOutcome,
-) -> Result<()> {
-    let mut needs = came_since(tx, key, &asked).await?;
-    let has_newer = !needs.is_empty();
-    for need in asked {
-        if !needs.iter().any(|newer| (newer.debug_id, newer.system) == (need.debug_id, need.system)) {
-            needs.push(need);
-        }
-    }
-    if answer == RequestOutcome::FetchingFailed {
-        retries::begin(tx, key, &needs).await?;
-    }
-    if has_newer {
-        place(tx, &[Ask::about(&KeyRow { requested_at: None, ..*key }, needs)]).await?;
-    }
-    Ok(())
-}
-
-/// What the outstanding request of a report is about.
-async fn asked_for(tx: &mut TenantTx, key: &KeyRow) -> Result<Vec<NeededSymbols>> {
-    let (connection, tenant, _) = tx.parts();
-    let needs = sqlx::query_scalar!(
-        "SELECT requested_needs FROM report_keys WHERE tenant = $1 AND report_id = $2 AND variant = $3",
-        tenant,
-        key.report_id.uuid(),
-        to_row32(key.variant)
-    )
-    .fetch_one(connection)
-    .await?;
-    read_needs(needs)
-}
-
 fn read_needs(needs: Option<serde_json::Value>) -> Result<Vec<NeededSymbols>> {
     let read = needs.map_or(Ok(Vec::new()), serde_json::from_value);
     read.map_err(|e| StoreError::corrupt("report_keys", e))
-}
-
-/// By how much the clocks of two hosts may differ, and how long after its time symbols are published.
-const SKEW: Duration = Duration::minutes(5);
-
-/// What came while a request was on its way, whose wake left the report out for it. Symbols of system
-/// images are known by their time, as their waits are not kept report by report: of what came shortly
-/// before some may be known, which an answer then says.
-async fn came_since(tx: &mut TenantTx, key: &KeyRow, asked: &[NeededSymbols]) -> Result<Vec<NeededSymbols>> {
-    let report = key.row();
-    let mut came = own_symbols(tx, &[report], true).await?.remove(&report).unwrap_or_default();
-    if let Some(sent) = key.asked_at {
-        came.extend(system_since(tx, key, sent - SKEW).await?);
-    }
-    let of = |need: &NeededSymbols| (need.debug_id, need.system);
-    came.retain(|need| !asked.iter().any(|a| of(a) == of(need) && a.generation >= need.generation));
-    Ok(came)
-}
-
-/// The segment of a report's body, which is none where the body is in the database; `None` where the
-/// store has no such report.
-async fn place_of(tx: &mut TenantTx, key: &KeyRow) -> Result<Option<Option<Uuid>>> {
-    let (connection, tenant, _) = tx.parts();
-    let found = sqlx::query_scalar!(
-        r#"SELECT CASE WHEN b.report_id IS NULL THEN f.segment END AS "segment?"
-           FROM reports r
-           LEFT JOIN report_bodies b USING (tenant, received_at, report_id, variant)
-           LEFT JOIN report_frames f USING (tenant, received_at, report_id, variant)
-           WHERE r.tenant = $1 AND r.received_at = $2 AND r.report_id = $3 AND r.variant = $4"#,
-        tenant,
-        key.received_at,
-        key.report_id.uuid(),
-        to_row32(key.variant)
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(found)
 }
 
 /// Sends requests again that had no answer for [`PATIENCE`], at most `limit` of them, and drops those whose report is gone.

@@ -62,7 +62,7 @@ words! {
 
 json_column!(ReprocessFilter);
 
-/// A reprocess and what has come of it so far.
+/// A reprocess and its progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReprocessRun {
     /// Its id.

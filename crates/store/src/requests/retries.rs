@@ -5,7 +5,7 @@
 use crate::column::TenantColumn;
 use crate::number::{from_row, to_row32};
 use crate::outbox::NeededSymbols;
-use crate::reports::{KeyRow, lock_known};
+use crate::reports::lock_known;
 use crate::requests::{self, Ask, DueReport, by_tenant};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,21 +116,28 @@ async fn due_of(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<BTreeMap<(
     Ok(due)
 }
 
-/// Has what could not be fetched asked for by the clock. Where the clock has asked for the same before,
+/// Has what could not be fetched of reports asked for by the clock. Where the clock has asked for the same before,
 /// it goes on, and where it is through with its pauses it asks no more.
-pub(crate) async fn begin(tx: &mut TenantTx, key: &KeyRow, needs: &[NeededSymbols]) -> Result<()> {
-    let needs = serde_json::to_value(needs).map_err(|e| StoreError::corrupt("report_keys", e))?;
+pub(crate) async fn begin(tx: &mut TenantTx, unfetched: &[((Uuid, i32), Vec<NeededSymbols>)]) -> Result<()> {
+    if unfetched.is_empty() {
+        return Ok(());
+    }
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = unfetched.iter().map(|(report, _)| *report).unzip();
+    let needs: std::result::Result<Vec<_>, _> =
+        unfetched.iter().map(|(_, needs)| serde_json::to_value(needs)).collect();
+    let needs = needs.map_err(|e| StoreError::corrupt("report_keys", e))?;
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
-        "UPDATE report_keys
-         SET retry_needs = $4,
-             retries = CASE WHEN retry_at IS NOT NULL OR retry_needs @> $4 THEN retries ELSE 0 END,
-             retry_at = CASE WHEN retry_at IS NOT NULL OR retry_needs @> $4 THEN retry_at ELSE $5 END
-         WHERE tenant = $1 AND report_id = $2 AND variant = $3",
+        "UPDATE report_keys k
+         SET retry_needs = u.needs,
+             retries = CASE WHEN k.retry_at IS NOT NULL OR k.retry_needs @> u.needs THEN k.retries ELSE 0 END,
+             retry_at = CASE WHEN k.retry_at IS NOT NULL OR k.retry_needs @> u.needs THEN k.retry_at ELSE $5 END
+         FROM unnest($2::uuid[], $3::integer[], $4::jsonb[]) AS u (report_id, variant, needs)
+         WHERE k.tenant = $1 AND k.report_id = u.report_id AND k.variant = u.variant",
         tenant,
-        key.report_id.uuid(),
-        to_row32(key.variant),
-        needs,
+        &ids,
+        &variants,
+        &needs,
         now + PAUSES[0]
     )
     .execute(connection)

@@ -44,13 +44,19 @@ pub async fn condemn(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
-    let (connection, tenant, now) = tx.parts();
+    let (_, _, now) = tx.parts();
+    condemn_at(tx, keys, now).await
+}
+
+/// Condemns objects of the transaction's tenant as of a time, which may lie ahead.
+pub(crate) async fn condemn_at(tx: &mut TenantTx, keys: &[String], at: OffsetDateTime) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, k, $3 FROM unnest($2::text[]) AS k
          ON CONFLICT DO NOTHING",
         tenant,
         keys,
-        now
+        at
     )
     .execute(connection)
     .await?;

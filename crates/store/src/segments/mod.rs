@@ -11,6 +11,7 @@
 mod condemned;
 mod write;
 
+pub(crate) use condemned::condemn_at;
 pub use condemned::{
     Condemned, abandon, add_external_bodies, condemn, condemn_unnamed, condemned_due, forget, postpone,
     undeleted,

@@ -35,16 +35,56 @@ pub struct DayDelta {
     crashed: i64,
     memory: MemoryCounts,
     squares: i64,
+    sketches: DaySketches,
+}
+
+/// Those that had sessions, and those of them that had one that crashed.
+#[derive(Clone, Default, PartialEq)]
+struct DaySketches {
     installations: DistinctSketch,
     crashed_installations: DistinctSketch,
+    users: DistinctSketch,
+    crashed_users: DistinctSketch,
+}
+
+impl DaySketches {
+    /// The sketches of a row: of all, and of those with a crash.
+    fn read(installations: [&[u8]; 2], users: [&[u8]; 2]) -> Result<DaySketches> {
+        Ok(DaySketches {
+            installations: sketch(installations[0])?,
+            crashed_installations: sketch(installations[1])?,
+            users: sketch(users[0])?,
+            crashed_users: sketch(users[1])?,
+        })
+    }
+
+    fn merged(&self, other: &DaySketches) -> DaySketches {
+        let mut merged = self.clone();
+        merged.installations.merge(&other.installations);
+        merged.crashed_installations.merge(&other.crashed_installations);
+        merged.users.merge(&other.users);
+        merged.crashed_users.merge(&other.crashed_users);
+        merged
+    }
+}
+
+/// Hashes of the session's installation and of its user, and how many sessions it stands for.
+#[derive(Clone, Copy)]
+pub struct CountedSession<'a> {
+    pub installation: &'a [u8],
+    pub user: Option<&'a [u8]>,
+    pub weight: i64,
 }
 
 impl DayDelta {
-    /// Counts a session that is new and stands for `weight` ones.
-    pub fn begun(&mut self, installation: &[u8], weight: i64) {
-        self.sessions += weight;
-        self.squares += weight * weight;
-        self.installations.add(sketched(installation));
+    /// Counts a session that is new.
+    pub fn begun(&mut self, session: CountedSession<'_>) {
+        self.sessions += session.weight;
+        self.squares += session.weight * session.weight;
+        self.sketches.installations.add(sketched(session.installation));
+        if let Some(user) = session.user {
+            self.sketches.users.add(sketched(user));
+        }
     }
 
     /// Counts sessions that were counted before.
@@ -54,25 +94,23 @@ impl DayDelta {
         self.crashed += crashed;
     }
 
-    /// Counts the end of a session of an installation and with a weight that was known to have ended as `before`.
-    pub(super) fn ended(
-        &mut self,
-        (installation, weight): (&[u8], i64),
-        before: SessionEnd,
-        end: SessionEnd,
-    ) {
+    /// Counts the end of a session that was known to have ended as `before`.
+    pub(super) fn ended(&mut self, session: CountedSession<'_>, before: &SessionEnd, end: &SessionEnd) {
         if end.crashed() && !before.crashed() {
-            self.crashed += weight;
-            self.crashed_installations.add(sketched(installation));
+            self.crashed += session.weight;
+            self.sketches.crashed_installations.add(sketched(session.installation));
+            if let Some(user) = session.user {
+                self.sketches.crashed_users.add(sketched(user));
+            }
         }
-        self.memory.add(before.memory(), -weight);
-        self.memory.add(end.memory(), weight);
+        self.memory.add(before.memory(), -session.weight);
+        self.memory.add(end.memory(), session.weight);
     }
 }
 
-/// The bits of an installation's hash that a sketch takes.
-pub(crate) fn sketched(installation: &[u8]) -> u64 {
-    installation.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+/// The bits of the hash of an installation or of a user that a sketch takes.
+pub(crate) fn sketched(hash: &[u8]) -> u64 {
+    hash.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }
 
 /// A sketch of a row.
@@ -100,9 +138,10 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
     // Locks the rows and gives their sketches, those of a new row empty.
     let rows = sqlx::query!(
         r#"INSERT INTO session_days AS d (tenant, app, version, day, sessions, crashed, out_of_memory,
-                                          unexplained, background_memory, installations, crashed_installations, squares)
+                                          unexplained, background_memory, installations, crashed_installations, users,
+                                          crashed_users, squares)
            SELECT $1, n.app, n.version, n.day, n.sessions, n.crashed, n.out_of_memory, n.unexplained,
-                  n.background_memory, $10, $10, n.squares
+                  n.background_memory, $10, $10, $10, $10, n.squares
            FROM unnest($2::text[], $3::text[], $4::date[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
                        $9::bigint[], $11::bigint[])
                 AS n (app, version, day, sessions, crashed, out_of_memory, unexplained, background_memory, squares)
@@ -113,7 +152,7 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
                unexplained = d.unexplained + EXCLUDED.unexplained,
                background_memory = d.background_memory + EXCLUDED.background_memory,
                squares = d.squares + EXCLUDED.squares
-           RETURNING app, version, day, installations, crashed_installations"#,
+           RETURNING app, version, day, installations, crashed_installations, users, crashed_users"#,
         tenant,
         &apps,
         &versions,
@@ -132,10 +171,9 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
     for row in rows {
         let key = (row.app, row.version, row.day);
         let Some(delta) = deltas.get(&key) else { continue };
-        let known = (sketch(&row.installations)?, sketch(&row.crashed_installations)?);
-        let mut merged = known.clone();
-        merged.0.merge(&delta.installations);
-        merged.1.merge(&delta.crashed_installations);
+        let installations = [&row.installations[..], &row.crashed_installations];
+        let known = DaySketches::read(installations, [&row.users, &row.crashed_users])?;
+        let merged = known.merged(&delta.sketches);
         if merged != known {
             changed.push((key, merged));
         }
@@ -143,30 +181,31 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
     write_sketches(tx, &changed).await
 }
 
-async fn write_sketches(
-    tx: &mut TenantTx,
-    changed: &[(DayKey, (DistinctSketch, DistinctSketch))],
-) -> Result<()> {
+async fn write_sketches(tx: &mut TenantTx, changed: &[(DayKey, DaySketches)]) -> Result<()> {
     if changed.is_empty() {
         return Ok(());
     }
     let apps: Vec<String> = changed.iter().map(|(key, _)| key.0.clone()).collect();
     let versions: Vec<String> = changed.iter().map(|(key, _)| key.1.clone()).collect();
     let days: Vec<Date> = changed.iter().map(|(key, _)| key.2).collect();
-    let installations: Vec<Vec<u8>> = changed.iter().map(|(_, (all, _))| all.to_bytes()).collect();
-    let crashed: Vec<Vec<u8>> = changed.iter().map(|(_, (_, crashed))| crashed.to_bytes()).collect();
+    let column = |of: fn(&DaySketches) -> &DistinctSketch| -> Vec<Vec<u8>> {
+        changed.iter().map(|(_, sketches)| of(sketches).to_bytes()).collect()
+    };
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "UPDATE session_days d SET installations = n.installations, crashed_installations = n.crashed
-         FROM unnest($2::text[], $3::text[], $4::date[], $5::bytea[], $6::bytea[])
-              AS n (app, version, day, installations, crashed)
+        "UPDATE session_days d SET installations = n.installations, crashed_installations = n.crashed_installations,
+                users = n.users, crashed_users = n.crashed_users
+         FROM unnest($2::text[], $3::text[], $4::date[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[])
+              AS n (app, version, day, installations, crashed_installations, users, crashed_users)
          WHERE d.tenant = $1 AND d.app = n.app AND d.version = n.version AND d.day = n.day",
         tenant,
         &apps,
         &versions,
         &days,
-        &installations,
-        &crashed
+        &column(|of| &of.installations),
+        &column(|of| &of.crashed_installations),
+        &column(|of| &of.users),
+        &column(|of| &of.crashed_users)
     )
     .execute(connection)
     .await?;

@@ -1,17 +1,23 @@
 //! How a session ended, as its events tell one after another.
 
 use super::event::{SessionEvent, is_vague};
+use super::{SessionJudgement, TerminationEvidence};
+use crate::number::to_row;
 use time::OffsetDateTime;
 use unslide_model::ended::EndReason;
 
 /// How and when a session ended, as far as that is known. What is known first stays, except that a crash is learnt
 /// of late, and that any reason is better than a vague one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SessionEnd {
     pub(super) at: Option<OffsetDateTime>,
     pub(super) reason: Option<EndReason>,
     /// Whether the app was on the screen, as far as the event with the reason knows.
     pub(super) foreground: Option<bool>,
+    /// Why that reason is thought, where the service has judged.
+    pub(super) judgement: Option<SessionJudgement>,
+    /// Bytes of memory that the app could have, as that event says.
+    pub(super) memory_limit: Option<i64>,
 }
 
 /// A session that ended for lack of memory.
@@ -26,8 +32,16 @@ pub(super) enum MemoryEnd {
 }
 
 impl SessionEnd {
-    pub(super) fn of(event: &SessionEvent) -> SessionEnd {
-        SessionEnd { at: event.end(), reason: event.reason(), foreground: event.foreground }
+    pub(super) fn of(event: &SessionEvent, learned_limit: Option<u64>) -> SessionEnd {
+        let judged = event.judge(learned_limit);
+        let limit = event.termination.as_ref().and_then(TerminationEvidence::memory_limit);
+        SessionEnd {
+            at: event.end(),
+            reason: judged.as_ref().map(|ended| ended.kind).or(event.end_reason),
+            foreground: event.foreground,
+            judgement: judged.as_ref().map(SessionJudgement::from),
+            memory_limit: limit.map(to_row),
+        }
     }
 
     pub(super) fn completed(self, later: SessionEnd) -> SessionEnd {
@@ -38,22 +52,24 @@ impl SessionEnd {
             (Some(known), Some(later)) => is_vague(known) && !is_vague(later),
         };
         if replaced {
-            SessionEnd { at, reason: later.reason, foreground: later.foreground.or(self.foreground) }
+            let foreground = later.foreground.or(self.foreground);
+            let memory_limit = later.memory_limit.or(self.memory_limit);
+            SessionEnd { at, foreground, memory_limit, ..later }
         } else {
             SessionEnd { at, ..self }
         }
     }
 
     /// True where the session has no end yet.
-    pub(super) fn is_open(self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.at.is_none() && self.reason.is_none()
     }
 
-    pub(super) fn crashed(self) -> bool {
+    pub(super) fn crashed(&self) -> bool {
         self.reason == Some(EndReason::Crashed)
     }
 
-    pub(super) fn memory(self) -> Option<MemoryEnd> {
+    pub(super) fn memory(&self) -> Option<MemoryEnd> {
         match (self.reason?, self.foreground == Some(true)) {
             (EndReason::OutOfMemory, true) => Some(MemoryEnd::Evident),
             (EndReason::Unexplained, true) => Some(MemoryEnd::Unexplained),

@@ -2,15 +2,11 @@
 
 use super::termination::TerminationEvidence;
 use serde::Deserialize;
-use serde_json::Value;
 use time::{Duration, OffsetDateTime};
-use unslide_model::ended::EndReason;
+use unslide_model::ended::{EndReason, EndedRun};
 use unslide_signals::event::{
     EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, wrong,
 };
-use utoipa::ToSchema;
-use utoipa::openapi::schema::SchemaType;
-use utoipa::openapi::{Object, ObjectBuilder, Type};
 
 /// Bytes of one event's JSON.
 pub const MAX_EVENT_BYTES: usize = 8 << 10;
@@ -25,73 +21,49 @@ pub(super) fn is_vague(reason: EndReason) -> bool {
 }
 
 /// One session of an app on one device: from its start to its end, which a later event with the same
-/// id may tell. Fields that are not listed here are ignored.
-#[derive(Clone, Debug, PartialEq, Deserialize, ToSchema)]
+/// id may tell. Fields that are not listed here are ignored. `docs/schema/sessions-v1.json` describes the same.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct SessionEvent {
     /// What tells the sessions of an app apart; a UUID is fine. The same id again is the same session.
-    #[schema(min_length = 1, max_length = 100, example = "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59")]
     pub id: String,
     /// What tells installations of the app apart, hashed by the app. It is hashed once more before it is
     /// stored. Required, but for sessions that were counted before.
-    #[schema(min_length = 1, max_length = 200, example = "b1946ac92492d2347c6235b4d2611184")]
     pub installation: Option<String>,
     /// Instead of one session: the number of sessions that were counted before, all of the day of `started_at`. They
     /// have no installations and no ends.
-    #[schema(minimum = 1, maximum = 100000000)]
     pub sessions: Option<i32>,
     /// Those of `sessions` that crashed.
-    #[schema(minimum = 0)]
     pub crashed: Option<i32>,
     /// What tells users apart; only its hash is stored.
-    #[schema(min_length = 1, max_length = 200)]
     pub user: Option<String>,
     /// Bundle identifier.
-    #[schema(min_length = 1, max_length = 200, example = "com.example.shop")]
     pub app: String,
     /// `CFBundleShortVersionString`; empty where unknown.
     #[serde(default)]
-    #[schema(max_length = 200, example = "3.1.4")]
     pub version: String,
     /// Operating system and version.
-    #[schema(min_length = 1, max_length = 200, example = "iOS 26.1")]
     pub os: Option<String>,
     /// The machine.
-    #[schema(min_length = 1, max_length = 200, example = "iPhone16,1")]
     pub device: Option<String>,
     /// The share of the sessions that is sent, 0.001 to 1: each counts as many as it stands for, rounded. What decides has
     /// to be the session, not the event.
-    #[schema(minimum = 0.001, maximum = 1)]
     pub sampled: Option<f64>,
     /// When the session began (RFC 3339). The session is counted for this day (UTC). Every event of the
     /// session has to say the same.
     #[serde(with = "time::serde::rfc3339")]
-    #[schema(value_type = String, format = DateTime)]
     pub started_at: OffsetDateTime,
     /// When it ended (RFC 3339). An end before the start counts as the start.
     #[serde(default, with = "time::serde::rfc3339::option")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<OffsetDateTime>,
     /// Instead of `ended_at`: seconds from the start to the end.
-    #[schema(minimum = 0, maximum = 31536000)]
     pub duration: Option<f64>,
     /// True where the app was on the screen, false for work in the background. With `end_reason` or `termination`:
     /// when it ended.
     pub foreground: Option<bool>,
     /// How it ended.
-    #[schema(schema_with = end_reasons)]
     pub end_reason: Option<EndReason>,
     /// Instead of `end_reason`: what the app found at its next start. The service then says how the session ended.
     pub termination: Option<TerminationEvidence>,
-}
-
-/// The words for an end, in the OpenAPI document.
-fn end_reasons() -> Object {
-    let words = EndReason::ALL.map(|reason| Value::from(reason.as_str()));
-    ObjectBuilder::new()
-        .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
-        .description(Some("How it ended."))
-        .enum_values(Some(words.into_iter().chain([Value::Null])))
-        .build()
 }
 
 impl GatewayEvent for SessionEvent {
@@ -171,11 +143,23 @@ impl SessionEvent {
         (1.0 / self.sampled.unwrap_or(1.0)).round() as u32
     }
 
-    /// How the session ended, as far as this event knows.
+    /// How the session ended and why that is thought, where the event brings evidence and no better reason.
+    /// `learned_limit` is that of other runs on the same device model and system version.
     #[must_use]
-    pub fn reason(&self) -> Option<EndReason> {
-        let found = || self.termination.as_ref().map(TerminationEvidence::reason);
-        self.end_reason.filter(|reason| !is_vague(*reason)).or_else(found).or(self.end_reason)
+    pub fn judge(&self, learned_limit: Option<u64>) -> Option<EndedRun> {
+        let found = self.termination.as_ref().filter(|_| self.end_reason.is_none_or(is_vague))?;
+        Some(EndedRun { foreground: self.foreground, ..found.judge(learned_limit) })
+    }
+
+    /// True where a learned limit says more of the end than the event itself.
+    pub(super) fn asks_for_limit(&self) -> bool {
+        let found = self.termination.as_ref();
+        let is_asking = |found: &TerminationEvidence| {
+            found.footprint.is_some() && found.footprint_limit.is_none_or(|limit| limit == 0)
+        };
+        let is_memory =
+            |ended: EndedRun| matches!(ended.kind, EndReason::OutOfMemory | EndReason::Unexplained);
+        found.is_some_and(is_asking) && self.judge(None).is_some_and(is_memory)
     }
 
     /// When the session ended, as far as this event knows: at most a year after its start.
@@ -228,6 +212,30 @@ mod tests {
         assert_eq!(end(r#""ended_at":"2026-11-20T01:31:00Z""#), Some(0.0));
         assert_eq!(end(r#""ended_at":"9999-12-31T23:59:59-08:00""#), Some(LONGEST_SECONDS));
         assert_eq!(end(r#""end_reason":"crashed""#), None);
+    }
+
+    #[test]
+    fn an_event_with_a_damaged_byte_is_read_or_refused_and_what_is_read_can_be_counted() {
+        const FULL: &[u8] = br#"{"id":"s1","installation":"i","user":"u","app":"a","version":"1","os":"iOS 26","device":"d",
+            "sampled":0.25,"started_at":"2026-11-20T23:30:00-02:00","ended_at":"2026-11-21T02:00:00Z","foreground":true,
+            "end_reason":"crashed","termination":{"reason":"hang","rebooted":true,"footprint":12,"jetsam":"x"}}"#;
+        let check = |json: &[u8]| {
+            let Ok(event) = SessionEvent::read(json) else { return false };
+            let end = event.end().unwrap_or(event.started_at);
+            assert!((1..=1_000).contains(&event.weight()) && end >= event.started_at);
+            assert!(!event.id().is_empty() && !event.app().is_empty());
+            let _ = (event.day(), event.judge(Some(1 << 30)), event.asks_for_limit());
+            true
+        };
+        assert!(check(FULL));
+        for at in 0..FULL.len() {
+            assert!(!check(&FULL[..at]));
+            for byte in *b"\"\\0159-+.,:eZT{}[]\0\xff" {
+                let mut damaged = FULL.to_vec();
+                damaged[at] = byte;
+                check(&damaged);
+            }
+        }
     }
 
     #[test]

@@ -4,21 +4,24 @@
 mod days;
 mod end;
 mod event;
+mod judgement;
 mod termination;
 
 pub(crate) use days::sketch;
 #[cfg(test)]
 pub(crate) use days::sketched;
 pub use event::{MAX_EVENT_BYTES, SessionEvent};
+pub use judgement::{SessionEvidence, SessionJudgement};
 pub use termination::TerminationEvidence;
 pub use unslide_model::ended::EndReason;
 
 use crate::app_signals::{self, AppSignal, SignalDecision, SignalDrops, SignalSettings};
-use crate::column::{EndReasonColumn, Nullable};
+use crate::column::{EndReasonColumn, JsonColumn, Nullable};
 use crate::gateway_events::EventOutcome;
 use crate::{Result, TenantTx};
-use days::DayDelta;
+use days::{CountedSession, DayDelta};
 use end::SessionEnd;
+use judgement::LearnedLimits;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime};
@@ -54,6 +57,7 @@ pub async fn store(
     arrivals: &[&SessionArrival],
     keep_from: Date,
 ) -> Result<Vec<EventOutcome>> {
+    let limits = LearnedLimits::read(tx, arrivals).await?;
     let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
     let mut told: BTreeMap<SessionKey, Told<'_>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().copied().enumerate() {
@@ -62,10 +66,10 @@ pub async fn store(
             outcomes[place] = EventOutcome::Expired;
             continue;
         }
-        let end = SessionEnd::of(event);
+        let end = SessionEnd::of(event, limits.of(arrival));
         match told.get_mut(&(event.app.clone(), event.id.clone(), day)) {
             Some(known) => {
-                let completed = known.end.completed(end);
+                let completed = known.end.clone().completed(end);
                 if completed != known.end {
                     known.completing = place;
                 }
@@ -159,9 +163,12 @@ async fn insert_new(
         let event = &new.first.event;
         let delta = deltas.entry((app, event.version.clone(), day)).or_default();
         if let Some(installation) = &event.installation {
+            let (installation, user) = (hash(installation), event.user.as_deref().map(hash));
             let weight = new.weight.unwrap_or(1).into();
-            delta.begun(&hash(installation), weight);
-            delta.ended((&hash(installation), weight), SessionEnd::default(), new.end);
+            let user = user.as_ref().map(<[u8; 16]>::as_slice);
+            let session = CountedSession { installation: &installation, user, weight };
+            delta.begun(session);
+            delta.ended(session, &SessionEnd::default(), &new.end);
         } else {
             delta.counted(event.sessions.unwrap_or(0).into(), event.crashed.unwrap_or(0).into());
         }
@@ -188,6 +195,13 @@ struct NewRows {
     foreground: Vec<Option<bool>>,
     received: Vec<OffsetDateTime>,
     weights: Vec<i32>,
+    judgements: Vec<serde_json::Value>,
+    memory_limits: Vec<Option<i64>>,
+}
+
+/// A judgement as a column; JSON's `null` where there is none.
+fn judgement_column(end: &SessionEnd) -> serde_json::Value {
+    serde_json::to_value(&end.judgement).unwrap_or_default()
 }
 
 impl NewRows {
@@ -209,6 +223,8 @@ impl NewRows {
         self.foreground.push(told.end.foreground);
         self.received.push(told.first.received_at);
         self.weights.push(weight);
+        self.judgements.push(judgement_column(&told.end));
+        self.memory_limits.push(told.end.memory_limit);
     }
 
     /// Returns the keys of those that were not there.
@@ -217,15 +233,16 @@ impl NewRows {
         let rows = sqlx::query!(
             r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device,
                                      started_at, ended_at, end_reason, foreground, received_at, counted,
-                                     counted_crashed, weight)
+                                     counted_crashed, weight, judgement, memory_limit)
                SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device,
                       n.started_at, n.ended_at, n.end_reason, n.foreground, n.received_at, n.counted,
-                      n.counted_crashed, n.weight
+                      n.counted_crashed, n.weight, nullif(n.judgement, 'null'::jsonb), n.memory_limit
                FROM unnest($2::text[], $3::text[], $4::date[], $5::text[], $6::bytea[], $7::bytea[], $8::text[],
                            $9::text[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::boolean[],
-                           $14::timestamptz[], $15::integer[], $16::integer[], $17::integer[])
+                           $14::timestamptz[], $15::integer[], $16::integer[], $17::integer[], $18::jsonb[],
+                           $19::bigint[])
                     AS n (app, session_id, day, version, installation, user_hash, os, device, started_at, ended_at,
-                          end_reason, foreground, received_at, counted, counted_crashed, weight)
+                          end_reason, foreground, received_at, counted, counted_crashed, weight, judgement, memory_limit)
                ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
                ON CONFLICT (tenant, app, session_id, day) DO NOTHING
                RETURNING app, session_id, day"#,
@@ -245,7 +262,9 @@ impl NewRows {
             &self.received,
             &self.counted as &[Option<i32>],
             &self.counted_crashed as &[Option<i32>],
-            &self.weights
+            &self.weights,
+            &self.judgements,
+            &self.memory_limits as &[Option<i64>]
         )
         .fetch_all(connection)
         .await?;
@@ -270,8 +289,9 @@ async fn complete_known(
     let dates: Vec<Date> = ending.iter().map(|key| key.2).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation AS "installation!", s.ended_at, s.foreground, s.weight,
-                  s.end_reason AS "end_reason!: Nullable<EndReasonColumn>"
+        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation AS "installation!", s.user_hash, s.ended_at, s.foreground,
+                  s.weight, s.end_reason AS "end_reason!: Nullable<EndReasonColumn>",
+                  s.judgement AS "judgement!: Nullable<JsonColumn<SessionJudgement>>", s.memory_limit
            FROM unnest($2::text[], $3::text[], $4::date[]) AS k (app, session_id, day)
            JOIN sessions s ON s.tenant = $1 AND s.app = k.app AND s.session_id = k.session_id AND s.day = k.day
            WHERE s.installation IS NOT NULL
@@ -287,16 +307,22 @@ async fn complete_known(
     for row in rows {
         let key = (row.app, row.session_id, row.day);
         let Some(told) = told.get(&key) else { continue };
-        let known =
-            SessionEnd { at: row.ended_at, reason: row.end_reason.into(), foreground: row.foreground };
-        let end = known.completed(told.end);
+        let known = SessionEnd {
+            at: row.ended_at,
+            reason: row.end_reason.into(),
+            foreground: row.foreground,
+            judgement: row.judgement.into(),
+            memory_limit: row.memory_limit,
+        };
+        let end = known.clone().completed(told.end.clone());
         if end == known {
             continue;
         }
         outcomes[told.completing] = EventOutcome::Completed;
-        // Of the version and the installation that the session was counted for.
+        // Of the version, the installation and the user that the session was counted for.
         let delta = deltas.entry((key.0.clone(), row.version, key.2)).or_default();
-        delta.ended((&row.installation, row.weight.into()), known, end);
+        let (user, weight) = (row.user_hash.as_deref(), row.weight.into());
+        delta.ended(CountedSession { installation: &row.installation, user, weight }, &known, &end);
         changed.push((key, end));
     }
     write_ends(tx, &changed).await
@@ -313,11 +339,15 @@ async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> 
     let reasons: Vec<Option<String>> =
         changed.iter().map(|(_, end)| end.reason.map(|reason| reason.as_str().to_owned())).collect();
     let foreground: Vec<Option<bool>> = changed.iter().map(|(_, end)| end.foreground).collect();
+    let judgements: Vec<serde_json::Value> = changed.iter().map(|(_, end)| judgement_column(end)).collect();
+    let limits: Vec<Option<i64>> = changed.iter().map(|(_, end)| end.memory_limit).collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "UPDATE sessions s SET ended_at = n.ended_at, end_reason = n.end_reason, foreground = n.foreground
-         FROM unnest($2::text[], $3::text[], $4::date[], $5::timestamptz[], $6::text[], $7::boolean[])
-              AS n (app, session_id, day, ended_at, end_reason, foreground)
+        "UPDATE sessions s SET ended_at = n.ended_at, end_reason = n.end_reason, foreground = n.foreground,
+                judgement = nullif(n.judgement, 'null'::jsonb), memory_limit = n.memory_limit
+         FROM unnest($2::text[], $3::text[], $4::date[], $5::timestamptz[], $6::text[], $7::boolean[], $8::jsonb[],
+                     $9::bigint[])
+              AS n (app, session_id, day, ended_at, end_reason, foreground, judgement, memory_limit)
          WHERE s.tenant = $1 AND s.app = n.app AND s.session_id = n.session_id AND s.day = n.day",
         tenant,
         &apps,
@@ -325,7 +355,9 @@ async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> 
         &dates,
         &ended as &[Option<OffsetDateTime>],
         &reasons as &[Option<String>],
-        &foreground as &[Option<bool>]
+        &foreground as &[Option<bool>],
+        &judgements,
+        &limits as &[Option<i64>]
     )
     .execute(connection)
     .await?;

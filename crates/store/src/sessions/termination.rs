@@ -1,15 +1,13 @@
 //! Why a session ended of which no report tells: what apps send of it.
 
 use serde::Deserialize;
-use unslide_model::ended::{EndReason, EndRule, RunFacts};
-use utoipa::ToSchema;
+use unslide_model::ended::{BELIEVED_LIMITS, EndRule, EndedRun, RunFacts};
 
 /// What an app found at the start after a session. What is absent is false or not known.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct TerminationEvidence {
     /// `termination_reason` of KSCrash, which wins over the rest: such as `memory_limit`, `hang`, `clean`.
-    #[schema(max_length = 100, example = "memory_limit")]
     pub reason: Option<String>,
     /// A debugger was attached, or the app ran in a simulator: such an end is not judged.
     pub development: bool,
@@ -42,17 +40,16 @@ pub struct TerminationEvidence {
     /// Memory that the app may have, in bytes.
     pub footprint_limit: Option<u64>,
     /// The last memory pressure: `normal`, `warning` or `critical`.
-    #[schema(max_length = 100, example = "critical")]
     pub memory_pressure: Option<String>,
     /// The reason of the app's process in a Jetsam log of the session.
-    #[schema(max_length = 100, example = "per-process-limit")]
     pub jetsam: Option<String>,
 }
 
 impl TerminationEvidence {
-    /// Why the session ended, by [the rules for all runs](unslide_model::ended).
+    /// Why the session ended, by [the rules for all runs](unslide_model::ended). `learned_limit` is that of other runs on
+    /// the same device model and system version.
     #[must_use]
-    pub fn reason(&self) -> EndReason {
+    pub fn judge(&self, learned_limit: Option<u64>) -> EndedRun {
         let rules = [
             (self.development, EndRule::Development),
             (self.first_launch, EndRule::FirstLaunch),
@@ -76,19 +73,50 @@ impl TerminationEvidence {
             foreground: None,
             footprint: self.footprint,
             footprint_limit: self.footprint_limit,
+            learned_limit,
             memory_pressure: self.memory_pressure.as_deref(),
             jetsam: self.jetsam.as_deref(),
         };
-        facts.judge().kind
+        facts.judge()
+    }
+
+    /// Bytes of memory that the app may have: what it says, or its footprint where the kernel killed it for passing its
+    /// limit. A simulator's is not believed, nor one that the footprint has reached.
+    #[must_use]
+    pub fn memory_limit(&self) -> Option<u64> {
+        let is_reached = |limit: &u64| self.footprint.is_some_and(|footprint| footprint >= *limit);
+        let limit = match (self.footprint_limit, self.jetsam.as_deref()) {
+            (None, Some("per-process-limit")) => self.footprint,
+            (said, _) => said.filter(|limit| !is_reached(limit)),
+        };
+        limit.filter(|limit| !self.development && BELIEVED_LIMITS.contains(limit))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_model::ended::EndReason;
 
     fn reason(json: &str) -> EndReason {
-        serde_json::from_str::<TerminationEvidence>(json).unwrap().reason()
+        serde_json::from_str::<TerminationEvidence>(json).unwrap().judge(None).kind
+    }
+
+    #[test]
+    fn a_limit_is_believed_unless_the_footprint_has_reached_it() {
+        for (json, expected) in [
+            (r#"{"footprint_limit":2097152}"#, Some(2 << 20)),
+            (r#"{"footprint_limit":2097152,"footprint":2097151}"#, Some(2 << 20)),
+            (r#"{"footprint_limit":2097152,"footprint":2097152}"#, None),
+            (r#"{"footprint_limit":2097152,"development":true}"#, None),
+            (r#"{"footprint_limit":1}"#, None),
+            (r#"{"footprint":2097152,"jetsam":"per-process-limit"}"#, Some(2 << 20)),
+            (r#"{"footprint":2097152,"jetsam":"vm-pageshortage"}"#, None),
+            ("{}", None),
+        ] {
+            let found: TerminationEvidence = serde_json::from_str(json).unwrap();
+            assert_eq!(found.memory_limit(), expected, "{json}");
+        }
     }
 
     #[test]

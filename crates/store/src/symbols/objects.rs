@@ -6,7 +6,7 @@ use crate::number::{to_row, to_row32};
 use crate::{OwnerTx, Result, Uuid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, DebugId, Quality};
 
 words! {
@@ -210,9 +210,9 @@ pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
         let debug_id = row.debug_id.map_or(DebugId([0; 16]), DebugId::from);
         stored.entry(debug_id).or_default().push(row.content_hash.into());
     }
-    for (debug_id, objects) in stored {
-        jobs::add(tx, &Work::Purge { debug_id, objects, generation: 0 }).await?;
-    }
+    let purge = |(debug_id, objects)| Work::Purge { debug_id, objects, generation: 0 };
+    let works: Vec<Work> = stored.into_iter().map(purge).collect();
+    jobs::add_all(tx, &works, Duration::ZERO).await?;
     Ok(count)
 }
 

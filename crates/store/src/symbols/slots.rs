@@ -198,45 +198,30 @@ pub struct AnsweringGenerations {
     pub system: BTreeMap<DebugId, u64>,
 }
 
-/// A generation, or the owner's grouping rules.
 struct AnsweringRow {
-    debug_id: Option<DebugId>,
-    generation: Option<u64>,
+    debug_id: DebugId,
+    generation: u64,
     own: bool,
-    rules: Option<String>,
 }
 
 /// The generations of those symbols of these debug ids that answer, in one statement.
 pub async fn answering(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<AnsweringGenerations> {
-    Ok(answering_and_rules(tx, debug_ids).await?.0)
-}
-
-/// The same, with the text of the owner's grouping rules where it has some: what one report is symbolicated by, in
-/// one statement.
-pub async fn answering_and_rules(
-    tx: &mut OwnerTx,
-    debug_ids: &[DebugId],
-) -> Result<(AnsweringGenerations, Option<String>)> {
     let ids: Vec<uuid::Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         AnsweringRow,
-        r#"SELECT debug_id AS "debug_id!: Nullable<DebugIdColumn>", generation AS "generation!: Nullable<U64>",
-                  tenant = $1 AS "own!", NULL AS "rules?: String"
-           FROM symbol_slots WHERE tenant IN ($1, $2) AND debug_id = ANY ($3) AND quality > 0
-           UNION ALL
-           SELECT NULL, NULL, true, text FROM grouping_rules WHERE tenant = $1"#,
+        r#"SELECT debug_id AS "debug_id: DebugIdColumn", generation AS "generation: U64", tenant = $1 AS "own!"
+           FROM symbol_slots WHERE tenant IN ($1, $2) AND debug_id = ANY ($3) AND quality > 0"#,
         tenant,
         Owner::System.as_str(),
         &ids
     )
     .fetch_all(connection)
     .await?;
-    let (mut found, mut rules) = (AnsweringGenerations::default(), None);
+    let mut found = AnsweringGenerations::default();
     for row in rows {
         let of = if row.own { &mut found.own } else { &mut found.system };
-        of.extend(row.debug_id.zip(row.generation));
-        rules = rules.or(row.rules);
+        of.insert(row.debug_id, row.generation);
     }
-    Ok((found, rules))
+    Ok(found)
 }

@@ -1,7 +1,7 @@
 //! Which signals of an app are kept, and what was dropped because of that.
 
 use crate::column::{JsonColumn, json_column, words};
-use crate::{Result, TenantTx};
+use crate::{Result, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 /// The largest N of which one is kept.
 pub const MOST_ONE_IN: u32 = 1_000;
 /// The weight of one that was not sampled, in thousandths.
-const WHOLE: u64 = 1_000;
+pub(crate) const WHOLE: u64 = 1_000;
 
 words! {
     /// A signal that can be switched off. Crashes cannot.
@@ -22,6 +22,8 @@ words! {
         Hangs = "hangs",
         /// Errors of JavaScript.
         Javascript = "javascript",
+        /// Errors that an app reports itself and goes on.
+        Errors = "errors",
         /// Memory warnings and ends out of memory.
         Memory = "memory",
         /// Session events.
@@ -40,45 +42,44 @@ impl AppSignal {
         match kind {
             "hang" | "cpu" | "disk_write" | "launch" | "profile" => Some(AppSignal::Hangs),
             "javascript" => Some(AppSignal::Javascript),
+            "user" => Some(AppSignal::Errors),
             "out_of_memory" | "memory_warning" => Some(AppSignal::Memory),
             _ => None,
         }
     }
-
-    /// True for what is only counted, so that a part of it can stand for the whole.
-    #[must_use]
-    pub fn can_be_sampled(self) -> bool {
-        matches!(self, AppSignal::Sessions | AppSignal::Metrics)
-    }
 }
 
-/// How much is kept of each signal: 1 keeps all, 0 nothing, N one of N. Crashes are always kept.
+/// How much is kept of each signal: 1 keeps all, 0 nothing, N what comes of one of N sessions, which then counts N times.
+/// Crashes are always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SignalSettings {
-    /// Reports of hangs, slow launches, much use of a processor and many writes, and profiles: 0 or 1.
-    #[schema(maximum = 1)]
+    /// Reports of hangs, slow launches, much use of a processor and many writes, and profiles.
+    #[schema(maximum = 1000)]
     pub hangs: u32,
-    /// Errors of JavaScript: 0 or 1.
-    #[schema(maximum = 1)]
+    /// Errors of JavaScript.
+    #[schema(maximum = 1000)]
     pub javascript: u32,
-    /// Memory warnings and ends out of memory: 0 or 1.
-    #[schema(maximum = 1)]
+    /// Errors that an app reports itself and goes on.
+    #[schema(maximum = 1000)]
+    pub errors: u32,
+    /// Memory warnings and ends out of memory.
+    #[schema(maximum = 1000)]
     pub memory: u32,
-    /// Session events: with N one of N sessions is kept, and counts N times.
+    /// Session events.
     #[schema(maximum = 1000)]
     pub sessions: u32,
-    /// Metric payloads: with N those of one of N sessions are kept, and each counts N times.
+    /// Metric payloads.
     #[schema(maximum = 1000)]
     pub metrics: u32,
-    /// Captures: 0 or 1.
-    #[schema(maximum = 1)]
+    /// Captures. They are not counted: N is for their senders, and what comes is kept unless it is 0.
+    #[schema(maximum = 1000)]
     pub captures: u32,
 }
 
 impl Default for SignalSettings {
     fn default() -> SignalSettings {
-        SignalSettings { hangs: 1, javascript: 1, memory: 1, sessions: 1, metrics: 1, captures: 1 }
+        SignalSettings { hangs: 1, javascript: 1, errors: 1, memory: 1, sessions: 1, metrics: 1, captures: 1 }
     }
 }
 
@@ -91,6 +92,7 @@ impl SignalSettings {
         match signal {
             AppSignal::Hangs => self.hangs,
             AppSignal::Javascript => self.javascript,
+            AppSignal::Errors => self.errors,
             AppSignal::Memory => self.memory,
             AppSignal::Sessions => self.sessions,
             AppSignal::Metrics => self.metrics,
@@ -98,14 +100,10 @@ impl SignalSettings {
         }
     }
 
-    /// The first signal whose number cannot be, with the largest one that can.
+    /// The first signal whose number is over [`MOST_ONE_IN`].
     #[must_use]
-    pub fn wrong(&self) -> Option<(AppSignal, u32)> {
-        let most = |signal: AppSignal| if signal.can_be_sampled() { MOST_ONE_IN } else { 1 };
-        AppSignal::ALL
-            .into_iter()
-            .map(|signal| (signal, most(signal)))
-            .find(|(signal, most)| self.one_in(*signal) > *most)
+    pub fn wrong(&self) -> Option<AppSignal> {
+        AppSignal::ALL.into_iter().find(|signal| self.one_in(*signal) > MOST_ONE_IN)
     }
 
     /// What becomes of one event of a signal. `id` is that of its session, or its own: the same id has the same answer for
@@ -137,7 +135,9 @@ pub enum SignalDecision {
     SampledOut,
 }
 
+/// A UUID counts in whatever case it is written: a report says the id of its session in lower case.
 fn hash(id: &str) -> u64 {
+    let id = Uuid::parse_str(id).map_or_else(|_| id.to_owned(), |id| id.to_string());
     let digest: [u8; 32] = Sha256::new().chain_update("unslide sample ").chain_update(id).finalize().into();
     digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }
@@ -251,15 +251,26 @@ mod tests {
         assert!((18_000_000..22_000_000).contains(&total(&halved)), "{}", total(&halved));
         assert!(decided(AppSignal::Sessions, 20_000).iter().all(|one| *one == Kept(20_000)));
         assert!(decided(AppSignal::Hangs, 1_000).iter().all(|one| *one == SwitchedOff));
-        assert!(decided(AppSignal::Captures, 1_000).iter().all(|one| *one == Kept(1_000)));
+        assert!(decided(AppSignal::Errors, 1_000).iter().all(|one| *one == Kept(1_000)));
+        let upper = "2F1C9A0E-5D6B-4C38-9B7E-0A1D2C3B4A59";
+        assert_eq!(hash(upper), hash(&upper.to_lowercase()), "a session and its reports share one fate");
     }
 
     #[test]
-    fn only_what_is_counted_can_be_sampled() {
+    fn a_sample_is_at_least_one_of_a_thousand() {
         let settings = SignalSettings::default();
         assert_eq!(settings.wrong(), None);
         assert_eq!(SignalSettings { metrics: 1_000, ..settings }.wrong(), None);
-        assert_eq!(SignalSettings { metrics: 1_001, ..settings }.wrong(), Some((AppSignal::Metrics, 1_000)));
-        assert_eq!(SignalSettings { memory: 2, ..settings }.wrong(), Some((AppSignal::Memory, 1)));
+        assert_eq!(SignalSettings { metrics: 1_001, ..settings }.wrong(), Some(AppSignal::Metrics));
+    }
+
+    #[test]
+    fn crashes_are_of_no_signal_that_is_sampled() {
+        for kind in ["crash", "exception", "stack_overflow", "termination", ""] {
+            assert_eq!(AppSignal::of_group_kind(kind), None, "{kind}");
+        }
+        for (kind, signal) in [("hang", AppSignal::Hangs), ("user", AppSignal::Errors)] {
+            assert_eq!(AppSignal::of_group_kind(kind), Some(signal));
+        }
     }
 }

@@ -344,6 +344,42 @@ pub async fn made(tx: &mut TenantTx, root: Uuid, within: Option<&TenantId>) -> R
     Ok(number.fetch_one(connection).await?.unsigned_abs())
 }
 
+/// Where a key comes from, and what comes from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyDescent {
+    /// The key.
+    pub id: Uuid,
+    /// Name and prefix of the key that made it, where that is one of the tenant's that may be seen.
+    pub maker: Option<String>,
+    /// What [`made`] counts.
+    pub made: i64,
+}
+
+/// The descent of keys of the transaction's tenant, in no order; with `app` only makers that speak for that app are
+/// named.
+pub async fn descent(
+    tx: &mut TenantTx,
+    keys: &[Uuid],
+    app: Option<&str>,
+    within: Option<&TenantId>,
+) -> Result<Vec<KeyDescent>> {
+    let (connection, tenant, now) = tx.parts();
+    let found = sqlx::query_as!(
+        KeyDescent,
+        r#"SELECT k.id, m.name || ' ' || m.prefix AS maker,
+                  (SELECT count(*) FROM unslide_made_keys(k.id, $4, $5)) AS "made!"
+           FROM api_keys k LEFT JOIN api_keys m
+             ON m.tenant = k.tenant AND m.id = k.made_by AND ($3::text IS NULL OR m.app = $3)
+           WHERE k.tenant = $1 AND k.id = ANY ($2)"#,
+        tenant,
+        keys,
+        app,
+        within.map(TenantId::as_str),
+        now
+    );
+    Ok(found.fetch_all(connection).await?)
+}
+
 /// Revokes a key as [`revoke`] does, and the keys that [`made`] counts, each with an entry in its tenant's audit log.
 /// Returns the number of the latter; `None` where [`revoke`] says false: roll back then. None that is being made at the
 /// same time is missed.
@@ -367,13 +403,14 @@ pub async fn revoke_with_made(
     Ok(revoke(tx, root, app).await?.then_some(number))
 }
 
-/// How long the row of a revoked key stays to be looked at. The audit log keeps what was done with it.
-pub const KEPT_AFTER_REVOCATION: Duration = Duration::days(30);
+/// How long the row of a key that was revoked or has run out stays to be looked at. The audit log keeps what was done
+/// with it.
+pub const KEPT_AFTER_END: Duration = Duration::days(30);
 
-/// Forgets keys that were revoked long ago, but for those that made keys which are still there. Returns their
+/// Deletes keys that were revoked or ran out long ago, except those that made keys which are still there. Returns their
 /// number.
 pub async fn purge(store: &Store) -> Result<u64> {
-    let before = store.now() - KEPT_AFTER_REVOCATION;
+    let before = store.now() - KEPT_AFTER_END;
     in_pages(|rows| {
         sqlx::query_scalar!(r#"SELECT unslide_keys_purge($1, $2) AS "gone!""#, before, rows)
             .fetch_one(store.pool())

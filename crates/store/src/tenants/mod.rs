@@ -1,5 +1,6 @@
 //! Tenants: who they are, whether they are served, and what they may use.
 
+pub mod access_changes;
 pub mod app_settings;
 pub mod app_signals;
 pub mod audit;

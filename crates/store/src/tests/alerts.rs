@@ -6,7 +6,7 @@ use crate::alerts::messages::{
     send_again,
 };
 use crate::alerts::rules::{
-    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
+    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours, TemplateType,
 };
 use crate::alerts::{AlertStep, due, evaluate, messages, purge, rules};
 use crate::groups::{GroupActor, MergeOutcome};
@@ -28,6 +28,7 @@ pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
         address: Secret::new("https://example.com/hook"),
         secret: Secret::new("word"),
         template: String::new(),
+        content_type: TemplateType::Json,
         digest_minutes: 0,
         quiet_hours: None,
     }
@@ -205,6 +206,13 @@ async fn rules_over_time_look_at_what_is_stored() {
         arrival.facts.grouping = Some(grouping(1, false));
     }
     arrivals[0].facts.grouping = Some(grouping(9, true));
+    // Hangs that the app survived are no crashes.
+    let mut hang = arrivals[1].clone();
+    (hang.facts.kind, hang.facts.summary) = ("hang".into(), serde_json::json!({"fatal": false}));
+    arrivals.extend((26..=90).map(|n| {
+        let Arrival { report_id, content_hash, .. } = arrival(n);
+        Arrival { report_id, content_hash, ..hang.clone() }
+    }));
     database.store(&arrivals).await;
     database.wait(Duration::minutes(10));
     steps(&database).await;
@@ -220,7 +228,7 @@ async fn rules_over_time_look_at_what_is_stored() {
         told
     };
     let words = |text: &str| Some(vec![text.to_owned()]);
-    let spike_told = words("25 reports of com.acme.shop in an hour");
+    let spike_told = words("25 crashes of com.acme.shop in an hour");
     assert_eq!(told().await, [spike_told, None, words("New: bug 1")]);
     execute(&database, "UPDATE alert_messages SET status = 'delivered'").await;
     // Symbols had half an hour to come.
@@ -231,10 +239,11 @@ async fn rules_over_time_look_at_what_is_stored() {
     assert!(missing_told.as_ref().unwrap()[0].starts_with("Symbols of "), "{missing_told:?}");
     assert_eq!(new_told, &words("New: bug 9"));
     // Sessions of today, of which three in a hundred crash. Of 1.7, ninety came, which stand for ten each.
-    let days = "INSERT INTO session_days (tenant, app, version, day, sessions, crashed, squares, installations, crashed_installations)
-                VALUES ('acme', 'shop', '2.0', '2026-11-20', 200, 6, 200, '', ''), ('acme', 'shop', '1.9', '2026-11-20', 200, 1, 200, '', ''),
-                       ('acme', 'shop', '1.8', '2026-11-20', 99, 99, 99, '', ''), ('acme', 'shop', '2.0', '2026-11-19', 200, 9, 200, '', ''),
-                       ('acme', 'shop', '1.7', '2026-11-20', 900, 90, 9000, '', '')";
+    let days = "INSERT INTO session_days (tenant, app, version, day, sessions, crashed, squares, installations, crashed_installations,
+                                          users, crashed_users)
+                VALUES ('acme', 'shop', '2.0', '2026-11-20', 200, 6, 200, '', '', '', ''), ('acme', 'shop', '1.9', '2026-11-20', 200, 1, 200, '', '', '', ''),
+                       ('acme', 'shop', '1.8', '2026-11-20', 99, 99, 99, '', '', '', ''), ('acme', 'shop', '2.0', '2026-11-19', 200, 9, 200, '', '', '', ''),
+                       ('acme', 'shop', '1.7', '2026-11-20', 900, 90, 9000, '', '', '', '')";
     execute(&database, days).await;
     let crashing = made(&database, &new_rule(AlertCondition::CrashFree)).await;
     steps(&database).await;
@@ -249,13 +258,21 @@ async fn rules_over_time_look_at_what_is_stored() {
     assert_eq!(told().await, [None, None, None]);
     // Many times as many as usual: not with such a past.
     execute(&database, "DELETE FROM alert_events").await;
-    let past = "INSERT INTO app_days (tenant, app, version, day, reports, devices, frames_total, frames_symbolicated,
-                                      complete, partial, none)
-                VALUES ('acme', 'com.acme.shop', '0.9', '2026-11-19', 168 * 9, 0, 0, 0, 0, 0, 0)";
+    let past = "INSERT INTO app_days (tenant, app, version, day, reports, fatal, devices, frames_total,
+                                      frames_symbolicated, complete, partial, none)
+                VALUES ('acme', 'com.acme.shop', '0.9', '2026-11-19', 168 * 9, 168 * 9, 0, 0, 0, 0, 0, 0)";
     execute(&database, past).await;
     database.wait(Duration::minutes(10));
     steps(&database).await;
     assert_eq!(database.number("SELECT count(*) FROM alert_events WHERE cause LIKE 'spike%'").await, 0);
+    // A crash of the evening is told when the app starts again, after midnight: of a day since the rule was made.
+    database.wait(Duration::days(1));
+    execute(&database, "UPDATE session_days SET crashed = 8 WHERE version = '1.9'").await;
+    steps(&database).await;
+    let told =
+        "SELECT count(*) FROM alert_events WHERE cause LIKE 'crash_free:%' AND cause LIKE '%:1.9:2026-11-20'";
+    assert_eq!(database.number(told).await, 1);
+    assert_eq!(database.number("SELECT count(*) FROM alert_events WHERE cause LIKE '%:2026-11-19'").await, 0);
 }
 
 /// Those that are told, and those that are not late, leave the others their turn.

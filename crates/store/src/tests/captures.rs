@@ -7,7 +7,7 @@ use crate::jobs::{self, JobKind};
 use crate::tests::database::{Database, acme, debug_id, execute, publish, symbols};
 use crate::wakes::Arrived;
 use crate::{TenantTx, Uuid, slots, usage};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use unslide_model::{CaptureForm, ContentHash, Quality};
 
@@ -18,6 +18,15 @@ pub async fn received(tx: &mut TenantTx, n: u8) -> Uuid {
 
 /// The same of an app and of one of its sessions.
 pub async fn received_of(tx: &mut TenantTx, app: &str, n: u8, session_id: Option<&str>) -> Uuid {
+    received_as(tx, (app, CaptureForm::Profile), n, session_id).await
+}
+
+async fn received_as(
+    tx: &mut TenantTx,
+    (app, form): (&str, CaptureForm),
+    n: u8,
+    session_id: Option<&str>,
+) -> Uuid {
     let id = crate::segments::new_id(tx).await.unwrap();
     let keys = [format!("t/acme/captures/{id}/file")];
     captures::expect(tx, &keys).await.unwrap();
@@ -26,7 +35,7 @@ pub async fn received_of(tx: &mut TenantTx, app: &str, n: u8, session_id: Option
         app,
         version: "1.0",
         session_id,
-        form: CaptureForm::Profile,
+        form,
         files: &[CaptureFile { name: "file".into(), size: 100 }],
         content_hash: ContentHash([n; 32]),
         keys: &keys,
@@ -49,8 +58,17 @@ async fn begun(database: &Database, id: Uuid) -> u32 {
 }
 
 async fn finished(database: &Database, id: Uuid, run: u32, seen: &[SeenSymbols]) -> AnalysisEnd {
+    finished_as(database, (id, run), &json!({}), seen).await
+}
+
+async fn finished_as(
+    database: &Database,
+    of: (Uuid, u32),
+    summary: &Value,
+    seen: &[SeenSymbols],
+) -> AnalysisEnd {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let end = captures::finish(&mut tx, (id, run), &json!({}), seen).await.unwrap();
+    let end = captures::finish(&mut tx, of, summary, seen).await.unwrap();
     tx.commit().await.unwrap();
     end
 }
@@ -82,6 +100,15 @@ async fn one(database: &Database) -> Uuid {
     id
 }
 
+/// A capture that has seen nothing of the symbols of debug id `n`.
+pub async fn waiting(database: &Database, content: u8, n: u8) {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let id = received(&mut tx, content).await;
+    tx.commit().await.unwrap();
+    let run = begun(database, id).await;
+    finished(database, id, run, &[seen(n, 0)]).await;
+}
+
 #[tokio::test]
 async fn symbols_that_come_together_ask_for_one_analysis() {
     let database = Database::new().await;
@@ -101,6 +128,52 @@ async fn symbols_that_come_together_ask_for_one_analysis() {
     let end = finished(&database, id, run, &[seen(1, 1), seen(2, 1)]).await;
     assert_eq!(end, AnalysisEnd::Answers { before: Some(1) });
     assert_eq!((woken(&database, 1, 1).await, state(&database, id).await), (0, CaptureState::Ready));
+}
+
+#[tokio::test]
+async fn earlier_captures_are_of_the_same_app_and_have_an_analysis() {
+    let database = Database::new().await;
+    let mut ids = Vec::new();
+    for (n, app) in [(1, "shop"), (2, "shop"), (3, "other"), (4, "shop"), (5, "shop"), (6, "shop")] {
+        database.clock.advance_micros(1_000);
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        ids.push(received_of(&mut tx, app, n, None).await);
+        tx.commit().await.unwrap();
+    }
+    for at in [0, 2, 3, 4, 5] {
+        let run = begun(&database, ids[at]).await;
+        finished(&database, ids[at], run, &[]).await;
+    }
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let of = captures::get(&mut tx, ids[4], None).await.unwrap().unwrap();
+    let found = captures::earlier(&mut tx, &of, 10).await.unwrap();
+    assert_eq!(found.iter().map(|capture| capture.id).collect::<Vec<_>>(), [ids[3], ids[0]]);
+    assert_eq!(captures::earlier(&mut tx, &of, 1).await.unwrap().len(), 1);
+    let first = captures::get(&mut tx, ids[0], None).await.unwrap().unwrap();
+    assert!(captures::earlier(&mut tx, &first, 10).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn earlier_graphs_of_memory_were_read_from_the_same() {
+    let database = Database::new().await;
+    let mut ids = Vec::new();
+    let summaries =
+        [json!({"source": "heap"}), json!({"source": "leaks"}), json!({}), json!({"source": "heap"})];
+    for (n, summary) in (1..).zip(summaries.iter().chain([&json!({})])) {
+        database.clock.advance_micros(1_000);
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let id = received_as(&mut tx, ("shop", CaptureForm::MemoryGraph), n, None).await;
+        tx.commit().await.unwrap();
+        let run = begun(&database, id).await;
+        finished_as(&database, (id, run), summary, &[]).await;
+        ids.push(id);
+    }
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    for (at, expected) in [(3, vec![ids[0]]), (1, vec![]), (4, vec![])] {
+        let of = captures::get(&mut tx, ids[at], None).await.unwrap().unwrap();
+        let found = captures::earlier(&mut tx, &of, 10).await.unwrap();
+        assert_eq!(found.iter().map(|capture| capture.id).collect::<Vec<_>>(), expected, "{at}");
+    }
 }
 
 #[tokio::test]

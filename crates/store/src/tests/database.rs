@@ -54,7 +54,7 @@ impl Database {
         migrate(&Secret::new(url.clone())).await.unwrap();
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
         let settings = Settings { max_connections: 24, ..Settings::with_url(url.clone()) };
-        let store = Store::connect(&settings, clock.clone()).await.unwrap();
+        let store = Store::connect_timed(&settings, clock.clone()).await.unwrap();
         let database = Database { name, url, clock, store };
         for tenant in ["acme", "umbrella"] {
             let mut tx = database.store.tenant(&tenant_id(tenant)).await.unwrap();
@@ -130,6 +130,7 @@ impl Database {
             "waits",
             "system_waits",
             "app_days",
+            "app_hours",
             "app_devices",
             "wanted_images",
             "groups",

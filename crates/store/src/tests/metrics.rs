@@ -1,17 +1,18 @@
 //! Metric payloads: counted once, whatever comes how often, and compared by version.
 
 use crate::gateway_events::{self, EventOutcome};
-use crate::metrics::{self, MOST_HOSTS, MOST_VERSIONS, MetricArrival, OTHER};
+use crate::metrics::{self, MOST_VALUES, MOST_VERSIONS, MetricArrival, MetricDimension, OTHER};
 use crate::partitions;
-use crate::queries::comparison::ChangeVerdict;
-use crate::queries::signals::{self, SignalFigure};
+use crate::queries::health::comparison::ChangeVerdict;
+use crate::queries::health::metric_breakdown::{self, DimensionFigures};
+use crate::queries::health::signals::{self, SignalFigure};
 use crate::tests::database::{Database, acme, start, tenant_id};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use time::{Date, Duration};
 use unslide_model::TenantId;
 use unslide_signals::event::GatewayEvent;
-use unslide_signals::metrics::MetricPayload;
+use unslide_signals::metrics::{MetricName, MetricPayload};
 
 const APP: &str = "com.acme.shop";
 
@@ -120,11 +121,16 @@ async fn what_was_sampled_counts_as_many_as_it_stands_for() {
         .await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let hosts = signals::hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
-    assert_eq!(hosts[0].requests, 11.0);
+    assert_eq!((hosts[0].requests, hosts[0].estimated), (11.0, true));
+    let versions = signals::of_versions(&mut tx, APP, period()).await.unwrap().versions;
+    assert!(figure(&versions[0].signals, "launch_time", "p50").estimated);
     assert_eq!(
         database.number("SELECT squares::bigint FROM metric_days WHERE metric = 'launch_time'").await,
         101
     );
+    store_of(&database, &acme(), &[arrival("m3", 0, &json!({"version": "0.9"}))]).await;
+    let versions = signals::of_versions(&mut tx, APP, period()).await.unwrap().versions;
+    assert!(!figure(&versions[1].signals, "launch_time", "p50").estimated);
 }
 
 /// Proves: fairness
@@ -139,11 +145,11 @@ async fn hosts_beyond_a_bound_count_together() {
     let tens = |tens: std::ops::Range<usize>| -> Vec<_> {
         tens.map(|ten| arrival(&format!("m{ten}"), 0, &many(10 * ten, 10 * ten + 10))).collect()
     };
-    let half = MOST_HOSTS / 20;
+    let half = MOST_VALUES / 20;
     store_of(&database, &acme(), &tens(0..half)).await;
     store_of(&database, &acme(), &tens(half..4 * half)).await;
-    let hosts = "SELECT count(DISTINCT host) FROM metric_days WHERE host <> ''";
-    assert_eq!(database.number(hosts).await, i64::try_from(MOST_HOSTS).unwrap() + 1);
+    let hosts = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'host'";
+    assert_eq!(database.number(hosts).await, i64::try_from(MOST_VALUES).unwrap() + 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let found = signals::hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
     assert_eq!(found.len(), signals::MOST_HOSTS);
@@ -152,8 +158,77 @@ async fn hosts_beyond_a_bound_count_together() {
     let mut one = many(0, 30);
     one["version"] = "9.9".into();
     store_of(&database, &acme(), &[arrival("one", 0, &one)]).await;
-    let hosts = "SELECT count(DISTINCT host) FROM metric_days WHERE host <> '' AND version = '9.9'";
+    let hosts = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'host' AND version = '9.9'";
     assert_eq!(database.number(hosts).await, 21);
+}
+
+/// A metric of version 1.0 by a dimension.
+async fn broken_down(
+    database: &Database,
+    of: &TenantId,
+    metric: MetricName,
+    by: MetricDimension,
+) -> Vec<DimensionFigures> {
+    let mut tx = database.store.tenant(of).await.unwrap();
+    metric_breakdown::of_version(&mut tx, (APP, "1.0"), (metric, by), period()).await.unwrap()
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn a_metric_of_a_version_is_broken_down_by_device_system_and_host() {
+    use MetricDimension::{Host, Model, OsVersion};
+    let database = Database::new().await;
+    let mut arrivals = Vec::new();
+    for n in 0..30 {
+        let (device, launch) = if n < 20 { ("iPhone16,1", 500) } else { ("iPhone12,8", 2_000) };
+        let more = json!({"device": device, "os": format!("iOS 26.{}", n % 2),
+            "measurements": [{"name": "launch_time", "unit": "ms", "value": launch}],
+            "requests": [{"host": "api.example.com", "total": 100, "failed": n >= 25}]});
+        arrivals.push(arrival(&format!("m{n}"), n % 3, &more));
+    }
+    let other = arrival("other", 0, &json!({"version": "2.0", "device": "iPad14,1"}));
+    arrivals.extend([arrival("unnamed", 0, &json!({})), other]);
+    store_of(&database, &acme(), &arrivals).await;
+    let stored = database.dump().await;
+    store_of(&database, &acme(), &arrivals).await;
+    assert_eq!(database.dump().await, stored);
+    let launches = broken_down(&database, &acme(), MetricName::LaunchTime, Model).await;
+    let named: Vec<_> = launches.iter().map(|one| (one.value.as_str(), one.observations)).collect();
+    assert_eq!(named, [("iPhone16,1", 20.0), ("iPhone12,8", 10.0)]);
+    for (figures, expected) in launches.iter().zip([500.0, 2_000.0]) {
+        for value in [figures.p5, figures.p50, figures.p95] {
+            assert!((value.unwrap() / expected - 1.0).abs() < 0.011, "{figures:?}");
+        }
+        assert_eq!(figures.failed, None);
+    }
+    let requests = broken_down(&database, &acme(), MetricName::Requests, Model).await;
+    let failed: Vec<_> = requests.iter().map(|one| (one.failed, one.p50)).collect();
+    assert_eq!(failed, [(Some(0.0), None), (Some(0.5), None)]);
+    let systems = broken_down(&database, &acme(), MetricName::LaunchTime, OsVersion).await;
+    let named: Vec<_> = systems.iter().map(|one| (one.value.as_str(), one.observations)).collect();
+    assert_eq!(named, [("iOS 26.0", 15.0), ("iOS 26.1", 15.0)]);
+    let hosts = broken_down(&database, &acme(), MetricName::RequestTotal, Host).await;
+    assert_eq!((hosts.len(), hosts[0].observations), (1, 31.0), "also of what names no device");
+    assert_eq!(broken_down(&database, &tenant_id("umbrella"), MetricName::LaunchTime, Model).await, []);
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn device_models_beyond_a_bound_count_together() {
+    let database = Database::new().await;
+    let named = |n: usize| arrival(&format!("m{n}"), 0, &json!({"device": format!("Mac{n:03}")}));
+    let all: Vec<MetricArrival> = (0..MOST_VALUES + 20).map(named).collect();
+    for part in all.chunks(MOST_VALUES - 10) {
+        store_of(&database, &acme(), part).await;
+    }
+    let again = arrival("again", 0, &json!({"device": "Mac000"}));
+    store_of(&database, &acme(), &[again]).await;
+    let models = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'model'";
+    assert_eq!(database.number(models).await, i64::try_from(MOST_VALUES).unwrap() + 1);
+    let found = broken_down(&database, &acme(), MetricName::LaunchTime, MetricDimension::Model).await;
+    assert_eq!(found.len(), MOST_VALUES);
+    assert_eq!((found[0].value.as_str(), found[0].observations), (OTHER, 20.0));
+    assert_eq!((found[1].value.as_str(), found[1].observations), ("Mac000", 2.0));
 }
 
 /// Proves: fairness

@@ -2,16 +2,17 @@
 
 mod alerts;
 mod captures;
+mod clocks;
 mod database;
-mod dead_letters;
+mod kafka;
 mod live_events;
 mod metrics;
 mod pool;
-mod positions;
 mod purge;
 mod reports;
 mod requests;
 mod sessions;
+mod statements;
 mod symbols;
 mod tenants;
 mod work;

@@ -1,13 +1,18 @@
 //! Sessions: stored once, counted once, whatever comes in which order.
 
 use crate::gateway_events::{self, EventOutcome};
-use crate::queries::health::{self, HealthFigures};
-use crate::sessions::{self, EndReason, SessionArrival, SessionEvent, TerminationEvidence, sketch, sketched};
-use crate::tests::database::{Database, acme, start, tenant_id};
+use crate::queries::health::{self, HealthFigures, memory_limits};
+use crate::queries::session::{self, SessionEventKind};
+use crate::sessions::{
+    self, EndReason, SessionArrival, SessionEvent, SessionEvidence, SessionJudgement, TerminationEvidence,
+    sketch, sketched,
+};
+use crate::tests::database::{Database, acme, arrival, start, tenant_id};
 use crate::{partitions, positions};
 use sqlx::Row;
 use std::collections::BTreeMap;
 use time::{Date, Duration, OffsetDateTime};
+use unslide_model::ended::{Confidence, EndRule, EvidenceKind};
 use unslide_model::{DistinctSketch, TenantId};
 
 /// An event of a session of installation `i` in version 1.0 that began so many days ago.
@@ -80,6 +85,7 @@ async fn a_session_is_counted_once_and_a_later_event_completes_it() {
     let now = figures(&database, &acme()).await;
     assert_eq!((now.sessions, now.crashed_sessions, now.crash_free_sessions), (1, 1, Some(0.0)));
     assert_eq!((now.installations, now.crashed_installations), (1, 1));
+    assert_eq!((now.users, now.crashed_users, now.crash_free_users), (1, 1, Some(0.0)));
     let row = &database
         .rows("SELECT end_reason, extract(epoch FROM ended_at - started_at)::float8 FROM sessions")
         .await[0];
@@ -122,6 +128,127 @@ async fn a_session_out_of_memory_is_told_at_the_next_start_and_a_crash_corrects_
     let now = figures(&database, &acme()).await;
     assert_eq!((now.crashed_sessions, now.sessions), (1, 5));
     assert_eq!((now.out_of_memory_rate, now.background_out_of_memory_rate), (Some(0.4), Some(0.2)));
+}
+
+const APP: &str = "com.acme.shop";
+
+/// The session of an installation of its own whose app was told of its footprint and perhaps of its limit, in MiB; with a limit it ended by itself.
+pub fn measured(id: &str, footprint: u64, limit: Option<u64>) -> SessionArrival {
+    let mut measured = event(id, &format!("installation of {id}"), 0, None);
+    measured.event.termination = Some(TerminationEvidence {
+        exit_called: limit.is_some(),
+        footprint: Some(footprint << 20),
+        footprint_limit: limit.map(|limit| limit << 20),
+        ..TerminationEvidence::default()
+    });
+    measured
+}
+
+/// How a session ended, and why that is thought.
+async fn judged(
+    database: &Database,
+    of: &TenantId,
+    (app, id): (&str, &str),
+) -> (EndReason, SessionJudgement) {
+    let mut tx = database.store.tenant(of).await.unwrap();
+    let events = session::timeline(&mut tx, (app, id), None, 10).await.unwrap();
+    let ended = events.into_iter().find(|event| event.kind == SessionEventKind::Ended).unwrap();
+    (EndReason::parse(&ended.detail.unwrap()).unwrap(), ended.judgement.unwrap())
+}
+
+#[tokio::test]
+async fn an_end_is_judged_by_the_limits_that_other_runs_said() {
+    let database = Database::new().await;
+    let judged = async |id: &str| judged(&database, &acme(), (APP, id)).await;
+    // Two devices are too few.
+    store(&database, &[measured("a", 10, Some(2_000)), measured("b", 10, Some(2_000))]).await;
+    store(&database, &[measured("early", 1_900, None)]).await;
+    let (kind, early) = judged("early").await;
+    assert_eq!((kind, early.confidence), (EndReason::Unexplained, Confidence::Low));
+    store(&database, &[measured("c", 10, Some(2_000))]).await;
+    store(&database, &[measured("near", 1_600, None), measured("far", 400, None)]).await;
+    let (kind, near) = judged("near").await;
+    assert_eq!(
+        (kind, near.rule, near.confidence),
+        (EndReason::OutOfMemory, EndRule::Exclusion, Confidence::Medium)
+    );
+    let learned = SessionEvidence { kind: EvidenceKind::LearnedLimit, value: "80 % of 2000 MiB".to_owned() };
+    assert_eq!((near.evidence, near.against), (vec![learned], None));
+    let (kind, far) = judged("far").await;
+    assert_eq!((kind, far.confidence), (EndReason::Unexplained, Confidence::Low));
+    assert_eq!((far.evidence.len(), far.against.unwrap().value.as_str()), (0, "20 % of 2000 MiB"));
+    let now = figures(&database, &acme()).await;
+    assert_eq!((now.out_of_memory_sessions, now.unexplained_sessions), (3, 2));
+    // A run that began before is judged when its end comes. The same event again changes nothing.
+    store(&database, &[event("begun", "i1", 0, None)]).await;
+    store(&database, &[measured("begun", 1_900, None)]).await;
+    assert_eq!(judged("begun").await.1.evidence.len(), 1);
+    let before = dump(&database).await;
+    assert_eq!(store(&database, &[measured("begun", 1_900, None)]).await, [EventOutcome::Duplicate]);
+    assert_eq!(dump(&database).await, before);
+    // A crash that is learnt of later leaves nothing of the judgement.
+    store(&database, &[event("near", "i1", 0, Some(EndReason::Crashed))]).await;
+    let kept = "SELECT count(*) FROM sessions WHERE session_id = 'near' AND judgement IS NOT NULL";
+    assert_eq!(database.number(kept).await, 0);
+}
+
+#[tokio::test]
+async fn one_device_alone_teaches_no_limit_and_a_run_says_its_own_once() {
+    let database = Database::new().await;
+    let of_one = |id: &str| {
+        let mut measured = measured(id, 10, Some(2_000));
+        measured.event.installation = Some("i1".to_owned());
+        measured
+    };
+    let run = uuid::Uuid::from_u128(0xab);
+    let upper = run.to_string().to_uppercase();
+    store(&database, &[of_one("a"), of_one("b"), of_one("c"), of_one(&upper)]).await;
+    // A report of the last run, which came later.
+    let mut report = arrival(1);
+    report.facts.run_id = Some(run);
+    report.facts.os_version = Some("26.1".to_owned());
+    report.facts.model = Some("iPhone16,1".to_owned());
+    report.facts.summary = serde_json::json!({"memory_limit": 2_000_u64 << 20});
+    database.store(&[report]).await;
+    let told = async || {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let limits = memory_limits::of_app(&mut tx, APP).await.unwrap();
+        limits.iter().map(|limit| (limit.reports, limit.devices)).collect::<Vec<_>>()
+    };
+    assert_eq!(told().await, [(4, 2)]);
+    store(&database, &[measured("early", 1_900, None)]).await;
+    assert_eq!(judged(&database, &acme(), (APP, "early")).await.1.evidence, []);
+    store(&database, &[measured("third", 10, Some(2_000))]).await;
+    assert_eq!(told().await, [(5, 3)]);
+    store(&database, &[measured("near", 1_900, None)]).await;
+    assert_eq!(judged(&database, &acme(), (APP, "near")).await.1.evidence.len(), 1);
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn neither_another_tenant_nor_another_app_nor_another_device_learns_a_limit() {
+    let database = Database::new().await;
+    let umbrella = tenant_id("umbrella");
+    let known = ["a", "b", "c"].map(|id| measured(id, 10, Some(2_000)));
+    store(&database, &known).await;
+    let (mut device, mut app) = (measured("device", 1_900, None), measured("app", 1_900, None));
+    device.event.device = Some("iPhone17,1".to_owned());
+    app.event.app = "com.acme.bank".to_owned();
+    store(&database, &[device, app]).await;
+    store_of(&database, &umbrella, &[measured("tenant", 1_900, None)]).await;
+    for (of, app, id) in
+        [(&acme(), APP, "device"), (&acme(), "com.acme.bank", "app"), (&umbrella, APP, "tenant")]
+    {
+        let (kind, judgement) = judged(&database, of, (app, id)).await;
+        assert_eq!((kind, judgement.evidence.len(), judgement.against), (EndReason::Unexplained, 0, None));
+    }
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let limits = memory_limits::of_app(&mut tx, APP).await.unwrap();
+    assert_eq!((limits.len(), limits[0].reports, limits[0].median), (1, 3, 2_000 << 20));
+    assert_eq!((limits[0].model.as_str(), limits[0].os_version.as_str()), ("iPhone16,1", "26.1"));
+    drop(tx);
+    let mut tx = database.store.tenant(&umbrella).await.unwrap();
+    assert_eq!(memory_limits::of_app(&mut tx, APP).await.unwrap(), []);
 }
 
 /// Proves: isolation
@@ -179,10 +306,13 @@ fn any_event(random: &mut Random) -> SessionArrival {
     ];
     let end = ends[usize::try_from(random.below(7)).unwrap()];
     let id = format!("s{}", random.below(60));
-    // The same session may come with another version and installation: what it was counted for stays.
+    // The same session may come with another version, installation and user: what it was counted for stays.
     let mut arrival =
         event(&id, &format!("i{}", random.below(20)), i64::try_from(random.below(3)).unwrap(), end);
     arrival.event.version = format!("1.{}", random.below(2));
+    arrival.event.user = [None, Some("robin".to_owned()), Some("alex".to_owned())]
+        [usize::try_from(random.below(3)).unwrap()]
+    .clone();
     if random.below(8) == 0 {
         let crashed = i32::try_from(random.below(5)).unwrap();
         (arrival.event.sessions, arrival.event.crashed) = (Some(crashed + 10), Some(crashed));
@@ -195,14 +325,14 @@ fn any_event(random: &mut Random) -> SessionArrival {
     arrival
 }
 
-/// Sessions, crashes, those out of memory in three ways, and the installations of the first two.
-type Counted = (i64, i64, [i64; 3], DistinctSketch, DistinctSketch);
+/// Sessions, crashes, those out of memory in three ways, and the installations and the users of the first two.
+type Counted = (i64, i64, [i64; 3], [DistinctSketch; 4]);
 
 /// The counts as the rows of sessions have them.
 async fn recounted(database: &Database) -> BTreeMap<(String, String, Date), Counted> {
     let mut counted: BTreeMap<_, Counted> = BTreeMap::new();
     let query = "SELECT app, version, day, installation, end_reason, coalesce(foreground, false), counted,
-                        counted_crashed FROM sessions";
+                        counted_crashed, user_hash FROM sessions";
     for row in database.rows(query).await {
         let entry = counted.entry((row.get(0), row.get(1), row.get(2))).or_default();
         if let Some(sessions) = row.get::<Option<i32>, _>(6) {
@@ -211,13 +341,18 @@ async fn recounted(database: &Database) -> BTreeMap<(String, String, Date), Coun
             continue;
         }
         let installation = sketched(&row.get::<Vec<u8>, _>(3));
+        let user = row.get::<Option<Vec<u8>>, _>(8).map(|user| sketched(&user));
+        let mut add = |installations: usize, users: usize| {
+            entry.3[installations].add(installation);
+            user.into_iter().for_each(|user| entry.3[users].add(user));
+        };
         entry.0 += 1;
-        entry.3.add(installation);
+        add(0, 2);
         let reason: Option<String> = row.get(4);
         match (reason.as_deref(), row.get::<bool, _>(5)) {
             (Some("crashed"), _) => {
                 entry.1 += 1;
-                entry.4.add(installation);
+                add(1, 3);
             }
             (Some("out_of_memory"), true) => entry.2[0] += 1,
             (Some("unexplained"), true) => entry.2[1] += 1,
@@ -242,13 +377,14 @@ async fn counts_are_those_of_the_rows_after_any_history() {
             }
         }
         let mut stored = BTreeMap::new();
-        let query = "SELECT app, version, day, sessions, crashed, installations, crashed_installations, out_of_memory,
-                            unexplained, background_memory FROM session_days";
+        let query =
+            "SELECT app, version, day, sessions, crashed, installations, crashed_installations, users,
+                            crashed_users, out_of_memory, unexplained, background_memory FROM session_days";
         for row in database.rows(query).await {
             let of = |column| sketch(&row.get::<Vec<u8>, _>(column)).unwrap();
-            let memory = [row.get(7), row.get(8), row.get(9)];
-            stored
-                .insert((row.get(0), row.get(1), row.get(2)), (row.get(3), row.get(4), memory, of(5), of(6)));
+            let memory = [row.get(9), row.get(10), row.get(11)];
+            let counts = (row.get(3), row.get(4), memory, [5, 6, 7, 8].map(of));
+            stored.insert((row.get(0), row.get(1), row.get(2)), counts);
         }
         assert_eq!(stored, recounted(&database).await, "seed {seed}");
     }
@@ -286,6 +422,8 @@ async fn a_period_is_told_by_day_and_version_and_merges_installations() {
     let database = Database::new().await;
     let of = |id: &str, installation: &str, version: &str, days, end| {
         let mut arrival = event(id, installation, days, end);
+        // Robin has two installations, of which one has crashed; one session names no user.
+        arrival.event.user = (id != "d").then(|| "robin".to_owned());
         arrival.event.version = version.to_owned();
         arrival
     };
@@ -306,6 +444,7 @@ async fn a_period_is_told_by_day_and_version_and_merges_installations() {
     let found = health::of_period(&mut tx, (app, None), period).await.unwrap();
     assert_eq!((found.total.sessions, found.total.installations), (4, 2), "i1 counts once");
     assert_eq!(found.total.crash_free_installations, Some(0.5));
+    assert_eq!((found.total.users, found.total.crash_free_users), (1, Some(0.0)), "d names no user");
     let days: Vec<_> = found.days.iter().map(|day| (day.day, day.figures.sessions)).collect();
     assert_eq!(days, [(start().date(), 3), (start().date().previous_day().unwrap(), 1)]);
     assert_eq!(health::total(&mut tx, (None, None), before).await.unwrap(), HealthFigures::default());
@@ -346,7 +485,7 @@ async fn unreadable_records_are_forgotten_with_their_topic() {
         reason: "bad_session".into(),
         detail: String::new(),
     };
-    assert!(positions::unreadable(&mut tx, &record).await.unwrap());
+    assert_eq!(positions::unreadable(&mut tx, &[record]).await.unwrap().len(), 1);
     tx.commit().await.unwrap();
     let now: OffsetDateTime = start();
     assert_eq!(positions::purge_unreadable(&database.store, now).await.unwrap(), 0);

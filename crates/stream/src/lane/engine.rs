@@ -262,6 +262,9 @@ impl<P: Processor> Engine<P> {
                 drop(message);
                 if !self.held_back(&place, &record) {
                     self.gather.push(GatheredRecord { record, epoch });
+                    if self.slot.is_preparing() {
+                        self.processor.queued(true);
+                    }
                 }
             }
             PollOutcome::Take { .. } | PollOutcome::Pass => {}

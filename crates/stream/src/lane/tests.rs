@@ -263,7 +263,7 @@ impl Bench {
         self.read(topic).await
     }
 
-    /// What is on the dead-letter topic once it holds `count` letters.
+    /// What is on the dead-letter topic once it holds `count` dead letters.
     async fn letters(&self, count: usize) -> Vec<Record> {
         self.read_all(&self.settings.topics().dead_letter, count).await
     }

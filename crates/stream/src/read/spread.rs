@@ -1,16 +1,13 @@
 //! Reads several topics from given offsets over one connection, without a group: for a reader that
 //! keeps its positions in a store of its own.
 
-use crate::client;
+use crate::client::Logging;
 use crate::error::StreamError;
 use crate::record::Record;
 use crate::settings::Settings;
-use parking_lot::Mutex;
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{Consumer, ConsumerContext, StreamConsumer};
+use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::statistics::Statistics;
-use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use rdkafka::{Offset, TopicPartitionList};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,45 +29,16 @@ pub type TopicPartition = (Arc<str>, i32);
 
 /// How long to wait for the first record of a batch, at least.
 const IDLE: Duration = Duration::from_secs(1);
-/// How often the client says how far it is, in milliseconds.
-const FIGURES: &str = "1000";
-
-/// Takes down how far the client is.
-#[derive(Default)]
-struct Figures {
-    passed: Mutex<BTreeMap<TopicPartition, i64>>,
-}
-
-impl ClientContext for Figures {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        client::log(level, facility, text);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        client::log_error(&error, reason);
-    }
-
-    fn stats(&self, statistics: Statistics) {
-        let mut passed = self.passed.lock();
-        for (place, offset) in passed.iter_mut() {
-            let known = statistics.topics.get(&*place.0).and_then(|t| t.partitions.get(&place.1));
-            // All partitions share one queue. While it is empty, everything that was fetched was given
-            // out before this was said: both come through the same call.
-            if let Some(p) = known
-                && p.fetchq_cnt == 0
-            {
-                *offset = p.next_offset.max(*offset);
-            }
-        }
-    }
-}
-
-impl ConsumerContext for Figures {}
+/// How often the client is asked how far it is. With many partitions the answer costs something.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A read-committed reader of several topics with manual positions. Never commits and joins no group.
 pub struct SpreadConsumer {
-    inner: StreamConsumer<Figures>,
+    inner: StreamConsumer<Logging>,
     topics: BTreeSet<Arc<str>>,
+    /// Up to where each partition was given out, and when that was found out.
+    passed: BTreeMap<TopicPartition, i64>,
+    looked: Instant,
     /// A record that did not fit the last batch.
     held: Option<Record>,
 }
@@ -89,21 +57,20 @@ impl SpreadConsumer {
         config
             .set("group.id", format!("{}unslide.positioned", settings.topic_prefix))
             .set("auto.offset.reset", "error")
-            // No partition is ever paused.
-            .set("fetch.wait.max.ms", "500")
-            .set("statistics.interval.ms", FIGURES);
-        let inner: StreamConsumer<Figures> = config
-            .create_with_context(Figures::default())
-            .map_err(|e| StreamError::kafka("making a reader", e))?;
+            // No partition is ever paused, and what comes is answered at once.
+            .set("fetch.wait.max.ms", "1000");
+        let inner: StreamConsumer<Logging> =
+            config.create_with_context(Logging).map_err(|e| StreamError::kafka("making a reader", e))?;
         let failed = |e| StreamError::kafka("assigning partitions", e);
         let (mut list, mut topics) = (TopicPartitionList::new(), BTreeSet::new());
+        let mut passed = BTreeMap::new();
         for (place, offset) in positions {
             list.add_partition_offset(&place.0, place.1, Offset::Offset(offset)).map_err(failed)?;
-            inner.context().passed.lock().insert(place.clone(), offset);
+            passed.insert(place.clone(), offset);
             topics.insert(Arc::clone(&place.0));
         }
         inner.assign(&list).map_err(failed)?;
-        Ok(SpreadConsumer { inner, topics, held: None })
+        Ok(SpreadConsumer { inner, topics, passed, looked: Instant::now(), held: None })
     }
 
     /// Reads until a limit is reached; the records are in order within each partition. An empty batch
@@ -149,7 +116,27 @@ impl SpreadConsumer {
                 }
             }
         }
+        if batch.is_empty() || self.looked.elapsed() >= LOOK {
+            self.look();
+        }
         Ok(batch)
+    }
+
+    /// Notes how far the client is. Everything that it gave out is in a batch or held, and it has passed the
+    /// markers of transactions, which no batch holds.
+    fn look(&mut self) {
+        self.looked = Instant::now();
+        let Ok(positions) = self.inner.position() else { return };
+        for position in positions.elements() {
+            // Before the first record there is no offset.
+            let (Offset::Offset(next), Some(topic)) = (position.offset(), self.topics.get(position.topic()))
+            else {
+                continue;
+            };
+            if let Some(passed) = self.passed.get_mut(&(Arc::clone(topic), position.partition())) {
+                *passed = next.max(*passed);
+            }
+        }
     }
 
     /// Up to where a partition was given out: there is no record before this offset that no batch has
@@ -158,7 +145,7 @@ impl SpreadConsumer {
     pub fn passed(&self, place: &TopicPartition) -> Option<i64> {
         // A record that is kept for the next batch was polled and not given out.
         let held = self.held.as_ref().filter(|r| r.at.topic == place.0 && r.at.partition == place.1);
-        let passed = self.inner.context().passed.lock().get(place).copied()?;
+        let passed = self.passed.get(place).copied()?;
         Some(held.map_or(passed, |r| r.at.offset.min(passed)))
     }
 }

@@ -1,5 +1,5 @@
 //! A consumer that can be waited for together with other things. The Rust client's own waiting looks ten times a second
-//! or once, and returns before its time for each event; nobody but the client can end it.
+//! or once, and returns before its time for each event; only the client can end it.
 
 use crate::signal::Signal;
 use rdkafka::ClientConfig;

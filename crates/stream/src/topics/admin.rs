@@ -309,7 +309,7 @@ pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
 pub struct Retention {
     /// Segments whose youngest record is older, in milliseconds.
     pub millis: Option<i64>,
-    /// The oldest segments of a partition beyond so many bytes.
+    /// The oldest segments of a partition that has more bytes.
     pub bytes: Option<i64>,
 }
 

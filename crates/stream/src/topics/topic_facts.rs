@@ -128,8 +128,7 @@ fn topic_id(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicId, Stre
     let native = client.client().native_ptr();
     let millis = i32::try_from(ASK.as_millis()).unwrap_or(10_000);
     // SAFETY: `native` lives as long as `client`, which outlives this function; each object made
-    // here is freed once, by its guard, after its last use; pointers into the result are read while
-    // `event`, which owns them, is alive, and each is checked for null first.
+    // here is freed once, by its guard, after its last use; `event` is alive while its result is read.
     unsafe {
         let mut names = [name.as_ptr()];
         let topics = Freed(
@@ -150,30 +149,42 @@ fn topic_id(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicId, Stre
         if event.0.is_null() {
             return Err(failed(RDKafkaErrorCode::OperationTimedOut));
         }
-        let code: RDKafkaErrorCode = sys::rd_kafka_event_error(event.0).into();
+        described_id(event.0).map_err(failed)
+    }
+}
+
+/// The topic's id in the answer to `DescribeTopics`.
+///
+/// # Safety
+/// `event` is alive. Pointers into it are read while it is, and each is checked for null first.
+#[expect(unsafe_code, reason = "rdkafka has no safe call that tells a topic's id")]
+unsafe fn described_id(event: *mut sys::rd_kafka_event_t) -> Result<TopicId, RDKafkaErrorCode> {
+    // SAFETY: as above.
+    unsafe {
+        let code: RDKafkaErrorCode = sys::rd_kafka_event_error(event).into();
         if code != RDKafkaErrorCode::NoError {
-            return Err(failed(code));
+            return Err(code);
         }
-        let result = sys::rd_kafka_event_DescribeTopics_result(event.0);
+        let result = sys::rd_kafka_event_DescribeTopics_result(event);
         if result.is_null() {
-            return Err(failed(RDKafkaErrorCode::Fail));
+            return Err(RDKafkaErrorCode::Fail);
         }
         let mut count = 0;
         let described = sys::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
         if count != 1 || described.is_null() {
-            return Err(failed(RDKafkaErrorCode::Fail));
+            return Err(RDKafkaErrorCode::Fail);
         }
         let description = *described;
         let error = sys::rd_kafka_TopicDescription_error(description);
         if !error.is_null() {
             let code: RDKafkaErrorCode = sys::rd_kafka_error_code(error).into();
             if code != RDKafkaErrorCode::NoError {
-                return Err(failed(code));
+                return Err(code);
             }
         }
         let uuid = sys::rd_kafka_TopicDescription_topic_id(description);
         if uuid.is_null() {
-            return Err(failed(RDKafkaErrorCode::Fail));
+            return Err(RDKafkaErrorCode::Fail);
         }
         let high = sys::rd_kafka_Uuid_most_significant_bits(uuid).to_be_bytes();
         let low = sys::rd_kafka_Uuid_least_significant_bits(uuid).to_be_bytes();

@@ -18,8 +18,8 @@ use unslide_model::Figures;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the queue is asked for room.
 const LOOK: Duration = Duration::from_millis(10);
-/// How often the client says what its queue holds, in milliseconds.
-const FIGURES: &str = "1000";
+/// How often the client reports what its queue holds, in milliseconds. Each report is large.
+const FIGURES: &str = "5000";
 
 /// Writes records outside of transactions. Cheap to clone; clones share one client.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Producer {
-    /// What the producer says of its bound. What the queue holds is a second old.
+    /// What the producer says of its bound. What the queue holds is up to five seconds old.
     pub const FIGURES: [Figures<Producer>; 1] = [Figures {
         name: "unslide_producer_bytes",
         help: "Bytes of records in the Kafka client's queue, and of those that wait for room in it.",

@@ -41,7 +41,7 @@ pub struct Context<'c> {
     pub most_bytes: Option<usize>,
 }
 
-/// The most bytes that a report of so many bytes, without what was added to it before, may become. A
+/// The most bytes that a report of `report_bytes`, without what was added to it before, may become. A
 /// real one becomes a few times as large; a symcache that was made for it, with the longest
 /// names in the longest chains of inlined calls, would make megabytes of a frame.
 #[must_use]

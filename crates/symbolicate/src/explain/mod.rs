@@ -15,10 +15,11 @@ use advice::Advisor;
 pub use grouping::{ExplainedFunction, ExplainedGrouping};
 pub use javascript::ExplainedJavaScriptFrame;
 use serde::Serialize;
+use std::slice::Iter;
 use unslide_model::{
     ContentHash, CpuType, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, ReportId, Slide,
 };
-use unslide_report::{BacktraceOrigin, Frame, FrameSlot, Number, Report};
+use unslide_report::{Backtrace, BacktraceOrigin, Frame, FrameSlot, Number, Report};
 
 /// The whole reasoning over one report.
 #[derive(Clone, Debug, Serialize)]
@@ -211,31 +212,8 @@ pub fn explain<'s>(
     let mut backtraces = Vec::new();
     for backtrace in &report.backtraces {
         let counts = grouped_by.is_some_and(|counted| std::ptr::eq(counted, backtrace));
-        let mut frames = Vec::new();
-        let mut sigtramp_at = None;
-        for slot in backtrace.slots() {
-            if !room.frame() {
-                break;
-            }
-            let frame = match slot {
-                FrameSlot::Frame(frame) => frame,
-                FrameSlot::Blank(blank) => {
-                    // It has no place in the plan.
-                    let frame = Frame { index: blank.index(), ..Frame::default() };
-                    let planned = plan.blank(backtrace, frame.index);
-                    let answered = answer(&plan, &judged, &frame, &planned, false);
-                    let names = (&mut names, &mut room, &advisor);
-                    frames.push(explain_frame(&plan, &judged, &frame, &planned, &answered, names));
-                    continue;
-                }
-            };
-            let Some(planned) = planned.next() else { break };
-            let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
-            let answered = answer(&plan, &judged, frame, planned, after_sigtramp);
-            sigtramp_at = answered.is_sigtramp(frame).then_some(frame.index);
-            let names = (&mut names, &mut room, &advisor);
-            frames.push(explain_frame(&plan, &judged, frame, planned, &answered, names));
-        }
+        let names = (&mut names, &mut room, &advisor);
+        let mut frames = explain_frames(&plan, &judged, backtrace, &mut planned, names);
         if counts {
             room.cut |= verdicts.give(&mut frames, &mut room.call_bytes);
         }
@@ -295,6 +273,41 @@ fn images<'s>(
         }
     });
     explained.collect()
+}
+
+/// Explains the frames of a backtrace, as many as there is room for. `planned` stands at its first frame.
+fn explain_frames<'a>(
+    plan: &Plan<'_, 'a>,
+    judged: &[Judged<'_>],
+    backtrace: &Backtrace<'a>,
+    planned: &mut Iter<'_, PlannedFrame>,
+    (names, room, advisor): (&mut DeviceNames<'a>, &mut Room, &Advisor),
+) -> Vec<ExplainedFrame> {
+    let (mut frames, mut sigtramp_at) = (Vec::new(), None);
+    for slot in backtrace.slots() {
+        if !room.frame() {
+            break;
+        }
+        let frame = match slot {
+            FrameSlot::Frame(frame) => frame,
+            FrameSlot::Blank(blank) => {
+                // It has no place in the plan.
+                let frame = Frame { index: blank.index(), ..Frame::default() };
+                let planned = plan.blank(backtrace, frame.index);
+                let answered = answer(plan, judged, &frame, &planned, false);
+                let names = (&mut *names, &mut *room, advisor);
+                frames.push(explain_frame(plan, judged, &frame, &planned, &answered, names));
+                continue;
+            }
+        };
+        let Some(planned) = planned.next() else { break };
+        let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
+        let answered = answer(plan, judged, frame, planned, after_sigtramp);
+        sigtramp_at = answered.is_sigtramp(frame).then_some(frame.index);
+        let names = (&mut *names, &mut *room, advisor);
+        frames.push(explain_frame(plan, judged, frame, planned, &answered, names));
+    }
+    frames
 }
 
 fn explain_frame<'a>(

@@ -128,42 +128,59 @@ impl<'r> Candidates<'r> {
         });
     }
 
-    /// The positions of the functions that count, in the order of the fingerprint.
+    /// The positions of the functions that count, in the order of the fingerprint. A function that repeats itself
+    /// counts once.
     pub(super) fn choose(&self, kind: GroupKind) -> Vec<usize> {
         if matches!(kind, GroupKind::OutOfMemory | GroupKind::Termination) {
             return Vec::new();
         }
-        let app = self.choose_of_app(kind);
+        let app = match kind {
+            GroupKind::Hang => self.outermost_of_app(),
+            GroupKind::StackOverflow => self.turn(Standing::App, MOST_COUNTED),
+            _ => self.innermost_of_app(),
+        };
         if !app.is_empty() {
             return app;
         }
-        let system: Vec<usize> = self.standing(Standing::System).take(SYSTEM_FUNCTIONS).collect();
+        let system = match kind {
+            GroupKind::StackOverflow => self.turn(Standing::System, SYSTEM_FUNCTIONS),
+            _ => self.once(Standing::System).take(SYSTEM_FUNCTIONS).collect(),
+        };
         if system.is_empty() { self.standing(Standing::Entry).take(1).collect() } else { system }
     }
 
-    fn choose_of_app(&self, kind: GroupKind) -> Vec<usize> {
-        let function = |at: &usize| self.list[*at].counted.function.as_str();
-        let app = self.standing(Standing::App);
-        match kind {
-            GroupKind::Hang => {
-                let mut outermost: Vec<usize> = app.collect();
-                outermost.reverse();
-                outermost.dedup_by(|a, b| function(a) == function(b));
-                outermost.truncate(HANG_FUNCTIONS);
-                outermost
-            }
-            GroupKind::StackOverflow => {
-                // A recursion has no first function.
-                let mut seen = BTreeSet::new();
-                app.filter(|at| seen.insert(function(at))).take(MOST_COUNTED).collect()
-            }
-            _ => {
-                let app: Vec<usize> = app.take(MOST_COUNTED).collect();
-                let outside = app.iter().position(|at| !self.list[*at].counted.is_of_header());
-                let counted = outside.map_or(app.len(), |at| at + 1);
-                app.into_iter().take(counted).collect()
-            }
-        }
+    fn outermost_of_app(&self) -> Vec<usize> {
+        let mut outermost: Vec<usize> = self.standing(Standing::App).collect();
+        outermost.reverse();
+        outermost.dedup_by(|a, b| self.function(*a) == self.function(*b));
+        outermost.truncate(HANG_FUNCTIONS);
+        outermost
+    }
+
+    fn innermost_of_app(&self) -> Vec<usize> {
+        let app: Vec<usize> = self.once(Standing::App).take(MOST_COUNTED).collect();
+        let outside = app.iter().position(|at| !self.list[*at].counted.is_of_header());
+        let counted = outside.map_or(app.len(), |at| at + 1);
+        app.into_iter().take(counted).collect()
+    }
+
+    /// The functions of a recursion, which has no first one: sorted before they are cut, so that the same ones count
+    /// wherever it stopped.
+    fn turn(&self, standing: Standing, most: usize) -> Vec<usize> {
+        let mut turn: Vec<usize> = self.once(standing).collect();
+        turn.sort_by_key(|at| self.function(*at));
+        turn.truncate(most);
+        turn
+    }
+
+    fn function(&self, at: usize) -> &str {
+        &self.list[at].counted.function
+    }
+
+    /// The first position of each function with this standing.
+    fn once(&self, standing: Standing) -> impl Iterator<Item = usize> {
+        let mut seen = BTreeSet::new();
+        self.standing(standing).filter(move |at| seen.insert(self.function(*at)))
     }
 
     fn standing(&self, standing: Standing) -> impl Iterator<Item = usize> {
@@ -193,6 +210,7 @@ impl<'r> Candidates<'r> {
             Standing::App => match kind {
                 GroupKind::Hang => GroupingVerdict::InsideHang,
                 GroupKind::StackOverflow => GroupingVerdict::Repeated,
+                _ if counted.last().is_some_and(|last| at < *last) => GroupingVerdict::Repeated,
                 _ => GroupingVerdict::Beyond,
             },
         }
@@ -308,6 +326,63 @@ mod tests {
         let candidates = Candidates { list, trap: None };
         let chosen = candidates.choose(GroupKind::Crash);
         chosen.into_iter().map(|at| candidates.list[at].counted.function.clone()).collect()
+    }
+
+    #[test]
+    fn a_function_that_repeats_itself_counts_once() {
+        let user = || function("first_title", "shop.cpp", true);
+        for depth in [1, 2, 20] {
+            let mut list: Vec<_> = (0..depth).map(|_| function("Tree::walk", "tree.hpp", true)).collect();
+            list.push(user());
+            let candidates = Candidates { list, trap: None };
+            let chosen = candidates.choose(GroupKind::Crash);
+            let functions: Vec<&str> = chosen.iter().map(|at| candidates.function(*at)).collect();
+            assert_eq!(functions, ["Tree::walk", "first_title"], "{depth}");
+            if depth > 1 {
+                assert_eq!(candidates.verdict(GroupKind::Crash, &chosen, 1), GroupingVerdict::Repeated);
+            }
+        }
+        let system =
+            |names: &[&str]| counted(names.iter().map(|name| function(name, "a.c", false)).collect());
+        assert_eq!(system(&["walk", "walk", "visit", "walk", "layout", "draw"]), ["walk", "visit", "layout"]);
+    }
+
+    #[test]
+    fn a_turn_of_many_functions_counts_the_same_wherever_it_stops() {
+        let turn = |first: usize, in_app: bool| {
+            let name = |n: usize| format!("f{:02}", n % 20);
+            let list = (first..first + 20).map(|n| function(&name(n), "a.cpp", in_app)).collect();
+            let candidates = Candidates { list, trap: None };
+            let chosen = candidates.choose(GroupKind::StackOverflow);
+            chosen.into_iter().map(|at| candidates.function(at).to_owned()).collect::<Vec<_>>()
+        };
+        for in_app in [true, false] {
+            assert_eq!(turn(0, in_app).len(), if in_app { MOST_COUNTED } else { SYSTEM_FUNCTIONS });
+            assert!((1..20).all(|first| turn(first, in_app) == turn(0, in_app)));
+        }
+    }
+
+    #[test]
+    fn a_trap_outside_of_the_function_that_counts_is_of_something_else() {
+        let at = |frame: usize, name: &str, in_app: bool| {
+            let mut candidate = function(name, "Cart.swift", in_app);
+            candidate.counted.frame = frame;
+            candidate
+        };
+        let trapped = |frame: usize, in_app: bool| {
+            let trap = Some(Trap { frame, reason: "arithmetic overflow".to_owned() });
+            let list =
+                vec![at(0, "memmove_of_ours", false), at(1, "Cart.total", in_app), at(2, "draw", in_app)];
+            let candidates = Candidates { list, trap };
+            let chosen = candidates.choose(GroupKind::Crash);
+            candidates.trap_inside(&chosen).map(str::to_owned)
+        };
+        for frame in [0, 1] {
+            assert_eq!(trapped(frame, true).as_deref(), Some("arithmetic overflow"), "{frame}");
+        }
+        assert_eq!(trapped(2, true), None);
+        // Functions of the system have no function that is to blame.
+        assert_eq!(trapped(2, false).as_deref(), Some("arithmetic overflow"));
     }
 
     #[test]

@@ -31,7 +31,10 @@ pub(super) fn finish(
     if kind == GroupKind::StackOverflow {
         functions.sort_unstable();
     }
-    let masked = title::masked(error.reason.as_deref().unwrap_or_default());
+    let masked = match (&error.reason, &error.message) {
+        (None, Some(message)) => title::masked_message(message),
+        (reason, _) => title::masked(reason.as_deref().unwrap_or_default()),
+    };
     if functions.is_empty() && !matches!(kind, GroupKind::OutOfMemory | GroupKind::Termination) {
         // Nothing says where: what happened has to do.
         parts.extend(

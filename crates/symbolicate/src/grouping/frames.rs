@@ -1,6 +1,7 @@
 //! The frames of the backtrace that counts, with the functions that they are named by: by symbols, or by what an
 //! enriched report says.
 
+use super::MOST_FRAMES;
 use crate::answer::{DeviceNames, Judged, Name, answer, settle};
 use crate::demangle::is_rust;
 use crate::plan::{Plan, PlannedFrame, PlannedImage};
@@ -8,12 +9,14 @@ use crate::rules::is_sigtramp;
 use crate::status::FrameStatus;
 use crate::symcache::CodeAnswer;
 use std::borrow::Cow;
-use std::ops::Range;
+use std::collections::HashMap;
 use unslide_report::{Backtrace, Frame, OurFrame, Text};
 
 /// Functions that are looked at, and characters of each.
 pub(super) const MOST_CALLS: usize = 4_096;
 const NAME_CHARS: usize = 2_000;
+/// Frames of a recursion at least: fewer fill no stack.
+const LEAST_FRAMES: usize = 48;
 /// Characters of a source file's path.
 const PATH_CHARS: usize = 1_000;
 
@@ -92,20 +95,36 @@ impl NamedFunction {
     }
 }
 
+/// A frame with what is planned for it.
+pub(super) type PlannedCall<'p, 'a> = (&'p Frame<'a>, &'p PlannedFrame);
+
 /// The frames of a backtrace with what is planned for them.
 pub(super) fn planned<'p, 'r, 'a>(
     plan: &'p Plan<'r, 'a>,
     backtrace: &'p Backtrace<'a>,
-) -> Vec<(&'p Frame<'a>, &'p PlannedFrame)> {
+) -> Vec<PlannedCall<'p, 'a>> {
     let before = plan.report.backtraces.iter().take_while(|other| !std::ptr::eq(*other, backtrace));
     let first: usize = before.map(|other| other.frames.len()).sum();
     backtrace.frames.iter().zip(plan.frames.iter().skip(first)).collect()
 }
 
-/// The first turn of a recursion that fills the backtrace: the shortest run of addresses that repeats itself.
-pub(super) fn cycle(frames: &[(&Frame<'_>, &PlannedFrame)]) -> Option<Range<usize>> {
+/// The frames of one turn of a recursion that has filled the stack. `near_stack_pointer` says whether the access that
+/// failed was near the stack pointer, as far as that is known.
+pub(super) fn turn<'p, 'a>(
+    frames: &[PlannedCall<'p, 'a>],
+    near_stack_pointer: Option<bool>,
+) -> Option<Vec<PlannedCall<'p, 'a>>> {
+    match near_stack_pointer {
+        // A recursion that ends by itself has called what failed.
+        Some(false) => None,
+        Some(true) => exact_turn(frames).or_else(|| branching_turn(frames)),
+        None => exact_turn(frames),
+    }
+}
+
+/// The shortest run of addresses that repeats itself.
+fn exact_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedCall<'p, 'a>>> {
     const LONGEST: usize = 32;
-    const LEAST_FRAMES: usize = 48;
     // The innermost frames may be of what the last turn has called.
     const LATEST_START: usize = 32;
     let address = |at: usize| frames.get(at).map(|(_, planned)| planned.address);
@@ -114,18 +133,36 @@ pub(super) fn cycle(frames: &[(&Frame<'_>, &PlannedFrame)]) -> Option<Range<usiz
             let repeats = |at: &usize| address(*at).is_some() && address(*at) == address(at + period);
             let run = (start..).take_while(repeats).count();
             if run >= LEAST_FRAMES.max(2 * period) {
-                return Some(start..start + period);
+                return Some(frames[start..start + period].to_vec());
             }
         }
     }
     None
 }
 
+/// One frame of each address that a recursion with several call sites, such as a walk through a tree, returns to again
+/// and again. Their order differs from turn to turn.
+fn branching_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedCall<'p, 'a>>> {
+    /// An address counts where it has one of as many frames.
+    const SHARE: usize = 16;
+    let frames = &frames[..frames.len().min(MOST_FRAMES)];
+    let mut times: HashMap<u64, usize> = HashMap::new();
+    for (_, planned) in frames {
+        *times.entry(planned.address).or_default() += 1;
+    }
+    times.retain(|_, times| *times * SHARE >= frames.len());
+    if frames.len() < LEAST_FRAMES || times.values().sum::<usize>() * 4 < frames.len() * 3 {
+        return None;
+    }
+    // The first of each address.
+    Some(frames.iter().filter(|(_, planned)| times.remove(&planned.address).is_some()).copied().collect())
+}
+
 /// Each frame with its functions, named when it is asked for.
 pub(super) fn named<'f, 'r, 'a>(
     plan: &'f Plan<'r, 'a>,
     mut by: NamedBy<'f, 'f, 'a>,
-    frames: &'f [(&'f Frame<'a>, &'f PlannedFrame)],
+    frames: &'f [PlannedCall<'f, 'a>],
 ) -> impl Iterator<Item = NamedFrame<'f, 'a>> {
     let mut after_sigtramp = false;
     frames.iter().map(move |(frame, planned)| {

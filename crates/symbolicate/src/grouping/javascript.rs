@@ -8,6 +8,7 @@ use crate::answer::Judged;
 use crate::javascript::{self, FunctionSource};
 use crate::plan::PlannedJavaScript;
 use crate::status::FrameStatus;
+use std::collections::{HashMap, HashSet};
 use unslide_report::{CrashError, OurJavaScriptFrame};
 
 /// Functions that count at most.
@@ -129,10 +130,38 @@ fn group(
         };
         if in_app { &mut app } else { &mut library }.push(call.counted(at));
     }
-    library.truncate(LIBRARY_FUNCTIONS);
-    let mut counted = if app.is_empty() { library } else { app };
-    counted.truncate(MOST_COUNTED);
+    let (counted, most) = if app.is_empty() { (library, LIBRARY_FUNCTIONS) } else { (app, MOST_COUNTED) };
+    let mut counted = if is_stack_overflow(error) { turn(counted) } else { once(counted) };
+    counted.truncate(most);
     finish(error, counted, rules)
+}
+
+/// True for a recursion without end, in the words of V8, Hermes and JavaScriptCore.
+fn is_stack_overflow(error: &PlannedJavaScript) -> bool {
+    let message = error.error.message.as_deref().unwrap_or_default();
+    error.error.name.as_deref() == Some("RangeError")
+        && message.starts_with("Maximum call stack size exceeded")
+}
+
+/// The functions of a recursion, the same ones wherever it stopped: those that repeat themselves, sorted. The innermost
+/// frames may be of what the last turn has called.
+fn turn(counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for frame in &counted {
+        *times.entry(frame.function.clone()).or_default() += 1;
+    }
+    let least = if times.values().any(|times| *times > 1) { 2 } else { 1 };
+    let mut turn = once(counted);
+    turn.retain(|frame| times.get(&frame.function).is_some_and(|times| *times >= least));
+    turn.sort_by(|a, b| a.function.cmp(&b.function));
+    turn
+}
+
+/// Each function where it is met first.
+fn once(mut counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
+    let mut seen = HashSet::new();
+    counted.retain(|frame| seen.insert(frame.function.clone()));
+    counted
 }
 
 fn finish(error: &PlannedJavaScript, counted: Vec<CountedFrame>, rules: &GroupingRules) -> Grouping {

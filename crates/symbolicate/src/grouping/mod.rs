@@ -24,7 +24,7 @@ use crate::answer::{DeviceNames, Judged};
 use crate::plan::Plan;
 use candidates::Candidates;
 pub(crate) use fingerprint::write;
-use frames::{NamedBy, cycle, named, planned};
+use frames::{NamedBy, named, planned, turn};
 pub use rules::GroupingRules;
 use unslide_model::{ReportGrouping, words};
 use unslide_report::{Backtrace, CrashError, OurJavaScriptFrame, Report, ReportProfile};
@@ -258,11 +258,12 @@ fn grouped<'a>(
     }
     let mut kind = GroupKind::of(&error);
     let frames = backtrace.map(|backtrace| planned(plan, backtrace)).unwrap_or_default();
-    let cycle = if kind == GroupKind::Crash && error.is_bad_access() { cycle(&frames) } else { None };
-    let looked_at = match &cycle {
-        Some(cycle) => {
+    let may_overflow = kind == GroupKind::Crash && error.is_bad_access();
+    let turn = if may_overflow { turn(&frames, plan.report.has_failed_near_stack_pointer()) } else { None };
+    let looked_at = match &turn {
+        Some(turn) => {
             kind = GroupKind::StackOverflow;
-            &frames[cycle.clone()]
+            turn.as_slice()
         }
         None => &frames[..frames.len().min(MOST_FRAMES)],
     };

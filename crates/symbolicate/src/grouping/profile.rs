@@ -39,7 +39,10 @@ pub(super) fn group<'a>(
     let grouping = finish(kind, &error, rules, &candidates, &chosen);
     let mut verdicts = candidates.verdicts(kind, &chosen, &heaviest);
     for one in &mut verdicts {
-        if matches!(one.verdict, GroupingVerdict::InsideHang | GroupingVerdict::Beyond) {
+        if matches!(
+            one.verdict,
+            GroupingVerdict::InsideHang | GroupingVerdict::Beyond | GroupingVerdict::Repeated
+        ) {
             // A function has as many frames as addresses.
             let counts = grouping.frames.iter().any(|counted| counted.function == one.function);
             one.verdict = if counts { GroupingVerdict::Counted } else { GroupingVerdict::OffPath };

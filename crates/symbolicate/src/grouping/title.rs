@@ -42,7 +42,10 @@ pub(super) fn title(
         GroupKind::Crash => match (trap, reason) {
             (Some(trap), _) => format!("{}{place}", capitalised(trap)),
             (None, Some(reason)) => reason,
-            (None, None) => format!("{}{place}", crash(error)),
+            (None, None) => match error.message.as_deref().map(masked_message) {
+                Some(message) if !message.is_empty() => format!("{message}{place}"),
+                _ => format!("{}{place}", crash(error)),
+            },
         },
     };
     title.chars().take(MOST_CHARS).collect()
@@ -59,6 +62,20 @@ fn crash(error: &CrashError) -> String {
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// A message of an image, masked, without the source file and the line that Swift puts around it:
+/// `Shop/Cart.swift:12: Fatal error: no price`, `Fatal error: no price: file Shop/Cart.swift, line 12`.
+pub(super) fn masked_message(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let is_place = |before: &str| {
+        let number = before.rsplit_once(".swift:").map(|(_, number)| number);
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let text = line.split_once(": ").filter(|(before, _)| is_place(before)).map_or(line, |(_, text)| text);
+    let text =
+        text.rsplit_once(": file ").filter(|(_, place)| place.contains(", line ")).map_or(text, |t| t.0);
+    masked(text)
 }
 
 /// The first line of a text, with `#` in the place of each number, address and UUID: they differ between
@@ -125,6 +142,24 @@ mod tests {
     }
 
     #[test]
+    fn a_message_loses_its_file_and_line() {
+        let nil = "Fatal error: Unexpectedly found nil while unwrapping an Optional value";
+        for (text, expected) in [
+            (format!("Shop/Cart.swift:12: {nil}\n"), nil),
+            (format!("{nil}: file Shop/Cart.swift, line 12\n"), nil),
+            ("Fatal error: no file: 7".to_owned(), "Fatal error: no file: #"),
+            ("Fatal error: Cart.swift: gone".to_owned(), "Fatal error: Cart.swift: gone"),
+            (
+                "Assertion failed: (price > 0), function total, file cart.c, line 12.".to_owned(),
+                "Assertion failed: (price > #), function total, file cart.c, line #.",
+            ),
+            (String::new(), ""),
+        ] {
+            assert_eq!(masked_message(&text), expected);
+        }
+    }
+
+    #[test]
     fn a_title_says_what_happened_and_where() {
         let error = CrashError {
             exception: Some("EXC_BAD_ACCESS".into()),
@@ -138,6 +173,15 @@ mod tests {
             "Arithmetic overflow in Cart.total"
         );
         assert_eq!(of(GroupKind::Hang, &error, None), "Hang in Cart.total");
+        let stopped =
+            CrashError { message: Some("Cart.swift:7: Fatal error: no price".into()), ..error.clone() };
+        assert_eq!(of(GroupKind::Crash, &stopped, None), "Fatal error: no price in Cart.total");
+        assert_eq!(
+            of(GroupKind::Crash, &stopped, Some("arithmetic overflow")),
+            "Arithmetic overflow in Cart.total"
+        );
+        let said = CrashError { reason: Some("its own".into()), ..stopped };
+        assert_eq!(of(GroupKind::Crash, &said, None), "its own");
         let raised = CrashError {
             exception: Some("NSRangeException".into()),
             reason: Some("index 7".into()),

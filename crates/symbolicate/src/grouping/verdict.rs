@@ -31,7 +31,7 @@ words! {
         InsideHang = "inside_hang",
         /// It is not of the innermost functions of the heaviest path.
         OffPath = "off_path",
-        /// It repeats, or is not of the turn that counts, in a stack overflow.
+        /// It repeats a function that counts, or is not of the turn that counts in a stack overflow.
         Repeated = "repeated",
         /// No function counts for what happened.
         KindAlone = "kind_alone",
@@ -60,7 +60,7 @@ impl GroupingVerdict {
                 "two functions outside of it count, and what they call in a hang changes"
             }
             GroupingVerdict::OffPath => "the innermost functions that half of the samples are in count",
-            GroupingVerdict::Repeated => "one turn of the recursion counts, and each function once",
+            GroupingVerdict::Repeated => "of a recursion one turn counts, and each function once",
             GroupingVerdict::KindAlone => "what happened decides, whatever ran",
         }
     }

@@ -86,6 +86,8 @@ struct RawMap {
     x_facebook_offsets: Option<Vec<Option<u32>>>,
     /// The maps of the bundle's other segments, by their numbers.
     x_facebook_segments: Option<BTreeMap<u32, RawMap>>,
+    /// The files of a RAM bundle's modules.
+    x_metro_module_paths: Option<IgnoredAny>,
 }
 
 /// Some writers put numbers among the names.
@@ -189,6 +191,9 @@ impl SourceMap {
     fn add_segment(&mut self, segment: u32, mut raw: RawMap) -> Result<(), ObjectError> {
         let (first, known) = (self.lines, self.mappings.len());
         let offsets = raw.x_facebook_offsets.take().unwrap_or_default();
+        if raw.x_metro_module_paths.is_some() {
+            ignore_wrappers(raw.sections.as_mut());
+        }
         self.add(raw, RawOffset { line: first, column: 0 })?;
         let last = self.mappings.iter().skip(known).map(|mapping| mapping.line).max();
         self.lines = last
@@ -245,6 +250,12 @@ impl SourceMap {
         let at = SectionStart { line: offset.line, column: offset.column, sources, names, ends };
         read_mappings(&mappings, at, &mut self.mappings)
     }
+}
+
+/// Metro counts the wrapper of a RAM bundle's module in its mappings, and once more as the column of its section. Every
+/// Metro that writes `x_metro_module_paths` does so.
+fn ignore_wrappers(sections: Option<&mut Vec<RawSection>>) {
+    sections.into_iter().flatten().for_each(|section| section.offset.column = 0);
 }
 
 /// A section whose map is another file, which older bundlers wrote.

@@ -153,6 +153,36 @@ fn reports_of_one_bug_have_one_group_in_every_build_and_after_it_was_stored() {
 }
 
 #[test]
+fn a_recursion_is_one_group_whatever_its_depth_and_where_it_stopped() {
+    let mut map = own_map();
+    map["x_facebook_sources"] = json!([[{"names": ["total", "pay"], "mappings": "AAA;OCI"}], null]);
+    let found = symbols(&map);
+    let (total, pay) = (|| frame("a", 14), || frame("b", 20));
+    let grouped = |name: &str, frames: &[Value]| {
+        let mut report: Value = serde_json::from_slice(&report(name, frames)).unwrap();
+        report["crash"]["error"]["reason"] = "Maximum call stack size exceeded (native stack depth)".into();
+        let enriched = answered(report.to_string().as_bytes(), Some(&found)).0;
+        let grouping = enriched.grouping.unwrap();
+        let again =
+            grouping::regroup(&Report::read_stored(&enriched.bytes).unwrap(), &GroupingRules::default());
+        assert_eq!(again.unwrap().unwrap().fingerprint, grouping.fingerprint);
+        let functions: Vec<_> = grouping.frames.into_iter().map(|frame| frame.function).collect();
+        (grouping.fingerprint, functions)
+    };
+    let turns = |times: usize| (0..times).flat_map(|_| [total(), pay()]).collect::<Vec<_>>();
+    let first = grouped("RangeError", &turns(4));
+    assert_eq!(first.1, ["pay (cart.ts)", "total (cart.ts)"]);
+    assert_eq!(grouped("RangeError", &turns(30)), first);
+    assert_eq!(grouped("RangeError", &[vec![pay()], turns(7)].concat()), first);
+    // The last turn calls a function that calls no other.
+    assert_eq!(grouped("RangeError", &[vec![frame("c", 14)], vec![pay(); 5]].concat()).1, ["pay (cart.ts)"]);
+    // Another error keeps the order, and each function counts once.
+    let other = grouped("TypeError", &[total(), total(), pay(), total()]);
+    assert_eq!(other.1, ["total (cart.ts)", "pay (cart.ts)"]);
+    assert_eq!(grouped("TypeError", &[total(), pay()]), other);
+}
+
+#[test]
 fn function_maps_of_metro_name_the_function_around() {
     let mut map = own_map();
     // Line 1 from column 0: total; line 5 from column 7: pay.
@@ -260,6 +290,20 @@ fn modules_of_ram_bundles_are_found_by_their_first_lines() {
     // A map of a bundle without modules knows none of them.
     let (_, ours) = answered(&bytes, Some(&symbols(&own_map())));
     assert_eq!(ours["javascript"]["frames"][0]["status"], "unsupported");
+}
+
+#[test]
+fn wrappers_of_modules_that_metro_counts_twice_count_once() {
+    let mut map = ram_map();
+    map["sections"][1]["offset"]["column"] = 28.into();
+    let frames = [json!("at f (0.js:1:5)"), json!("at g (0.js:2:5)")];
+    let files = |map: &Value| {
+        let (_, ours) = answered(&report("TypeError", &frames), Some(&symbols(map)));
+        [0_usize, 1].map(|at| ours["javascript"]["frames"][at]["file"].clone())
+    };
+    assert_eq!(files(&map), [Value::Null, json!("a.ts")], "another bundler means the column");
+    map["x_metro_module_paths"] = json!(["a.ts", null, "b.ts"]);
+    assert_eq!(files(&map), [json!("a.ts"), json!("a.ts")]);
 }
 
 #[test]

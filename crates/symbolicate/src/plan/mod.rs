@@ -14,9 +14,10 @@ use index::AddressStretch;
 pub(crate) use javascript::PlannedJavaScript;
 use space::{Cleaned, Space};
 use std::collections::HashMap;
+pub use system::lies_in_shared_cache;
 use system::{file_name, is_system_without_path, names_image};
-pub use system::{is_system_path, lies_in_shared_cache};
 use unslide_model::{CpuType, DebugId};
+pub use unslide_report::is_system_path;
 use unslide_report::{Backtrace, BacktraceOrigin, Frame, Number, Report, ReportPart, Text};
 
 /// Symbols that a report can use.

@@ -65,7 +65,7 @@ mod walk;
 mod write;
 
 pub use read::{CodeLookup, SymCache, SymCacheError};
-pub(crate) use view::FunctionTexts;
+pub(crate) use view::{CallRecord, FunctionTexts};
 pub use view::{ClassSymbol, CodeAnswer, CodeCall, NameSource};
 pub(crate) use walk::{RangeWalk, WalkedPlace};
 pub(crate) use write::{CodeOwner, CodePlace, CodeRanges, CodeScope, NoSymcache, ObjectHeader, Writer};

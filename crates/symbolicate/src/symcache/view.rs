@@ -143,6 +143,47 @@ struct ScopeRecord {
     start: u32,
 }
 
+impl CallRecord {
+    #[inline]
+    fn of(place: PlaceRecord, scope: &ScopeRecord) -> CallRecord {
+        CallRecord {
+            function: scope.function,
+            line: Some(place.line).filter(|n| *n != 0),
+            column: Some(place.column).filter(|n| *n != 0),
+            inlined: scope.caller.is_some(),
+        }
+    }
+}
+
+/// What is said of the function that owns code, without its texts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnerRecord {
+    pub(crate) function: u32,
+    pub(crate) source: NameSource,
+    pub(crate) approximate: bool,
+    pub(crate) symbol_address: Option<RelativeAddress>,
+}
+
+impl ScopeRecord {
+    /// What a scope that owns code says; `None` where it is damaged.
+    #[inline]
+    fn owner(&self) -> Option<OwnerRecord> {
+        let source = match self.flags >> SOURCE_SHIFT & 3 {
+            0 => NameSource::Dwarf,
+            1 => NameSource::Symtab,
+            2 => NameSource::Exports,
+            _ => return None,
+        };
+        let start = Some(self.start).filter(|start| *start != NONE);
+        Some(OwnerRecord {
+            function: self.function,
+            source,
+            approximate: self.flags & APPROXIMATE != 0,
+            symbol_address: start.map(|start| RelativeAddress(u64::from(start))),
+        })
+    }
+}
+
 impl<'a> View<'a> {
     /// Record `index` of a section of records of this size; `None` past the section's end.
     #[inline]
@@ -178,38 +219,42 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn answer_of(&self, range: usize) -> Option<CodeAnswer<'a>> {
+        let (place, scope, owner) = self.chain(range, |_| {})?;
+        let [linkage, ..] = self.function(owner.function)?;
+        let symbol = self.text(linkage)?;
+        Some(CodeAnswer {
+            source: owner.source,
+            approximate: owner.approximate,
+            symbol: Some(symbol).filter(|s| !s.is_empty()),
+            symbol_address: owner.symbol_address,
+            view: *self,
+            place,
+            owner: scope,
+        })
+    }
+
+    /// The place of a range, and the owner of its code with its scope; `call` gets each call on the way, the
+    /// innermost first. `None` for a gap.
+    #[inline]
+    pub(super) fn chain(
+        &self,
+        range: usize,
+        mut call: impl FnMut(CallRecord),
+    ) -> Option<(PlaceRecord, u32, OwnerRecord)> {
         let place = self.place(self.layout.places, range, NONE).filter(|place| place.scope != NONE)?;
         let mut at = place;
         for _ in 0..MAX_CALLS {
             let scope = self.scope(at.scope)?;
+            call(CallRecord::of(at, &scope));
             match scope.caller {
                 Some(caller) => at = self.caller(caller, at)?,
-                None => {
-                    let source = match scope.flags >> SOURCE_SHIFT & 3 {
-                        0 => NameSource::Dwarf,
-                        1 => NameSource::Symtab,
-                        2 => NameSource::Exports,
-                        _ => return None,
-                    };
-                    let [linkage, ..] = self.function(scope.function)?;
-                    let symbol = self.text(linkage)?;
-                    return Some(CodeAnswer {
-                        source,
-                        approximate: scope.flags & APPROXIMATE != 0,
-                        symbol: Some(symbol).filter(|s| !s.is_empty()),
-                        symbol_address: Some(scope.start)
-                            .filter(|start| *start != NONE)
-                            .map(|start| RelativeAddress(u64::from(start))),
-                        view: *self,
-                        place,
-                        owner: at.scope,
-                    });
-                }
+                None => return Some((place, at.scope, scope.owner()?)),
             }
         }
         None
     }
 
+    #[inline]
     fn place(&self, section: SectionRange, index: usize, before: u32) -> Option<PlaceRecord> {
         let [s0, s1, s2, s3, l0, l1, l2, c0, c1] = *self.record::<PLACE_SIZE>(section, index)?;
         Some(PlaceRecord {
@@ -221,10 +266,12 @@ impl<'a> View<'a> {
     }
 
     /// The place that the function at `inner` was inlined at.
+    #[inline]
     fn caller(&self, index: u32, inner: PlaceRecord) -> Option<PlaceRecord> {
         if index < inner.before { self.place(self.layout.calls, index as usize, index) } else { None }
     }
 
+    #[inline]
     fn scope(&self, index: u32) -> Option<ScopeRecord> {
         let [f0, f1, f2, f3, s0, s1, s2, s3] =
             *self.record::<SCOPE_SIZE>(self.layout.scopes, index as usize)?;
@@ -285,15 +332,10 @@ impl<'a> View<'a> {
     }
 
     /// The call at a place without its texts, and the place that it was inlined at.
-    pub(super) fn call_record(&self, place: PlaceRecord) -> Option<(CallRecord, Option<PlaceRecord>)> {
+    fn call_record(&self, place: PlaceRecord) -> Option<(CallRecord, Option<PlaceRecord>)> {
         let scope = self.scope(place.scope)?;
-        let call = CallRecord {
-            function: scope.function,
-            line: Some(place.line).filter(|n| *n != 0),
-            column: Some(place.column).filter(|n| *n != 0),
-            inlined: scope.caller.is_some(),
-        };
-        Some((call, scope.caller.and_then(|caller| self.caller(caller, place))))
+        let caller = scope.caller.and_then(|caller| self.caller(caller, place));
+        Some((CallRecord::of(place, &scope), caller))
     }
 
     pub(super) fn call(&self, place: PlaceRecord) -> Option<(CodeCall<'a>, Option<PlaceRecord>)> {

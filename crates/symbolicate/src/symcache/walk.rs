@@ -1,6 +1,6 @@
 //! Many ascending addresses in one walk over the ranges.
 
-use super::view::{CallRecord, CodeAnswer, FunctionTexts, View};
+use super::view::{CallRecord, FunctionTexts, OwnerRecord, View};
 use unslide_model::RelativeAddress;
 
 /// Where a walk finds an address.
@@ -30,12 +30,13 @@ impl<'a> RangeWalk<'a> {
         RangeWalk { view, starts: bytes.unwrap_or_default().as_chunks().0, passed: 0 }
     }
 
-    /// Where an address lies that is not below the last one.
+    /// Where an address lies that is not below the last one, and the first address behind it that lies elsewhere.
     #[inline]
-    pub(crate) fn find(&mut self, address: RelativeAddress) -> WalkedPlace {
+    pub(crate) fn find(&mut self, address: RelativeAddress) -> (WalkedPlace, RelativeAddress) {
+        let extent = self.view.layout.extent;
         let offset = match u32::try_from(address.0) {
-            Ok(offset) if offset < self.view.layout.extent => offset,
-            _ => return WalkedPlace::Outside,
+            Ok(offset) if offset < extent => offset,
+            _ => return (WalkedPlace::Outside, RelativeAddress(u64::MAX)),
         };
         let is_passed = |start: &[u8; 4]| u32::from_le_bytes(*start) <= offset;
         let rest = self.starts.get(self.passed..).unwrap_or_default();
@@ -46,12 +47,19 @@ impl<'a> RangeWalk<'a> {
         }
         let between = rest.get(low..high.min(rest.len())).unwrap_or_default();
         self.passed += low + between.partition_point(is_passed);
-        self.passed.checked_sub(1).map_or(WalkedPlace::Before, WalkedPlace::Range)
+        let next =
+            self.starts.get(self.passed).map_or(extent, |start| u32::from_le_bytes(*start).min(extent));
+        let place = self.passed.checked_sub(1).map_or(WalkedPlace::Before, WalkedPlace::Range);
+        (place, RelativeAddress(u64::from(next)))
     }
 
-    /// The answer of a range; `None` for a gap.
-    pub(crate) fn answer(&self, range: usize) -> Option<CodeAnswer<'a>> {
-        self.view.answer_of(range)
+    /// Puts the calls of a range in place of others, the innermost first, and gives the owner of its code; `None` for a
+    /// gap.
+    #[inline]
+    pub(crate) fn chain(&self, range: usize, calls: &mut Vec<CallRecord>) -> Option<OwnerRecord> {
+        calls.clear();
+        let (_, _, owner) = self.view.chain(range, |call| calls.push(call))?;
+        Some(owner)
     }
 
     /// The texts of a function.
@@ -62,18 +70,5 @@ impl<'a> RangeWalk<'a> {
     /// The number of functions.
     pub(crate) fn functions(&self) -> usize {
         self.view.layout.functions.len
-    }
-}
-
-impl CodeAnswer<'_> {
-    /// As [`CodeAnswer::calls`], without their texts.
-    pub(crate) fn records(&self) -> impl Iterator<Item = CallRecord> {
-        let (view, mut next) = (self.view, Some(self.place));
-        let records = std::iter::from_fn(move || {
-            let (record, caller) = view.call_record(next.take()?)?;
-            next = caller;
-            Some(record)
-        });
-        records.take(super::MAX_CALLS)
     }
 }

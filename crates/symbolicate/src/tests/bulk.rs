@@ -1,7 +1,7 @@
 //! Addresses looked up together have the answers that each has alone.
 
 use crate::ImageSymbols;
-use crate::bulk::{AddressAnswer, AddressTable, ChainCall, CountedAddress, look_up};
+use crate::bulk::{AddressAnswer, AddressTable, ChainCall, CountedAddress, look_up, look_up_within};
 use crate::symcache::{
     CodeCall, CodeLookup, CodeOwner, CodePlace, CodeScope, NameSource, ObjectHeader, SymCache, Writer,
 };
@@ -73,7 +73,7 @@ fn call<'s>(table: &AddressTable<'s>, call: &ChainCall) -> CodeCall<'s> {
 
 /// Each row says what a look-up of its address alone does.
 fn check(table: &AddressTable<'_>, symcaches: &[SymCache]) -> Result<(), TestCaseError> {
-    for row in &table.rows {
+    for row in table.rows() {
         let Some(symcache) = symcaches.get(row.at.image as usize) else {
             prop_assert_eq!(row.answer, AddressAnswer::NoSymbols);
             continue;
@@ -82,7 +82,7 @@ fn check(table: &AddressTable<'_>, symcaches: &[SymCache]) -> Result<(), TestCas
             CodeLookup::Gap => prop_assert_eq!(row.answer, AddressAnswer::Gap),
             CodeLookup::Outside => prop_assert_eq!(row.answer, AddressAnswer::Outside),
             CodeLookup::Found(alone) => {
-                let chain = table.chain(row).unwrap();
+                let chain = table.chain(&row).unwrap();
                 let calls: Vec<CodeCall<'_>> = table.calls_of(chain).iter().map(|c| call(table, c)).collect();
                 prop_assert_eq!(calls, alone.calls().collect::<Vec<_>>());
                 let symbol = chain.symbol.map(|number| table.string(number).unwrap());
@@ -123,10 +123,10 @@ proptest! {
         }
         let found = found(&symcaches);
         let table = bulk(&found, addresses);
-        let rows: Vec<_> = table.rows.iter().map(|row| ((row.at.image, row.at.address), row.at.count)).collect();
+        let rows: Vec<_> = table.rows().map(|row| ((row.at.image, row.at.address), row.at.count)).collect();
         prop_assert_eq!(rows, counts.into_iter().collect::<Vec<_>>());
         check(&table, &symcaches)?;
-        for row in &table.rows {
+        for row in table.rows() {
             prop_assert_eq!(table.row(row.at.image, row.at.address), Some(row));
         }
     }
@@ -145,9 +145,21 @@ proptest! {
             let id = symcache.debug_id();
             let found = [(id, ImageSymbols::found(Arc::new(symcache)))];
             let all = (0..0x2100).map(|address| CountedAddress { image: 0, address: RelativeAddress(address), count: 1 });
-            prop_assert_eq!(bulk(&found, all.collect()).rows.len(), 0x2100);
+            prop_assert_eq!(bulk(&found, all.collect()).rows().len(), 0x2100);
         }
     }
+}
+
+#[test]
+fn addresses_beyond_the_most_calls_are_counted() {
+    let made: Vec<MadeRange> = (0..100).map(|n| (16, Some(n), Vec::new(), 1)).collect();
+    let found = found(&[symcache(1, &made)]);
+    // Two addresses of each range, which has one call.
+    let addresses =
+        (0..200_u64).map(|n| CountedAddress { image: 0, address: RelativeAddress(16 + n * 8), count: 1 });
+    let symbols = |id: &DebugId| found.iter().find(|(known, _)| known == id).map(|(_, symbols)| symbols);
+    let table = look_up_within(30, &[Some(found[0].0)], addresses.collect(), &symbols);
+    assert_eq!((table.calls.len(), table.rows().len(), table.left_out()), (30, 200, 140));
 }
 
 #[test]

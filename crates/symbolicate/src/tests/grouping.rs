@@ -7,6 +7,8 @@ use serde_json::json;
 use unslide_testkit::reports::Json;
 
 const SYSTEM: u64 = 0x1_9000_0000;
+/// The stack pointer of [`crashed`].
+const STACK: u64 = 0x1_6fdf_e000;
 
 fn of(have: &Have, report: &Made) -> Grouping {
     have.enrich(report).grouping.expect("it says what happened")
@@ -18,6 +20,11 @@ fn crashed(base: u64, frames: &[u64]) -> Made {
         .image(Image::new(APP_PATH, APP, base).vmaddr(TEXT).size(0x10_0000))
         .image(Image::new("/usr/lib/libobjc.A.dylib", LIBRARY, SYSTEM).size(0x1000));
     report.crashed_at(frames.iter().copied())
+}
+
+/// The same with this address of the error.
+fn failed_at(address: u64, frames: &[u64]) -> Made {
+    crashed(BASE, frames).set("crash.error.address", address)
 }
 
 #[test]
@@ -62,7 +69,7 @@ fn a_recursion_without_end_is_one_group_whatever_its_depth() {
     let turn = [BASE + at::FUNCTION + 8, BASE + at::SYMBOL + 4];
     let deep = |turns: usize, leaf: &[u64]| {
         let frames: Vec<u64> = leaf.iter().copied().chain(turn.into_iter().cycle().take(2 * turns)).collect();
-        of(&have, &crashed(BASE, &frames))
+        of(&have, &failed_at(STACK - 16, &frames))
     };
     let first = deep(50, &[]);
     assert_eq!(first.kind, GroupKind::StackOverflow);
@@ -71,8 +78,59 @@ fn a_recursion_without_end_is_one_group_whatever_its_depth() {
     assert_eq!(deep(80, &[BASE + at::LINE_0 + 4]).fingerprint, first.fingerprint);
     assert_eq!(deep(5, &[]).kind, GroupKind::Crash);
     let frames: Vec<u64> = turn.into_iter().cycle().take(200).collect();
-    let hung = crashed(BASE, &frames).set("crash.error.type", "hang");
+    let hung = failed_at(STACK, &frames).set("crash.error.type", "hang");
     assert_eq!(of(&have, &hung).kind, GroupKind::Hang);
+}
+
+#[test]
+fn a_bad_access_far_from_the_stack_pointer_is_no_stack_overflow() {
+    let have = Have::app();
+    let turn = [BASE + at::FUNCTION + 8, BASE + at::SYMBOL + 4];
+    let deep: Vec<u64> = turn.into_iter().cycle().take(120).collect();
+    for near in [STACK - 8, STACK, STACK + 0x4000, STACK - 0x2_0000] {
+        assert_eq!(of(&have, &failed_at(near, &deep)).kind, GroupKind::StackOverflow);
+    }
+    for far in [0, 0x10, STACK - 0x100_0000, STACK + 0x100_0000] {
+        assert_eq!(of(&have, &failed_at(far, &deep)).kind, GroupKind::Crash);
+    }
+    // Near it, but the stack has room: few frames, or many functions.
+    assert_eq!(of(&have, &failed_at(STACK, &deep[..40])).kind, GroupKind::Crash);
+    let many: Vec<u64> = (0..120).map(|n| BASE + at::FUNCTION + 4 * (n % 60)).collect();
+    assert_eq!(of(&have, &failed_at(STACK, &many)).kind, GroupKind::Crash);
+}
+
+#[test]
+fn a_walk_through_a_tree_is_one_group_whatever_its_way_and_depth() {
+    // Two calls in one function, one in another; the way through them repeats nothing.
+    let calls = [BASE + at::FUNCTION + 8, BASE + at::AFTER + 4, BASE + at::SYMBOL + 4];
+    let way = |seed: u64, depth: usize| {
+        let mut state = seed;
+        let steps = std::iter::repeat_with(move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            calls[(state >> 33) as usize % 3]
+        });
+        steps.take(depth).collect::<Vec<u64>>()
+    };
+    let have = Have::app();
+    let grouped = |frames: &[u64]| {
+        let enriched = have.enrich(&failed_at(STACK - 16, frames));
+        let grouping = enriched.grouping.unwrap();
+        assert_eq!(again(&enriched.bytes), grouping);
+        (grouping.kind, grouping.fingerprint, grouping.title)
+    };
+    let first = grouped(&way(1, 100));
+    assert_eq!((first.0, first.2.as_str()), (GroupKind::StackOverflow, "Stack overflow in Shop::add"));
+    assert_eq!(grouped(&way(2, 500)), first);
+    assert_eq!(grouped(&[vec![BASE + at::LINE_0 + 4], way(3, 200)].concat()), first);
+    // A recursion that goes one way through the same functions is the same bug.
+    let turn: Vec<u64> = [calls[0], calls[2]].repeat(60);
+    assert_eq!(grouped(&turn), first);
+    // Without the stack pointer nothing tells it from a deep call, but for turns that are the same.
+    let kind = |frames: &[u64]| {
+        let report = failed_at(STACK, frames).without("crash.threads.0.registers.basic.sp");
+        of(&have, &report).kind
+    };
+    assert_eq!((kind(&way(1, 100)), kind(&turn)), (GroupKind::Crash, GroupKind::StackOverflow));
 }
 
 #[test]
@@ -89,6 +147,26 @@ fn an_exceptions_name_counts_and_its_reason_does_not() {
     assert_eq!(first.title, "NSRangeException: index # beyond bounds");
     assert_eq!(raised("NSRangeException", "index 7 beyond bounds"), first);
     assert_ne!(raised("NSGenericException", "index 5 beyond bounds").fingerprint, first.fingerprint);
+}
+
+#[test]
+fn what_an_image_says_is_in_the_title_and_counts_only_where_no_function_does() {
+    let stopped = |frames: &[u64], message: &str| {
+        let report = crashed(BASE, frames).set("binary_images.1.crash_info_message", message);
+        let report = report.set("crash.error.mach.exception_name", "EXC_BREAKPOINT");
+        of(&Have::app(), &report.set("crash.error.signal.name", "SIGTRAP"))
+    };
+    let frames = [BASE + at::FUNCTION];
+    let first = stopped(&frames, "Shop/Cart.swift:12: Fatal error: no price for item 5");
+    assert_eq!(first.title, "Fatal error: no price for item # in Shop::add");
+    assert_eq!(stopped(&frames, "Shop/Cart.swift:13: Fatal error: no price for item 6"), first);
+    let other = stopped(&frames, "Assertion failed: (price > 0)");
+    assert_eq!((other.fingerprint, other.culprit), (first.fingerprint, first.culprit));
+    assert_eq!(other.title, "Assertion failed: (price > #) in Shop::add");
+    // Nothing says where.
+    let (price, room) = (stopped(&[], "no price 1"), stopped(&[], "no room 1"));
+    assert_eq!(stopped(&[], "no price 2").fingerprint, price.fingerprint);
+    assert_ne!(room.fingerprint, price.fingerprint);
 }
 
 #[test]
@@ -145,6 +223,15 @@ fn the_devices_names_of_the_system_are_compared_readable() {
     let grouping = enriched.grouping.unwrap();
     assert_eq!(grouping.culprit.as_deref(), Some("core::Cache::get"));
     assert_eq!(again(&enriched.bytes), grouping);
+}
+
+#[test]
+fn a_trap_of_swift_says_what_happened() {
+    let trap = "Swift runtime failure: arithmetic overflow";
+    let trapped = |frames: &[&str]| of(&Have::default(), &named_by_device(frames));
+    let first = trapped(&[trap, "_ZN4Shop3addEi"]);
+    assert_eq!(first.title, "Arithmetic overflow in Shop::add");
+    assert_eq!(first.fingerprint, trapped(&["_ZN4Shop3addEi"]).fingerprint);
 }
 
 #[test]
@@ -324,7 +411,7 @@ fn an_enriched_report_is_grouped_again_as_it_would_be_with_its_symbols() {
     let reports = [
         crashed(BASE, &[SYSTEM + 0x100, BASE + at::INLINED + 4, BASE + at::SYMBOL + 4]),
         crashed(BASE, &[BASE + at::FUNCTION, BASE + at::SYMBOL]),
-        crashed(BASE, &deep),
+        failed_at(STACK, &deep),
         crashed(BASE, &[BASE + at::SIGTRAMP + 4, BASE + at::INLINED]),
         crashed(BASE, &[BASE + at::GAP, BASE + at::LINE_0 + 4]).set("crash.error.type", "hang"),
         Made::standard().set("crash.error.type", "signal"),

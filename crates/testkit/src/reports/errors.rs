@@ -1,6 +1,7 @@
 //! `crash.error` in all its forms.
 
 use super::Json;
+use serde_json::{Value, json};
 
 /// What a report tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +157,17 @@ impl Error {
         }
         error
     }
+}
+
+/// `crash.error` of a hang that was sampled, with the positions of each sample's frames. What was sampled begins before
+/// the hang.
+#[must_use]
+pub fn sampled_hang(millis: u64, frames: &Value, samples: &[Vec<usize>]) -> Value {
+    let nanos = millis * 1_000_000;
+    let samples: Vec<Value> = samples.iter().map(|frames| json!({"frames": frames})).collect();
+    json!({"type": "hang",
+        "hang": {"hang_start_nanos": 5, "hang_end_nanos": nanos + 5},
+        "profile": {"name": "hang", "duration": 2 * nanos, "frames": frames, "samples": samples}})
 }
 
 fn mach(put: &mut impl FnMut(&str, Json), exception: (i32, &str), code: (i32, Option<&str>)) {

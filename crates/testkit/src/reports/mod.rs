@@ -9,7 +9,7 @@ mod random;
 mod shapes;
 
 pub use builder::{Report, record};
-pub use errors::Error;
+pub use errors::{Error, sampled_hang};
 pub use json::{Json, Style};
 pub use pieces::{ARM64, ARM64_32, ARM64E, ARMV7, Frame, I386, Image, Thread, X86_64, backtrace};
 pub use random::{random, sized};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use unslide_model::Secret;
 use unslide_store::alerts::messages::ClaimedAlertMessage;
-use unslide_store::alerts::rules::AlertChannel;
+use unslide_store::alerts::rules::{AlertChannel, TemplateType};
 
 /// Before the key of a webhook, in base64.
 const WEBHOOK_SECRET: &str = "whsec_";
@@ -25,7 +25,9 @@ pub struct AlertRequest {
     pub url: Secret,
     /// Headers beside the content type.
     pub headers: Vec<(&'static str, String)>,
-    /// The JSON body.
+    /// What the body is.
+    pub content_type: TemplateType,
+    /// The body.
     pub body: String,
 }
 
@@ -100,7 +102,8 @@ pub fn request(message: &ClaimedAlertMessage, public_url: &str, now: i64) -> Res
         AlertChannel::Wecom => json!({"msgtype": "text", "text": {"content": text}}).to_string(),
         AlertChannel::Mail | AlertChannel::Kafka => return Err("it is not sent by HTTP".to_owned()),
     };
-    Ok(AlertRequest { url, headers, body })
+    // Only webhooks have another.
+    Ok(AlertRequest { url, headers, content_type: message.content_type, body })
 }
 
 fn webhook(
@@ -136,19 +139,15 @@ pub fn check_answer(channel: AlertChannel, status: u16, body: &[u8]) -> Result<(
     if !(200..300).contains(&status) {
         return Err(format!("The receiver answered with HTTP {status}: {}", text()));
     }
-    let code = match channel {
-        AlertChannel::Webhook | AlertChannel::Slack | AlertChannel::Mail | AlertChannel::Kafka => {
-            return Ok(());
-        }
-        AlertChannel::Feishu => "code",
-        AlertChannel::Dingtalk | AlertChannel::Wecom => "errcode",
-    };
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
-    if answer[code] == 0 {
-        Ok(())
-    } else {
-        Err(format!("The receiver answered with HTTP {status}: {}", text()))
-    }
+    let is_taken = match channel {
+        AlertChannel::Mail | AlertChannel::Kafka => true,
+        // A service compatible with Slack may say so.
+        AlertChannel::Webhook | AlertChannel::Slack => answer["ok"] != false,
+        AlertChannel::Feishu => answer["code"] == 0,
+        AlertChannel::Dingtalk | AlertChannel::Wecom => answer["errcode"] == 0,
+    };
+    if is_taken { Ok(()) } else { Err(format!("The receiver answered with HTTP {status}: {}", text())) }
 }
 
 #[cfg(test)]
@@ -207,6 +206,10 @@ mod tests {
         for (taken, channel, status, body) in [
             (true, AlertChannel::Slack, 200, "ok"),
             (true, AlertChannel::Webhook, 204, ""),
+            (true, AlertChannel::Webhook, 200, r#"{"ok":true}"#),
+            (false, AlertChannel::Webhook, 200, r#"{"ok":false}"#),
+            (true, AlertChannel::Slack, 200, r#"{"ok":true}"#),
+            (false, AlertChannel::Slack, 200, r#"{"ok":false,"error":"channel_not_found"}"#),
             (false, AlertChannel::Webhook, 302, ""),
             (false, AlertChannel::Slack, 404, "no_service"),
             (true, AlertChannel::Feishu, 200, r#"{"code":0,"msg":"success"}"#),

@@ -67,7 +67,7 @@ impl HttpSender {
     /// Why there is no answer, without the address, which is a secret.
     pub async fn post(&self, request: &AlertRequest) -> Result<(u16, Vec<u8>), String> {
         let url = check_url(&request.url, &self.networks)?;
-        let mut sent = self.client.post(url).header("content-type", "application/json");
+        let mut sent = self.client.post(url).header("content-type", request.content_type.as_str());
         for (name, value) in &request.headers {
             sent = sent.header(*name, value);
         }
@@ -121,6 +121,7 @@ impl Resolve for CheckedResolver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_store::alerts::rules::TemplateType;
 
     #[test]
     fn addresses_that_cannot_be_posted_to_are_named() {
@@ -144,7 +145,8 @@ mod tests {
     async fn a_name_of_this_machine_is_not_reached() {
         let sender = HttpSender::new(AllowedNetworks::default()).unwrap();
         let url = Secret::new("https://localhost:1/secret-path");
-        let request = AlertRequest { url, headers: Vec::new(), body: String::new() };
+        let request =
+            AlertRequest { url, headers: Vec::new(), content_type: TemplateType::Json, body: String::new() };
         let error = sender.post(&request).await.unwrap_err();
         assert!(error.contains("localhost is not an address of the internet"), "{error}");
         assert!(!error.contains("secret-path"), "{error}");

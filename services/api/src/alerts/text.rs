@@ -5,6 +5,7 @@ use time::format_description::well_known::Rfc3339;
 use unslide_report::text::escaped;
 use unslide_store::alerts::events::AlertEvent;
 use unslide_store::alerts::messages::ClaimedAlertMessage;
+use unslide_store::alerts::rules::TemplateType;
 
 /// Bytes of a text: what the smallest of the chats takes.
 const LONGEST: usize = 2_000;
@@ -69,7 +70,7 @@ pub fn document(message: &ClaimedAlertMessage, public_url: &str) -> Value {
     })
 }
 
-/// A template with its fields replaced, each escaped to stand between the quotes of a JSON text.
+/// A template with its fields replaced, each escaped to stand between the quotes of a JSON text, or as a value of a form.
 pub fn fill(template: &str, message: &ClaimedAlertMessage, public_url: &str) -> String {
     let first = message.named.first();
     let of_first = |read: fn(&AlertEvent) -> &str| first.map(read).unwrap_or_default().to_owned();
@@ -92,8 +93,7 @@ pub fn fill(template: &str, message: &ClaimedAlertMessage, public_url: &str) -> 
         });
         match field {
             Some((value, after)) => {
-                let quoted = Value::String(value).to_string();
-                filled.push_str(quoted.trim_start_matches('"').strip_suffix('"').unwrap_or_default());
+                filled.push_str(&escaped_for(message.content_type, value));
                 rest = after;
             }
             None => {
@@ -103,6 +103,16 @@ pub fn fill(template: &str, message: &ClaimedAlertMessage, public_url: &str) -> 
         }
     }
     filled + rest
+}
+
+fn escaped_for(content_type: TemplateType, value: String) -> String {
+    match content_type {
+        TemplateType::Json => {
+            let quoted = Value::String(value).to_string();
+            quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default().to_owned()
+        }
+        TemplateType::Form => form_urlencoded::byte_serialize(value.as_bytes()).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +142,7 @@ pub mod tests {
             address: Secret::new("https://example.com/hook"),
             secret: Secret::default(),
             template: String::new(),
+            content_type: TemplateType::Json,
             events,
             named: headlines.iter().map(event).collect(),
         }
@@ -164,5 +175,15 @@ pub mod tests {
         let read: Value = serde_json::from_str(&filled).unwrap();
         assert_eq!(read["msg"], "say \"hi\" \\ {{app}} in shop 2.0");
         assert_eq!((&read["n"], &read["x"]), (&json!(1), &json!("{{nope}} {{")));
+    }
+
+    #[test]
+    fn a_template_stays_a_form_whatever_is_put_in() {
+        let mut one = message(AlertChannel::Webhook, &["a&to=1 +\u{e9}%\n{{app}}"], 1);
+        one.content_type = TemplateType::Form;
+        let filled = fill("to=%2B15550100&n={{count}}&text={{headline}} in {{app}}", &one, "");
+        let read: Vec<(String, String)> = form_urlencoded::parse(filled.as_bytes()).into_owned().collect();
+        let expected = [("to", "+15550100"), ("n", "1"), ("text", "a&to=1 +\u{e9}%\\n{{app}} in shop")];
+        assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 }

@@ -1,7 +1,9 @@
 //! When keys were used: collected in memory and written off the path of requests.
 
+use lru::LruCache;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use time::OffsetDateTime;
@@ -13,13 +15,26 @@ use unslide_store::{Store, Uuid};
 /// Between two writings.
 const EVERY: Duration = Duration::from_secs(2);
 /// Keys that wait to be written. Further ones are noted when they are used again.
-const MOST: usize = 10_000;
+const MOST: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
 type Pending = BTreeMap<(TenantId, Uuid), OffsetDateTime>;
 
 /// The uses that are not written yet. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct KeyUses(Arc<Mutex<Pending>>);
+#[derive(Clone, Debug)]
+pub struct KeyUses(Arc<Mutex<Uses>>);
+
+#[derive(Debug)]
+struct Uses {
+    pending: Pending,
+    /// What was written of each key lately. A principal may be remembered for longer than a use is new.
+    written: LruCache<Uuid, OffsetDateTime>,
+}
+
+impl Default for KeyUses {
+    fn default() -> KeyUses {
+        KeyUses(Arc::new(Mutex::new(Uses { pending: Pending::new(), written: LruCache::new(MOST) })))
+    }
+}
 
 impl KeyUses {
     /// Begins to write, until `stop`; the task ends when the last uses are written.
@@ -44,20 +59,58 @@ impl KeyUses {
 
     /// Notes that a key was used now, unless the database has been told so in the last minute.
     pub fn note(&self, principal: &Principal, now: OffsetDateTime) {
-        if principal.last_used_at.is_some_and(|last| now - last < keys::NOTED_EVERY) {
+        let mut uses = self.0.lock();
+        let written = uses.written.peek(&principal.key_id).copied().max(principal.last_used_at);
+        if written.is_some_and(|last| now - last < keys::NOTED_EVERY) {
             return;
         }
-        let mut pending = self.0.lock();
-        if pending.len() < MOST {
-            pending.entry((principal.tenant.clone(), principal.key_id)).or_insert(now);
+        if uses.pending.len() < MOST.get() {
+            uses.pending.entry((principal.tenant.clone(), principal.key_id)).or_insert(now);
         }
     }
 
     async fn write(&self, store: &Store) {
-        let uses = std::mem::take(&mut *self.0.lock());
-        if let Err(error) = keys::used(store, &uses).await {
+        let pending = std::mem::take(&mut self.0.lock().pending);
+        if let Err(error) = keys::used(store, &pending).await {
             // It shows which keys are unused: the next use is noted as well.
             tracing::warn!(error = %error, "when keys were used could not be noted");
+            return;
         }
+        let mut uses = self.0.lock();
+        for ((_, key), at) in pending {
+            uses.written.put(key, at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::Duration;
+    use unslide_store::tenants::QuotaLimits;
+
+    #[test]
+    fn a_use_is_written_once_a_minute_also_of_a_principal_that_is_remembered_for_longer() {
+        let uses = KeyUses::default();
+        let principal = Principal {
+            tenant: TenantId::new("acme").unwrap(),
+            active: true,
+            key_id: Uuid::nil(),
+            scopes: Vec::new(),
+            app: None,
+            expires_at: None,
+            limits: QuotaLimits::default(),
+            last_used_at: None,
+        };
+        let at = OffsetDateTime::UNIX_EPOCH;
+        let waits = |now| {
+            uses.note(&principal, now);
+            uses.0.lock().pending.pop_first().map(|(_, at)| at)
+        };
+        assert_eq!(waits(at), Some(at));
+        uses.0.lock().written.put(principal.key_id, at);
+        assert_eq!(waits(at + Duration::seconds(59)), None);
+        let later = at + keys::NOTED_EVERY;
+        assert_eq!(waits(later), Some(later));
     }
 }

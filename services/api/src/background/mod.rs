@@ -2,4 +2,5 @@
 
 pub mod deleted_tenants;
 pub mod key_uses;
+pub mod symbol_events;
 pub mod topics_check;

@@ -8,9 +8,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
-const STYLE: &str = include_str!("../../templates/console/console.css");
-const FLAME: &str = include_str!("../../templates/console/flame.js");
-const SCRIPT: &str = include_str!("../../templates/console/console.js");
+const STYLE: &str = include_str!("../../templates/console/assets/console.css");
+const FLAME: &str = include_str!("../../templates/console/assets/flame.js");
+const SCRIPT: &str = include_str!("../../templates/console/assets/console.js");
 
 /// Where the stylesheet is.
 pub static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("console.css", STYLE));
@@ -35,4 +35,14 @@ pub async fn asset(Path((hash, name)): Path<(String, String)>) -> Result<impl In
         _ => return Err(Problem::bare(Kind::NotFound)),
     };
     Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "public, max-age=31536000, immutable")], text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scripts_of_a_page_are_small() {
+        assert!(SCRIPT.len() + FLAME.len() < 50_000, "{} and {} bytes", SCRIPT.len(), FLAME.len());
+    }
 }

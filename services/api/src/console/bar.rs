@@ -19,6 +19,8 @@ const MOST_OFFERED: u32 = 50;
 /// Periods, in days.
 const PERIODS: [i64; 4] = [7, 14, 30, 90];
 const PERIOD: i64 = 14;
+/// The period of a page that goes by hours.
+const HOURLY: &str = "1";
 
 /// The state of a page: the parameters of its address. An empty value is none.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -48,6 +50,11 @@ impl PageState {
     pub fn days(&self) -> i64 {
         let asked = self.get("days").and_then(|days| days.parse().ok());
         asked.filter(|days| PERIODS.contains(days)).unwrap_or(PERIOD)
+    }
+
+    /// Whether the last 24 hours are asked for, of a page that has them.
+    pub fn is_hourly(&self) -> bool {
+        self.get("days") == Some(HOURLY)
     }
 
     /// The first day that charts show, of those up to today.
@@ -116,9 +123,15 @@ impl BarSelect {
         BarSelect { name, label, options }
     }
 
-    /// The first value that it offers.
-    pub fn first(&self) -> Option<&str> {
-        self.options.iter().map(|(value, ..)| value.as_str()).find(|value| !value.is_empty())
+    /// The field where one value has to be chosen: `asked`, or else the first, which is given.
+    pub fn choose(&mut self, asked: Option<String>) -> String {
+        self.options.retain(|(option, ..)| !option.is_empty());
+        let first = self.options.first().map(|(option, ..)| option.clone());
+        let value = asked.or(first).unwrap_or_default();
+        for (option, _, current) in &mut self.options {
+            *current = *option == value;
+        }
+        value
     }
 
     /// A choice among names; the current one is offered, whatever it is.
@@ -168,4 +181,14 @@ pub fn period(state: &PageState) -> BarSelect {
     let options =
         PERIODS.iter().map(|period| (period.to_string(), format!("last {period} days"), *period == days));
     BarSelect { name: "days", label: "Period", options: options.collect() }
+}
+
+/// The same with the last 24 hours.
+pub fn period_or_hours(state: &PageState) -> BarSelect {
+    let mut select = period(state);
+    if state.is_hourly() {
+        select.options.iter_mut().for_each(|(.., current)| *current = false);
+    }
+    select.options.insert(0, (HOURLY.to_owned(), "last 24 hours".to_owned(), state.is_hourly()));
+    select
 }

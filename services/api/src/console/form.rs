@@ -110,11 +110,11 @@ pub fn host(headers: &HeaderMap) -> Option<Authority> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::console) mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    pub fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let pairs = pairs
             .iter()
             .map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)));

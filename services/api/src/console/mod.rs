@@ -10,6 +10,7 @@ mod components;
 mod form;
 mod link;
 mod pages;
+mod prelude;
 mod session;
 mod shell;
 mod viewer;
@@ -20,11 +21,11 @@ use crate::state::Api;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use pages::capture_pages::{capture, captures, upload};
+use pages::capture_pages::{capture, captures, compare, upload};
 use pages::group_pages::{group, group_actions, groups};
 use pages::report_pages::{app_session, explain, report, reports};
-use pages::tenant_pages::{alerts, audit_log, dead_letters, keys, settings};
-use pages::{exports, flame, overview, sign_in, symbols, version_health, versions};
+use pages::tenant_pages::{alerts, audit_log, dead_letter, dead_letters, keys, settings};
+use pages::{exports, flame, metric_breakdown, overview, sign_in, symbols, version_health, versions};
 use std::time::Duration;
 
 /// The routes of the console.
@@ -51,11 +52,14 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/sessions/{id}", get(app_session::page))
         .route("/console/captures", get(captures::page))
         .route("/console/captures/{id}", get(capture::page))
+        .route("/console/captures/{id}/compare/{other}", get(compare::page))
         .route("/console/captures/{id}/delete", post(capture::delete).layer(Extension(session::TakesAway)))
         .route("/console/versions", get(versions::page))
         .route("/console/health", get(version_health::page))
+        .route("/console/health/breakdown", get(metric_breakdown::page))
         .route("/console/symbols", get(symbols::page))
         .route("/console/dead-letters", get(dead_letters::page))
+        .route("/console/dead-letters/{id}", get(dead_letter::page))
         .route("/console/dead-letters/{id}/replay", post(dead_letters::replay))
         .route("/console/alerts", get(alerts::page).post(alerts::create))
         .route("/console/alerts/{id}/{action}", post(alerts::act))
@@ -68,7 +72,7 @@ pub fn routes(api: &Api) -> Router<Api> {
             "/console/settings/grouping-rules/trial",
             post(settings::try_rules).layer(Extension(form::LongForm)),
         )
-        .route("/console/keys", get(keys::page))
+        .route("/console/keys", get(keys::page).post(keys::create))
         .route("/console/keys/{id}/revoke", post(keys::revoke).layer(Extension(session::TakesAway)))
         .route("/console/{*rest}", get(shell::not_found))
         .layer(from_fn_with_state(limit, bound_time))

@@ -137,13 +137,7 @@ fn is_loopback(headers: &HeaderMap, extensions: &Extensions) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let pairs = pairs
-            .iter()
-            .map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)));
-        pairs.collect()
-    }
+    use crate::console::form::tests::headers;
 
     #[test]
     fn a_cookie_is_secure_unless_the_request_never_left_the_machine() {

@@ -71,6 +71,12 @@ pub fn bytes(size: u64) -> String {
     }
 }
 
+/// By how many bytes something has changed.
+pub fn changed_bytes(before: u64, after: u64) -> String {
+    let sign = if after < before { "\u{2212}" } else { "+" };
+    format!("{sign}{}", bytes(after.abs_diff(before)))
+}
+
 /// A time in the unit that leaves a number of at least one.
 pub fn duration(millis: u64) -> String {
     match millis {
@@ -98,6 +104,11 @@ pub fn shown(text: &str) -> String {
 /// The same, with a word for an empty one.
 pub fn shown_or(text: &str, instead: &str) -> String {
     if text.is_empty() { instead.to_owned() } else { shown(text) }
+}
+
+/// A count, with a word where it is an estimate.
+pub fn estimate(count: String, is_estimated: bool) -> String {
+    if is_estimated { format!("about {count}") } else { count }
 }
 
 /// An address in full.

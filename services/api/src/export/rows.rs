@@ -85,7 +85,7 @@ fn csv(
     Ok(lines.into_inner()?.into())
 }
 
-/// A value as a cell: a list's entries with spaces between, nothing for what is absent.
+/// A value as a cell: a list's entries with spaces between, an object as JSON, empty where it is absent.
 fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
@@ -94,6 +94,7 @@ fn cell(value: Option<&Value>) -> String {
             let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
             harmless(&texts.join(" ")).into_owned()
         }
+        Some(value @ Value::Object(_)) => harmless(&value.to_string()).into_owned(),
         Some(value) => value.to_string(),
     }
 }
@@ -116,7 +117,7 @@ fn is_control(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tables::{ExportTable, table};
+    use super::super::tables::{ExportTable, TABLES, table};
     use super::*;
 
     const TABLE: ExportTable = ExportTable {
@@ -165,6 +166,12 @@ mod tests {
     }
 
     #[test]
+    fn an_object_is_json_in_a_cell() {
+        let page = r#"{"items":[{"id":1,"of":{"a":"x\u0085"}}]}"#;
+        assert_eq!(written(ExportFormat::Csv, page, false, None).0, "1,,\"{\"\"a\"\":\"\"x \"\"}\"\r\n");
+    }
+
+    #[test]
     fn a_cell_is_quoted_and_is_no_formula() {
         let cells = |id: &str, name: &str| {
             let page =
@@ -195,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_table_is_found_by_its_path_and_names_each_column_once() {
-        for path in ["/v1/reports", "/v1/groups", "/v1/apps/{app}/health"] {
+        for path in TABLES.map(|table| table.path) {
             let mut names: Vec<_> = table(path).unwrap().columns.iter().map(|(name, _)| *name).collect();
             names.sort_unstable();
             assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{path}");

@@ -1,5 +1,5 @@
 //! The lists that can be exported, and the columns of their CSV: name and place in the entry's JSON (RFC 6901). Programs
-//! of clients read them: columns are added at the end, and none is taken away.
+//! of clients read them: columns are added at the end, and none is removed.
 
 /// A list as a table.
 #[derive(Debug)]
@@ -22,7 +22,27 @@ pub fn table(path: &str) -> Option<&'static ExportTable> {
     TABLES.iter().find(|table| page.map_or(table.path == path, |page| table.name == page))
 }
 
-pub(super) const TABLES: [ExportTable; 6] = [
+/// The columns of dead letters, of a tenant and of all.
+const LETTER_COLUMNS: &[(&str, &str)] = &[
+    ("id", "/id"),
+    ("tenant", "/tenant"),
+    ("arrived_at", "/arrived_at"),
+    ("reason", "/reason"),
+    ("detail", "/detail"),
+    ("attempt", "/attempt"),
+    ("origin_topic", "/origin/topic"),
+    ("origin_partition", "/origin/partition"),
+    ("origin_offset", "/origin/offset"),
+    ("source_index", "/source_index"),
+    ("source_count", "/source_count"),
+    ("value_bytes", "/value_bytes"),
+    ("replays", "/replays"),
+    ("replayed_at", "/replayed_at"),
+    ("replayed_by", "/replayed_by"),
+    ("replayed_as", "/replayed_as"),
+];
+
+pub(super) const TABLES: [ExportTable; 13] = [
     ExportTable {
         path: "/v1/reports",
         has_pages: true,
@@ -52,6 +72,7 @@ pub(super) const TABLES: [ExportTable; 6] = [
             ("symbols_missing", "/symbols_missing"),
             ("group", "/group"),
             ("same_crash_as", "/same_crash_as"),
+            ("weight", "/weight"),
         ],
     },
     ExportTable {
@@ -88,6 +109,7 @@ pub(super) const TABLES: [ExportTable; 6] = [
             ("app", "/app"),
             ("versions", "/versions"),
             ("reports", "/reports"),
+            ("crashes", "/crashes"),
             ("first_day", "/first_day"),
             ("last_day", "/last_day"),
         ],
@@ -100,6 +122,7 @@ pub(super) const TABLES: [ExportTable; 6] = [
         columns: &[
             ("version", "/version"),
             ("reports", "/reports"),
+            ("crashes", "/crashes"),
             ("devices", "/devices"),
             ("frames", "/frames"),
             ("share_symbolicated", "/share_symbolicated"),
@@ -125,6 +148,9 @@ pub(super) const TABLES: [ExportTable; 6] = [
             ("installations", "/installations"),
             ("crashed_installations", "/crashed_installations"),
             ("crash_free_installations", "/crash_free_installations"),
+            ("users", "/users"),
+            ("crashed_users", "/crashed_users"),
+            ("crash_free_users", "/crash_free_users"),
         ],
     },
     ExportTable {
@@ -142,6 +168,111 @@ pub(super) const TABLES: [ExportTable; 6] = [
             ("versions", "/versions"),
             ("first_seen", "/first_seen"),
             ("last_seen", "/last_seen"),
+        ],
+    },
+    ExportTable {
+        path: "/v1/symbols",
+        has_pages: true,
+        has_ids: false,
+        name: "symbols",
+        columns: &[
+            ("debug_id", "/debug_id"),
+            ("name", "/name"),
+            ("arch", "/arch"),
+            ("kind", "/kind"),
+            ("status", "/status"),
+            ("active", "/active"),
+            ("size", "/size"),
+            ("symcache_size", "/symcache_size"),
+            ("sha256", "/sha256"),
+            ("created_at", "/created_at"),
+            ("reason", "/reason"),
+        ],
+    },
+    ExportTable {
+        path: "/v1/captures",
+        has_pages: true,
+        has_ids: true,
+        name: "captures",
+        columns: &[
+            ("id", "/id"),
+            ("app", "/app"),
+            ("version", "/version"),
+            ("session_id", "/session_id"),
+            ("kind", "/kind"),
+            ("layout", "/layout"),
+            ("state", "/state"),
+            ("reason", "/reason"),
+            ("detail", "/detail"),
+            ("size", "/size"),
+            ("received_at", "/received_at"),
+            ("analysed_at", "/analysed_at"),
+        ],
+    },
+    ExportTable {
+        path: "/v1/dead-letters",
+        has_pages: true,
+        has_ids: true,
+        name: "dead-letters",
+        columns: LETTER_COLUMNS,
+    },
+    ExportTable {
+        path: "/v1/operator/dead-letters",
+        has_pages: true,
+        has_ids: true,
+        name: "operator-dead-letters",
+        columns: LETTER_COLUMNS,
+    },
+    ExportTable {
+        path: "/v1/keys",
+        has_pages: true,
+        has_ids: true,
+        name: "keys",
+        columns: &[
+            ("id", "/id"),
+            ("name", "/name"),
+            ("prefix", "/prefix"),
+            ("scopes", "/scopes"),
+            ("app", "/app"),
+            ("made_by", "/made_by"),
+            ("created_at", "/created_at"),
+            ("expires_at", "/expires_at"),
+            ("revoked_at", "/revoked_at"),
+            ("last_used_at", "/last_used_at"),
+        ],
+    },
+    ExportTable {
+        path: "/v1/audit-log",
+        has_pages: true,
+        has_ids: true,
+        name: "audit-log",
+        columns: &[
+            ("id", "/id"),
+            ("at", "/at"),
+            ("actor", "/actor"),
+            ("name", "/name"),
+            ("action", "/action"),
+            ("subject", "/subject"),
+            ("detail", "/detail"),
+        ],
+    },
+    ExportTable {
+        path: "/v1/alert-messages",
+        has_pages: true,
+        has_ids: true,
+        name: "alert-messages",
+        columns: &[
+            ("id", "/id"),
+            ("rule", "/rule"),
+            ("rule_name", "/rule_name"),
+            ("status", "/status"),
+            ("headline", "/headline"),
+            ("events", "/events"),
+            ("attempts", "/attempts"),
+            ("last_error", "/last_error"),
+            ("created_at", "/created_at"),
+            ("due_at", "/due_at"),
+            ("delivered_at", "/delivered_at"),
         ],
     },
 ];

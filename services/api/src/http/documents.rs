@@ -9,11 +9,12 @@ use http::HeaderValue;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 
 const READING_PAGE: &str = include_str!("docs.html");
-/// The JSON Schemas of what the service writes into reports and about them, and of metric payloads.
-const SCHEMAS: [(&str, &str); 3] = [
+/// The JSON Schemas of what the service writes into reports and about them, and of metric payloads and session events.
+const SCHEMAS: [(&str, &str); 4] = [
     ("symbolication-v1.json", include_str!("../../../../docs/schema/symbolication-v1.json")),
     ("explanation-v1.json", include_str!("../../../../docs/schema/explanation-v1.json")),
     ("metrics-v1.json", include_str!("../../../../docs/schema/metrics-v1.json")),
+    ("sessions-v1.json", include_str!("../../../../docs/schema/sessions-v1.json")),
 ];
 
 /// `GET /openapi.json`.

@@ -1,9 +1,6 @@
 //! Connections and what every request and answer on them goes through.
 
-mod client_address;
-mod client_stream;
 pub mod compress;
-pub mod connections;
 pub mod documents;
 pub mod kept_body;
 mod linger;
@@ -13,4 +10,4 @@ pub mod server;
 pub mod time_limit;
 pub mod trace;
 
-pub use client_address::TrustedProxies;
+pub use server::TrustedProxies;

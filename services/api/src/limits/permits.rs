@@ -71,7 +71,7 @@ impl Permits {
     /// What the permits say of themselves.
     pub const FIGURES: [Figures<Permits>; 3] = [
         Figures {
-            name: "unslide_api_in_work",
+            name: "unslide_api_in_flight",
             help: "Requests, symbol uploads, readers of dead letters and streams of events in flight, and requests that wait.",
             label: "kind",
             read: |permits| {
@@ -79,20 +79,20 @@ impl Permits {
                     ("requests", permits.requests.held() + permits.operator_requests.held()),
                     ("waits", permits.waits.held()),
                     ("uploads", permits.uploads.held()),
-                    ("letters", permits.dead_letters.held()),
+                    ("dead_letters", permits.dead_letters.held()),
                     ("events", permits.events.held()),
                 ]
             },
         },
         Figures {
-            name: "unslide_api_turns",
+            name: "unslide_api_waiting",
             help: "Requests that wait for a connection, a download or a reader that other requests of their tenant hold.",
             label: "kind",
             read: |permits| {
                 vec![
                     ("downloads", permits.downloads.waiting()),
                     ("connections", permits.connections.waiting()),
-                    ("letters", permits.dead_letters.waiting()),
+                    ("dead_letters", permits.dead_letters.waiting()),
                 ]
             },
         },

@@ -4,7 +4,6 @@
 use crate::http::problem::Problem;
 use crate::limits::permits::Permit;
 use crate::state::Api;
-use std::future::{Ready, ready};
 use std::ops::{Deref, DerefMut};
 use tokio::runtime::Handle;
 use tracing::Instrument;
@@ -66,14 +65,10 @@ impl<T: Into<OwnerTx> + Send + 'static> Tx<T> {
         keeping(permit, async move { tx.commit().await }).await
     }
 
-    /// Ends what has only read, or is to be undone. The answer does not wait for the database, which is told of it
-    /// beside the request; the permit does.
-    ///
-    /// # Errors
-    /// None: the result is that of [`Tx::commit`].
-    pub fn rollback(self) -> Ready<Result<(), StoreError>> {
+    /// Rolls the transaction back before work that needs no connection; the end of its scope does the same. Neither waits
+    /// for the database; the permit does.
+    pub fn rollback(self) {
         drop(self);
-        ready(Ok(()))
     }
 }
 

@@ -1,15 +1,18 @@
 //! The symbols that a report can use, and the tenant's grouping rules, for the operations that symbolicate themselves.
 //!
-//! Which generation is the newest is asked of the database, so that this machine's cache never
-//! answers with an older one, and images that nobody has symbols for cost no request to storage.
+//! They come from object storage by way of this machine's cache, which hears of changes by the topic of symbol events. The
+//! database is asked for the rules alone, and only where they are not remembered.
 
 use crate::http::problem::Problem;
 use crate::state::Api;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 use unslide_artifacts::Hint;
 use unslide_model::{DebugId, TenantId};
-use unslide_store::slots;
+use unslide_store::groups::rules;
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
@@ -23,8 +26,8 @@ const AT_ONCE: usize = 16;
 #[derive(Debug, Default)]
 pub struct SymbolsOfReport {
     symbols: HashMap<DebugId, ImageSymbols>,
-    /// The rules of now. Those of a later version of this service, which this one can't read, are left out.
-    pub rules: GroupingRules,
+    /// The rules of now.
+    pub rules: Arc<GroupingRules>,
 }
 
 impl SymbolsOfReport {
@@ -34,41 +37,84 @@ impl SymbolsOfReport {
     }
 }
 
-/// Fetches what a report needs. What can't be fetched is said so in the answer: it fails no report.
+/// Fetches what a report needs, as a symbolizer does: from this machine's cache, else from object storage. What can't be
+/// fetched is said so in the answer: it fails no report.
 pub async fn fetch(
     api: &Api,
     tenant: &TenantId,
     mut needs: Vec<SymbolNeed>,
 ) -> Result<SymbolsOfReport, Problem> {
+    let rules = Box::pin(grouping_rules(api, tenant)).await?;
     let too_many = needs.split_off(needs.len().min(MOST_IMAGES));
-    let debug_ids: Vec<DebugId> = needs.iter().map(|need| need.debug_id).collect();
-    let mut tx = api.tenant(tenant).await?;
-    let (newest, rules) = slots::answering_and_rules(&mut tx, &debug_ids).await?;
-    tx.rollback().await?;
-    let rules = rules.and_then(|text| GroupingRules::parse(&text).ok()).unwrap_or_default();
-    let hint = |need: &SymbolNeed| Hint {
-        tenant: newest.own.get(&need.debug_id).copied(),
-        system: newest.system.get(&need.debug_id).copied().filter(|_| need.system),
-    };
-    let wanted = needs.into_iter().map(|need| (hint(&need), need));
-    let wanted: Vec<(Hint, SymbolNeed)> =
-        wanted.filter(|(hint, _)| hint.tenant.is_some() || hint.system.is_some()).collect();
     let mut symbols: HashMap<DebugId, ImageSymbols> =
         too_many.iter().map(|need| (need.debug_id, ImageSymbols::FetchingFailed)).collect();
-    let found = stream::iter(wanted).map(|(hint, need)| async move {
-        let id = tenant.scope(need.debug_id);
-        // Among the cache's downloads the tenant's are few, whatever its reports want at once.
-        let _permit = api.permits.downloads.acquire(tenant, 1).await;
-        let symbols = match api.symcaches.get(&id, need.system, hint).await {
-            Ok(symbols) => symbols,
-            Err(error) => {
-                tracing::warn!(error = %error, "symbols could not be fetched for a request");
-                ImageSymbols::FetchingFailed
-            }
-        };
-        Ok::<_, Problem>((need.debug_id, symbols))
+    let mut cold = Vec::new();
+    for need in needs {
+        match api.symcaches.peek(&tenant.scope(need.debug_id), need.system, Hint::default()) {
+            Some(known) => drop(symbols.insert(need.debug_id, known)),
+            None => cold.push(need),
+        }
+    }
+    let end = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
+    let fetched = stream::iter(cold).map(|need| async move {
+        let got = download(api, tenant, &need, end).await;
+        (need.debug_id, got.unwrap_or(ImageSymbols::FetchingFailed))
     });
-    let found: Vec<_> = found.buffer_unordered(AT_ONCE).try_collect().await?;
-    symbols.extend(found);
+    symbols.extend(fetched.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
     Ok(SymbolsOfReport { symbols, rules })
+}
+
+/// Symbols that are not here; `None` where they do not come before `end`. The download goes on after that.
+async fn download(api: &Api, tenant: &TenantId, need: &SymbolNeed, end: Instant) -> Option<ImageSymbols> {
+    // Among the cache's downloads the tenant's are few, whatever its reports want at once.
+    let _permit = before(end, api.permits.downloads.acquire(tenant, 1)).await?;
+    let id = tenant.scope(need.debug_id);
+    let got = before(end, api.symcaches.get(&id, need.system, Hint::default())).await?;
+    Some(got.unwrap_or_else(|error| {
+        tracing::warn!(error = %error, "symbols could not be fetched for a request");
+        ImageSymbols::FetchingFailed
+    }))
+}
+
+/// What a future gives before `end`. It is not polled after that: a download would begin that no permit counts.
+async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
+    if Instant::now() >= end {
+        return None;
+    }
+    timeout_at(end, future).await.ok()
+}
+
+/// The tenant's rules of now. Those of a later version of this service, which this one can't read, are left out.
+async fn grouping_rules(api: &Api, tenant: &TenantId) -> Result<Arc<GroupingRules>, Problem> {
+    let (database, of) = (api.clone(), tenant.clone());
+    let look_up = async move {
+        let mut tx = database.tenant(&of).await?;
+        let rules = rules::get(&mut tx).await?;
+        tx.rollback();
+        Ok::<_, Problem>(rules.and_then(|rules| GroupingRules::parse(&rules.text).ok()).unwrap_or_default())
+    };
+    api.recent.rules.get(&*api.clock, tenant, look_up).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Proves: fairness
+    #[tokio::test(start_paused = true)]
+    async fn no_download_begins_after_the_end() {
+        let begun = Cell::new(0);
+        let hanging = async || {
+            begun.set(begun.get() + 1);
+            std::future::pending::<()>().await;
+        };
+        let end = Instant::now() + Duration::from_secs(1);
+        for _ in 0..3 {
+            assert_eq!(before(end, hanging()).await, None);
+        }
+        assert_eq!(begun.get(), 1);
+        let later = Instant::now() + Duration::from_secs(1);
+        assert_eq!(before(later, async { 7 }).await, Some(7));
+    }
 }

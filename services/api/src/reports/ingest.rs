@@ -8,7 +8,7 @@
 use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
-use crate::requests::body::{gunzip, is_gzip};
+use crate::requests::body::unpacked;
 use crate::uploads::multipart;
 use bytes::Bytes;
 use futures::stream;
@@ -95,10 +95,7 @@ struct Reading<'b> {
 
 impl Reading<'_> {
     fn unpacked(&mut self, bytes: &Bytes) -> Result<Bytes, Problem> {
-        let bytes = match is_gzip(bytes) {
-            true => gunzip(bytes, self.left, self.reserved, self.charge)?.into(),
-            false => bytes.clone(),
-        };
+        let bytes = unpacked(bytes, self.left, self.reserved, self.charge)?;
         self.left = self.left.saturating_sub(bytes.len() as u64);
         Ok(bytes)
     }
@@ -228,7 +225,7 @@ fn first_line_is_complete(bytes: &[u8], limits: &ReadLimits) -> bool {
 }
 
 /// The parts that hold reports: files, JSON, and fields named `report` or `reports`. Other fields
-/// of a form say something about the sender and are passed over. At most `most` are taken.
+/// of a form say something about the sender and are skipped. At most `most` are taken.
 fn parts(body: Bytes, boundary: &str, most: usize) -> Result<Vec<(String, Bytes)>, Problem> {
     let malformed = |error| multipart::problem(error, Kind::InvalidBody);
     let mut parts = multer::Multipart::new(stream::iter([Ok::<_, std::convert::Infallible>(body)]), boundary);

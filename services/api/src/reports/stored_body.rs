@@ -75,12 +75,12 @@ async fn json(
     let (report_id, variant) = (found.listed.report_id, found.listed.variant);
     let Some(place) = found.place else {
         let body = report::body(&mut tx, &found.listed).await?;
-        tx.rollback().await?;
+        tx.rollback();
         let Some(body) = body else { return Ok(Err(Lost::Moved(report_id))) };
         return Ok(Ok(api.cpu.run_for(tenant, move || body.json()).await??));
     };
     // It waits for object storage, and so shall no connection.
-    tx.rollback().await?;
+    tx.rollback();
     from_segment(api, tenant, (report_id, variant, found.listed.revision), place).await
 }
 

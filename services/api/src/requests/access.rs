@@ -6,9 +6,8 @@
 //! Some operations are there twice: of a tenant's things, and of the system's or of all tenants' for
 //! operators. The routes of the latter carry [`Reach`], and need [`Scope::Operator`] instead.
 
-use crate::http::connections::ClientConnection;
 use crate::http::problem::{Kind, Problem};
-use crate::http::server::ClientAddress;
+use crate::http::server::{ClientAddress, ClientConnection};
 use crate::limits::permits::{Caller, RequestSlot};
 use crate::state::Api;
 use axum::extract::FromRequestParts;
@@ -108,6 +107,15 @@ impl<P> Access<P> {
         }
     }
 
+    /// Refuses a key that speaks for one app; `why` says what is not of one app.
+    ///
+    /// # Errors
+    /// [`Kind::InsufficientScope`].
+    pub fn of_every_app(&self, why: &str) -> Result<(), Problem> {
+        let Some(app) = self.only_app() else { return Ok(()) };
+        Err(Problem::new(Kind::InsufficientScope, format!("the key speaks for {app} alone, and {why}")))
+    }
+
     /// True where the key may see what is of this app.
     pub fn sees(&self, app: &str) -> bool {
         self.principal.app.as_ref().is_none_or(|own| own == app)
@@ -191,7 +199,7 @@ fn changes(scope: Scope, method: &Method) -> bool {
 /// # Errors
 /// [`Kind::Unauthorized`], or the database fails.
 pub async fn authenticate(extensions: &Extensions, api: &Api, key: &str) -> Result<Principal, Problem> {
-    let Some(principal) = api.recent_keys.authenticate(&api.store, &*api.clock, key).await? else {
+    let Some(principal) = api.recent.keys.authenticate(&api.store, &*api.clock, key).await? else {
         let request = tracing::Span::current();
         request.record("key.prefix", keys::prefix(key));
         let client = extensions.get::<ClientAddress>();

@@ -12,6 +12,7 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use std::io::Read;
 use tokio::time::Instant;
+use unslide_runtime::job_bytes;
 
 /// A request body under a limit.
 #[derive(Debug)]
@@ -106,24 +107,34 @@ fn too_large(limit: u64) -> Problem {
     Problem::new(Kind::TooLarge, format!("the limit is {limit} bytes"))
 }
 
-/// True where the bytes begin like a gzip member (RFC 1952 §2.3.1).
-#[must_use]
-pub fn is_gzip(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[0x1f, 0x8b])
-}
-
+/// How a gzip member begins (RFC 1952 §2.3.1).
+const GZIP: &[u8] = &[0x1f, 0x8b];
 /// Bytes that are reserved before anything is unpacked.
 const FIRST_PIECE: usize = 64 << 10;
 /// How much is unpacked before it is paid for.
 const PAID_PIECE: usize = 64 << 10;
 
-/// Unpacks gzip to at most `limit` bytes; reserves them before it holds them, whatever the data says of its
-/// size, and takes cost units piece by piece. Takes CPU time: call it on the CPU pool.
+/// A body, unpacked to at most `limit` bytes where it begins like gzip. Takes CPU time: call it on the CPU pool.
 ///
 /// # Errors
 /// [`Kind::TooLarge`] where there is more, [`Kind::InvalidBody`] where the data is damaged, and where
 /// no bytes or units are left.
-pub fn gunzip(
+pub fn unpacked(
+    body: &Bytes,
+    limit: u64,
+    reserved: &mut Reservation,
+    charge: &mut Charge,
+) -> Result<Bytes, Problem> {
+    job_bytes(body.len());
+    match body.starts_with(GZIP) {
+        true => Ok(gunzip(body, limit, reserved, charge)?.into()),
+        false => Ok(body.clone()),
+    }
+}
+
+/// Unpacks gzip to at most `limit` bytes; reserves them before it holds them, whatever the data says of its
+/// size, and takes cost units piece by piece.
+fn gunzip(
     bytes: &[u8],
     limit: u64,
     reserved: &mut Reservation,
@@ -148,6 +159,7 @@ pub fn gunzip(
             Ok(0) => break,
             Ok(read) => {
                 filled += read;
+                job_bytes(filled);
                 charge.unpacked(read as u64)?;
             }
             Err(error) => {
@@ -250,7 +262,7 @@ mod tests {
     #[test]
     fn gzip_is_bounded_before_it_is_held() {
         let bomb = gzip(&vec![0; 5_000_000]);
-        assert!(is_gzip(&bomb) && bomb.len() < 10_000);
+        assert!(bomb.starts_with(GZIP) && bomb.len() < 10_000);
         let unpacked = |bytes: &[u8], limit, room| {
             let (mut room, _other) = crate::limits::permits::tests::reservation(room);
             gunzip(bytes, limit, &mut room, &mut charge(1_000))

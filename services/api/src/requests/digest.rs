@@ -11,7 +11,7 @@ type Reader = fn(&str) -> Option<Option<ContentHash>>;
 
 /// The SHA-256 that the headers announce: `X-Content-SHA256` in hexadecimal, `Content-Digest` or
 /// `Repr-Digest` with `sha-256=:…:` (RFC 9530), or the older `Digest` with `SHA-256=…` (RFC 3230).
-/// Other algorithms are passed over.
+/// Other algorithms are skipped.
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`] where one is malformed, or two disagree.

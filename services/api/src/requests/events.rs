@@ -5,7 +5,7 @@ use crate::http::trace::TraceContext;
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::requests::access::{Access, ReportsWrite};
-use crate::requests::body::{Chunks, gunzip, is_gzip};
+use crate::requests::body::{Chunks, unpacked};
 use crate::state::Api;
 use axum::body::Body;
 use bytes::Bytes;
@@ -87,15 +87,14 @@ pub async fn send<E: GatewayEvent>(
     let topic: Arc<str> = topic.into();
     let work = move || {
         charge.received(body.len() as u64)?;
-        let body = match is_gzip(&body) {
-            true => gunzip(&body, MOST_BYTES, &mut reserved, &mut charge)?.into(),
-            false => body,
-        };
+        let body = unpacked(&body, MOST_BYTES, &mut reserved, &mut charge)?;
         let events = events::<E>(&body, app.as_deref(), maker.clock.now())?;
         charge.reports(events.len())?;
         // The records hold the bytes of the body, and little more.
         let record = |(event, bytes): &(ReadGatewayEvent, Bytes)| {
-            record(&maker, &tenant, trace, &topic, &event.id, bytes)
+            let record = record(&maker, &tenant, trace, Arc::clone(&topic), bytes);
+            // The events of one id lie in one partition, in their order.
+            record.key(format!("{tenant}/{}", event.id))
         };
         let records: Vec<OutRecord> = events.iter().map(record).collect();
         Ok::<_, Problem>((records, EventTotals::of(&events), reserved))
@@ -120,7 +119,6 @@ async fn switched_off(
     let apps: BTreeSet<&str> = totals.apps.keys().map(String::as_str).collect();
     let mut tx = api.tenant(tenant).await?;
     let signals = app_signals::of_apps(&mut tx, &apps).await?;
-    tx.rollback().await?;
     let off = totals.apps.iter().filter(|(app, _)| signals.of(app).one_in(signal) == 0);
     Ok(off.map(|(_, events)| events).sum())
 }
@@ -199,23 +197,22 @@ fn event<E: GatewayEvent>(
     }
 }
 
-fn record(
+/// A tenant's record for a topic that gateways write to, signed where the api has a key.
+pub fn record(
     api: &Api,
     tenant: &TenantId,
     trace: TraceContext,
-    topic: &Arc<str>,
-    id: &str,
+    topic: Arc<str>,
     bytes: &Bytes,
 ) -> OutRecord {
-    let mut record = OutRecord::to(Arc::clone(topic), bytes.clone())
+    let mut record = OutRecord::to(topic, bytes.clone())
         .header(headers::TENANT, tenant.as_str().to_owned())
         .header(headers::TRACEPARENT, trace.header());
     if let Some(signer) = &api.signer {
         let signed = signer.headers(tenant, api.clock.now_micros() / 1_000, bytes);
         signed.into_iter().for_each(|(name, value)| record.headers.push(name, value));
     }
-    // The events of one id lie in one partition, in their order.
-    record.key(format!("{tenant}/{id}"))
+    record
 }
 
 #[cfg(test)]

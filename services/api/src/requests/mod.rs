@@ -8,5 +8,4 @@ pub mod digest;
 pub mod events;
 pub mod input;
 pub mod page;
-pub mod recent_keys;
 pub mod wait;

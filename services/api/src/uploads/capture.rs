@@ -7,7 +7,7 @@ use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
 use crate::state::Api;
 use crate::uploads::multipart;
-use crate::uploads::receive::{UploadQuota, fits};
+use crate::uploads::receive::{UploadQuota, fits, remove_object};
 use crate::uploads::unpack::{Packing, Pieces, unpack_file};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -239,9 +239,6 @@ fn content_hash(form: &CaptureForm, parts: &[StoredPart]) -> Result<ContentHash,
 /// Removes files that no capture has; what fails here goes later, because it is condemned.
 async fn remove(api: &Api, form: &CaptureForm, keys: &CaptureKeys) {
     for part in form.parts() {
-        let key = keys.part(part.name);
-        if let Err(error) = api.objects.delete(&key).await {
-            tracing::warn!(object.key = %key, error = %error, "an unused object could not be removed");
-        }
+        remove_object(api, &keys.part(part.name)).await;
     }
 }

@@ -85,11 +85,10 @@ pub async fn begin(api: Api, owner: Owner, may: UploadQuota, new: NewUpload) -> 
     detached(async move {
         let mut tx = api.owner(&owner).await?;
         if let Some(there) = there(&api, &mut tx, may, &announced).await? {
-            tx.rollback().await?;
             return Ok(there);
         }
         let id = partial::new_id(&mut tx).await?;
-        tx.rollback().await?;
+        tx.rollback();
         // Object storage is not asked while the owner's lock is held.
         let multipart_id = api.objects.begin_parts(&keys::upload(owner.own(id))).await?;
         let partial = Partial { id, announced, multipart_id };
@@ -106,7 +105,6 @@ pub async fn begin(api: Api, owner: Owner, may: UploadQuota, new: NewUpload) -> 
 async fn note(api: &Api, owner: &Owner, may: UploadQuota, new: &Partial) -> Result<BegunUpload, Problem> {
     let mut tx = api.owner(owner).await?;
     if let Some(there) = there(api, &mut tx, may, &new.announced).await? {
-        tx.rollback().await?;
         return Ok(there);
     }
     partial::begin(&mut tx, new).await?;
@@ -172,7 +170,7 @@ pub async fn put(
     let mut tx = api.owner(&owner).await?;
     let upload = seen(&mut tx, app, id).await?;
     let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == UploadStatus::Receiving);
-    tx.rollback().await?;
+    tx.rollback();
     let partial = partial.ok_or_else(|| ended(&upload))?;
     let bytes = partial.bytes_of(number).ok_or_else(|| {
         Problem::new(Kind::InvalidParameter, format!("number: from 1 to {}", partial.parts()))
@@ -228,7 +226,7 @@ async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: B
     };
     match noted.await {
         Ok(true) => Ok(()),
-        // It came after the others were taken away.
+        // It came after the others were deleted.
         Ok(false) => {
             abort(api, owner, partial).await;
             Err(Problem::new(Kind::UploadEnded, "it ended while this part came"))
@@ -261,7 +259,6 @@ pub async fn complete(
     let parts = partial::parts(&mut tx, id).await?;
     let used = usage::stored(&mut tx).await?;
     let Some(partial) = partial else {
-        tx.rollback().await?;
         return accepted(upload);
     };
     let here = |number: &u32| parts.binary_search_by_key(number, |part| part.number).is_ok();
@@ -318,7 +315,7 @@ async fn received(api: &Api, owner: &Owner, partial: &Partial) -> Result<Accepte
     }
     // Another request noted it, or the upload was given up meanwhile.
     let upload = seen(&mut tx, None, id).await?;
-    tx.rollback().await?;
+    tx.rollback();
     if upload.size.is_none() {
         remove(api, owner, id).await;
     }

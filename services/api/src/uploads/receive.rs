@@ -13,8 +13,9 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use time::Duration;
 use tokio_util::io::StreamReader;
+use unslide_artifacts::Put;
 use unslide_artifacts::archive::PEEK;
-use unslide_artifacts::{Put, keys};
+use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_model::{ContentHash, Owner};
 use unslide_store::{OwnerTx, Uuid, uploads, usage};
 use utoipa::ToSchema;
@@ -90,7 +91,7 @@ pub async fn receive(
 ) -> Result<AcceptedFile, Problem> {
     // A short file ends while its head is read, and is asked again afterwards.
     let mut pieces = Box::pin(pieces.fuse());
-    let head = head(&mut pieces).await?;
+    let head = head(&mut pieces, PEEK).await?;
     // A wrong file is refused before anything is written anywhere.
     format::check(&head)?;
     let mut tx = api.owner(&file.owner).await?;
@@ -109,10 +110,13 @@ pub async fn receive(
     }
 }
 
-/// The first [`PEEK`] bytes or more; fewer only at the end.
-async fn head(pieces: &mut (impl Stream<Item = Result<Bytes, Problem>> + Unpin)) -> Result<Bytes, Problem> {
+/// The first `least` bytes or more; fewer only at the end.
+pub async fn head(
+    pieces: &mut (impl Stream<Item = Result<Bytes, Problem>> + Unpin),
+    least: usize,
+) -> Result<Bytes, Problem> {
     let mut head = BytesMut::new();
-    while head.len() < PEEK {
+    while head.len() < least {
         let Some(piece) = pieces.try_next().await? else { break };
         head.extend_from_slice(&piece);
     }
@@ -200,7 +204,7 @@ pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::SymbolUpload) -
     let ended = uploads::abandoned(&mut tx, upload.id, before).await?;
     tx.commit().await?;
     if ended {
-        // Parts, where it has some, are taken away by the builder's upkeep.
+        // Parts, where it has some, are deleted by the builder's maintenance.
         remove(api, owner, upload.id).await;
     }
     Ok(ended)
@@ -222,8 +226,12 @@ async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
 
 /// Removes the file of an upload that nobody will build.
 pub async fn remove(api: &Api, owner: &Owner, id: Uuid) {
-    let key = keys::upload(owner.own(id));
-    if let Err(error) = api.objects.delete(&key).await {
+    remove_object(api, &keys::upload(owner.own(id))).await;
+}
+
+/// Deletes an object that no job will read.
+pub async fn remove_object(api: &Api, key: &ObjectKey) {
+    if let Err(error) = api.objects.delete(key).await {
         tracing::warn!(object.key = %key, error = %error, "an unused object could not be removed");
     }
 }

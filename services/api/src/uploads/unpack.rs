@@ -1,9 +1,10 @@
 //! Files that come packed, unpacked as they come.
 
 use crate::http::problem::{Kind, Problem};
+use crate::uploads::receive::head;
 use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
 use async_compression::zstd::DParameter;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderMap, header};
@@ -80,13 +81,9 @@ pub async fn unpack_file<'f>(
 ) -> Result<Pieces<'f>, Problem> {
     // A file that is shorter than a mark is asked for more once it has ended.
     let mut file = file.fuse().boxed();
-    let mut head = BytesMut::new();
-    while head.len() < ZSTD.len() {
-        let Some(piece) = file.try_next().await? else { break };
-        head.extend_from_slice(&piece);
-    }
+    let head = head(&mut file, ZSTD.len()).await?;
     let packing = Packing::of(&head);
-    let whole = stream::iter([Ok(head.freeze())]).chain(file).boxed();
+    let whole = stream::iter([Ok(head)]).chain(file).boxed();
     let pieces = match (packing, coding) {
         // What is between the two would cost nothing.
         (Some(packing), Some(coding)) => {

@@ -37,6 +37,7 @@ async fn receiver() -> HttpReceiver {
         match request.path.as_str() {
             "/twice" if before == 0 => HttpAnswer::Status(502, "down\u{1b}[2J"),
             "/elsewhere" => HttpAnswer::Redirect("/caught"),
+            "/mattermost" => HttpAnswer::Status(200, r#"{"ok":false,"error":"channel_not_found"}"#),
             "/feishu" => HttpAnswer::Status(200, r#"{"code":0}"#),
             "/wecom" => HttpAnswer::Status(200, r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#),
             _ => HttpAnswer::Status(200, "ok"),
@@ -91,6 +92,9 @@ async fn messages_reach_their_receivers() {
     let webhook = made(&world, &key, &with("webhook", format!("{url}/twice"), signed)).await;
     let template = json!({"template": r#"{"to":"15550100","text":"{{headline}} {{link}}"}"#});
     let gateway = made(&world, &key, &with("webhook", format!("{url}/sms"), template)).await;
+    let form = json!({"content_type": "application/x-www-form-urlencoded", "template": "to=15550100&text={{headline}}"});
+    let form = made(&world, &key, &with("webhook", format!("{url}/form"), form)).await;
+    let mattermost = made(&world, &key, &with("slack", format!("{url}/mattermost"), json!({}))).await;
     let slack = made(&world, &key, &with("slack", format!("{url}/slack"), json!({}))).await;
     let feishu =
         made(&world, &key, &with("feishu", format!("{url}/feishu"), json!({"secret": "word"}))).await;
@@ -101,9 +105,9 @@ async fn messages_reach_their_receivers() {
     // As the indexer does for a group that is new.
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
     let cause = AlertCause::new_group(Uuid::from_u128(7), "boom <!here>", "Cart.total", "shop", "2.0");
-    assert_eq!(raise(&mut tx, AlertCondition::NewGroup, &[cause]).await.unwrap(), 8);
+    assert_eq!(raise(&mut tx, AlertCondition::NewGroup, &[cause]).await.unwrap(), 10);
     tx.commit().await.unwrap();
-    for rule in [&gateway, &slack, &feishu, &mail, &topic] {
+    for rule in [&gateway, &form, &slack, &feishu, &mail, &topic] {
         let message = message(&world, &key, rule, "delivered").await;
         assert_eq!((&message["attempts"], &message["headline"]), (&json!(1), &json!("New: boom <!here>")));
     }
@@ -112,6 +116,8 @@ async fn messages_reach_their_receivers() {
     assert_eq!(failed["last_error"], "The receiver answered with HTTP 502: down\\u{1b}[2J");
     let refused = message(&world, &key, &wecom, "waiting").await;
     assert!(refused["last_error"].as_str().unwrap().contains("invalid webhook url"), "{refused}");
+    let refused = message(&world, &key, &mattermost, "waiting").await;
+    assert!(refused["last_error"].as_str().unwrap().contains("channel_not_found"), "{refused}");
     let redirected = message(&world, &key, &elsewhere, "waiting").await;
     assert!(redirected["last_error"].as_str().unwrap().contains("HTTP 307"), "{redirected}");
     // Sent again by a person, with the same id.
@@ -130,6 +136,9 @@ async fn messages_reach_their_receivers() {
     assert_eq!((&event["app"], &event["link"]), (&json!("shop"), &json!(link)));
     let text = format!("New: boom <!here> {link}");
     assert_eq!(body("/sms"), json!({"to": "15550100", "text": text}));
+    assert_eq!(of("/sms")[0].headers["content-type"], "application/json");
+    assert_eq!(of("/form")[0].headers["content-type"], "application/x-www-form-urlencoded");
+    assert_eq!(of("/form")[0].body, "to=15550100&text=New%3A+boom+%3C%21here%3E");
     let slack = body("/slack")["text"].as_str().unwrap().to_owned();
     assert!(slack.starts_with("New: boom &lt;!here&gt;\nCart.total\nshop 2.0"), "{slack}");
     assert!(body("/feishu")["sign"].is_string());
@@ -165,6 +174,8 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
         (json!({"secret": "word"}), "whsec_"),
         (json!({"channel": "slack", "secret": "word"}), "slack has none"),
         (json!({"channel": "slack", "template": "x"}), "only webhooks"),
+        (json!({"content_type": "application/x-www-form-urlencoded"}), "content_type: only with a template"),
+        (json!({"template": "x", "content_type": "text/plain"}), "text/plain"),
         (json!({"channel": "kafka"}), "address: kafka has none"),
         (json!({"channel": "kafka", "address": "", "secret": "word"}), "secret: kafka has none"),
         (json!({"condition": "spike", "threshold": 1}), "threshold"),
@@ -216,6 +227,7 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
     assert_eq!(changed["address"], "https://hooks.example.com/…");
     for (half, part) in [
         (json!({"address": "https://hooks.example.com/third"}), "only with channel"),
+        (json!({"content_type": "application/x-www-form-urlencoded"}), "only with channel"),
         (json!({"channel": "slack"}), "address"),
         (json!({"channel": "slack", "address": "https://127.0.0.1/"}), "not an address of the internet"),
     ] {

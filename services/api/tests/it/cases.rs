@@ -190,6 +190,11 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ),
         ("list_captures", Case::new("/v1/captures", Foreign::Empty)),
         ("get_capture", Case::new(format!("/v1/captures/{capture}"), Foreign::NotFound)),
+        ("get_capture_file", Case::new(format!("/v1/captures/{capture}/files/file"), Foreign::NotFound)),
+        (
+            "compare_captures",
+            Case::new(format!("/v1/captures/{capture}/compare/{capture}"), Foreign::NotFound),
+        ),
         ("delete_capture", Case::new(format!("/v1/captures/{capture}"), Foreign::NotFound)),
         (
             "send_sessions",
@@ -202,6 +207,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
                 .body(crate::signals::metrics::payload("m1", "2026-11-20T08:00:00Z")),
         ),
         ("compare_versions", Case::new("/v1/apps/com.example.shop/health/versions", Foreign::NotFound)),
+        ("break_down_metric", Case::new(crate::signals::metrics::LAUNCHES_BY_MODEL, Foreign::NotFound)),
         ("get_signals", Case::new("/v1/apps/com.example.shop/signals", Foreign::Own(keeps_all))),
         ("get_session", Case::new("/v1/sessions/s1?app=com.example.shop", Foreign::NotFound)),
         ("get_network", Case::new("/v1/apps/com.example.shop/network", Foreign::NotFound)),

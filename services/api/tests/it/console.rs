@@ -14,13 +14,14 @@ use unslide_store::{erasure, keys};
 const B: &str = "22222222-2222-2222-2222-222222222222";
 const COOKIE: &str = "unslide_console=";
 /// Every page that needs no name of anything, with the scope that it needs.
-const PAGES: [(&str, Scope); 12] = [
+const PAGES: [(&str, Scope); 13] = [
     ("/console", Scope::ReportsRead),
     ("/console/groups", Scope::ReportsRead),
     ("/console/reports", Scope::ReportsRead),
     ("/console/captures", Scope::ReportsRead),
     ("/console/versions", Scope::ReportsRead),
     ("/console/health", Scope::ReportsRead),
+    ("/console/health/breakdown", Scope::ReportsRead),
     ("/console/symbols", Scope::SymbolsRead),
     ("/console/dead-letters", Scope::TenantAdmin),
     ("/console/alerts", Scope::TenantAdmin),
@@ -118,7 +119,8 @@ fn links(page: &str) -> BTreeSet<String> {
     let attributes = ["href=\"", "action=\"", "src=\"", "data-copy-from=\""];
     let found = attributes.iter().flat_map(|attribute| page.split(attribute).skip(1));
     let found = found.filter_map(|rest| rest.split('"').next()).filter(|link| link.starts_with('/'));
-    found.map(|link| link.split('#').next().unwrap().replace("&amp;", "&").replace("&#38;", "&")).collect()
+    let found = found.map(|link| link.replace("&amp;", "&").replace("&#38;", "&"));
+    found.map(|link| link.split('#').next().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
@@ -214,6 +216,7 @@ async fn a_form_of_another_site_changes_nothing() {
     for path in [
         "/console/sign-out".to_owned(),
         format!("/console/keys/{other}/revoke"),
+        "/console/keys".to_owned(),
         "/console/sign-in".to_owned(),
         format!("/console/groups/{other}/update"),
         format!("/console/groups/{other}/merge"),
@@ -299,6 +302,17 @@ async fn the_page_of_versions_health_says_what_became_worse() {
         assert!(page.text.contains(words), "{words}: {}", page.text);
     }
     assert!(!page.text.contains("Energy"), "nothing was sent of it");
+    let path = "/console/health/breakdown?app=com.example.shop&version=1.1&metric=launch_time";
+    assert!(links(&page.text).iter().any(|link| link == path), "{}", page.text);
+    let breakdown = browser.get(path).await;
+    for words in ["By device", "iPhone16,1", "By system", "iOS 26.1", "p95", "1.7 s", "200 values"] {
+        assert!(breakdown.text.contains(words), "{words}: {}", breakdown.text);
+    }
+    let failed = browser.get(&path.replace("launch_time", "request_failures")).await;
+    assert!(failed.text.contains("0.00 %"), "{}", failed.text);
+    assert_eq!(browser.get(&path.replace("launch_time", "weight")).await.status, StatusCode::BAD_REQUEST);
+    let other = browser.get(&path.replace("1.1", "9.9")).await;
+    assert!(other.text.contains("Nothing that names a device"), "{}", other.text);
     let nothing = browser.get("/console/health?app=com.example.bank").await;
     assert!(nothing.text.contains("No session events and no metrics came"), "{}", nothing.text);
     world.stop().await;
@@ -353,7 +367,7 @@ async fn a_session_sees_its_tenants_things_and_every_link_answers() {
     other["system"]["CFBundleIdentifier"] = SECRET.into();
     store(&world, "umbrella", &other, 1, now).await;
     crate::symbols::stored(&world, "acme").await;
-    crate::dead_letters::letter(&world, Some("umbrella"), SECRET, None, Some(b"{")).await;
+    let letter = crate::dead_letters::letter(&world, Some("umbrella"), SECRET, None, Some(b"{")).await;
     crate::dead_letters::letter(&world, Some("acme"), "not_json", None, Some(b"{")).await;
     let group = world.get("/v1/groups", &world.master("umbrella").await).await.expect(200);
     let group = group["items"][0]["id"].as_str().unwrap().to_owned();
@@ -366,6 +380,7 @@ async fn a_session_sees_its_tenants_things_and_every_link_answers() {
         assert!(!page.contains(SECRET) && !page.contains(B), "{path}: {page}");
     }
     for foreign in [
+        format!("/console/dead-letters/{letter}"),
         format!("/console/groups/{group}"),
         format!("/console/reports/{B}"),
         format!("/console/reports/{B}/json"),
@@ -378,6 +393,9 @@ async fn a_session_sees_its_tenants_things_and_every_link_answers() {
     }
     let umbrella = Browser::signed_in(&world, &world.master("umbrella").await).await;
     assert!(umbrella.get("/console").await.text.contains(SECRET));
+    let hours = acme.get("/console?days=1").await.text;
+    assert!(hours.contains("Crashes by hour") && hours.contains("0 in the 24 hours before"), "{hours}");
+    assert!(!hours.contains(SECRET) && umbrella.get("/console?days=1").await.text.contains(SECRET));
     // A key for one app has the pages of that app.
     let only = world.key_for("umbrella", &[Scope::ReportsRead], Some("com.example.other")).await;
     let only = Browser::signed_in(&world, &only).await;
@@ -387,6 +405,111 @@ async fn a_session_sees_its_tenants_things_and_every_link_answers() {
     assert_eq!(only.get(&format!("/console/reports/{B}")).await.status, StatusCode::NOT_FOUND);
     let asked = only.get(&format!("/console/groups?app={SECRET}")).await;
     assert_eq!(asked.status, StatusCode::FORBIDDEN);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_is_made_and_shown_once_and_revoked_with_what_it_made() {
+    let world = World::start().await;
+    let scopes = [Scope::TenantAdmin, Scope::ReportsRead];
+    let browser = Browser::signed_in(&world, &world.key("acme", &scopes).await).await;
+    let path = "/console/keys";
+    let page = browser.page(path).await;
+    assert!(page.contains("value=\"tenant:admin\"") && !page.contains("value=\"symbols:write\""), "{page}");
+    let new = [("name", "<b>pipeline"), ("scope", "tenant:admin"), ("scope", "reports:read")];
+    let ends = [("ends", "2999-12-31")];
+    let made = browser.post(path, form(&[&new[..], &ends].concat())).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+    assert!(made.text.contains("&#60;b&#62;pipeline") && made.text.contains("2999-12-31"), "{}", made.text);
+    let text = made.text.split("data-copy=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    world.get("/v1/reports", &text).await.expect(200);
+    let below = json!({"name": "below", "scopes": ["reports:read"], "expires_at": "2999-12-30T00:00:00Z"});
+    let below = world.post_json("/v1/keys", &text, &below).await.expect(201);
+    let listed = browser.page(path).await;
+    assert!(!listed.contains(&text), "{listed}");
+    for wanted in ["the command line", "with the 1 key that it made", "&#60;b&#62;pipeline "] {
+        assert!(listed.contains(wanted), "{wanted}: {listed}");
+    }
+    for (wrong, status) in [
+        (&[("name", "x"), ("scope", "symbols:write")][..], StatusCode::FORBIDDEN),
+        (&[("name", "x"), ("scope", "operator")], StatusCode::FORBIDDEN),
+        (&[("name", "x"), ("scope", "everything")], StatusCode::BAD_REQUEST),
+        (&[("name", "x")], StatusCode::BAD_REQUEST),
+        (&[("name", "x"), ("scope", "reports:read"), ("ends", "soon")], StatusCode::BAD_REQUEST),
+    ] {
+        assert_eq!(browser.post(path, form(wrong)).await.status, status, "{wrong:?}");
+    }
+    let keys = world.get("/v1/keys", &text).await.expect(200);
+    let is_made = |key: &&Value| key["name"] == "<b>pipeline";
+    let id = keys["items"].as_array().unwrap().iter().find(is_made).unwrap()["id"].clone();
+    let revoke = format!("{path}/{}/revoke", id.as_str().unwrap());
+    assert_eq!(location(&browser.post(&revoke, form(&[("cascade", "true")])).await), path);
+    world.get("/v1/reports", below["text"].as_str().unwrap()).await.expect_problem(401, "unauthorized");
+    world.stop().await;
+}
+
+/// The first address of a page that begins so.
+fn link_to(page: &str, begin: &str) -> String {
+    links(page).into_iter().find(|link| link.starts_with(begin)).unwrap_or_else(|| panic!("{begin}: {page}"))
+}
+
+#[tokio::test]
+async fn a_groups_devices_and_systems_lead_to_their_reports() {
+    let world = World::start().await;
+    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    for (id, model, version) in [(A, "iPhone16,1", "18.3.1"), (B, "iPad8,1", "17.0 & 1")] {
+        let mut report = crash(id, "1.0");
+        report["system"]["machine"] = model.into();
+        report["system"]["system_name"] = "iOS".into();
+        report["system"]["system_version"] = version.into();
+        store(&world, "acme", &report, 1, now).await;
+    }
+    let found = world.get("/v1/groups", &key).await.expect(200);
+    let id = found["items"][0]["id"].as_str().unwrap();
+    let browser = Browser::signed_in(&world, &key).await;
+    // Both reports name one device.
+    let overview = browser.page("/console").await;
+    assert!(overview.contains("<dt>Newly affected devices</dt><dd>1</dd>"), "{overview}");
+    let group = browser.page(&format!("/console/groups/{id}")).await;
+    let list = format!("/console/reports?group={id}");
+    for (filter, chip, there, gone) in [
+        ("model=iPhone16", "device iPhone16,1", A, B),
+        ("os_version=iOS+17", "system iOS 17.0 &#38; 1", B, A),
+    ] {
+        let page = browser.page(&link_to(&group, &format!("{list}&{filter}"))).await;
+        let report = |id: &str| format!("/console/reports/{id}");
+        assert!(page.contains(&report(there)) && !page.contains(&report(gone)), "{filter}: {page}");
+        assert!(page.contains(chip), "{chip}: {page}");
+        assert!(links(&page).contains(&list), "the way back to all reports of the group: {page}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_letter_shows_its_headers_and_the_beginning_of_its_value() {
+    let world = World::start().await;
+    let value = b"<script>alert(1)</script>\nsecond line";
+    let text =
+        crate::dead_letters::letter(&world, Some("acme"), "not_json", Some(b"a key"), Some(value)).await;
+    let binary =
+        crate::dead_letters::letter(&world, Some("acme"), "not_json", None, Some(b"\x1f\x8b\xff")).await;
+    let empty = crate::dead_letters::letter(&world, Some("acme"), "not_json", None, None).await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let list = browser.page("/console/dead-letters").await;
+    let path = |id: &str| format!("/console/dead-letters/{id}");
+    assert!(
+        list.contains(&format!("data-part=\"{}\"", path(&text))) && !list.contains("second line"),
+        "{list}"
+    );
+    let page = browser.page(&path(&text)).await;
+    let escaped = "&#60;script&#62;alert(1)&#60;/script&#62;\nsecond line";
+    for wanted in [escaped, "not_json", "a key", "Value: 37 B", "/replay"] {
+        assert!(page.contains(wanted), "{wanted}: {page}");
+    }
+    assert!(!page.contains("<script>alert"), "{page}");
+    assert!(browser.page(&path(&binary)).await.contains("1f 8b ff"));
+    assert!(browser.page(&path(&empty)).await.contains("The record has no value."));
+    assert_eq!(browser.get(&path("none")).await.status, StatusCode::BAD_REQUEST);
     world.stop().await;
 }
 
@@ -424,7 +547,7 @@ async fn a_thread_that_a_page_has_no_room_for_has_a_page_of_its_own() {
     let browser = Browser::signed_in(&world, &world.master("acme").await).await;
     let page = browser.get(&format!("/console/reports/{id}")).await.text;
     assert!(page.find("Thread 7").unwrap() < page.find("Thread 0").unwrap(), "the crash first");
-    assert_eq!(page.matches("data-frames=").count(), 15, "25 threads of 200 frames fit");
+    assert_eq!(page.matches("data-part=").count(), 15, "25 threads of 200 frames fit");
     assert!(!page.contains("are left out here"));
     let last = format!("/console/reports/{id}/threads/39");
     assert!(page.contains(&last));
@@ -511,9 +634,7 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
     let one = browser.get(&format!("{group}/flame?version=1.0")).await.text;
     assert!(one.contains("20 samples from 2 reports of 1.0"), "{one}");
     let compared = browser.get(&format!("{group}/flame?version=1.0&compare=2.0")).await.text;
-    for wanted in
-        ["16 before, 8 after: 0.0 percentage points", "1.0 \u{2192} 2.0", "No function has another share"]
-    {
+    for wanted in ["16 before, 8 after: 0.0 percentage points", "1.0 \u{2192} 2.0", "No function's share"] {
         assert!(compared.contains(wanted), "{wanted} in {compared}");
     }
     // A crash was not sampled.
@@ -523,6 +644,49 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
         assert_eq!(browser.get(&none).await.status, StatusCode::NOT_FOUND, "{none}");
     }
     assert!(!browser.get(&crash).await.text.contains("/flame"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_memory_warning_leads_to_what_was_captured_in_its_run() {
+    let world = World::start().await;
+    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    let run = "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7B10";
+    let mut warning = crash(A, "1.0");
+    warning["crash"]["error"] =
+        json!({"type": "user", "user_reported": {"backtrace": ["__MEMORY_LEVEL__NON_FATAL__"]}});
+    store(&world, "acme", &warning, 1, now).await;
+    store(&world, "acme", &crash(B, "1.0"), 1, now).await;
+    let mut database = world.connect().await;
+    sqlx::query("UPDATE reports SET run_id = $1::text::uuid").bind(run).execute(&mut database).await.unwrap();
+    sqlx::Connection::close(database).await.unwrap();
+    let mut sent = Vec::new();
+    for (query, body) in [
+        (
+            format!("session_id={run}"),
+            "main;draw 1
+",
+        ),
+        (
+            format!("session_id={}", run.to_lowercase()),
+            "main;draw 2
+",
+        ),
+        (
+            "session_id=another".to_owned(),
+            "main;draw 3
+",
+        ),
+    ] {
+        let path = format!("/v1/captures?app=com.example.shop&kind=profile&{query}");
+        let capture = world.post(&path, &key, body).await.expect(202);
+        sent.push(format!("/console/captures/{}", capture["id"].as_str().unwrap()));
+    }
+    let browser = Browser::signed_in(&world, &key).await;
+    let page = links(&browser.page(&format!("/console/reports/{A}")).await);
+    let named: Vec<bool> = sent.iter().map(|capture| page.contains(capture)).collect();
+    assert_eq!(named, [true, true, false], "{page:?}");
+    assert!(!browser.page(&format!("/console/reports/{B}")).await.contains("Captures of this run"));
     world.stop().await;
 }
 
@@ -720,6 +884,51 @@ async fn the_largest_grouping_rules_are_tried_and_set_by_forms() {
     assert_eq!(world.get("/v1/grouping-rules", &key).await.expect(200)["rules"]["text"], text);
     let longer = browser.post(path, form(&[("text", &text.repeat(2))])).await;
     assert_eq!(longer.status, StatusCode::PAYLOAD_TOO_LARGE);
+    // The page has the rules before, to be restored.
+    assert_eq!(location(&browser.post(path, form(&[("text", "# none")])).await), "/console/settings");
+    let page = browser.page("/console/settings").await;
+    assert!(page.contains("Restore them") && page.contains(&text), "{page}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_group_of_two_bugs_leads_to_a_rule_that_splits_it() {
+    let world = World::start().await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let key = world.master("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let found = world.get("/v1/groups", &key).await.expect(200);
+    let path = format!("/console/groups/{}", found["items"][0]["id"].as_str().unwrap());
+    // While symbols are missing, no function is known.
+    let page = browser.page(&path).await;
+    assert!(page.contains("\"/console/settings#grouping-rules\""), "{page}");
+    let mut database = world.connect().await;
+    let better = "UPDATE groups SET provisional = false, culprit = 'Cart.total<b>(of:) (Cart.swift)'";
+    sqlx::query(better).execute(&mut database).await.unwrap();
+    sqlx::Connection::close(database).await.unwrap();
+    let rule = link_to(&browser.page(&path).await, "/console/settings?rule=");
+    let page = browser.page(&rule).await;
+    let suggested = "ignore function Cart.total&#60;b&#62;(of:)</textarea>";
+    assert!(page.contains(suggested) && page.contains("is a suggestion"), "{page}");
+    // It comes before the rules that are set, of which the first that matches decides, once; nothing is set by a link.
+    let text = "ignore image Shop\nignore function Cart.total<b>(of:)";
+    let first = "ignore function Cart.total&#60;b&#62;(of:)\nignore image Shop</textarea>";
+    for (set, expected) in [("ignore image Shop", first), (text, suggested)] {
+        browser.post("/console/settings/grouping-rules", form(&[("text", set)])).await;
+        let page = browser.page(&rule).await;
+        assert!(
+            page.contains(expected) && page.contains("first rule is a suggestion") == (set != text),
+            "{page}"
+        );
+        assert_eq!(world.get("/v1/grouping-rules", &key).await.expect(200)["rules"]["text"], set);
+    }
+    for other in ["hide%20image%20*", "ignore%20image%20*%0Aignore%20image%20a"] {
+        assert!(!browser.page(&format!("/console/settings?rule={other}")).await.contains("is a suggestion"));
+    }
+    let one_app =
+        world.key_for("acme", &[Scope::ReportsRead, Scope::GroupsWrite], Some("com.example.shop")).await;
+    let page = Browser::signed_in(&world, &one_app).await.page(&path).await;
+    assert!(page.contains("Split this group") && !page.contains("/console/settings?rule="), "{page}");
     world.stop().await;
 }
 
@@ -739,7 +948,7 @@ async fn a_team_works_with_a_group_by_forms() {
     let browser = Browser::signed_in(&world, &key).await;
     let path = format!("/console/groups/{group}");
     let page = browser.get(&path).await.text;
-    for wanted in ["Resolve", "Ignore", "Assign", "Nothing was done", "symbols missing", ">new<", &other] {
+    for wanted in ["Resolve", "Ignore", "Assign", "No activity", "symbols missing", ">new<", &other] {
         assert!(page.contains(wanted), "{wanted} in {page}");
     }
     let send = async |action: &str, fields: &[(&str, &str)]| {

@@ -81,6 +81,56 @@ fn schema(reference: &str) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
+/// The names of all members that a schema knows.
+fn known(schema: &Value, into: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(members) => {
+            let properties = members.get("properties").and_then(Value::as_object);
+            into.extend(properties.into_iter().flat_map(|properties| properties.keys().cloned()));
+            members.values().for_each(|member| known(member, into));
+        }
+        Value::Array(items) => items.iter().for_each(|item| known(item, into)),
+        _ => {}
+    }
+}
+
+/// The names of all members below those that are ours.
+fn ours(value: &Value, is_ours: bool, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                if is_ours {
+                    into.insert(name.clone());
+                }
+                ours(member, is_ours || name == "symbolication", into);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| ours(item, is_ours, into)),
+        _ => {}
+    }
+}
+
+/// Whole reports over a real dSYM, as the engine's own tests keep them.
+#[test]
+fn the_schema_has_what_the_engine_adds_to_a_report() {
+    let mut schema = schema("schemas/symbolication-v1.json");
+    schema.as_object_mut().unwrap().remove("$id");
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let (mut names, mut written) = (BTreeSet::new(), BTreeSet::new());
+    known(&schema, &mut names);
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/symbolicate/src/tests/snapshots");
+    for form in ["full", "crashed_thread_only", "functions_only"] {
+        let path = format!("{folder}/unslide_symbolicate__tests__golden__{form}.snap");
+        let snapshot = std::fs::read_to_string(path).unwrap();
+        let report: Value = serde_json::from_str(snapshot.splitn(3, "---\n").nth(2).unwrap()).unwrap();
+        let problems: Vec<String> = validator.iter_errors(&report).map(|error| error.to_string()).collect();
+        assert!(problems.is_empty(), "{form}: {problems:?}");
+        ours(&report, false, &mut written);
+    }
+    let unknown: Vec<&String> = written.difference(&names).collect();
+    assert!(written.len() > 20 && unknown.is_empty(), "{unknown:?}");
+}
+
 /// Every reference leads somewhere.
 #[test]
 fn the_document_is_whole() {

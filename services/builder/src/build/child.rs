@@ -10,11 +10,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unslide_artifacts::archive;
 use unslide_model::{CaptureForm, ContentHash, DebugId, Quality};
-use unslide_runtime::child::{ChildLimits, Ended, Limit};
+use unslide_runtime::child::{ChildLimits, ChildProgram, Ended, Limit};
 use unslide_signals::capture::MOST_ANALYSIS_BYTES;
 use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::object;
@@ -35,10 +35,21 @@ pub(crate) struct Request {
 pub(crate) enum Task {
     /// Unpacks an upload: the answer is an [`Unpacked`].
     Unpack { file: String, name: String, limits: archive::UnpackLimits },
-    /// Builds the symcache of one slice: the answer is a [`BuiltSlice`].
-    Build { file: PathBuf, range: Range<u64> },
+    /// Builds the symcache of one slice, or of a source map for the debug id that its bundle has: the answer is a
+    /// [`BuiltSlice`].
+    Build { file: PathBuf, range: Range<u64>, bundle: Option<DebugId> },
     /// Analyses a capture with the symcaches of these debug ids: the answer is a `CaptureReading`.
     Analyse { form: CaptureForm, symcaches: Vec<DebugId> },
+}
+
+impl Task {
+    /// The size of the object that is built; 0 for a task whose memory does not grow with its file.
+    fn object_bytes(&self) -> u64 {
+        match self {
+            Task::Build { range, .. } => range.end.saturating_sub(range.start),
+            Task::Unpack { .. } | Task::Analyse { .. } => 0,
+        }
+    }
 }
 
 /// A symcache in the file [`SYMCACHE`].
@@ -58,32 +69,45 @@ pub(crate) async fn run<T: DeserializeOwned>(
     task: Task,
 ) -> ChildAnswer<T> {
     let settings = &builder.settings;
+    let memory = builder.memory.acquire(task.object_bytes()).await;
     let limits = ChildLimits {
-        memory_bytes: settings.build_bytes,
+        memory_bytes: memory.bytes,
         cpu_seconds: Some(settings.build_seconds),
         file_bytes: match &task {
             Task::Analyse { .. } => 2 * MOST_ANALYSIS_BYTES as u64,
             _ => room.limits().member_bytes.max(object::MAX_SYMCACHE_BYTES as u64),
         },
     };
-    let request = serde_json::to_vec(&Request { limits, task }).map_err(io::Error::from)?;
-    tokio::fs::write(room.path().join(REQUEST), request).await?;
-    let ended = builder.child.run(room.path(), Arc::clone(room)).await;
+    let held = (Arc::clone(room), memory);
+    ask(&builder.child, room.path(), &Request { limits, task }, "builder.build_memory", held).await
+}
+
+/// Has a child of `program` do something in a folder. `memory_setting` is where its memory can be raised; `held` is
+/// dropped after the child is gone.
+pub(crate) async fn ask<T: DeserializeOwned>(
+    program: &ChildProgram,
+    folder: &Path,
+    request: &Request,
+    memory_setting: &str,
+    held: impl Send + 'static,
+) -> ChildAnswer<T> {
+    let text = serde_json::to_vec(request).map_err(io::Error::from)?;
+    tokio::fs::write(folder.join(REQUEST), text).await?;
+    let ended = program.run(folder, held).await;
     match ended.map_err(|error| JobFailure::Server(format!("cannot run a child process: {error}")))? {
         Ended::Done => {
-            let answer = tokio::fs::read(room.path().join(ANSWER)).await?;
+            let answer = tokio::fs::read(folder.join(ANSWER)).await?;
             serde_json::from_slice(&answer).map_err(io::Error::from)?
         }
         Ended::LimitReached(limit) => {
+            let limits = request.limits;
             let reason = match limit {
                 Limit::Memory => {
-                    format!(
-                        "it needs more than {} bytes of memory (builder.build_memory)",
-                        limits.memory_bytes
-                    )
+                    format!("it needs more than {} bytes of memory ({memory_setting})", limits.memory_bytes)
                 }
                 Limit::Cpu => {
-                    format!("it needs more than {} s of CPU (builder.build_cpu)", settings.build_seconds)
+                    let seconds = limits.cpu_seconds.unwrap_or_default();
+                    format!("it needs more than {seconds} s of CPU (builder.build_cpu)")
                 }
                 Limit::FileSize => {
                     format!("it makes a file of more than {} bytes", limits.file_bytes)
@@ -93,7 +117,7 @@ pub(crate) async fn run<T: DeserializeOwned>(
         }
         Ended::Failed(detail) => {
             tracing::error!(detail, "a child process crashed on a file");
-            Ok(Err((ObjectStatus::Malformed, format!("the builder crashed on it: {detail}"))))
+            Ok(Err((ObjectStatus::Malformed, format!("a child process crashed on it: {detail}"))))
         }
         Ended::Interrupted(detail) => Err(JobFailure::Again(format!(
             "a child process was interrupted, perhaps for want of memory: {detail}"

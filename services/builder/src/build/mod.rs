@@ -2,9 +2,11 @@
 
 pub(crate) mod backfill;
 pub(crate) mod child;
+pub(crate) mod memory;
 pub(crate) mod publish;
 pub(crate) mod serve;
 pub(crate) mod slices;
+pub(crate) mod symcache;
 pub(crate) mod work_folder;
 
 use crate::build::child::{BuiltSlice, SYMCACHE, Task};
@@ -221,7 +223,7 @@ pub(crate) async fn make(
     room: &Arc<Room>,
     slice: &UploadedSlice,
 ) -> Result<Result<BuiltSymcaches, (ObjectStatus, String)>, JobFailure> {
-    let task = Task::Build { file: slice.file.clone(), range: slice.range.clone() };
+    let task = Task::Build { file: slice.file.clone(), range: slice.range.clone(), bundle: None };
     let BuiltSlice { quality, sha256 } = match child::run(builder, room, task).await? {
         Ok(built) => built,
         Err(refused) => return Ok(Err(refused)),
@@ -261,7 +263,7 @@ pub(crate) async fn keep(
     let put = Put { condition: condition.clone(), ..Put::default() };
     match builder.objects.put_stream(key, source, size, &put).await {
         Ok(_) => Ok(()),
-        // Stored by content: whoever was first has stored the same bytes.
+        // Stored by content: another writer has stored the same bytes.
         Err(StorageError::Precondition { .. }) if *condition == Condition::Absent => Ok(()),
         Err(error) => Err(error.into()),
     }

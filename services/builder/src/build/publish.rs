@@ -124,13 +124,7 @@ async fn once(
     let known = symbols::get(&mut tx, &id.id).await?;
     let aliases = aliases(builder, id).await?;
     let Some(known) = known.filter(|known| created(known, &object).is_some()) else {
-        let ours: Vec<_> = aliases.iter().filter(|alias| alias.is_of(&object)).collect();
-        for alias in &ours {
-            builder.objects.delete(&keys::symbols(id).alias(alias.version)).await?;
-        }
-        if !ours.is_empty() {
-            builder.objects.delete(&keys::symbols(id).debuginfo()).await?;
-        }
+        take_back(builder, id, &object, &aliases).await?;
         return Ok(Some(PublishOutcome::Deleted));
     };
     let symcache = built.recorded()?;
@@ -150,7 +144,7 @@ async fn once(
             ours.generation
         }
         (Some((version, other)), None) if !is_better(&known, &object, built.quality, other) => {
-            // Also where whoever wrote the alias died before the slot was raised.
+            // Also where the writer of the alias died before the slot was raised.
             if other.generation > slot.generation {
                 announce(&mut tx, id, other, version).await?;
             }
@@ -178,6 +172,23 @@ async fn once(
     objects::ready(&mut tx, &object, built.quality, &symcache).await?;
     tx.commit().await?;
     Ok(Some(PublishOutcome::Wins))
+}
+
+/// Deletes the aliases of an object that was deleted while it was built.
+async fn take_back(
+    builder: &Builder,
+    id: &Owned<DebugId>,
+    object: &ContentHash,
+    aliases: &[Current],
+) -> Result<(), JobFailure> {
+    let ours: Vec<_> = aliases.iter().filter(|alias| alias.is_of(object)).collect();
+    for alias in &ours {
+        builder.objects.delete(&keys::symbols(id).alias(alias.version)).await?;
+    }
+    if !ours.is_empty() {
+        builder.objects.delete(&keys::symbols(id).debuginfo()).await?;
+    }
+    Ok(())
 }
 
 async fn announce(

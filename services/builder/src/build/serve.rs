@@ -15,9 +15,9 @@ use unslide_artifacts::map_file;
 use unslide_model::{CaptureForm, ContentHash, DebugId};
 use unslide_signals::capture::{CaptureReading, analyse};
 use unslide_store::objects::ObjectStatus;
-use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::object::{self, ObjectError};
 use unslide_symbolicate::symcache::SymCache;
+use unslide_symbolicate::{ImageSymbols, build_source_map};
 
 /// Does, as a child of a builder, what the request in the current folder asks for.
 ///
@@ -31,17 +31,21 @@ pub fn serve() -> io::Result<()> {
             let answer: ChildAnswer<Unpacked> = unpack_here(&file, &name, &limits).map(Ok);
             serde_json::to_vec(&answer)
         }
-        Task::Build { file, range } => serde_json::to_vec(&build_here(&file, range)),
+        Task::Build { file, range, bundle } => serde_json::to_vec(&build_here(&file, range, bundle)),
         Task::Analyse { form, symcaches } => serde_json::to_vec(&analyse_here(&form, &symcaches)),
     };
     fs::write(ANSWER, answer?)
 }
 
-fn build_here(file: &Path, range: Range<u64>) -> ChildAnswer<BuiltSlice> {
+fn build_here(file: &Path, range: Range<u64>, bundle: Option<DebugId>) -> ChildAnswer<BuiltSlice> {
     let bytes = map_file(file)?;
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     let slice = bytes.get(index(range.start)..index(range.end)).unwrap_or_default();
-    match object::build(slice) {
+    let built = match bundle {
+        Some(bundle) => build_source_map(slice, bundle),
+        None => object::build(slice),
+    };
+    match built {
         Ok(built) => {
             fs::write(SYMCACHE, &built.symcache)?;
             let sha256 = ContentHash(Sha256::digest(&built.symcache).into());

@@ -19,7 +19,7 @@ use unslide_store::captures::{self, AnalysisEnd, Capture, CaptureRun};
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::{Uuid, segments};
 
-/// Room for the symcaches that a capture needs is that of an upload of at least so many bytes.
+/// A capture reserves room for its symcaches as an upload of at least this many bytes does.
 const ROOM_BYTES: u64 = 16 << 20;
 
 /// Analyses a capture with the symbols that there are. Every step may be done again.
@@ -97,7 +97,15 @@ fn complete(reading: CaptureReading, found: &CaptureSymbols) -> CaptureAnalysis 
 fn summary(analysis: &CaptureAnalysis) -> Value {
     let lacking = analysis.lacking.iter().filter(|image| !image.system).count();
     let tree = &analysis.tree;
-    json!({"unit": tree.unit, "weight": tree.weight, "count": tree.count, "lacking": lacking})
+    let mut summary =
+        json!({"unit": tree.unit, "weight": tree.weight, "count": tree.count, "lacking": lacking});
+    // Captures of one source are compared.
+    match (&analysis.graph, &analysis.memory) {
+        (Some(graph), _) => summary["source"] = json!(graph.source),
+        (None, Some(memory)) if memory.position.is_none() => summary["source"] = json!("sorted_log"),
+        _ => {}
+    }
+    summary
 }
 
 /// Stores the analysis and ends the job; where another one is under way by now, it is thrown away.

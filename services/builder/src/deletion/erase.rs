@@ -100,7 +100,7 @@ async fn rows(builder: &Builder, tenant: &TenantId, job: &JobLease) -> Result<bo
     Ok(gone.is_some())
 }
 
-/// Every object under the tenant's prefix, page by page. Those that cannot be deleted are passed over, and
+/// Every object under the tenant's prefix, page by page. Those that cannot be deleted are skipped, and
 /// named in the end. `job` is the one that makes progress by it.
 async fn objects(builder: &Builder, tenant: &TenantId, job: Option<&JobLease>) -> Result<(), JobFailure> {
     let prefix = keys::tenant_prefix(tenant);

@@ -10,7 +10,7 @@ use unslide_artifacts::StorageError;
 use unslide_artifacts::keys::ObjectKey;
 use unslide_runtime::causes;
 
-/// After so many deletions in a row that failed for now object storage is taken to be away.
+/// Deletions in a row that fail for now until object storage counts as unavailable.
 const FAILURES_IN_A_ROW: u32 = 5;
 
 /// Deletes objects and remembers which could not be.

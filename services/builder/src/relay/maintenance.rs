@@ -20,7 +20,7 @@ const OVERDUE: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(5);
 /// Between two clearings.
 const CLEAR: Duration = Duration::from_secs(600);
-/// How long sent messages are kept, so that whoever waits for one sees it.
+/// How long sent messages are kept, so that a process that waits for one sees it.
 const KEEP_SENT: time::Duration = time::Duration::hours(1);
 /// How long ended jobs are kept.
 const KEEP_JOBS: time::Duration = time::Duration::days(7);
@@ -55,7 +55,7 @@ pub(crate) async fn run(builder: &Builder) {
 impl Maintenance {
     /// Does what is due. Where one thing fails, the others go on, and it is tried again when it is due again.
     async fn due(&mut self, builder: &Builder) {
-        let now = builder.host.clock.now();
+        let now = builder.store.clock().now();
         if is_due(&mut self.overdue, OVERDUE) {
             let sent = requests::resend_overdue(&builder.store, RESENT).await;
             noted("requests without an answer could not be sent again", sent);
@@ -92,7 +92,7 @@ where
 async fn clear(store: &Store, now: time::OffsetDateTime) {
     noted("sent messages could not be removed", outbox::purge(store, now - KEEP_SENT).await);
     noted("ended jobs could not be removed", jobs::purge(store, now - KEEP_JOBS).await);
-    noted("revoked keys could not be removed", api_keys::purge(store).await);
+    noted("keys that are over could not be removed", api_keys::purge(store).await);
     noted("sessions of the console could not be removed", console_sessions::purge(store).await);
     noted("old alerts could not be removed", alerts::purge(store).await);
     noted("old live events could not be removed", live_events::purge(store).await);
@@ -129,7 +129,7 @@ async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Job
     Ok(())
 }
 
-/// For how long the file of an upload that failed is kept, for whoever looks into it.
+/// For how long the file of an upload that failed is kept, so that an operator can look into it.
 const FAILED_UPLOAD: time::Duration = time::Duration::days(30);
 
 /// Removes the files of uploads that have failed long enough ago, and those that builders which died have

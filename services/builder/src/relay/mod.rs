@@ -96,7 +96,7 @@ async fn serve(builder: &Builder, relay: Relay) -> Result<(), JobFailure> {
     while !stopping.is_cancelled() {
         notifications.looked();
         let unsent = sender.relay.next(BATCH).await?;
-        let now = builder.host.clock.now();
+        let now = builder.store.clock().now();
         let oldest = unsent.iter().map(|message| message.created_at).min();
         let lag = oldest.map_or(0.0, |oldest| (now - oldest).as_seconds_f64());
         builder.metrics.relay_lag.set(lag);
@@ -105,6 +105,7 @@ async fn serve(builder: &Builder, relay: Relay) -> Result<(), JobFailure> {
                 () = stopping.cancelled() => {}
                 () = notifications.wait(LOOK) => {}
             }
+            continue;
         }
         tokio::select! {
             sent = send(builder, &mut sender, &unsent) => sent?,
@@ -206,7 +207,7 @@ async fn flush(
     }
     sent.append(&mut sending);
     let ids: Vec<i64> = sent.iter().map(|unsent| unsent.id).collect();
-    sender.relay.sent(&ids, builder.host.clock.now()).await?;
+    sender.relay.sent(&ids, builder.store.clock().now()).await?;
     Ok(())
 }
 

@@ -28,7 +28,7 @@ impl JobTurn<'_> {
     }
 }
 
-/// So many reports a second, of all jobs of one process that share it, each a page in turn.
+/// The rate of requests that the jobs of a process share, each a page in turn.
 pub(crate) struct RequestPace {
     each: Duration,
     /// When what was asked for so far has had its time.
@@ -47,7 +47,7 @@ impl RequestPace {
         turn.stopping.run_until_cancelled(sleep_until(until)).await;
     }
 
-    /// So many more reports were asked for.
+    /// Notes that more reports were asked for.
     pub(crate) fn asked(&self, reports: u64) {
         let mut until = self.until.lock();
         *until = (*until).max(Instant::now()) + self.each * u32::try_from(reports).unwrap_or(u32::MAX);

@@ -6,6 +6,9 @@ use serde_json::Value;
 use std::time::Duration;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{CaptureForm, ContentHash, MallocLayout};
+use unslide_proto::Message;
+use unslide_proto::signal::{StackImage, StackNode, StackSet};
+use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, ReferenceKind, RootKind};
 use unslide_store::captures::{self, Capture, CaptureFile, CaptureState, NewCapture, ReceivedCapture};
 use unslide_store::{Uuid, segments};
 use unslide_symbolicate::object::{build, objects};
@@ -13,7 +16,8 @@ use unslide_symbolicate::symcache::SymCache;
 use unslide_testkit::fixtures::dsym;
 
 const LOAD: u64 = 0x1_04a0_0000;
-const LOG: CaptureForm = CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, from: None };
+const LOG: CaptureForm =
+    CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: None, from: None };
 
 /// What the api does with a capture.
 async fn send(world: &World, form: CaptureForm, files: &[(&'static str, Vec<u8>)]) -> Uuid {
@@ -126,6 +130,56 @@ async fn a_capture_is_analysed_again_when_its_symbols_come() {
     let id = send(&world, LOG, &again).await;
     let (capture, analysis) = ended(&world, id, 1).await;
     assert_eq!((capture.answer, analysis.unwrap()["lacking"].as_array().unwrap().len()), (Some(1), 0));
+    world.stop().await;
+}
+
+/// A set of three samples in a function of the fixture `app`, and two in its caller.
+fn stack_set(file: &[u8]) -> Vec<u8> {
+    let debug_id = objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let image = StackImage { debug_id: debug_id.0.to_vec().into(), name: "Shop".to_owned() };
+    let node = |parent, count| StackNode { parent, image: 1, address: 0x4000, count, exact: false };
+    StackSet { images: vec![image], nodes: vec![node(0, 2), node(1, 3)] }.encode_to_vec()
+}
+
+/// A root with a block of 100 bytes that holds another of 50.
+fn memory_graph() -> Vec<u8> {
+    let mut graph = MemoryGraphWriter::new(Vec::new(), "Shop", 1).unwrap();
+    graph.class("Cart", ClassKind::Swift, 0).unwrap();
+    graph.zone("DefaultMallocZone").unwrap();
+    graph.node(0x1000, 100, Some(0), Some(0)).unwrap();
+    graph.node(0x2000, 50, None, Some(0)).unwrap();
+    graph.reference(0, 1, ReferenceKind::Strong, 8).unwrap();
+    graph.root(0, RootKind::Global, 0x10_0000).unwrap();
+    graph.finish().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_capture_of_every_form_is_analysed() {
+    let world = World::start(1).await;
+    let file = std::fs::read(dsym("app")).unwrap();
+    let folded = b"main;draw 3\nmain 4\n".to_vec();
+    for (form, files, unit, weight) in [
+        (CaptureForm::Profile, vec![("file", folded)], "samples", 7),
+        (CaptureForm::StackSet, vec![("file", stack_set(&file))], "samples", 5),
+        (CaptureForm::MemoryGraph, vec![("file", memory_graph())], "bytes", 150),
+        (LOG, log_of_app(&file), "bytes", 1_000),
+    ] {
+        let id = send(&world, form, &files).await;
+        let (capture, analysis) = ended(&world, id, 1).await;
+        let (kind, analysis) = (form.kind(), analysis.unwrap());
+        assert_eq!(capture.state, CaptureState::Ready, "{kind}: {capture:?}");
+        let tree = &analysis["tree"];
+        assert_eq!((&tree["unit"], &tree["weight"]), (&unit.into(), &weight.into()), "{kind}: {tree}");
+        assert_eq!(analysis["graph"].is_object(), form == CaptureForm::MemoryGraph, "{kind}");
+        assert_eq!(analysis["memory"].is_object(), form == LOG, "{kind}");
+        let is_graph = capture.summary.unwrap()["source"] == "memory_graph";
+        assert_eq!(is_graph, form == CaptureForm::MemoryGraph, "{kind}");
+        // The next one is of the same content hash.
+        world.idle().await;
+        let mut tx = world.store.tenant(&acme()).await.unwrap();
+        captures::delete(&mut tx, id, None).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+    }
     world.stop().await;
 }
 

@@ -7,7 +7,7 @@ use unslide_runtime::child::ChildProgram;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::uploads;
 use unslide_testkit::fixtures;
-use unslide_testkit::macho::{File, unit};
+use unslide_testkit::macho::{File, many_functions, unit};
 
 /// In the work folder: children wait as long as it is there.
 const HOLD: &str = "hold";
@@ -55,9 +55,7 @@ async fn what_a_child_ends_at_is_too_complex_and_is_built_where_the_limits_rise(
     // Entries of one byte with 60,000 attributes that take none.
     let flags = [&[1, 0x11, 1, 0, 0, 2, 0x34, 0][..], &[0x3F, 0x19].repeat(60_000), &[0, 0, 0]].concat();
     let slow = object(flags, &[&[1][..], &[2; 200_000], &[0]].concat());
-    // Functions of two bytes, which take more than fifty times that in memory.
-    let nodes = vec![1, 0x11, 1, 0, 0, 2, 0x2E, 1, 0, 0, 0];
-    let large = object(nodes, &[&[1][..], &[2, 0].repeat(2_000_000)].concat());
+    let large = many_functions();
     for (name, bytes, limit) in [("slow", &slow, "build_cpu"), ("large", &large, "build_memory")] {
         let (upload, objects) = world.wait(world.upload(name, bytes).await).await;
         assert_eq!(upload.reason.as_deref(), Some("nothing_usable"), "{upload:?}");

@@ -21,7 +21,7 @@ use unslide_store::gateway_events::EventOutcome;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::quarantine::{self, NewRecord, Quarantined, ReplayStatus};
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
-use unslide_store::requests::RequestOutcome;
+use unslide_store::requests::{RequestAnswer, RequestOutcome};
 use unslide_store::{
     BatchTx, Store, StoreError, TenantTx, Uuid, outbox, partitions, requests, retention, segments, tenants,
 };
@@ -168,7 +168,7 @@ impl BatchWriter {
         self.metrics.answered.inc_by(tally.answered);
         self.metrics.damaged_frames.inc_by(tally.lost);
         for reason in &tally.dead_letters {
-            self.metrics.letter(dead_letter::label(reason));
+            self.metrics.dead_letter(dead_letter::label(reason));
         }
         for reason in &tally.quarantined {
             self.metrics.quarantined(reason);
@@ -205,14 +205,13 @@ impl BatchWriter {
         for (tenant, payloads) in std::mem::take(&mut sorted.payloads) {
             self.store_metrics(&mut tx, tenant, &payloads, &mut sorted.unreadable, &mut tally).await?;
         }
-        for answer in sorted.answers {
-            close_request(&mut tx, answer, &mut tally).await?;
+        let answers: Vec<&Answered> = sorted.answers.into_iter().collect();
+        for of_tenant in answers.chunk_by(|one, next| one.tenant == next.tenant) {
+            close_requests(&mut tx, of_tenant, &mut tally).await?;
         }
         tally.dead_letters.extend(sorted.dead_letters.iter().map(|letter| letter.reason.clone()));
         dead_letters::note(&mut tx, &sorted.dead_letters).await?;
-        for (at, why) in sorted.unreadable {
-            note_unreadable(&mut tx, at, why).await?;
-        }
+        note_unreadable(&mut tx, sorted.unreadable).await?;
         for (item, failure) in sorted.failed {
             if quarantine::add(&mut tx, &quarantined(item, failure, write.positions)).await? {
                 tally.quarantined.push(failure.reason);
@@ -306,34 +305,52 @@ async fn advance(
     Ok(())
 }
 
-async fn close_request(tx: &mut BatchTx, answer: &Answered, tally: &mut Tally) -> Result<(), StoreError> {
-    let tx = tx.enter(&answer.tenant).await?;
-    let report = (answer.report_id, answer.variant);
-    let sent = outbox::time(answer.requested_at_micros);
-    let closed = requests::answered(tx, report, answer.revision, answer.answer, sent).await?;
-    tally.answered += u64::from(closed.is_some());
-    if let Some(how @ (RequestOutcome::Lost(_) | RequestOutcome::Dead)) = closed {
+/// Closes the requests of one tenant that these answers are to.
+async fn close_requests(
+    tx: &mut BatchTx,
+    answers: &[&Answered],
+    tally: &mut Tally,
+) -> Result<(), StoreError> {
+    let Some(first) = answers.first() else { return Ok(()) };
+    let tx = tx.enter(&first.tenant).await?;
+    let given: Vec<RequestAnswer> = answers
+        .iter()
+        .map(|answer| RequestAnswer {
+            report: (answer.report_id, answer.variant),
+            revision: answer.revision,
+            outcome: answer.answer,
+            sent: outbox::time(answer.requested_at_micros),
+        })
+        .collect();
+    let closed = requests::answered_all(tx, &given).await?;
+    for (answer, closed) in answers.iter().zip(closed) {
+        tally.answered += u64::from(closed.is_some());
+        let Some(how @ (RequestOutcome::Lost(_) | RequestOutcome::Dead)) = closed else { continue };
         tally.lost += u64::from(how != RequestOutcome::Dead);
         tracing::warn!(report.id = %answer.report_id, answer = ?how, "a stored report can't be symbolicated again");
     }
     Ok(())
 }
 
-async fn note_unreadable(tx: &mut BatchTx, at: &RecordRef, why: Unreadable) -> Result<(), StoreError> {
-    let row = positions::UnreadableRecord {
+async fn note_unreadable(
+    tx: &mut BatchTx,
+    unreadable: Vec<(&RecordRef, Unreadable)>,
+) -> Result<(), StoreError> {
+    let row = |(at, why): (&RecordRef, Unreadable)| positions::UnreadableRecord {
         topic: at.topic.to_string(),
         partition: at.partition,
         offset: at.offset,
         reason: why.reason.to_owned(),
         detail: why.detail,
     };
-    if positions::unreadable(tx, &row).await? {
+    let rows: Vec<positions::UnreadableRecord> = unreadable.into_iter().map(row).collect();
+    for row in positions::unreadable(tx, &rows).await? {
         tracing::error!(
             kafka.topic = row.topic,
             kafka.partition = row.partition,
             kafka.offset = row.offset,
             reason = row.reason,
-            "a record cannot be read: it is passed over and noted"
+            "a record cannot be read: it is skipped and noted"
         );
     }
     Ok(())
@@ -370,7 +387,10 @@ async fn note_external_bodies(
         let Some(key) = &item.body else { continue };
         let arrival = &enriched.arrival;
         match stored.outcome {
-            ArrivalOutcome::Deleted | ArrivalOutcome::Expired | ArrivalOutcome::SwitchedOff => {
+            ArrivalOutcome::Deleted
+            | ArrivalOutcome::Expired
+            | ArrivalOutcome::SwitchedOff
+            | ArrivalOutcome::SampledOut => {
                 condemned.push(key.clone());
             }
             _ => kept.push((arrival.received_at, arrival.report_id, stored.variant, key.as_str())),

@@ -1,7 +1,7 @@
-//! Records that are passed over because each of them alone is at fault, and the rule that ends that.
+//! Records that are skipped because each of them alone is at fault, and the rule that ends that.
 //!
-//! A record that makes the indexer panic, that the database refuses, or whose external body can't be
-//! read must not keep the others waiting. It goes into quarantine only after it has failed three times
+//! A record that makes the indexer panic, that the database refuses or takes too long for, or whose external
+//! body can't be read must not keep the others waiting. It goes into quarantine only after it has failed three times
 //! by itself while others succeed. Where many fail, or those of several tenants for one reason, the
 //! cause is not in the records: then the reader stops and an operator decides.
 
@@ -19,18 +19,18 @@ use unslide_stream::RecordRef;
 
 /// The time that the bound below is about.
 const WINDOW: Duration = Duration::minutes(10);
-/// Records that are passed over in that time, by all indexers together.
+/// Records that are skipped in that time, by all indexers together.
 const MOST: u64 = 20;
 
 /// The record that a reader stopped at.
 #[derive(Clone, Debug)]
 struct Stopped {
     at: RecordRef,
-    /// It may not be passed over, however often it is tried: only its success ends the stop.
+    /// It may not be skipped, however often it is tried: only its success ends the stop.
     latched: Option<String>,
 }
 
-/// Decides which records of one reader are passed over. Cheap to clone.
+/// Decides which records of one reader are skipped. Cheap to clone.
 #[derive(Clone)]
 pub struct Quarantine {
     store: Store,
@@ -47,7 +47,7 @@ impl Quarantine {
         Quarantine { store, metrics, topic: topic.into(), stopped: Arc::default() }
     }
 
-    /// Agrees that a record which failed is passed over.
+    /// Agrees that a record which failed is skipped.
     ///
     /// # Errors
     /// [`IndexerError::NotQuarantined`] where too many were in the last ten minutes, or one of another tenant
@@ -84,7 +84,7 @@ impl Quarantine {
         Err(self.refuse(&item.at, failure, why, true))
     }
 
-    /// Says that a record is not passed over because no other one succeeds.
+    /// Says that a record is not skipped because no other one succeeds.
     pub fn refuse_alone(&self, at: &RecordRef, failure: &Failure) -> IndexerError {
         let why = "no other record that was read with it could be stored either".to_owned();
         self.refuse(at, failure, why, false)

@@ -1,4 +1,4 @@
-//! Which records are passed over, and when the reader stops instead.
+//! Which records are skipped, and when the reader stops instead.
 //! Proves: replay
 
 use super::*;
@@ -11,8 +11,17 @@ use unslide_model::ContentHash;
 use unslide_proto::headers;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_stream::{Headers, RecordRef};
+use unslide_testkit::statements;
 
 const TOPIC: &str = "crash.symbolicated";
+/// The error of a statement that runs out of time, for rows where this is true.
+fn slow(rows: &str) -> String {
+    format!(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN RAISE EXCEPTION 'slow' USING ERRCODE = 'query_canceled'; END $$;
+         CREATE TRIGGER slow BEFORE INSERT ON reports FOR EACH ROW WHEN ({rows}) EXECUTE FUNCTION slow()"
+    )
+}
 const REFUSE_POISON: &str = "ALTER TABLE reports ADD CONSTRAINT no_poison CHECK (app <> 'poison')";
 
 /// A report of an app, at an offset.
@@ -228,8 +237,60 @@ async fn where_no_record_succeeds_none_goes_into_quarantine() {
     assert!(is_stop(&bench.store(batch(&[], 9)).await));
     assert_eq!(bench.counts().await, (0, 0, 0));
     assert!(bench.stopped());
-    // One that comes alone, with nothing to compare it with, is passed over.
+    // One that comes alone, with nothing to compare it with, is skipped.
     bench.store(batch(&[], 0)).await.unwrap();
     assert_eq!(bench.counts().await, (1, 0, 1));
+    bench.world.end().await;
+}
+
+/// Proves: outages
+#[tokio::test]
+async fn a_record_that_takes_the_database_too_long_goes_into_quarantine_and_batches_shrink_and_grow() {
+    let mut bench = Bench::new(records::parse).await;
+    bench.world.execute(&slow("NEW.app = 'poison'")).await;
+    bench.store(batch(&[17], 39)).await.unwrap();
+    assert_eq!(bench.counts().await, (40, 39, 1));
+    assert!(bench.quarantined("statement_timeout", 17).await);
+    assert_eq!(bench.pipeline.most_records(), 1);
+    bench.store(vec![report("acme", 40, "shop")]).await.unwrap();
+    assert_eq!(bench.pipeline.most_records(), 2);
+    bench.store(vec![report("acme", 41, "shop"), report("acme", 42, "shop")]).await.unwrap();
+    assert_eq!(bench.pipeline.most_records(), 3);
+    bench.world.end().await;
+}
+
+#[tokio::test]
+async fn where_all_records_take_the_database_too_long_none_goes_into_quarantine() {
+    let mut bench = Bench::new(records::parse).await;
+    bench.world.execute(&slow("true")).await;
+    for last in [9, 0] {
+        assert!(is_stop(&bench.store(batch(&[], last)).await), "{last}");
+        assert_eq!(bench.counts().await, (0, 0, 0), "{last}");
+        assert_eq!(bench.pipeline.most_records(), 1);
+    }
+    bench.world.execute("DROP TRIGGER slow ON reports").await;
+    bench.store(batch(&[], 9)).await.unwrap();
+    assert_eq!(bench.counts().await, (10, 10, 0));
+    bench.world.end().await;
+}
+
+#[tokio::test]
+async fn a_batch_costs_the_same_statements_however_many_records_it_has() {
+    let mut bench = Bench::new(records::parse).await;
+    bench.store(vec![report("acme", 0, "shop")]).await.unwrap();
+    let mut cost = async |first: u8, records: u8| {
+        let reports = (first..first + records).map(|offset| report("acme", offset, "shop"));
+        let unreadable = (first + records..first + 2 * records)
+            .map(|offset| Record { value: Some("no report".into()), ..report("acme", offset, "shop") });
+        let (stored, statements) =
+            statements::counted(bench.store(reports.chain(unreadable).collect())).await;
+        stored.unwrap();
+        statements
+    };
+    let (few, many) = (cost(1, 2).await, cost(5, 40).await);
+    assert!(few > 1, "statements are counted");
+    assert_eq!(few, many);
+    assert_eq!(bench.counts().await, (85, 43, 0));
+    assert_eq!(bench.world.number("SELECT count(*) FROM unreadable_records").await, 42);
     bench.world.end().await;
 }

@@ -5,7 +5,10 @@ use crate::failure::IndexerError;
 use crate::reader::replay_target::ReplayTarget;
 use crate::topics::Positions;
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::{Store, StoreError};
 use unslide_stream::{StreamError, TopicFacts, TopicPartition, topics_facts};
@@ -86,6 +89,25 @@ impl Assignment {
             }
         }
         Ok(true)
+    }
+
+    /// Keeps it while some work is done: statements may take longer than a lease lasts. False where it is not the same
+    /// any more; the work is given up then.
+    pub async fn keep_while(
+        &self,
+        lease: &Lease<'_>,
+        every: Duration,
+        work: impl Future<Output = Result<(), IndexerError>>,
+    ) -> Result<bool, IndexerError> {
+        let mut work = pin!(work);
+        loop {
+            match timeout(every, &mut work).await {
+                Ok(done) => return done.map(|()| true),
+                Err(_) if matches!(self.keep(lease).await, Ok(false)) => return Ok(false),
+                // Where the database does not tell, the work finds out by itself.
+                Err(_) => {}
+            }
+        }
     }
 
     /// Asks what the topics are now; false where one is another one now, or has other partitions.

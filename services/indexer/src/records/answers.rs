@@ -62,7 +62,7 @@ pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
 const FOR_NOW: &str = "too_large";
 
 /// The request that is at its end with a dead letter, and would end so each time; `None` for other
-/// letters. `requests` is the topic of requests.
+/// dead letters. `requests` is the topic of requests.
 pub fn of_letter(record: &Record, requests: &str) -> Option<Answered> {
     // Workers alone write this topic and its headers.
     let text = |name| record.headers.text(name);
@@ -87,7 +87,7 @@ pub fn of_letter(record: &Record, requests: &str) -> Option<Answered> {
     })
 }
 
-/// The same where the letter's value was left out: its headers name the request.
+/// The same where the dead letter's value was left out: its headers name the request.
 fn of_headers(record: &Record) -> Option<Answered> {
     let given = &record.headers;
     Some(Answered {

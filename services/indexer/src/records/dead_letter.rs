@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 use unslide_model::{TenantId, timestamp};
 use unslide_proto::headers;
-use unslide_store::dead_letters::{LetterId, NewLetter, TopicOffset};
+use unslide_store::dead_letters::{DeadLetterId, NewDeadLetter, TopicOffset};
 use unslide_stream::{Headers, Record};
 
 /// Reasons for which nobody knows for certain whose the record is, whatever it says.
@@ -12,14 +12,18 @@ const NOBODYS: [&str; 5] =
 
 /// Reads a record; every record can be noted. `now` stands in for a time that the topic does not
 /// keep. The topic's id is not known yet.
-pub fn read(record: &Record, now: OffsetDateTime) -> NewLetter {
+pub fn read(record: &Record, now: OffsetDateTime) -> NewDeadLetter {
     let given = &record.headers;
     let text = |name| given.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
     let reason = text(headers::REASON).filter(|reason| !reason.is_empty());
     let reason = reason.unwrap_or_else(|| "unknown".to_owned());
     let tenant = given.text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok());
-    NewLetter {
-        id: LetterId { topic_id: String::new(), partition: record.at.partition, offset: record.at.offset },
+    NewDeadLetter {
+        id: DeadLetterId {
+            topic_id: String::new(),
+            partition: record.at.partition,
+            offset: record.at.offset,
+        },
         tenant: tenant.filter(|_| !NOBODYS.contains(&reason.as_str())),
         arrived_at: record.time_millis.and_then(timestamp::from_millis).unwrap_or(now),
         detail: text(headers::DETAIL).unwrap_or_default(),

@@ -1,12 +1,12 @@
 //! From a record of the output topic to what is stored of it. Pure work for the CPU pool.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, TenantId, timestamp};
 use unslide_proto::{body, headers};
-use unslide_report::{Ours, ReadLimits, Report, ReportSummary, splice};
+use unslide_report::{Ours, ProcessIdentity, ReadLimits, Report, ReportSummary, TopFrame, splice};
 use unslide_store::Uuid;
 use unslide_store::reports::{Arrival, FrameTotals, ImageUse, ReportDetails, ReportOrigin};
 use unslide_stream::Record;
@@ -54,7 +54,11 @@ pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result
         received_at: received_at(record, now),
         body: body::compress(input),
         size: u64::try_from(input.len()).unwrap_or(u64::MAX),
-        facts: ReportDetails { terms: report.search_terms(), ..facts(report.summary(), ours) },
+        facts: ReportDetails {
+            terms: report.search_terms(),
+            process_identity: report.process_identity().and_then(|process| identity_column(&process)),
+            ..facts(report.summary(), ours)
+        },
         images: images(ours),
         origin: origin(record),
         traceparent: record.headers.text(headers::TRACEPARENT).map(str::to_owned),
@@ -79,53 +83,54 @@ fn origin(record: &Record) -> Option<ReportOrigin> {
     })
 }
 
-fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
-    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    let top: Vec<_> = summary
-        .top_frames
-        .iter()
-        .map(|frame| {
-            let mut shown = serde_json::Map::new();
-            let texts =
-                [("image", &frame.image), ("function", &frame.function), ("file", &frame.file)].into_iter();
-            for (key, text) in texts {
-                if let Some(text) = text {
-                    shown.insert(key.to_owned(), json!(text.chars().take(500).collect::<String>()));
-                }
-            }
-            if let Some(line) = frame.line {
-                shown.insert("line".to_owned(), json!(line));
-            }
-            shown
-        })
-        .collect();
-    let mut shown = serde_json::Map::new();
-    for (key, text) in [
-        ("app_name", &summary.app_name),
-        ("report_type", &summary.report_type),
-        ("exception", &summary.exception),
-        ("signal", &summary.signal),
-        ("code", &summary.code),
-        ("thread_name", &summary.thread_name),
-        ("cpu_arch", &summary.cpu_arch),
-    ] {
-        if let Some(text) = text {
-            shown.insert(key.to_owned(), json!(text.chars().take(500).collect::<String>()));
-        }
+/// Characters of a text in a summary.
+const SHOWN_CHARS: usize = 500;
+
+fn put_text(shown: &mut Map<String, Value>, key: &str, text: Option<&String>) {
+    if let Some(text) = text {
+        shown.insert(key.to_owned(), json!(text.chars().take(SHOWN_CHARS).collect::<String>()));
     }
-    if let Some(thread) = summary.crashed_thread {
-        shown.insert("crashed_thread".to_owned(), json!(thread));
+}
+
+fn put_number(shown: &mut Map<String, Value>, key: &str, number: Option<u64>) {
+    if let Some(number) = number {
+        shown.insert(key.to_owned(), json!(number));
     }
+}
+
+fn shown_frame(frame: &TopFrame) -> Map<String, Value> {
+    let mut shown = Map::new();
+    put_text(&mut shown, "image", frame.image.as_ref());
+    put_text(&mut shown, "function", frame.function.as_ref());
+    put_text(&mut shown, "file", frame.file.as_ref());
+    put_number(&mut shown, "line", frame.line.map(u64::from));
+    shown
+}
+
+/// What pages show of a report and no filter uses.
+fn shown_summary(summary: &ReportSummary) -> Value {
+    let mut shown = Map::new();
+    put_text(&mut shown, "app_name", summary.app_name.as_ref());
+    put_text(&mut shown, "report_type", summary.report_type.as_ref());
+    put_text(&mut shown, "exception", summary.exception.as_ref());
+    put_text(&mut shown, "signal", summary.signal.as_ref());
+    put_text(&mut shown, "code", summary.code.as_ref());
+    put_text(&mut shown, "thread_name", summary.thread_name.as_ref());
+    put_text(&mut shown, "cpu_arch", summary.cpu_arch.as_ref());
+    put_number(&mut shown, "crashed_thread", summary.crashed_thread);
     if let Some(fatal) = summary.fatal {
         shown.insert("fatal".to_owned(), json!(fatal));
     }
-    if let Some(millis) = summary.duration_ms {
-        shown.insert("duration_ms".to_owned(), json!(millis));
-    }
-    if let Some(limit) = summary.memory_limit {
-        shown.insert("memory_limit".to_owned(), json!(limit));
-    }
+    put_number(&mut shown, "duration_ms", summary.duration_ms);
+    put_number(&mut shown, "memory_limit", summary.memory_limit);
+    let top: Vec<_> = summary.top_frames.iter().map(shown_frame).collect();
     shown.insert("top_frames".to_owned(), json!(top));
+    Value::Object(shown)
+}
+
+fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
+    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let shown = shown_summary(&summary);
     ReportDetails {
         app: summary.app.unwrap_or_default(),
         version: summary.version.unwrap_or_default(),
@@ -141,7 +146,7 @@ fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
         model: summary.device_model,
         process: summary.process_name,
         reason: summary.reason,
-        summary: serde_json::Value::Object(shown),
+        summary: shown,
         frames: FrameTotals {
             total: count(ours.frames.total),
             symbolicated: count(ours.frames.symbolicated),
@@ -151,9 +156,22 @@ fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
         },
         grouping: ours.grouping.clone(),
         run_id: summary.run_id.as_deref().and_then(|id| Uuid::parse_str(id).ok()),
+        process_identity: None,
         metric_kit: summary.monitor_id.as_deref() == Some("MetricKit"),
+        sampled: summary.sampled,
         terms: Vec::new(),
     }
+}
+
+/// What a column has of a process: equal for one process, and different for two.
+fn identity_column(process: &ProcessIdentity) -> Option<Uuid> {
+    let mut hash = Sha256::new();
+    hash.update(process.pid.to_be_bytes());
+    for (debug_id, address) in [process.executable, process.system] {
+        hash.update(debug_id.0);
+        hash.update(address.to_be_bytes());
+    }
+    Uuid::from_slice(&hash.finalize()[..16]).ok()
 }
 
 /// The images with a debug id, each once: of two that contradict each other the one that answered.
@@ -232,6 +250,17 @@ mod tests {
     }
 
     #[test]
+    fn a_report_says_the_share_that_is_sent() {
+        let sampled = |enriched: &str| {
+            let headers = Headers::new().with(headers::TENANT, "acme");
+            read(&record(enriched, headers), &ReadLimits::default(), now()).unwrap().arrival.facts.sampled
+        };
+        assert_eq!(sampled(ENRICHED), None);
+        let report = ENRICHED.replacen("\"report\":{", "\"report\":{\"sampled\":0.25,", 1);
+        assert_eq!(sampled(&report), Some(0.25));
+    }
+
+    #[test]
     fn a_group_is_found_by_the_functions_of_its_reports() {
         let frame = r#"{"instruction_addr":1,"symbolication":{"status":"symbolicated","calls":[
             {"function":"Cart.price","file":"/src/Cart.swift","inlined":true},{"function":"Cart.total"}]}}"#;
@@ -243,7 +272,23 @@ mod tests {
         assert_eq!(arrival.facts.terms, ["Cart.price", "Cart.swift", "Cart.total"]);
     }
 
-    /// What a list shows of a report is what Elasticsearch is told of.
+    #[test]
+    fn reports_of_one_process_have_one_identity() {
+        let identity = |pid: u32| {
+            let images = r#"{"binary_images":[
+                {"name":"/x/Shop","uuid":"11111111-1111-1111-1111-111111111111","image_addr":4096},
+                {"name":"libsystem_kernel.dylib","uuid":"22222222-2222-2222-2222-222222222222","image_addr":8192}],"#;
+            let system = format!(r#""system":{{"process_name":"Shop","process_id":{pid},"#);
+            let enriched = ENRICHED.replacen('{', images, 1).replace("\"system\":{", &system);
+            let headers = Headers::new().with(headers::TENANT, "acme");
+            let read = read(&record(&enriched, headers), &ReadLimits::default(), now()).unwrap();
+            read.arrival.facts.process_identity
+        };
+        assert!(identity(7).is_some() && identity(7) == identity(7));
+        assert_ne!(identity(7), identity(8));
+    }
+
+    /// Lists show what the index template of Elasticsearch has.
     #[test]
     fn the_index_template_has_every_member_of_a_summary() {
         let text = || Some("x".to_owned());

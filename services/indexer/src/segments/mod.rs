@@ -27,7 +27,7 @@ use unslide_store::{Store, StoreError};
 
 /// How long writing one segment may take. An intent that is older than twice this has no writer.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Segments that one round of upkeep writes before other things have their turn.
+/// Segments that one round of maintenance writes before other things have their turn.
 const SEGMENTS_A_ROUND: usize = 16;
 
 /// Why a segment could not be written.

@@ -10,7 +10,7 @@ use unslide_store::{StoreError, TenantTx, captures, gateway_events, partitions, 
 
 /// Reports, sessions, and metric payloads that one transaction deletes.
 const REPORTS: u32 = 1_000;
-/// Objects that one transaction condemns, and images that it forgets.
+/// Objects that one transaction condemns, and images and hours that it forgets.
 const OBJECTS: u32 = 1_000;
 /// Tenants that are looked up at once.
 const TENANTS: u32 = 200;
@@ -61,10 +61,12 @@ impl BodyMover {
         while !self.shutdown.is_begun() {
             let mut tx = self.store.tenant(tenant).await?;
             let condemned = retention::condemn_days(&mut tx, before, OBJECTS).await?;
+            // In the order in which reports are counted.
+            let hours = retention::forget_hours(&mut tx, OBJECTS).await?;
             let forgotten = retention::forget_wanted(&mut tx, before, OBJECTS).await?;
             let captures = expire_captures(&mut tx, tenant, before).await?;
             tx.commit().await?;
-            if condemned + forgotten + captures == 0 {
+            if condemned + forgotten + hours + captures == 0 {
                 break;
             }
         }
@@ -80,7 +82,7 @@ impl BodyMover {
                 return Ok(all);
             }
             last = page.last().map(|tenant| tenant.id.clone());
-            // A deleted tenant's rows and objects are taken away by the builder.
+            // The builder deletes a deleted tenant's rows and objects.
             let kept = page.into_iter().filter(|tenant| tenant.state != TenantStanding::Deleted);
             all.extend(kept.map(|tenant| {
                 let limit = tenant.limits.retention_days;

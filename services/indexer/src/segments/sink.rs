@@ -6,7 +6,7 @@ use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use unslide_artifacts::StorageError;
 use unslide_artifacts::segment::{self, BodyId, HEADER, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{BodyKey, TenantId};
-use unslide_runtime::CpuPool;
+use unslide_runtime::{CpuPool, job_bytes};
 use unslide_store::segments::{MovedBody, PendingBody};
 
 /// Bytes between the one who writes and the one who stores.
@@ -58,13 +58,18 @@ fn frames(
 ) -> Result<(Vec<MovedBody>, Vec<u8>), SegmentError> {
     let mut out = if start == 0 { HEADER.to_vec() } else { Vec::new() };
     let mut moved = Vec::with_capacity(bodies.len());
+    let mut worked = 0;
     for PendingBody { received_at, report_id, variant, revision, size, body } in bodies {
         if usize::try_from(size).ok().is_none_or(|size| size > MAX_BODY_BYTES) {
             continue;
         }
         let id = BodyId { tenant: tenant.clone(), report_id, variant, revision };
         let (frame, key) = match unslide_proto::body::decompress(&body, MAX_BODY_BYTES) {
-            Ok(json) => segment::seal(&id, &json)?,
+            Ok(json) => {
+                worked += json.len();
+                job_bytes(worked);
+                segment::seal(&id, &json)?
+            }
             Err(error) => {
                 // It moves like any other, so that it does not come up again and again; nothing opens it, so
                 // that readers find out.
@@ -77,4 +82,40 @@ fn frames(
         moved.push(MovedBody { received_at, report_id, variant, revision, offset, length, key });
     }
     Ok((moved, out))
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use time::OffsetDateTime;
+    use unslide_model::ReportId;
+
+    /// How little this thread wants of the cores, as proc(5) has it.
+    fn nice() -> i32 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, behind_name) = stat.rsplit_once(')').unwrap();
+        behind_name.split_whitespace().nth(16).unwrap().parse().unwrap()
+    }
+
+    /// Proves: fairness
+    #[tokio::test]
+    async fn bodies_that_are_large_together_are_a_large_job() {
+        let pool = CpuPool::new(1).unwrap();
+        let json = vec![b' '; 600 << 10];
+        let body = |n| PendingBody {
+            received_at: OffsetDateTime::UNIX_EPOCH,
+            report_id: ReportId([n; 16]),
+            variant: 0,
+            revision: 1,
+            size: json.len() as u64,
+            body: unslide_proto::body::compress(&json),
+        };
+        let nice_after = async |bodies: Vec<PendingBody>| {
+            let work = move || frames(&TenantId::new("acme").unwrap(), 0, bodies).map(|_| nice());
+            pool.run(work).await.unwrap().unwrap()
+        };
+        let usual = nice_after(vec![body(1)]).await;
+        assert!(nice_after(vec![body(2), body(3)]).await > usual || usual == 19);
+    }
 }

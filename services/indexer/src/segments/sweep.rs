@@ -7,7 +7,7 @@ use unslide_store::segments::{self, Condemned};
 
 /// Objects that are deleted in one go.
 const PAGE: u32 = 200;
-/// After so many deletions in a row that failed for now object storage is taken to be away.
+/// Deletions in a row that fail for now until object storage counts as unavailable.
 const FAILURES_IN_A_ROW: u32 = 5;
 
 impl BodyMover {

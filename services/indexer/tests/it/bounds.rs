@@ -17,17 +17,17 @@ async fn a_transaction_holds_so_many_bytes_however_much_waits() {
     let closed = world.close("unreadable_records").await;
     let own = Settings { batch_bytes: BOUND as usize, batch_wait_milliseconds: 5_000, ..Settings::default() };
     let running = world.start_with(own);
-    let in_work = || running.counter("unslide_indexer_in_work_bytes");
-    while in_work() == 0 {
+    let in_flight = || running.counter("unslide_indexer_in_flight_bytes");
+    while in_flight() == 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let held = in_work();
+    let held = in_flight();
     assert!((2 * RECORD as u64..=BOUND).contains(&held), "{held} bytes are in work");
     World::open(closed).await;
     world.until("SELECT count(*) FROM unreadable_records", 12).await;
     world.send(1, 1, None).await;
     world.until(&format!("SELECT count(*) FROM reports WHERE tenant = '{}'", acme()), 1).await;
-    while in_work() > 0 {
+    while in_flight() > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     running.stop().await;

@@ -23,7 +23,7 @@ use unslide_store::{positions, queries, slots, wakes};
 use unslide_stream::OutRecord;
 use world::{World, acme};
 
-/// Letters of nobody, of strangers and without any header hold nothing up, and a replay of the topic notes
+/// Dead letters of nobody, of strangers and without any header hold nothing up, and a replay of the topic notes
 /// nothing twice.
 /// Publishes the symbols of the image that the reports want.
 async fn publish(world: &World) {
@@ -296,7 +296,7 @@ async fn a_record_that_the_database_refuses_costs_none_of_its_neighbours() {
     world.until_caught_up().await;
     assert_eq!(world.number("SELECT sum(reports)::bigint FROM app_days").await, 19);
     running.until_counter("unslide_indexer_quarantined_total", 1).await;
-    running.until_counter("unslide_indexer_reports_total", 19).await;
+    running.until_counter(r#"unslide_indexer_records_total{kind="reports""#, 19).await;
     running.stop().await;
     world.end().await;
 }

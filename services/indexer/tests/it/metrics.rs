@@ -27,7 +27,7 @@ async fn metrics_are_counted_once_and_a_replay_changes_nothing() {
         .await;
     world.until_caught_up().await;
     running.until_ready().await;
-    running.until_counter("unslide_indexer_metric_payloads_total", 3).await;
+    running.until_counter(r#"unslide_indexer_records_total{kind="metrics""#, 3).await;
     running.stop().await;
     let before = world.dump().await;
     world
@@ -35,7 +35,7 @@ async fn metrics_are_counted_once_and_a_replay_changes_nothing() {
         .await;
     let again = world.start();
     world.until_caught_up().await;
-    again.until_counter("unslide_indexer_metric_payloads_total", 3).await;
+    again.until_counter(r#"unslide_indexer_records_total{kind="metrics""#, 3).await;
     again.stop().await;
     assert_eq!(world.dump().await, before);
     world.end().await;
@@ -77,7 +77,7 @@ async fn payloads_of_an_app_that_keeps_none_are_dropped_and_counted() {
         .until("SELECT coalesce(sum(dropped), 0)::bigint FROM signal_drops WHERE signal = 'metrics'", 2)
         .await;
     running.until_ready().await;
-    running.until_counter("unslide_indexer_metric_payloads_total", 2).await;
+    running.until_counter(r#"unslide_indexer_records_total{kind="metrics""#, 2).await;
     running.stop().await;
     world.until("SELECT count(*) FROM metric_payloads", 0).await;
     world.end().await;

@@ -53,3 +53,28 @@ async fn a_quarantined_record_is_stored_by_a_replay_unless_its_topic_has_forgott
     running.stop().await;
     world.end().await;
 }
+
+/// Another reader would wait for the same rows, and both would run out of time.
+/// Proves: outages
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_keeps_its_partitions_while_a_statement_takes_longer_than_its_lease() {
+    let world = World::new().await;
+    let running = world.start();
+    running.until_ready().await;
+    let closed = world.close("reports").await;
+    world.send(1, 1, None).await;
+    let waits = "SELECT (count(*) > 0)::integer::bigint FROM pg_locks WHERE NOT granted AND relation = 'reports'::regclass
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    world.until(waits, 1).await;
+    let leases = format!("partition_leases WHERE partition >= 0 AND topic = '{}'", world.topics().output);
+    let until = format!("SELECT (extract(epoch FROM max(lease_until)) * 1000)::bigint FROM {leases}");
+    let first = world.number(&until).await;
+    let longer = format!(
+        "SELECT (min(lease_until) > to_timestamp({first} / 1000.0) + interval '4 seconds')::integer::bigint FROM {leases}"
+    );
+    world.until(&longer, 1).await;
+    World::open(closed).await;
+    world.until("SELECT count(*) FROM reports", 1).await;
+    running.stop().await;
+    world.end().await;
+}

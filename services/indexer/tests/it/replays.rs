@@ -24,8 +24,8 @@ impl World {
         tx.commit().await.unwrap();
     }
 
-    /// Waits until upkeep has gone through once from beginning to end.
-    async fn round_of_upkeep(&self) {
+    /// Waits until maintenance has gone through once from beginning to end.
+    async fn round_of_maintenance(&self) {
         for _ in 0..2 {
             self.execute(
                 "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision)
@@ -69,7 +69,7 @@ async fn what_was_put_off_waits_for_the_partitions_of_other_indexers_too() {
     }
     // As if the other one had stored this much, and no second revision.
     world.execute("UPDATE report_keys SET ask_pending = true").await;
-    world.round_of_upkeep().await;
+    world.round_of_maintenance().await;
     let made = "SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'";
     assert_eq!(world.number(made).await, 0);
     assert!(world.number("SELECT count(*) FROM report_keys WHERE ask_pending").await > 0);

@@ -31,7 +31,7 @@ async fn sessions_are_stored_once_and_a_replay_changes_nothing() {
     running.until_ready().await;
     assert_eq!(world.number("SELECT sum(sessions)::bigint FROM session_days").await, 2);
     assert_eq!(world.number("SELECT sum(crashed)::bigint FROM session_days").await, 2);
-    running.until_counter("unslide_indexer_sessions_total", 4).await;
+    running.until_counter(r#"unslide_indexer_records_total{kind="sessions""#, 4).await;
     running.stop().await;
     let before = world.dump().await;
     world
@@ -39,7 +39,7 @@ async fn sessions_are_stored_once_and_a_replay_changes_nothing() {
         .await;
     let again = world.start();
     world.until_caught_up().await;
-    again.until_counter("unslide_indexer_sessions_total", 4).await;
+    again.until_counter(r#"unslide_indexer_records_total{kind="sessions""#, 4).await;
     again.stop().await;
     assert_eq!(world.dump().await, before);
     world.end().await;

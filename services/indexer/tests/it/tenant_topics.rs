@@ -40,7 +40,7 @@ async fn a_tenants_topic_is_found_while_running_and_read_on_after_a_restart() {
     }
     let running = world.start();
     world.until("SELECT count(*) FROM reports", 29).await;
-    running.until_counter("unslide_indexer_reports_total", 8).await;
+    running.until_counter(r#"unslide_indexer_records_total{kind="reports""#, 8).await;
     running.stop().await;
     world.end().await;
 }

@@ -121,7 +121,7 @@ impl World {
 
     /// An indexer with settings of its own, as far as they are none of the test's.
     pub fn start_with(&self, mut own: Settings) -> Running {
-        (own.lease_seconds, own.upkeep_seconds) = (3, 1);
+        (own.lease_seconds, own.maintenance_seconds) = (3, 1);
         let host = Host::local().unwrap().for_service("indexer").unwrap();
         let config = Config {
             indexer: own,
@@ -204,6 +204,7 @@ impl World {
             "waits",
             "system_waits",
             "app_days",
+            "app_hours",
             "app_devices",
             "wanted_images",
             "groups",
@@ -240,7 +241,9 @@ impl Running {
     /// A counter's value, summed over its labels.
     pub fn counter(&self, name: &str) -> u64 {
         let page = self.host.process_metrics().page().unwrap();
-        let lines = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+        let lines = page
+            .lines()
+            .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ',', ' '])));
         lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 

@@ -4,6 +4,7 @@
 use crate::output::claim_check::{self, ClaimCheckBody};
 use crate::output::stored_reports::{self, Bodies};
 use crate::source_record::SourceRecord;
+use crate::symbols::patience::Patience;
 use crate::symbols::{FetchedSymbols, Wanted};
 use crate::worker::Worker;
 use futures::{StreamExt, stream};
@@ -59,6 +60,9 @@ pub trait RecordProcessor: Send + Sync + 'static {
 
     /// The end of a record one of whose bodies could not be stored for now.
     fn not_stored(&self, record: &Record, why: &str) -> Done;
+
+    /// The lane has waited for symcaches while nothing else was there to do, in microseconds.
+    fn idled(&self, _micros: i64) {}
 }
 
 /// What a lane has of the machine.
@@ -67,7 +71,7 @@ pub struct LaneResources {
     /// Its class of the CPU pool.
     pub cpu: CpuPool,
     /// How long a batch waits for symcaches.
-    pub patience: Duration,
+    pub patience: Patience,
 }
 
 impl Worker {
@@ -117,14 +121,7 @@ impl Worker {
     ) -> Result<Vec<Done>, Pause> {
         let mut steps = Vec::with_capacity(records.len());
         self.process_batch(resources, processor, &records, None, &mut steps).await;
-        let wanted: Vec<Wanted> = steps
-            .iter()
-            .filter_map(|step| if let RecordStep::Wants(wanted) = step { Some(wanted) } else { None })
-            .flatten()
-            .cloned()
-            .collect();
-        if !wanted.is_empty() {
-            let fetched = Arc::new(self.symbols.fetch(wanted, resources.patience).await?);
+        if let Some(fetched) = self.fetch(resources, processor, &steps).await? {
             self.process_batch(resources, processor, &records, Some(&fetched), &mut steps).await;
         }
         let mut stores = Vec::with_capacity(records.len());
@@ -132,6 +129,31 @@ impl Worker {
             stores.push(self.store(step, record, processor));
         }
         stream::iter(stores).buffered(STORES_AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+    }
+
+    /// Fetches what these steps want. The longer wait is for reports of one tenant that all lack symbols: then nobody's
+    /// finished report waits for the symbols of another.
+    async fn fetch<L: RecordProcessor>(
+        &self,
+        resources: &LaneResources,
+        processor: &Arc<L>,
+        steps: &[RecordStep],
+    ) -> Result<Option<Arc<FetchedSymbols>>, Pause> {
+        let wants = steps
+            .iter()
+            .filter_map(|step| if let RecordStep::Wants(wanted) = step { Some(wanted) } else { None });
+        let (all_want, wanted) = (wants.clone().count() == steps.len(), wants.flatten().cloned());
+        let wanted: Vec<Wanted> = wanted.collect();
+        let Some(first) = wanted.first() else { return Ok(None) };
+        let of_one_tenant = wanted.iter().all(|other| other.id.tenant == first.id.tenant);
+        let shortest = resources.patience.shortest();
+        let patience = if all_want && of_one_tenant { &resources.patience } else { &shortest };
+        let begun = self.clock.monotonic();
+        let fetched = self.symbols.fetch(wanted, patience).await;
+        let took = self.clock.monotonic().saturating_sub(begun);
+        let idled = took.saturating_sub(patience.least());
+        processor.idled(i64::try_from(idled.as_micros()).unwrap_or(i64::MAX));
+        fetched.map(|fetched| Some(Arc::new(fetched)))
     }
 
     /// Processes the records that have no step yet, or that want what was fetched, in their order, until

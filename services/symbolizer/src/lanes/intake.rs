@@ -17,9 +17,11 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use unslide_model::{TenantId, cost};
 use unslide_proto::report::Outcome;
 use unslide_report::{Element, Report, split};
+use unslide_runtime::job_bytes;
 use unslide_stream::lane::{Done, Refusal};
 use unslide_stream::{OutRecord, Record, RecordRef};
 use unslide_symbolicate::{Context, Enrichment, Plan, most_bytes};
@@ -33,6 +35,8 @@ pub struct Intake {
     shares: Arc<TenantRates>,
     /// What each has used of the lane, whatever it may.
     fair_shares: FairShares,
+    /// Microseconds of the batch for which the lane only waited, with nothing else to do.
+    idle: AtomicI64,
     /// Arrays that are not done and whose reports were counted.
     paid: Mutex<HashSet<RecordRef>>,
 }
@@ -75,7 +79,8 @@ enum Part {
 impl Intake {
     /// What becomes of the reports of a lane.
     pub fn new(worker: Arc<Worker>, lane: &'static str, shares: Arc<TenantRates>) -> Intake {
-        Intake { worker, lane, shares, fair_shares: FairShares::default(), paid: Mutex::default() }
+        let (fair_shares, paid) = (FairShares::default(), Mutex::default());
+        Intake { worker, lane, shares, fair_shares, idle: AtomicI64::new(0), paid }
     }
 
     /// The end of a record that the lane itself ends.
@@ -96,6 +101,7 @@ impl Intake {
     ) -> RecordStep {
         let nothing = Bytes::new();
         let value = entry.record.value.as_ref().unwrap_or(&nothing);
+        job_bytes(value.len());
         let dead = |reason: &str, detail: &str| {
             RecordStep::from(self.worker.dead_letter(&entry, Some(tenant), reason, detail))
         };
@@ -159,7 +165,7 @@ impl Intake {
         RecordStep::Done(done, bodies)
     }
 
-    /// One report's output of at most so many bytes, or what it wants first.
+    /// One report's output of at most `room` bytes, or what it wants first.
     fn element(
         &self,
         element: &Element<'_>,
@@ -244,7 +250,8 @@ impl Intake {
 
     /// The lane has worked on a batch since `began`, in microseconds of the monotonic clock.
     pub fn worked(&self, began: i64) {
-        self.fair_shares.worked(began, self.worker.clock.monotonic_micros());
+        let idle = self.idle.swap(0, Ordering::Relaxed);
+        self.fair_shares.worked(began.saturating_add(idle), self.worker.clock.monotonic_micros());
     }
 
     /// The reports of an array beside the first are owed where the record itself was counted: on the
@@ -316,5 +323,9 @@ impl RecordProcessor for Intake {
             let detail = format!("the output is too large for its topic and could not be stored: {why}");
             self.worker.dead_letter(&entry, tenant.as_ref(), "too_large", &detail)
         })
+    }
+
+    fn idled(&self, micros: i64) {
+        self.idle.fetch_add(micros, Ordering::Relaxed);
     }
 }

@@ -47,6 +47,10 @@ impl Processor for Live {
         if self.worker.tenant_topics { self.worker.outputs.not_before(&record.at.topic) } else { None }
     }
 
+    fn queued(&self, waits: bool) {
+        self.resources.patience.queued(waits);
+    }
+
     fn assigned(&self, shares: &[TopicShare]) {
         self.shares.assigned(shares);
         self.intake.assigned();

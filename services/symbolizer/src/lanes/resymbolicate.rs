@@ -18,6 +18,7 @@ use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
 use unslide_proto::{Message, body, headers};
 use unslide_report::{ReadLimits, Report};
+use unslide_runtime::job_bytes;
 use unslide_stream::lane::{Done, Pause, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
 use unslide_symbolicate::{Context, Enrichment, ImageSymbols, Plan, SymbolNeed};
@@ -81,6 +82,7 @@ impl ResymbolicateRecord {
     ) -> Result<RecordStep, Ended> {
         let request = self.read_request(record)?;
         let stored = self.stored_body(&request, bodies)?;
+        job_bytes(stored.len());
         let limits =
             ReadLimits { max_bytes: self.worker.output_bytes.max(stored.len()), ..self.worker.limits };
         let report = Report::read(&stored, &limits)

@@ -24,7 +24,7 @@ pub struct Position {
 pub struct DeadLetterTopic {
     /// The topic.
     pub topic: String,
-    /// The largest letter, in bytes of key, headers and value.
+    /// The largest dead letter, in bytes of key, headers and value.
     pub most_bytes: usize,
 }
 
@@ -123,8 +123,8 @@ impl<'r> Provenance<'r> {
     }
 
     /// A record, or one report of it, that can't be processed: its bytes as they came, and why. A
-    /// compressed record may hold more than any copy of it may, in which case the letter says what was
-    /// left out and where in the source it is; a letter that Kafka refuses would stop the partition for
+    /// compressed record may hold more than any copy of it may, in which case the dead letter says what was
+    /// left out and where in the source it is; a dead letter that Kafka refuses would stop the partition for
     /// good.
     pub fn dead_letter(
         &self,

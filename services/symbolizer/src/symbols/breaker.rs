@@ -10,7 +10,7 @@ use unslide_model::{DebugId, Scoped, TenantId};
 /// When the breaker opens, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct BreakerLimits {
-    /// So many distinct debug ids have to fail, and more than succeed.
+    /// Distinct debug ids that have to fail, and more than succeed.
     pub debug_ids: usize,
     /// In such a time.
     pub window: Duration,
@@ -26,9 +26,9 @@ pub enum Verdict {
     /// Fetch a few symcaches: one that comes closes the breaker, else say [`Breaker::reopen`]. Everyone
     /// else waits for that.
     Probe,
-    /// Wait so many microseconds.
+    /// Fetch nothing for now.
     Open {
-        /// The time.
+        /// How long to wait, in microseconds.
         wait_micros: i64,
         /// The failure that opened it.
         reason: String,
@@ -98,8 +98,8 @@ impl Breaker {
         Verdict::Probe
     }
 
-    /// A fetch failed for now. True where so many have failed that the store may be at fault, and they
-    /// are one tenant's for the most part: ask the store, and then say [`Breaker::asked`].
+    /// A fetch failed for now. True where enough have failed for the store to be at fault, and most of them
+    /// are one tenant's: ask the store, and then say [`Breaker::asked`].
     #[must_use]
     pub fn failed(&self, id: &Scoped<DebugId>, now: i64, why: &str) -> bool {
         let mut inner = self.inner.lock();
@@ -198,7 +198,7 @@ impl Breaker {
     }
 }
 
-/// Successes that are remembered: where there are so many, so many failures have to outweigh them.
+/// Successes that are remembered. After that many, as many failures have to outweigh them.
 const KEPT: usize = 10_000;
 
 fn micros(duration: Duration) -> i64 {

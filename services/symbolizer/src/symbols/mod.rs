@@ -1,9 +1,11 @@
 //! Symbols for a batch: which are here, and fetching those that are not.
 
 pub mod breaker;
+pub mod patience;
 pub mod symbol_events;
 
 use crate::symbols::breaker::{Breaker, Verdict};
+use crate::symbols::patience::Patience;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
@@ -216,12 +218,12 @@ impl SymbolSource {
     }
 
     /// Fetches what is wanted, each once however many reports want it, the tenants' in turn. What has
-    /// not come `patience` after its download began is cold; the download goes on. So one that hangs is
-    /// waited for once, and not by every batch that asks for it.
+    /// not come when `patience` is over, counted from the beginning of its download, is cold; the download
+    /// goes on. So one that hangs is waited for once, and not by every batch that asks for it.
     ///
     /// # Errors
     /// [`Pause`] where an operator has to act, and while the breaker is open.
-    pub async fn fetch(&self, wanted: Vec<Wanted>, patience: Duration) -> Result<FetchedSymbols, Pause> {
+    pub async fn fetch(&self, wanted: Vec<Wanted>, patience: &Patience) -> Result<FetchedSymbols, Pause> {
         let wanted = in_turn(wanted);
         let mut fetched = FetchedSymbols::with_capacity(wanted.len());
         match self.breaker.ask(self.clock.monotonic_micros()) {
@@ -242,7 +244,8 @@ impl SymbolSource {
     /// where fewer are wanted they may all be broken by themselves, and the bucket is asked.
     async fn probe(&self, wanted: &[Wanted]) -> Result<FetchedSymbols, Pause> {
         let most = self.breaker.debug_ids();
-        let fetched = self.try_all(wanted.iter().take(most).cloned().collect(), self.probe).await?;
+        let patience = Patience::fixed(self.probe);
+        let fetched = self.try_all(wanted.iter().take(most).cloned().collect(), &patience).await?;
         let here = fetched.values().any(|got| matches!(got, Got::Here(_)));
         if here || (fetched.len() < most && self.store.check().await.is_ok()) {
             self.breaker.succeeded(self.clock.monotonic_micros());
@@ -259,13 +262,12 @@ impl SymbolSource {
     }
 
     /// Fetches these, all at once, as far as they come within `patience`.
-    async fn try_all(&self, wanted: Vec<Wanted>, patience: Duration) -> Result<FetchedSymbols, Pause> {
-        let until = Instant::now() + patience;
+    async fn try_all(&self, wanted: Vec<Wanted>, patience: &Patience) -> Result<FetchedSymbols, Pause> {
         let mut fetched = FetchedSymbols::with_capacity(wanted.len());
         let mut under_way: FuturesUnordered<_> =
             wanted.iter().map(|one| async move { (one.clone(), self.one(one, patience).await) }).collect();
         let mut operators: Option<(usize, CacheError)> = None;
-        while let Ok(Some((one, got))) = tokio::time::timeout_at(until, under_way.next()).await {
+        while let Some((one, got)) = under_way.next().await {
             match got {
                 Ok(got) => drop(fetched.insert(one, got)),
                 Err(error) => {
@@ -278,14 +280,10 @@ impl SymbolSource {
                 }
             }
         }
-        drop(under_way);
         if let Some((many, error)) = operators {
             // The log says of one whose it is: readiness tells nobody.
             let reason = format!("symbols of {many} debug ids can't be fetched: {error}");
             return Err(Pause { reason, wait: LONG_PAUSE });
-        }
-        for one in wanted {
-            fetched.entry(one).or_insert(Got::Cold);
         }
         Ok(fetched)
     }
@@ -297,17 +295,21 @@ impl SymbolSource {
         }
     }
 
-    /// One fetch, as far as it comes within `patience` of its beginning.
-    async fn one(&self, wanted: &Wanted, patience: Duration) -> Result<Got, CacheError> {
+    /// One fetch, as far as it comes before `patience` is over.
+    async fn one(&self, wanted: &Wanted, patience: &Patience) -> Result<Got, CacheError> {
         let fetches = self.of_tenant(&wanted.id.tenant);
         let now = Instant::now();
         let begun = fetches.begun.lock().get(wanted).copied();
-        let until = begun.unwrap_or(now) + patience;
-        if until <= now || (begun.is_none() && fetches.all_hang(self.probe)) {
+        let is_over =
+            begun.map_or_else(|| fetches.all_hang(self.probe), |begun| patience.is_over(begun, now));
+        if is_over {
             return Ok(Got::Cold);
         }
-        let fetch = self.begin(fetches, wanted.clone());
-        tokio::time::timeout_at(until, fetch).await.unwrap_or(Ok(Got::Cold))
+        tokio::select! {
+            biased;
+            got = self.begin(fetches, wanted.clone()) => got,
+            () = patience.over(begun.unwrap_or(now)) => Ok(Got::Cold),
+        }
     }
 
     /// A fetch in a task of its own: it goes on, and its end counts, when nobody waits any more.

@@ -1,14 +1,15 @@
 //! Symbols that changed: what the cache knows of them is dropped at once.
 
-use prost::Message;
 use std::sync::Arc;
 use unslide_artifacts::SymcacheCache;
-use unslide_model::{Clock, Owner};
-use unslide_proto::symbol::SymbolEvent;
+use unslide_model::Clock;
 use unslide_stream::{Settings, StreamError, TailEvent, TailReader};
 
-/// Begins to read the events into the cache.
-pub fn start(
+/// Follows the topic of symbol events, until the reader is dropped.
+///
+/// # Errors
+/// Where no reader can be made.
+pub fn follow(
     settings: &Settings,
     clock: Arc<dyn Clock>,
     cache: SymcacheCache,
@@ -22,28 +23,20 @@ fn take(cache: &SymcacheCache, event: TailEvent) {
         TailEvent::Gap => cache.missed_events(),
         TailEvent::Record(record) => {
             let Some(value) = record.value else { return };
-            if let Err(detail) = apply(cache, value) {
-                // What it would have said is not known: nothing remembered counts any more.
-                tracing::error!(record = ?record.at, "a symbol event can't be read: {detail}");
-                cache.missed_events();
+            if let Err(error) = cache.take_event(&value) {
+                tracing::error!(record = ?record.at, "a symbol event can't be read: {error}");
             }
         }
     }
 }
 
-fn apply(cache: &SymcacheCache, value: bytes::Bytes) -> Result<(), String> {
-    let event = SymbolEvent::decode(value).map_err(|e| e.to_string())?;
-    let id = event.id().map_err(|e| e.to_string())?;
-    let owner = event.owner().map_err(|e| e.to_string())?.map_or(Owner::System, Owner::Tenant);
-    cache.forget(owner.own(id), event.generation);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prost::Message;
     use unslide_artifacts::{CacheSettings, Hint, Memory, ObjectStore, Operation};
     use unslide_model::{DebugId, Scoped, SystemClock, TenantId};
+    use unslide_proto::symbol::SymbolEvent;
     use unslide_stream::{Headers, Record, RecordRef};
 
     struct Bench {
@@ -95,5 +88,23 @@ mod tests {
         assert!(bench.asks(&id(1)).await && !bench.asks(&id(1)).await);
         take(&bench.cache, event("no event"));
         assert!(bench.asks(&id(1)).await && !bench.asks(&id(1)).await);
+    }
+
+    /// Also while object storage still has it.
+    #[tokio::test]
+    async fn what_was_deleted_is_missing_without_asking_until_its_next_event() {
+        let bench = Bench::new();
+        let id = TenantId::new("acme").unwrap().scope(DebugId([1; 16]));
+        let tell = |generation, deleted| SymbolEvent {
+            tenant: "acme".into(),
+            debug_id: id.id.0.to_vec().into(),
+            generation,
+            deleted,
+            ..SymbolEvent::default()
+        };
+        take(&bench.cache, event(tell(2, true).encode_to_vec()));
+        assert!(!bench.asks(&id).await);
+        take(&bench.cache, event(tell(3, false).encode_to_vec()));
+        assert!(bench.asks(&id).await);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::world::TestClock;
 use crate::symbols::breaker::{Breaker, BreakerLimits};
+use crate::symbols::patience::Patience;
 use crate::symbols::{FetchedSymbols, Generations, Got, SymbolSource, Wanted};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,8 @@ impl Bench {
     }
 
     async fn fetch(&self, wanted: &[Wanted], milliseconds: u64) -> Result<FetchedSymbols, Pause> {
-        self.symbols.fetch(wanted.to_vec(), Duration::from_millis(milliseconds)).await
+        let patience = Patience::fixed(Duration::from_millis(milliseconds));
+        self.symbols.fetch(wanted.to_vec(), &patience).await
     }
 }
 

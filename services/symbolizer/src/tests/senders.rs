@@ -60,7 +60,7 @@ async fn a_record_that_names_two_tenants_is_nobodys_and_ends_in_dead_letter() {
     assert_eq!(bench.wait(&bench.names.output, 1).await.len(), 1);
     for letter in &dead {
         assert_eq!(letter.headers.text(headers::REASON), Some("ambiguous_tenant"));
-        // A replay sends what the letter says.
+        // A replay sends what the dead letter says.
         let own = letter.headers.text(headers::ORIGIN_TOPIC) == Some(&*input);
         assert_eq!(letter.headers.text(headers::TENANT), own.then_some("acme"));
     }

@@ -93,6 +93,80 @@ async fn symbols_that_come_late_send_a_report_by_way_of_the_tier_of_one_second_a
     bench.end(lanes).await;
 }
 
+/// A bench whose lane waits ten milliseconds for symcaches, and very long while nothing else is there to do.
+async fn idle_bench() -> Bench {
+    let (patience, idle_patience) = (Duration::from_millis(10), Duration::from_secs(600));
+    Bench::with(Wishes { patience, idle_patience, input_partitions: 1, ..Wishes::default() }).await
+}
+
+/// Returns once so many downloads were begun, and the short wait for the last is over.
+async fn begun(bench: &Bench, downloads: usize) {
+    while bench.memory.calls(Operation::Get) < downloads {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+/// Proves: outages
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_report_of_a_symcache_waits_for_it_where_nothing_else_waits() {
+    let bench = idle_bench().await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    let hold = bench.memory.hold(Operation::Get, "t/acme/");
+    let lane = bench.live();
+    bench.input(Some("acme"), app.report(1, 2)).await;
+    begun(&bench, 1).await;
+    drop(hold);
+    let output = bench.wait(&bench.names.output, 1).await.remove(0);
+    assert!(symbolicated(&output) > 0);
+    assert_eq!(output.headers.text(headers::SOURCE_TOPIC), Some(&*bench.names.input));
+    assert!(bench.read(&bench.names.retry_1s).await.is_empty());
+    bench.end(vec![lane]).await;
+}
+
+/// Proves: fairness
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_that_waits_for_a_symcache_lets_the_next_go_on_at_once() {
+    let bench = idle_bench().await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    let hold = bench.memory.hold(Operation::Get, "t/acme/");
+    let lane = bench.live();
+    bench.input(Some("acme"), app.report_of(DebugId([1; 16]), 1, 2)).await;
+    begun(&bench, 1).await;
+    bench.input(Some("other"), app.report(2, 2)).await;
+    let output = bench.wait(&bench.names.output, 1).await.remove(0);
+    assert_eq!(output.headers.text(headers::TENANT), Some("other"));
+    assert_eq!(bench.reasons(&bench.names.retry_1s).await, [("cold".to_owned(), 1)]);
+    // Nothing waits any more, so the next may wait again.
+    let downloads = bench.memory.calls(Operation::Get);
+    bench.input(Some("acme"), app.report(3, 2)).await;
+    begun(&bench, downloads + 1).await;
+    drop(hold);
+    let outputs = bench.wait(&bench.names.output, 2).await;
+    assert_eq!(outputs.iter().filter(|output| symbolicated(output) > 0).count(), 1);
+    assert_eq!(bench.read(&bench.names.retry_1s).await.len(), 1);
+    bench.end(vec![lane]).await;
+}
+
+/// Proves: fairness
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_that_lack_nothing_or_are_other_tenants_wait_for_no_symcache_but_for_a_moment() {
+    let bench = idle_bench().await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    let hold = bench.memory.hold(Operation::Get, "t/acme/");
+    // One batch each time: they are there before the lane.
+    bench.input(Some("acme"), app.report(1, 2)).await;
+    bench.input(Some("other"), app.report(2, 2)).await;
+    let lane = bench.live();
+    bench.wait(&bench.names.output, 1).await;
+    assert_eq!(bench.reasons(&bench.names.retry_1s).await, [("cold".to_owned(), 1)]);
+    drop(hold);
+    bench.end(vec![lane]).await;
+}
+
 /// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() {

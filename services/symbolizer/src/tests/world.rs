@@ -9,9 +9,10 @@ use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
 use crate::output::dead_letters::DeadLetterTopic;
 use crate::output::tenant_topics::Outputs;
-use crate::run::probe_lane;
+use crate::run::{CYCLE, IDLE_FETCH, probe_lane};
 use crate::symbols::SymbolSource;
 use crate::symbols::breaker::{Breaker, BreakerLimits};
+use crate::symbols::patience::Patience;
 use crate::worker::Worker;
 use parking_lot::Mutex;
 use prost::Message;
@@ -134,6 +135,8 @@ pub struct Wishes {
     pub output_bytes: Option<usize>,
     pub most_outputs: usize,
     pub patience: Duration,
+    /// While nothing else is there to do.
+    pub idle_patience: Duration,
     pub breaker: BreakerLimits,
     pub signatures: SignatureSettings,
     /// Of acme.
@@ -150,6 +153,7 @@ impl Default for Wishes {
             output_bytes: None,
             most_outputs: 128 << 20,
             patience: Duration::from_secs(5),
+            idle_patience: IDLE_FETCH,
             breaker: BreakerLimits {
                 debug_ids: 100,
                 window: Duration::from_secs(30),
@@ -174,7 +178,7 @@ pub struct Bench {
     pub clock: Arc<TestClock>,
     pub worker: Arc<Worker>,
     pub registry: prometheus::Registry,
-    live_patience: Duration,
+    live_patience: Patience,
     _folder: tempfile::TempDir,
 }
 
@@ -230,7 +234,8 @@ impl Bench {
             ids: Ids::default(),
             metrics: Metrics::new(&registry).unwrap(),
         };
-        let (worker, live_patience) = (Arc::new(worker), wishes.patience);
+        let (worker, live_patience) =
+            (Arc::new(worker), Patience::while_idle(wishes.patience, wishes.idle_patience));
         let watched = worker.clone();
         tokio::spawn(async move { watched.outputs.watch().await });
         Bench {
@@ -263,13 +268,13 @@ impl Bench {
         }
     }
 
-    fn resources(patience: Duration) -> LaneResources {
+    fn resources(patience: Patience) -> LaneResources {
         LaneResources { cpu: CpuPool::new(2).unwrap(), patience }
     }
 
     pub fn live(&self) -> Lane {
         let shares = Arc::new(TenantRates::new(Duration::from_secs(2)));
-        let processor = Live::new(self.worker.clone(), Bench::resources(self.live_patience), shares);
+        let processor = Live::new(self.worker.clone(), Bench::resources(self.live_patience.clone()), shares);
         let observer = self.worker.metrics.lane(live::NAME);
         let mut topics = vec![self.names.input.clone()];
         if self.settings.tenant_topics {
@@ -280,14 +285,14 @@ impl Bench {
 
     pub fn retry(&self) -> Lane {
         let shares = Arc::new(TenantRates::new(Duration::from_secs(2)));
-        let processor = Retry::new(self.worker.clone(), Bench::resources(Duration::from_secs(5)), shares);
+        let processor = Retry::new(self.worker.clone(), Bench::resources(Patience::fixed(CYCLE)), shares);
         let observer = self.worker.metrics.lane(retry::NAME);
         let config = self.config(retry::NAME, retry::topics(&self.worker));
         Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()
     }
 
     pub fn again(&self) -> Lane {
-        let processor = Requests::new(self.worker.clone(), Bench::resources(Duration::from_secs(5)));
+        let processor = Requests::new(self.worker.clone(), Bench::resources(Patience::fixed(CYCLE)));
         let observer = self.worker.metrics.lane(resymbolicate::NAME);
         let config = self.config(resymbolicate::NAME, vec![self.names.resymbolicate.clone()]);
         Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()

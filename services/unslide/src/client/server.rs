@@ -1,6 +1,7 @@
 //! Which API a command talks to, and with which key.
 
 use super::ClientError;
+use crate::quantity;
 use clap::Args;
 use reqwest::Url;
 use std::time::Duration;
@@ -18,8 +19,8 @@ pub struct ApiServer {
     /// The API key
     #[arg(long, value_name = "KEY", env = "UNSLIDE_API_KEY", hide_env_values = true)]
     pub api_key: Option<String>,
-    /// Seconds for which an API that does not answer is tried again; 0: not at all
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    /// How long an API that does not answer is tried again, such as 90s or 5min; 0: not at all
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = quantity::seconds)]
     pub retry_for: u32,
 }
 

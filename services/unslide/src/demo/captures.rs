@@ -1,4 +1,5 @@
-//! The captures of the demo's traffic: what a device sampled, and what it allocated, where the demo crashes.
+//! The captures of the demo's traffic: what a device sampled and allocated where the demo crashes, and what kept
+//! memory alive.
 
 use crate::client::{Client, FormContent, FormFile};
 use crate::failure::BoxError;
@@ -6,16 +7,20 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use unslide_model::DebugId;
 use unslide_proto::Message;
-use unslide_proto::signal::{StackImage, StackNode, StackSet};
+use unslide_proto::signal::{MemoryRegion, StackImage, StackNode, StackSet};
+use unslide_signals::memory_graph::ReferenceKind::Strong;
+use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, RootKind};
 
 /// What an address of the log is combined with.
 const DISGUISE: u64 = 0x5555;
 /// Allocations of the log.
 const ALLOCATIONS: u64 = 4_000;
+/// Items of the cart, and pairs of objects that keep each other alive, in the graphs of memory: the later one has more.
+const GRAPHS: [(u32, u32); 2] = [(250, 15), (400, 60)];
 /// A slot without a caller.
 const ROOT: u64 = u64::MAX;
 
-/// Sends a set of stacks and a log of allocations, with the stack of a report; `of` says which app and session they are of.
+/// Sends a set of stacks and a log of allocations, with the stack of a report, and two graphs of memory; `of` says which app and session they are of.
 ///
 /// # Errors
 /// Where the API does not take them.
@@ -42,6 +47,10 @@ pub async fn send(client: &Client, of: [(&'static str, &str); 3], report: &Value
     ];
     let files = files.map(|(name, bytes)| FormFile { name, content: FormContent::Bytes(bytes.into()) });
     client.send_capture(&log, &files).await?;
+    for (items, leaks) in GRAPHS {
+        let graph = FormContent::Bytes(memory_graph(items, leaks)?.into());
+        client.send_capture(&named("memory_graph"), &[FormFile { name: "file", content: graph }]).await?;
+    }
     Ok(())
 }
 
@@ -77,6 +86,44 @@ fn stack_set(frames: &[&Value], images: &Value) -> StackSet {
     set
 }
 
+/// A controller that keeps a cart with its items alive, and checkouts that leaked with their blocks.
+fn memory_graph(items: u32, leaks: u32) -> std::io::Result<Vec<u8>> {
+    const BEGIN: u64 = 0x6000_0000;
+    let mut writer = MemoryGraphWriter::new(Vec::new(), "Cafe", 0)?;
+    for (name, kind) in [
+        ("OrderController", ClassKind::ObjectiveC),
+        ("cafe::Cart", ClassKind::Cpp),
+        ("cafe::Item", ClassKind::Cpp),
+        ("cafe::Checkout", ClassKind::Cpp),
+    ] {
+        writer.class(name, kind, 0)?;
+    }
+    let nodes = 2 + items + 2 * leaks;
+    let size = u64::from(nodes) * 0x100;
+    writer.region(&MemoryRegion { address: BEGIN, size, tag: 7, dirty: size, ..MemoryRegion::default() })?;
+    for node in 0..nodes {
+        let (class, bytes) = match node {
+            0 => (Some(0), 240),
+            1 => (Some(1), 96),
+            _ if node < 2 + items => (Some(2), 64),
+            // Of each pair the second is a block.
+            _ => ((node - items).is_multiple_of(2).then_some(3), 128),
+        };
+        writer.node(BEGIN + u64::from(node) * 0x100, bytes, class, None)?;
+    }
+    writer.reference(0, 1, Strong, 16)?;
+    for item in 0..items {
+        writer.reference(1, 2 + item, Strong, 8 * item)?;
+    }
+    for leak in 0..leaks {
+        let checkout = 2 + items + 2 * leak;
+        writer.reference(checkout, checkout + 1, Strong, 8)?;
+        writer.reference(checkout + 1, checkout, Strong, 32)?;
+    }
+    writer.root(0, RootKind::Global, 0x1_0000_8000)?;
+    writer.finish()
+}
+
 /// Allocations by each depth of the stack, some of which are freed.
 fn events(depths: u64) -> Vec<u8> {
     let mut words = Vec::new();
@@ -99,4 +146,18 @@ fn table(frames: &[&Value]) -> Vec<u8> {
         slots.push((number(frame, "instruction_addr") + 1, slots.len() as u64 - 1));
     }
     slots.into_iter().flat_map(|(address, caller)| [address, caller]).flat_map(u64::to_le_bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_signals::memory_graph::{MemoryGraphLimits, read_memory_graph};
+
+    #[test]
+    fn the_graphs_of_memory_are_read() {
+        for (items, leaks) in GRAPHS {
+            let graph = memory_graph(items, leaks).unwrap();
+            assert!(read_memory_graph(&graph[..], &MemoryGraphLimits::default()).is_ok());
+        }
+    }
 }

@@ -69,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let outcome = boot::block_on(async move {
         let host = configuration.process.host()?;
         step(
-            if traffic { "0/4" } else { "1/5" },
+            if traffic { "0/5" } else { "1/5" },
             "Apache Kafka, PostgreSQL, S3 and the four services start (fetched with Maven the first time)",
         );
         let Some(running) =

@@ -1,13 +1,18 @@
 //! `unslide demo --traffic`: a week of two apps, so that the console has something to show: a release that breaks
-//! paying, its repair whose dSYM comes late, a beta whose dSYM never comes, hangs that were sampled, and another
-//! tenant that sends too much.
+//! paying, its repair whose dSYM comes late, a beta whose dSYM never comes, a framework in Swift that traps and recurses,
+//! hangs that were sampled, errors of JavaScript, what the system writes of the app (Jetsam event logs, MetricKit's
+//! diagnostics), a team that works on groups, and another tenant that sends too much.
 //!
 //! The reports are the demo's own with other builds, slides, devices and errors; the builds are the demo's dSYM under
 //! other UUIDs. The same numbers come with every run.
 
 mod builds;
+mod javascript;
 mod metrics;
 mod sessions;
+mod swift;
+mod system_reports;
+mod team;
 
 use super::{CRASH, DSYM, LONGEST, captures, kafka, step, upload};
 use crate::client::Client;
@@ -18,6 +23,7 @@ use builds::{BUILDS, Build, UploadTime};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
+use std::cmp::Reverse;
 use std::io::{Cursor, Read};
 use std::time::Duration;
 use unslide_model::{Clock, DebugId, SystemClock};
@@ -43,6 +49,16 @@ const SYSTEMS: [&str; 4] = ["18.1", "18.0.1", "17.6.1", "16.7.10"];
 const HANG: usize = 3;
 /// The error that the app reported itself, and survived.
 const REFUSED: usize = 4;
+/// The sum that overflows in the framework.
+const OVERFLOW: usize = 5;
+/// The recursion in the framework that fills the stack.
+const RECURSION: usize = 6;
+/// The first number of reports about memory.
+const MEMORY: usize = 7;
+/// The bug whose main thread was blocked until the system ended the app.
+const DEADLOCK: usize = MEMORY + 3;
+/// A record that was cut off on its way: a dead letter.
+const BROKEN: &[u8] = br#"{"report": {"id": "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7BFF"}, "crash": {"error": "#;
 
 /// The first frame of the demo's crash that belongs to a bug, and the bug's error.
 fn bug(number: usize, address: u64) -> (usize, Value) {
@@ -63,6 +79,8 @@ fn bug(number: usize, address: u64) -> (usize, Value) {
             )
         }
         HANG => (5, json!({"type": "hang", "is_fatal": false})),
+        OVERFLOW => (3, mach(6, "EXC_BREAKPOINT", "EXC_ARM_BREAKPOINT", 5, "SIGTRAP")),
+        RECURSION => (3, mach(1, "EXC_BAD_ACCESS", "KERN_PROTECTION_FAILURE", 10, "SIGBUS")),
         _ => (
             5,
             json!({"type": "user", "user_reported": {"name": "PaymentRefused"}, "reason": "Card 4711 was refused"}),
@@ -73,6 +91,8 @@ fn bug(number: usize, address: u64) -> (usize, Value) {
 /// A report that is to be sent.
 struct Sent {
     id: String,
+    /// The number of its bug.
+    bug: usize,
     at_millis: i64,
     body: Vec<u8>,
     run: Run,
@@ -85,17 +105,52 @@ struct Run {
     build: &'static Build,
     /// When its report was made.
     at_millis: i64,
-    crashed: bool,
+    end: RunEnd,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RunEnd {
+    Crash,
+    OutOfMemory { foreground: bool },
+    Hang,
+    Exit,
 }
 
 impl Sent {
-    fn of(run: Run, report: &Value) -> Result<Sent, BoxError> {
+    fn of(run: Run, bug: usize, report: &Value) -> Result<Sent, BoxError> {
         let id = report["report"]["id"].as_str().unwrap_or_default().to_owned();
-        Ok(Sent { id, at_millis: run.at_millis, body: serde_json::to_vec(report)?, run })
+        Ok(Sent { id, bug, at_millis: run.at_millis, body: serde_json::to_vec(report)?, run })
     }
 
     fn timed<'r>(&'r self, tenant: &'r str) -> kafka::TimedReport<'r> {
         kafka::TimedReport { tenant, id: &self.id, at_millis: self.at_millis, body: &self.body }
+    }
+}
+
+/// The reports of the week, and the runs that they are of.
+struct Week {
+    before_bad_release: Vec<Sent>,
+    /// The newest first, because alerts are about the last day only.
+    after: Vec<Sent>,
+    runs: Vec<Run>,
+}
+
+impl Week {
+    fn new(now: i64, random: &mut SmallRng) -> Result<Week, BoxError> {
+        let mut week = Week { before_bad_release: Vec::new(), after: Vec::new(), runs: Vec::new() };
+        for build in &BUILDS {
+            let part =
+                if build.is_before_bad_release() { &mut week.before_bad_release } else { &mut week.after };
+            part.extend(crashes(build, now, random)?);
+            part.extend(memory_events(build, now, random)?);
+        }
+        week.after.extend(javascript::reports(now, random)?);
+        week.after.extend(system_reports::reports(now, random)?);
+        week.after.sort_by_key(|sent| Reverse(sent.at_millis));
+        let sent = week.before_bad_release.iter().chain(&week.after);
+        week.runs = sent.map(|sent| sent.run.clone()).collect();
+        Ok(week)
     }
 }
 
@@ -104,46 +159,57 @@ impl Sent {
 /// # Errors
 /// Where something does not take it, or it is not there in time.
 pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError> {
-    step("1/4", "build pipelines upload the dSYMs of two apps");
+    step("1/5", "build pipelines upload the dSYMs and a source map of two apps");
     for build in BUILDS.iter().filter(|build| build.upload == UploadTime::Before) {
         upload_build(client, build).await?;
     }
-    step("2/4", "a week of reports goes to Kafka, some of a tenant that sends too much");
-    let _: Value = client.post("/v1/tenants", &json!({"id": NOISY})).await?;
+    upload(client, "Loyalty.dSYM.zip", swift::DSYM.into()).await?;
+    upload(client, "main.jsbundle.map", javascript::source_map()?.into()).await?;
+    step("2/5", "a week of reports goes to Kafka: first those from before the bad release, which are stored");
     let mut random = SmallRng::seed_from_u64(7);
     let now = SystemClock.now().unix_timestamp() * 1_000;
-    let (mut reports, mut runs) = (Vec::new(), Vec::new());
-    for build in &BUILDS {
-        let week = week(build, now, &mut random)?;
-        runs.extend(week.iter().map(|sent| sent.run.clone()));
-        reports.extend(week);
-        reports.extend(memory_events(build, now, &mut random)?);
-    }
+    let Week { before_bad_release, after, runs } = Week::new(now, &mut random)?;
+    kafka::produce_all(facts, before_bad_release.iter().map(|sent| sent.timed(&facts.tenant))).await?;
+    let before = before_bad_release.len();
+    wait(client, |apps| reports_of(apps) >= before as u64).await?;
+    team::work(client, &before_bad_release).await?;
+    say!("      {before} reports; the team makes alert rules, and resolves, assigns and merges groups");
+    step("3/5", "the others follow, some of a tenant that sends too much, and come back symbolicated");
+    let _: Value = client.post("/v1/tenants", &json!({"id": NOISY})).await?;
     let mut noise = Vec::new();
     for number in 0..NOISE {
         noise.push(report(&BUILDS[4], 0, u64::from(number), now, &mut random)?);
     }
-    let own = reports.iter().map(|sent| sent.timed(&facts.tenant));
+    let broken = kafka::TimedReport { tenant: &facts.tenant, id: "broken", at_millis: now, body: BROKEN };
+    let own = after.iter().map(|sent| sent.timed(&facts.tenant)).chain([broken]);
     kafka::produce_all(facts, own.chain(noise.iter().map(|sent| sent.timed(NOISY)))).await?;
-    let own = reports.len();
-    say!("      {own} of two apps, {NOISE} of the tenant `{NOISY}`");
+    let own = before + after.len();
+    say!("      {own} of two apps, {NOISE} of the tenant `{NOISY}`, and a broken record");
     say!("      {} sessions (POST /v1/sessions)", sessions::send(client, &runs, now, &mut random).await?);
     let payloads = metrics::send(client, &runs, now, &mut random).await?;
     say!("      {payloads} metric payloads (POST /v1/metrics)");
-    step("3/4", "they come back symbolicated and are stored");
+    step("4/5", "all are stored, and files of a device are analysed");
     wait(client, |apps| reports_of(apps) >= own as u64).await?;
     let (_, report) = made(&BUILDS[3], 0, CAPTURE_ID, now, &mut random)?;
-    let session = runs.iter().rfind(|run| run.build.version == BUILDS[3].version).map(|run| run.id.as_str());
-    let of =
-        [("app", BUILDS[3].app), ("version", BUILDS[3].version), ("session_id", session.unwrap_or_default())];
+    let of = [("app", BUILDS[3].app), ("version", BUILDS[3].version), ("session_id", captured_run(&runs)?)];
     captures::send(client, of, &report).await?;
-    say!("      a set of stacks and a log of allocations of Cafe 2.5.1 (POST /v1/captures)");
-    step("4/4", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
+    say!(
+        "      a set of stacks, a log of allocations and two graphs of memory of Cafe 2.5.1 (POST /v1/captures)"
+    );
+    step("5/5", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
     for build in BUILDS.iter().filter(|build| build.upload == UploadTime::Late) {
         upload_build(client, build).await?;
         heal(client, build).await?;
     }
     Ok(())
+}
+
+/// The run that the captures are of: the page of its report, which tells of an end out of memory, leads to them.
+fn captured_run(runs: &[Run]) -> Result<&str, BoxError> {
+    let is_it =
+        |run: &&Run| run.build.version == BUILDS[3].version && matches!(run.end, RunEnd::OutOfMemory { .. });
+    let run = runs.iter().find(is_it).ok_or("no run of the repair ended out of memory")?;
+    Ok(&run.id)
 }
 
 /// The begin of each day in milliseconds, and its reports.
@@ -202,7 +268,8 @@ async fn upload_build(client: &Client, build: &Build) -> Result<(), BoxError> {
     upload(client, &format!("{}-{}", build.name, build.version), file.into()).await
 }
 
-fn week(build: &'static Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
+/// The crashes and hangs of a build.
+fn crashes(build: &'static Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     let mut reports = Vec::new();
     for (begin, count) in days(build, now) {
         for _ in 0..count {
@@ -220,23 +287,23 @@ fn week(build: &'static Build, now: i64, random: &mut SmallRng) -> Result<Vec<Se
     Ok(reports)
 }
 
-/// Ends out of memory, blocked main threads and memory warnings of a build, for every so many of its reports.
+/// Ends out of memory, blocked main threads and memory warnings of a build, for a part of its reports.
 fn memory_events(build: &'static Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     let mut events = Vec::new();
     for (begin, count) in days(build, now) {
         for _ in 0..count.div_ceil(REPORTS_PER_MEMORY_EVENT) {
             let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
             let number = events.len() as u64;
-            let (run, mut report) = made(build, 0, MEMORY_IDS + number, at, random)?;
-            tell_of_memory(&mut report, number, at);
-            events.push(Sent::of(run, &report)?);
+            let (mut run, mut report) = made(build, 0, MEMORY_IDS + number, at, random)?;
+            run.end = tell_of_memory(&mut report, number, at);
+            events.push(Sent::of(run, MEMORY + events.len() % 4, &report)?);
         }
     }
     Ok(events)
 }
 
-/// Puts what apps tell of memory in the place of a crash.
-fn tell_of_memory(report: &mut Value, number: u64, at: i64) {
+/// Replaces a crash by a report about memory, and says how the run ended.
+fn tell_of_memory(report: &mut Value, number: u64, at: i64) -> RunEnd {
     let stack = report["crash"]["threads"][0]["backtrace"].clone();
     if let Some(members) = report.as_object_mut() {
         members.remove("crash");
@@ -244,21 +311,25 @@ fn tell_of_memory(report: &mut Value, number: u64, at: i64) {
     match number % 4 {
         0 | 1 => {
             report["crash_type"] = json!("foom_crash");
-            report["appState"] = json!(if number.is_multiple_of(4) { "foreground" } else { "background" });
+            let foreground = number.is_multiple_of(4);
+            report["appState"] = json!(if foreground { "foreground" } else { "background" });
             report["system"]["app_memory"] = json!({"memory_footprint": 1_930_000_000_u64, "memory_limit": 2_098_200_576_u64, "memory_pressure": "critical"});
             report["stack_oom"] = json!([
                 {"frames": stack["contents"], "size": 734_003_200, "count": 1_400},
                 {"frames": stack["contents"].as_array().map(|frames| frames.iter().skip(2).collect::<Vec<_>>()),
                  "size": 52_428_800, "count": 12}]);
+            RunEnd::OutOfMemory { foreground }
         }
         2 => {
             report["singleMemory"] = json!("1432.5");
             report["threshold"] = json!("1200");
             report["LaunchTime"] = json!((at / 1_000).to_string());
+            RunEnd::Exit
         }
         _ => {
             report["crash_type"] = json!("deadlock_crash");
             report["stack_deadlock"] = json!({"index": 0, "backtrace": stack});
+            RunEnd::Hang
         }
     }
 }
@@ -272,7 +343,7 @@ fn report(
     random: &mut SmallRng,
 ) -> Result<Sent, BoxError> {
     let (run, report) = made(build, number, id, at, random)?;
-    Sent::of(run, &report)
+    Sent::of(run, number, &report)
 }
 
 /// The same before it is written, and its run.
@@ -314,8 +385,11 @@ fn made(
     for frames in backtraces(&mut report) {
         frames.drain(..first.min(frames.len()));
     }
-    let crashed = !matches!(number, HANG | REFUSED);
-    Ok((Run { id: run, build, at_millis: at, crashed }, report))
+    if matches!(number, OVERFLOW | RECURSION) {
+        swift::crash_in_framework(&mut report, number)?;
+    }
+    let end = if matches!(number, HANG | REFUSED) { RunEnd::Exit } else { RunEnd::Crash };
+    Ok((Run { id: run, build, at_millis: at, end }, report))
 }
 
 /// The frames of each thread.
@@ -379,7 +453,7 @@ mod tests {
         let (mut ids, mut runs) = (BTreeSet::new(), BTreeSet::new());
         let mut count = 0;
         for build in &BUILDS {
-            let week = week(build, now, &mut random).unwrap();
+            let week = crashes(build, now, &mut random).unwrap();
             assert_eq!(week.len() as u32, build.days.iter().sum::<u32>());
             assert!(week.iter().all(|sent| sent.at_millis < now && sent.at_millis > now - 6 * DAY_MILLIS));
             let memory = memory_events(build, now, &mut random).unwrap();
@@ -392,5 +466,29 @@ mod tests {
         }
         assert_eq!((ids.len(), runs.len()), (count, count));
         assert!(ids.iter().chain(&runs).all(|id| id.parse::<unslide_model::ReportId>().is_ok()));
+    }
+
+    #[test]
+    fn every_report_has_a_session_and_the_bugs_of_the_team_come_before_the_bad_release() {
+        let week = Week::new(1_800_000_000_000, &mut SmallRng::seed_from_u64(7)).unwrap();
+        let sent = || week.before_bad_release.iter().chain(&week.after);
+        let runs: BTreeSet<_> = week.runs.iter().map(|run| run.id.as_str()).collect();
+        assert_eq!(runs.len(), sent().count());
+        for sent in sent() {
+            let report: Value = serde_json::from_slice(&sent.body).unwrap();
+            assert!(runs.contains(report["report"]["run_id"].as_str().unwrap()), "{}", sent.id);
+        }
+        let of_memory = week.runs.iter().filter(|run| matches!(run.end, RunEnd::OutOfMemory { .. }));
+        assert!(of_memory.count() > 10);
+        assert!(captured_run(&week.runs).is_ok());
+        let bugs: BTreeSet<_> = week
+            .before_bad_release
+            .iter()
+            .filter(|sent| sent.run.build.version == "2.4.0")
+            .map(|sent| sent.bug)
+            .collect();
+        assert_eq!(bugs, (0..=DEADLOCK).collect());
+        assert!(serde_json::from_slice::<Value>(BROKEN).is_err());
+        assert!(week.after.windows(2).all(|pair| pair[0].at_millis >= pair[1].at_millis));
     }
 }

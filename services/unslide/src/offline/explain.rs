@@ -1,13 +1,8 @@
 //! `unslide explain`: why a frame has the answer that it has.
 
-use crate::boot;
-use crate::client::{ApiServer, Client};
-use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::offline::symbolicate::{Library, read_unpacked};
+use crate::offline::symbolicate::{BuildArguments, Library, read_unpacked};
 use crate::online::groups::rules::read_rules;
-use crate::output::{Console, note, say};
-use clap::Args;
-use serde_json::Value;
+use crate::prelude::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use unslide_report::{ReadLimits, Report, foreign_format};
@@ -30,6 +25,8 @@ pub struct Arguments {
     /// once
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
+    #[command(flatten)]
+    build: BuildArguments,
     /// For a report in a file: grouping rules to explain its group with
     #[arg(long, value_name = "FILE")]
     grouping_rules: Option<PathBuf>,
@@ -100,10 +97,7 @@ fn of_file(path: &Path, arguments: &Arguments) -> Result<Value, BoxError> {
         let why = foreign_format(&bytes).map_or_else(|| error.to_string(), |format| format.to_string());
         format!("{} is not one report: {why}", path.display())
     })?;
-    let (library, broken) = Library::search(&arguments.symbols)?;
-    for broken in broken {
-        note!("{broken}");
-    }
+    let library = Library::open(&arguments.symbols, arguments.build)?;
     let symbols = library.for_report(&unslide_symbolicate::needs(&report));
     let explanation = unslide_symbolicate::explain(&report, &|id| symbols.get(id), &rules);
     Ok(serde_json::to_value(explanation)?)

@@ -1,7 +1,7 @@
 //! `unslide flame`: the call tree of a sample or a hang as a flame graph, without any server.
 
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::offline::symbolicate::{Lacking, Library, read_input};
+use crate::offline::symbolicate::{BuildArguments, Lacking, Library, read_input};
 use crate::output::{Console, note};
 use clap::ValueEnum;
 use std::fmt::Write as _;
@@ -29,6 +29,8 @@ pub struct Arguments {
     /// Mach-O files; may be given more than once
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
+    #[command(flatten)]
+    build: BuildArguments,
     /// A later profile: the graph shows what has grown since FILE, and what has shrunk
     #[arg(long, value_name = "OTHER")]
     diff: Option<PathBuf>,
@@ -56,10 +58,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.diff.is_some() && arguments.format != FlameFormat::Svg {
         return Err(CommandError::usage("--diff goes with --format svg only").into());
     }
-    let (library, broken) = Library::search(&arguments.symbols)?;
-    for broken in broken {
-        note!("{broken}");
-    }
+    let library = Library::open(&arguments.symbols, arguments.build)?;
     let mut lacking = Lacking::default();
     let tree = read_tree(&arguments.file, &library, &mut lacking)?;
     let title = title(&arguments.file);
@@ -94,9 +93,16 @@ fn read_tree(path: &Path, library: &Library, lacking: &mut Lacking) -> Result<Ca
     let bytes = read_input(path, MOST_BYTES).map_err(|error| CommandError::cannot_read(path, error))?;
     let profile = read_profile(&bytes).map_err(|error| CommandError::cannot_read(path, error))?;
     if profile.skipped > 0 {
-        note!("{}: {} lines or frames were passed over", path.display(), profile.skipped);
+        note!("{}: {} lines or frames were skipped", path.display(), profile.skipped);
     }
     let symbolicated = profile.symbolicate(&|id| library.symbols(id));
+    if symbolicated.left_out > 0 {
+        let left_out = symbolicated.left_out;
+        note!(
+            "{}: {left_out} addresses have no names: the functions at all of them are too many",
+            path.display()
+        );
+    }
     if symbolicated.tree.cut() > 0 {
         note!("{}: {} frames are beyond the limits", path.display(), symbolicated.tree.cut());
     }

@@ -1,9 +1,7 @@
 //! `unslide jetsam`: which processes the kernel killed for lack of memory, by a Jetsam event log, without any server.
 
-use crate::failure::{CommandError, Exit, Outcome};
 use crate::offline::symbolicate::read_input;
-use crate::output::{Console, Table, note, say};
-use serde_json::{Value, json};
+use crate::prelude::*;
 use std::path::PathBuf;
 use time::format_description::well_known::Rfc3339;
 use unslide_report::ReadLimits;

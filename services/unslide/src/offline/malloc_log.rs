@@ -2,15 +2,16 @@
 
 mod shown;
 
-use crate::failure::{CommandError, Exit, Outcome};
+use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::offline::flame::write_output;
-use crate::offline::symbolicate::{Lacking, Library, map_unpacked};
+use crate::offline::symbolicate::{BuildArguments, Lacking, Library, map_unpacked};
 use crate::output::{Console, note};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use unslide_signals::calltree::{GraphPlace, TreeDifference, difference_graph, flame_graph};
 use unslide_signals::malloc::{
-    EventLayout, EventLog, LogAnswer, LogQuestion, SlotForm, SortedByAddress, StackTable,
+    Checkpoints, EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, SortedByAddress,
+    StackTable,
 };
 use unslide_signals::profile::read_images;
 
@@ -18,6 +19,8 @@ use unslide_signals::profile::read_images;
 const MOST_ROWS: usize = 1_000;
 /// Functions of a stack that are listed.
 const MOST_FUNCTIONS: usize = 512;
+/// The most events that are asked for.
+const MOST_MOMENTS: usize = 100;
 
 /// Arguments of `unslide malloc-log`.
 #[derive(clap::Args)]
@@ -25,6 +28,7 @@ const MOST_FUNCTIONS: usize = 512;
 Examples:
   unslide malloc-log --layout index --stacks stacks.bin --images report.json --symbols MyApp.xcarchive events.bin
   unslide malloc-log --layout disk --stacks stacks.bin.gz --from 100000 --at 900000 events.bin.gz
+  unslide malloc-log --layout index --stacks stacks.bin --at 100000 --at 500000 --at 900000 events.bin
   unslide malloc-log --layout index --stacks stacks.bin --images report.json --flame heap.svg events.bin")]
 pub struct Arguments {
     /// The events, as the process has written them. This and the other files may be packed with gzip or zstd; one may
@@ -50,13 +54,16 @@ pub struct Arguments {
     /// Mach-O files; may be given more than once
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
-    /// What is live after this many events; without it after all
+    #[command(flatten)]
+    build: BuildArguments,
+    /// What is live after this many events; without it after all. May be given more than once, which costs little
+    /// more; the history is that of the last of them
     #[arg(long, value_name = "N")]
-    at: Option<usize>,
+    at: Vec<usize>,
     /// Also what has grown since this many events, and what was allocated before and is still live
     #[arg(long, value_name = "N")]
     from: Option<usize>,
-    /// Print JSON
+    /// Print JSON: an object, or for more than one --at a list of them
     #[arg(long, conflicts_with = "flame")]
     json: bool,
     /// Write a flame graph of the memory, with --from of its growth
@@ -92,19 +99,8 @@ impl Arguments {
 /// Replays the log, and shows what is live.
 pub fn run(arguments: &Arguments) -> Outcome {
     let layout = arguments.event_layout()?;
-    if let (Some(from), Some(at)) = (arguments.from, arguments.at)
-        && from > at
-    {
-        return Err(CommandError::usage(format!("--from {from} lies after --at {at}")).into());
-    }
-    let files = [&arguments.index, &arguments.stacks].into_iter().chain(&arguments.images);
-    if files.filter(|path| path.as_os_str() == "-").count() > 1 {
-        return Err(CommandError::usage("standard input is one file: give `-` once").into());
-    }
-    let (library, broken) = Library::search(&arguments.symbols)?;
-    for broken in broken {
-        note!("{broken}");
-    }
+    check(arguments)?;
+    let library = Library::open(&arguments.symbols, arguments.build)?;
     let read = |path: &Path| map_unpacked(path).map_err(|error| CommandError::cannot_read(path, error));
     let (events, stacks) = (read(&arguments.index)?, read(&arguments.stacks)?);
     let images = match &arguments.images {
@@ -113,41 +109,94 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let form = if arguments.lite { SlotForm::Counted } else { SlotForm::Plain };
     let log = EventLog::new(&events, layout);
-    for (option, number) in [("--at", arguments.at), ("--from", arguments.from)] {
-        if let Some(number) = number.filter(|number| *number > log.len()) {
-            let text = format!("{option} {number}: the log has {} events", log.len());
-            return Err(CommandError::usage(text).into());
-        }
+    let of = |option| move |number: &usize| (option, *number);
+    let mut numbers = arguments.at.iter().map(of("--at")).chain(arguments.from.iter().map(of("--from")));
+    if let Some((option, number)) = numbers.find(|(_, number)| *number > log.len()) {
+        let text = format!("{option} {number}: the log has {} events", log.len());
+        return Err(CommandError::usage(text).into());
     }
     let question = LogQuestion {
         log,
         table: StackTable::new(&stacks, form),
         images: &images,
-        at: arguments.at,
+        at: None,
         from: arguments.from,
         most_rows: MOST_ROWS,
         most_functions: MOST_FUNCTIONS,
     };
-    let answer = question.answer(&|id| library.symbols(id))?;
-    if answer.memory.position.is_none() {
-        note!("{SortedByAddress}");
-    }
-    if let Some(path) = &arguments.flame {
-        write_output(Some(path), &graph(&answer, arguments.from))?;
-    }
-    let mut lacking = Lacking::default();
-    for tree in [&answer.tree].into_iter().chain(&answer.earlier) {
-        lacking.add(tree.lacking.clone());
-    }
-    lacking.tell();
-    if arguments.json {
-        Console::get().json(&answer.memory)?;
-    } else if arguments.flame.is_some() {
-        shown::account(&answer.memory);
+    let mut shown = ShownLog { arguments, lacking: Lacking::default(), memories: Vec::new() };
+    if arguments.at.is_empty() {
+        shown.add(question.answer(&|id| library.symbols(id))?)?;
     } else {
-        shown::print(&answer.memory);
+        let mut checkpoints = Checkpoints::new(log)?;
+        for at in &arguments.at {
+            let question = LogQuestion { at: Some(*at), ..question };
+            shown.add(question.answer_from(&mut checkpoints, &|id| library.symbols(id)))?;
+        }
+        if let Some(last) = shown.memories.iter_mut().max_by_key(|memory| memory.position) {
+            drop(checkpoints);
+            let question = LogQuestion { at: last.position, ..question };
+            last.history = question.history(&|id| library.symbols(id))?;
+        }
     }
+    shown.print()?;
     Ok(Exit::Ready)
+}
+
+/// Refuses arguments that do not go together.
+fn check(arguments: &Arguments) -> Result<(), CommandError> {
+    let Arguments { at, from, flame, .. } = arguments;
+    if let Some(from) = from
+        && let Some(at) = at.iter().find(|at| *at < from)
+    {
+        return Err(CommandError::usage(format!("--from {from} lies after --at {at}")));
+    }
+    if at.len() > MOST_MOMENTS {
+        return Err(CommandError::usage(format!("--at may be given {MOST_MOMENTS} times")));
+    }
+    if at.len() > 1 && flame.is_some() {
+        return Err(CommandError::usage("--flame draws one moment: give --at once"));
+    }
+    let files = [&arguments.index, &arguments.stacks].into_iter().chain(&arguments.images);
+    if files.filter(|path| path.as_os_str() == "-").count() > 1 {
+        return Err(CommandError::usage("standard input is one file: give `-` once"));
+    }
+    Ok(())
+}
+
+/// What is said of the log at each event that was asked for.
+struct ShownLog<'a> {
+    arguments: &'a Arguments,
+    lacking: Lacking,
+    memories: Vec<MemorySummary>,
+}
+
+impl ShownLog<'_> {
+    /// Adds an answer, and writes its flame graph where one is wanted.
+    fn add(&mut self, answer: LogAnswer) -> Result<(), BoxError> {
+        if answer.memory.position.is_none() {
+            note!("{SortedByAddress}");
+        }
+        if let Some(path) = &self.arguments.flame {
+            write_output(Some(path), &graph(&answer, self.arguments.from))?;
+        }
+        for tree in [&answer.tree].into_iter().chain(&answer.earlier) {
+            self.lacking.add(tree.lacking.clone());
+        }
+        self.memories.push(answer.memory);
+        Ok(())
+    }
+
+    fn print(self) -> Result<(), BoxError> {
+        self.lacking.tell();
+        match self.memories.as_slice() {
+            [memory] if self.arguments.json => Console::get().json(memory)?,
+            memories if self.arguments.json => Console::get().json(&memories)?,
+            memories if self.arguments.flame.is_some() => memories.iter().for_each(shown::account),
+            memories => memories.iter().for_each(shown::print),
+        }
+        Ok(())
+    }
 }
 
 /// The flame graph of the memory, or of its growth.

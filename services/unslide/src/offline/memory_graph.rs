@@ -3,15 +3,14 @@
 mod shown;
 
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::offline::symbolicate::{Lacking, Library, unpacked};
+use crate::offline::symbolicate::{BuildArguments, Lacking, Library, unpacked};
 use crate::output::{Console, note};
 use shown::GraphAnswer;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use unslide_signals::memory_graph::{
-    BlockRow, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemorySource, MemoryTables, compare,
-    read_memory,
+    BlockRow, GraphAnalysis, MemoryFile, MemoryGraph, MemoryGraphLimits, MemoryTables, compare, read_memory,
 };
 
 /// The most rows of each list.
@@ -36,6 +35,8 @@ pub struct Arguments {
     /// Mach-O files: they name classes; may be given more than once
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
+    #[command(flatten)]
+    build: BuildArguments,
     /// A later snapshot: say which classes have grown since FILE, and which leaks are new
     #[arg(long, value_name = "OTHER")]
     compare: Option<PathBuf>,
@@ -57,10 +58,7 @@ fn address(text: &str) -> Result<u64, String> {
 
 /// Reads the snapshot, or both, and shows what they say.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let (library, broken) = Library::search(&arguments.symbols)?;
-    for broken in broken {
-        note!("{broken}");
-    }
+    let library = Library::open(&arguments.symbols, arguments.build)?;
     let mut lacking = Lacking::default();
     let (mut tables, block) = read(&arguments.file, arguments, &library, &mut lacking)?;
     let comparison = match &arguments.compare {
@@ -68,10 +66,6 @@ pub fn run(arguments: &Arguments) -> Outcome {
             let (after, _) = read(other, arguments, &library, &mut lacking)?;
             if tables.source != after.source {
                 return Err(CommandError::usage("--compare takes two files of the same kind").into());
-            }
-            if matches!(tables.source, MemorySource::Vmmap | MemorySource::Footprint) {
-                let text = "--compare needs classes or leaks: a memory graph, or the text of heap or leaks";
-                return Err(CommandError::usage(text).into());
             }
             tables.skipped = tables.skipped.saturating_add(after.skipped);
             let mut comparison = compare(&tables, &after);

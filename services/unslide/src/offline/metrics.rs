@@ -1,10 +1,8 @@
 //! `unslide metrics`: what metric payloads say, without any server.
 
-use crate::failure::{CommandError, Exit, Outcome};
 use crate::offline::symbolicate::read_input;
-use crate::output::{Console, Table, note};
+use crate::prelude::*;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use time::Date;

@@ -1,7 +1,10 @@
 //! `unslide symbolicate`: reports from a file or a pipe, symbols from folders, no server.
 
 mod answer;
+mod build;
 mod bundles;
+mod elements;
+mod files;
 mod input;
 mod lacking;
 mod library;
@@ -10,6 +13,7 @@ mod packed;
 mod pipeline;
 mod rate;
 
+pub use build::BuildArguments;
 pub use lacking::Lacking;
 pub use library::Library;
 pub use mapped::map_unpacked;
@@ -19,9 +23,9 @@ use crate::failure::{Exit, Outcome};
 use crate::online::groups::rules::read_rules;
 use crate::output::note;
 use answer::{AnsweredRecord, OutputFormat};
-use input::{Input, InputRecord, InputRecords};
+use files::{FileRecords, RecordSource};
+use input::InputRecord;
 use rate::AnswerRate;
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
@@ -31,12 +35,15 @@ use std::path::PathBuf;
 Examples:
   unslide symbolicate --symbols MyApp.xcarchive report.json
   unslide symbolicate --symbols dSYMs.zip --format text report.json.gz
+  unslide symbolicate --symbols dsyms/ reports/*.json > enriched.ndjson
   unslide symbolicate --symbols dsyms/ --require-symbols < reports.ndjson > enriched.ndjson")]
 pub struct Arguments {
     /// A dSYM, a Mach-O file, a source map, an archive of them (zip, tar.gz), or a folder that is searched for them;
     /// may be given more than once. A source map is found by its debug id; one without by its name without .map
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
+    #[command(flatten)]
+    build: BuildArguments,
     /// Enriched reports as JSON, or logs in Apple's form
     #[arg(long, value_enum, default_value_t = OutputFormat::Json)]
     format: OutputFormat,
@@ -46,10 +53,10 @@ pub struct Arguments {
     /// End with exit code 3 where frames of the app lack symbols
     #[arg(long)]
     require_symbols: bool,
-    /// One report, or one report a line, also packed with gzip or zstd; standard input where it is left
-    /// out or `-`
+    /// One report, an array of reports, or one report a line, also packed with gzip or zstd; more than one file is
+    /// read one after the other. Standard input where none is given, or `-`
     #[arg(value_name = "FILE")]
-    file: Option<PathBuf>,
+    files: Vec<PathBuf>,
 }
 
 /// Why the command cannot begin, or cannot go on.
@@ -67,29 +74,38 @@ enum Failure {
 }
 
 /// What was noticed while reports were answered.
-#[derive(Default)]
-struct Notes {
+struct Notes<'f> {
+    files: &'f [PathBuf],
     /// A record could not be read.
     unsound: bool,
-    /// The input begins as a log in Apple's form: what follows is the rest of it.
-    foreign: bool,
+    /// The number of a file that begins as a log in Apple's form: what follows is the rest of it.
+    foreign: Option<usize>,
     lacking: Lacking,
 }
 
-impl Notes {
-    fn take(&mut self, answer: AnsweredRecord, whole: bool) {
-        self.unsound |= !answer.problems.is_empty();
+impl<'f> Notes<'f> {
+    fn new(files: &'f [PathBuf]) -> Notes<'f> {
+        Notes { files, unsound: false, foreign: None, lacking: Lacking::default() }
+    }
+
+    fn take(&mut self, answer: AnsweredRecord) {
+        self.unsound |= answer.problem.is_some();
         self.lacking.add(answer.lacking);
-        if self.foreign {
+        let RecordSource { file, is_whole } = answer.source;
+        if self.foreign == Some(file) {
             return;
         }
-        self.foreign = answer.foreign && answer.line == 1;
-        for problem in &answer.problems {
-            if whole || self.foreign {
-                note!("{problem}; passed on as it is");
-            } else {
-                note!("line {}: {problem}; passed on as it is", answer.line);
-            }
+        let is_foreign = answer.foreign && answer.line == 1;
+        self.foreign = is_foreign.then_some(file);
+        let Some(problem) = answer.problem else { return };
+        let of = match self.files {
+            [_] => String::new(),
+            files => format!("{}: ", files[file].display()),
+        };
+        if is_whole || is_foreign {
+            note!("{of}{problem}; passed on as it is");
+        } else {
+            note!("{of}line {}: {problem}; passed on as it is", answer.line);
         }
     }
 }
@@ -98,24 +114,25 @@ impl Notes {
 /// and named on standard error; then the exit code is 1.
 pub fn run(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
-    let (library, broken) = Library::search(&arguments.symbols)?;
-    for broken in broken {
-        note!("{broken}");
-    }
-    let source = match &arguments.file {
-        Some(path) if path.as_os_str() != "-" => {
-            unpacked(File::open(path).map_err(|error| Failure::Open(path.clone(), error))?)
-        }
-        _ => unpacked(io::stdin()),
+    let library = Library::open(&arguments.symbols, arguments.build)?;
+    let files = match arguments.files.is_empty() {
+        true => vec![PathBuf::from("-")],
+        false => arguments.files.clone(),
     };
-    let input = source.and_then(Input::open).map_err(Failure::Read)?;
-    let whole = matches!(input.records, InputRecords::Whole(_));
+    // Before the first answer rather than after it.
+    for path in files.iter().filter(|path| path.as_os_str() != "-") {
+        path.metadata().map_err(|error| Failure::Open(path.clone(), error))?;
+    }
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let work = |job: InputRecord| answer::answer(job, &library, &rules, arguments.format);
-    let (mut notes, mut rate) = (Notes::default(), AnswerRate::begin());
-    let done = pipeline::run(input, threads, work, &mut io::stdout().lock(), &mut |answer| {
+    let work = |(source, job): (RecordSource, InputRecord)| AnsweredRecord {
+        source,
+        ..answer::answer(job, &library, &rules, arguments.format)
+    };
+    let (mut notes, mut rate) = (Notes::new(&files), AnswerRate::begin());
+    let records = FileRecords::new(&files);
+    let done = pipeline::run(records, threads, work, &mut io::stdout().lock(), &mut |answer| {
         rate.add(&answer);
-        notes.take(answer, whole);
+        notes.take(answer);
     });
     match done {
         Ok(()) => {}
@@ -131,7 +148,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(notes.exit(arguments.require_symbols))
 }
 
-impl Notes {
+impl Notes<'_> {
     fn exit(&self, require_symbols: bool) -> Exit {
         match (self.unsound, require_symbols && !self.lacking.is_empty()) {
             (true, _) => Exit::Failed,

@@ -1,12 +1,8 @@
 //! `unslide capture`: files that were recorded on a device and are analysed as a whole.
 
-use crate::boot;
-use crate::client::{ApiServer, Client, FormContent, FormFile};
-use crate::failure::{CommandError, Exit, Outcome};
-use crate::online::listing::{Listing, given, text};
-use crate::output::{Console, note, say};
-use clap::{Args, Subcommand};
-use serde_json::Value;
+use crate::client::{FormContent, FormFile};
+use crate::online::listing::{ListForm, Listing, given, text};
+use crate::prelude::*;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -64,6 +60,9 @@ pub struct SendArguments {
     /// The slots of the log's table count references, as those of the lite mode do
     #[arg(long, requires = "layout")]
     lite: bool,
+    /// What is live after this many events of the log; without it after all
+    #[arg(long, value_name = "N", requires = "layout")]
+    at: Option<u64>,
     /// Also what has grown since this many events of the log
     #[arg(long, value_name = "N", requires = "layout")]
     from: Option<u64>,
@@ -86,12 +85,8 @@ pub struct ListArguments {
     /// Bundle identifier
     #[arg(long)]
     app: Option<String>,
-    /// The most entries
-    #[arg(long, default_value_t = 50)]
-    limit: usize,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: ListForm,
 }
 
 /// Arguments of `unslide capture show`.
@@ -131,6 +126,7 @@ fn send(arguments: &SendArguments) -> Outcome {
         ("session_id", arguments.session.clone()),
         ("layout", arguments.layout.clone()),
         ("lite", arguments.lite.then(|| "true".to_owned())),
+        ("at", arguments.at.map(|at| at.to_string())),
         ("from", arguments.from.map(|from| from.to_string())),
     ]);
     // What comes from a pipe has to be there for another try.
@@ -149,7 +145,12 @@ fn send(arguments: &SendArguments) -> Outcome {
         loop {
             let capture: Value = client.get(&format!("/v1/captures/{}", sent.id)).await?;
             match capture["state"].as_str() {
-                Some("ready") => return Ok(Exit::Ready),
+                Some("ready") => {
+                    for part in capture["analysis"]["skipped"].as_array().into_iter().flatten() {
+                        note!("{} {}", part["count"], text(part, "what"));
+                    }
+                    return Ok(Exit::Ready);
+                }
                 Some("failed") => {
                     note!("{}: {}", text(&capture, "reason"), text(&capture, "detail"));
                     return Ok(Exit::Failed);
@@ -182,11 +183,11 @@ fn list(arguments: ListArguments) -> Outcome {
     let listing = Listing {
         path: "/v1/captures",
         query: given([("app", arguments.app)]),
-        limit: arguments.limit,
+        limit: 50,
         head: &["ID", "RECEIVED", "APP", "VERSION", "KIND", "STATE", "REASON"],
         row: |capture| {
             ["id", "received_at", "app", "version", "kind", "state", "reason"].map(|name| text(capture, name))
         },
     };
-    boot::block_on(async { listing.print(&Client::new(&arguments.server)?, arguments.json).await })
+    boot::block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
 }

@@ -1,13 +1,9 @@
 //! `unslide dead-letter`.
 
-use crate::boot;
-use crate::client::{ApiServer, Client};
-use crate::failure::{Exit, Outcome};
 use crate::moment::{self, Moment};
-use crate::online::listing::{Listing, given, text};
-use crate::output::{Console, confirm, note, say};
-use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use crate::online::listing::{ListForm, Listing, given, text};
+use crate::output::confirm;
+use crate::prelude::*;
 use std::path::PathBuf;
 use unslide_model::{Clock as _, SystemClock};
 
@@ -23,12 +19,8 @@ pub enum Command {
         /// Only those that nobody has replayed
         #[arg(long)]
         unreplayed: bool,
-        /// At most so many
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: ListForm,
     },
     /// Show one dead letter, or save its bytes
     Show {
@@ -36,7 +28,7 @@ pub enum Command {
         server: ApiServer,
         /// Its id, as `dead-letter list` shows it
         id: String,
-        /// Of any tenant or nobody: for operators
+        /// Of any tenant or without one: for operators
         #[arg(long)]
         all: bool,
         /// Write its bytes to this file as well; `-` for standard output, and nothing else there
@@ -83,10 +75,10 @@ pub struct Which {
     /// Arrived before here: as --from
     #[arg(long, value_name = "TIME")]
     to: Option<Moment>,
-    /// Of all tenants and of nobody: for operators
+    /// Of all tenants, also those without one: for operators
     #[arg(long)]
     all: bool,
-    /// Of this tenant, nobody's where empty: for operators
+    /// Of this tenant; empty: those without a tenant. For operators
     #[arg(long, requires = "all")]
     tenant: Option<String>,
 }
@@ -109,7 +101,7 @@ impl Which {
     }
 }
 
-/// Where the letters are: the tenant's own, or all.
+/// Where the dead letters are: the tenant's own, or all.
 fn base(all: bool) -> &'static str {
     if all { "/v1/operator/dead-letters" } else { "/v1/dead-letters" }
 }
@@ -118,8 +110,8 @@ fn base(all: bool) -> &'static str {
 pub fn run(command: Command) -> Outcome {
     boot::block_on(async {
         match command {
-            Command::List { server, which, unreplayed, limit, json } => {
-                list(&Client::new(&server)?, &which, unreplayed, limit, json).await
+            Command::List { server, which, unreplayed, form } => {
+                list(&Client::new(&server)?, &which, unreplayed, form).await
             }
             Command::Show { server, id, all, body, json } => {
                 show(&Client::new(&server)?, &id, all, body, json).await
@@ -138,12 +130,12 @@ pub fn run(command: Command) -> Outcome {
     })
 }
 
-async fn list(client: &Client, which: &Which, unreplayed: bool, limit: usize, as_json: bool) -> Outcome {
+async fn list(client: &Client, which: &Which, unreplayed: bool, form: ListForm) -> Outcome {
     let unreplayed = unreplayed.then(|| ("replayed", "false".to_owned()));
     let listing = Listing {
         path: base(which.all),
         query: which.pairs().into_iter().chain(unreplayed).collect(),
-        limit,
+        limit: 50,
         head: &["ID", "ARRIVED", "TENANT", "REASON", "BYTES", "REPLAYS", "LAST REPLAY", "DETAIL"],
         row: |letter| {
             [
@@ -158,7 +150,7 @@ async fn list(client: &Client, which: &Which, unreplayed: bool, limit: usize, as
             ]
         },
     };
-    listing.print(client, as_json).await
+    form.print(listing, client).await
 }
 
 async fn show(client: &Client, id: &str, all: bool, body: Option<PathBuf>, as_json: bool) -> Outcome {

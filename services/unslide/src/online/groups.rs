@@ -2,13 +2,10 @@
 
 pub mod rules;
 
-use crate::boot;
-use crate::client::{ApiServer, Client};
-use crate::failure::{Exit, Outcome};
 use crate::online::listing::{ListForm, Listing, given, text};
-use crate::output::{Console, say};
-use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Value, json};
+use crate::prelude::*;
+use clap::ValueEnum;
+use reqwest::Method;
 use unslide_store::Uuid;
 
 /// Arguments of `unslide groups`.
@@ -23,6 +20,7 @@ Examples:
   unslide groups --status open,regressed
   unslide groups resolve 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --in-version 2.4.2
   unslide groups --app com.example.shop --app-version 2.4.1 --sort reports
+  unslide groups --sort growing
   unslide groups rules try grouping.rules
   unslide groups --search Cart
   unslide groups --status open --csv > groups.csv"
@@ -64,6 +62,8 @@ enum Sort {
     LastSeen,
     FirstSeen,
     Reports,
+    /// More reports in the last 7 days than in the 7 before, the largest growth first; the first 50 or --limit
+    Growing,
 }
 
 /// What to do with a group.
@@ -146,10 +146,8 @@ async fn act(action: Action) -> Outcome {
     };
     let client = Client::new(&target.server)?;
     let address = format!("/v1/groups/{}{path}", target.id);
-    let group: Value = match path {
-        "" => client.patch(&address, &body).await?,
-        _ => client.post(&address, &body).await?,
-    };
+    let method = if path.is_empty() { Method::PATCH } else { Method::POST };
+    let group: Value = client.send(method, &address, &body).await?;
     if target.json {
         Console::get().json(&group)?;
     } else {

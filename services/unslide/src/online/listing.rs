@@ -1,11 +1,7 @@
 //! Lists of the API, page by page.
 
-use crate::client::Client;
-use crate::failure::{BoxError, Exit, Outcome};
-use crate::output::{Console, Table, note};
-use clap::Args;
+use crate::prelude::*;
 use reqwest::Url;
-use serde_json::Value;
 
 /// Items that are asked for with one request.
 const PAGE: usize = 200;

@@ -1,12 +1,7 @@
 //! `unslide quarantine`.
 
-use crate::boot;
-use crate::client::{ApiServer, Client};
-use crate::failure::{CommandError, Exit, Outcome};
 use crate::online::listing::{Listing, given, text};
-use crate::output::{Console, say};
-use clap::Subcommand;
-use serde_json::{Value, json};
+use crate::prelude::*;
 use std::time::Duration;
 use tokio::time::Instant;
 

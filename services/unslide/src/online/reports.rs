@@ -1,11 +1,7 @@
 //! `unslide reports`: stored reports.
 
-use crate::boot;
-use crate::client::{ApiServer, Client};
-use crate::failure::Outcome;
 use crate::online::listing::{ListForm, Listing, given, text};
-use clap::Args;
-use serde_json::Value;
+use crate::prelude::*;
 
 /// Arguments of `unslide reports`.
 #[derive(Args)]
@@ -16,6 +12,7 @@ Examples:
   unslide reports --app com.example.shop --app-version 2.4.1
   unslide reports --group 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --limit 5
   unslide reports --search Cart.total
+  unslide reports --app com.example.shop --model iPhone16,1 --os 18.3.1
   unslide reports --app com.example.shop --csv > reports.csv")]
 pub struct Arguments {
     #[command(flatten)]
@@ -35,6 +32,12 @@ pub struct Arguments {
     /// How far symbolication got: complete, partial or none
     #[arg(long)]
     status: Option<String>,
+    /// The machine, such as iPhone16,1
+    #[arg(long)]
+    model: Option<String>,
+    /// The operating system's version, with or without its name
+    #[arg(long, value_name = "VERSION")]
+    os: Option<String>,
     #[command(flatten)]
     form: ListForm,
 }
@@ -47,6 +50,8 @@ pub fn run(arguments: Arguments) -> Outcome {
         ("group", arguments.group),
         ("q", arguments.search),
         ("status", arguments.status),
+        ("model", arguments.model),
+        ("os_version", arguments.os),
     ]);
     let listing = Listing {
         path: "/v1/reports",

@@ -1,13 +1,9 @@
 //! `unslide reprocess`: stored reports symbolicated again.
 
-use crate::boot;
-use crate::client::{ApiServer, Client};
-use crate::failure::{CommandError, Exit, Outcome};
 use crate::moment::{self, Moment};
-use crate::output::say;
-use clap::Args;
+use crate::output::{can_ask, confirm};
+use crate::prelude::*;
 use serde::Deserialize;
-use serde_json::json;
 use std::time::Duration;
 use unslide_model::{Clock as _, DebugId, SystemClock};
 
@@ -37,9 +33,12 @@ pub struct Arguments {
     /// A frame refers to the image with this debug id
     #[arg(long)]
     debug_id: Option<DebugId>,
-    /// All reports of the tenant: needed where nothing else says which
+    /// All reports of the tenant: needed where nothing else says which; on a terminal it asks first
     #[arg(long)]
     all: bool,
+    /// Do not ask before all reports are symbolicated again
+    #[arg(long, requires = "all")]
+    yes: bool,
     /// Only count the reports
     #[arg(long)]
     dry_run: bool,
@@ -71,8 +70,14 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let texts = [&arguments.app, &arguments.app_version, &arguments.build];
     let times = [arguments.from, arguments.to];
     let named = texts.iter().any(|text| text.is_some()) || times.iter().any(Option::is_some);
-    if !arguments.all && arguments.debug_id.is_none() && !named {
+    let is_narrow = named || arguments.debug_id.is_some();
+    if !arguments.all && !is_narrow {
         return Err(CommandError::usage("say which reports, or --all").into());
+    }
+    if !is_narrow && !arguments.dry_run {
+        // In a script --all is the answer.
+        let yes = arguments.yes || !can_ask();
+        confirm("This symbolicates all reports of the tenant again.", yes)?;
     }
     let now = SystemClock.now_micros() / 1_000;
     let [from, to] = times.map(|time| time.map(|moment| moment::text(moment.millis(now))));

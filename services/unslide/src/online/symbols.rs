@@ -2,14 +2,10 @@
 
 mod backfill;
 
-use crate::boot;
-use crate::client::{ApiServer, Client};
-use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::offline::symbolicate::{read_unpacked, unpack_archive};
-use crate::output::{Console, Table};
+use crate::prelude::*;
+use crate::quantity;
 use crate::upload::{MachOFile, find, is_archive, mach_o};
-use clap::{Args, Subcommand};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -51,9 +47,15 @@ pub struct CheckArguments {
     /// Wait until all are ready: the gate of a build pipeline
     #[arg(long)]
     wait: bool,
-    /// Seconds to wait at most
-    #[arg(long, default_value_t = 600, requires = "wait")]
-    timeout: u64,
+    /// How long to wait at most, such as 90s or 10min
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "10min",
+        value_parser = quantity::seconds,
+        requires = "wait"
+    )]
+    timeout: u32,
     /// Name the debug ids, and ask nothing
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
@@ -88,7 +90,7 @@ fn check(arguments: &CheckArguments) -> Outcome {
     let ids: Vec<DebugId> = names.keys().copied().collect();
     boot::block_on(async {
         let client = Client::new(&arguments.server)?;
-        let end = Instant::now() + Duration::from_secs(arguments.timeout);
+        let end = Instant::now() + Duration::from_secs(arguments.timeout.into());
         let checked = loop {
             let checked = client.check(&ids).await?;
             // What is malformed does not heal by waiting, but another upload may come.
@@ -167,7 +169,7 @@ fn add_file(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), Bo
     {
         for member in &archive.members {
             let Some(file) = mach_o(&member.file)? else { continue };
-            // Apps ship source maps of their packages, which are of no bundle: an upload passes over them too.
+            // Apps ship source maps of their packages, which are of no bundle: an upload skips them too.
             if member.binary != Binary::SourceMap || !file.slices.is_empty() {
                 add_slices(Path::new(&member.path), file, names)?;
             }
@@ -233,7 +235,7 @@ mod tests {
         unslide_testkit::fixtures::run(tar.arg("-czf").arg(&archive).arg("-C").arg(&build).arg("."));
         let mut found = BTreeMap::new();
         debug_ids(archive.to_str().unwrap(), &mut found).unwrap();
-        assert!(found.keys().eq(wanted.keys()), "source maps of packages are passed over: {found:?}");
+        assert!(found.keys().eq(wanted.keys()), "source maps of packages are skipped: {found:?}");
         let crash = packed("crash.json.gz", include_bytes!("../../demo/crash.json")).unwrap();
         assert!(!crash.is_empty());
         assert!(packed("text.gz", b"no report").is_err());

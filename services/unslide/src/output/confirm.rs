@@ -3,6 +3,11 @@
 use crate::failure::{BoxError, CommandError};
 use std::io::{self, BufRead, IsTerminal, Write};
 
+/// True where a person is at a terminal.
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Goes on where `--yes` was given or a person at a terminal agrees.
 ///
 /// # Errors
@@ -11,7 +16,7 @@ pub fn confirm(what: &str, yes: bool) -> Result<(), BoxError> {
     if yes {
         return Ok(());
     }
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !can_ask() {
         return Err(CommandError::usage(format!("{what} Give --yes to do it.")).into());
     }
     let mut asked = io::stderr().lock();

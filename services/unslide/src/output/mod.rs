@@ -7,7 +7,7 @@
 mod confirm;
 mod table;
 
-pub use confirm::confirm;
+pub use confirm::{can_ask, confirm};
 pub use table::Table;
 
 use parking_lot::Mutex;

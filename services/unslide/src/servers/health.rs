@@ -2,9 +2,7 @@
 
 use crate::boot::{self, Process};
 use crate::configuration::Configured;
-use crate::failure::{Exit, Outcome};
-use crate::output::say;
-use clap::Args;
+use crate::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use unslide_runtime::config::Sources;

@@ -1,18 +1,15 @@
 //! `unslide key`.
 
-use crate::boot;
-use crate::configuration::{Configured, administration};
-use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::configuration::Configured;
 use crate::moment::Moment;
-use crate::output::{Console, Table, say};
-use crate::servers::tenant::there;
-use clap::Subcommand;
-use serde_json::json;
+use crate::output::confirm;
+use crate::prelude::*;
+use crate::servers::tenant::{there, with};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_model::{Scope, Secret, TenantId};
 use unslide_store::keys::{self, NewApiKey};
-use unslide_store::{Settings, Store, Uuid, audit};
+use unslide_store::{Store, Uuid, audit};
 
 /// What `key list` shows.
 const HEAD: [&str; 9] = ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
@@ -53,7 +50,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a key permanently
+    /// Revoke a key. This cannot be undone; on a terminal it asks first
     Revoke {
         #[command(flatten)]
         configured: Configured,
@@ -65,6 +62,9 @@ pub enum Command {
         /// Also revoke the keys that it made, that these made, and so on, of every tenant
         #[arg(long)]
         cascade: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -85,9 +85,7 @@ pub fn run(command: Command) -> Outcome {
             if app.is_some() && scope.contains(&Scope::Operator) {
                 return Err(CommandError::usage("a key for one app can't act for operators").into());
             }
-            let settings = administration(&configured, false)?.postgres;
-            boot::block_on(async {
-                let store = boot::database(&settings).await?;
+            with(&configured, async |store, _| {
                 there(&store, &tenant).await?;
                 let now = store.clock().now();
                 let expires_at = expires.map(|end| expiry(end, now)).transpose()?;
@@ -103,12 +101,10 @@ pub fn run(command: Command) -> Outcome {
             })
         }
         Command::List { configured, tenant, json } => {
-            let settings = administration(&configured, false)?.postgres;
-            boot::block_on(list(&settings, &tenant, json))
+            with(&configured, async |store, _| list(&store, &tenant, json).await)
         }
-        Command::Revoke { configured, tenant, id, cascade } => {
-            let settings = administration(&configured, false)?.postgres;
-            boot::block_on(revoke(&settings, &tenant, id, cascade))
+        Command::Revoke { configured, tenant, id, cascade, yes } => {
+            with(&configured, async |store, _| revoke(&store, &tenant, id, (cascade, yes)).await)
         }
     }
 }
@@ -128,9 +124,8 @@ pub async fn make(store: &Store, tenant: &TenantId, new: &NewApiKey) -> Result<S
     Ok(text)
 }
 
-async fn list(settings: &Settings, tenant: &TenantId, as_json: bool) -> Outcome {
-    let store = boot::database(settings).await?;
-    there(&store, tenant).await?;
+async fn list(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
+    there(store, tenant).await?;
     let mut tx = store.tenant(tenant).await?;
     let now = store.clock().now();
     let mut table = Table::new(&HEAD);
@@ -171,9 +166,11 @@ async fn list(settings: &Settings, tenant: &TenantId, as_json: bool) -> Outcome 
     Ok(Exit::Ready)
 }
 
-async fn revoke(settings: &Settings, tenant: &TenantId, id: Uuid, cascade: bool) -> Outcome {
-    let store = boot::database(settings).await?;
-    there(&store, tenant).await?;
+/// Revokes a key, with those that it made where `cascade`, and asks before unless `yes`.
+async fn revoke(store: &Store, tenant: &TenantId, id: Uuid, (cascade, yes): (bool, bool)) -> Outcome {
+    there(store, tenant).await?;
+    let made = if cascade { " and every key that descends from it, of every tenant" } else { "" };
+    confirm(&format!("This revokes the key {id} of {tenant}{made}. It cannot be undone."), yes)?;
     let mut tx = store.tenant(tenant).await?;
     let (actor, detail) = ("command line", json!({ "cascade": cascade }));
     let revoked = if cascade {

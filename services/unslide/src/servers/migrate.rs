@@ -1,10 +1,7 @@
 //! `unslide migrate`.
 
-use crate::boot;
 use crate::configuration::{Administration, Configured, administration};
-use crate::failure::{BoxError, Exit, Outcome};
-use crate::output::say;
-use clap::Args;
+use crate::prelude::*;
 use unslide_indexer::Reset;
 use unslide_store::positions::PartitionPosition;
 use unslide_store::{Settings, tenants};

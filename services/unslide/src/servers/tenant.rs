@@ -1,12 +1,10 @@
 //! `unslide tenant`.
 
-use crate::boot;
 use crate::configuration::{Administration, Configured, administration};
-use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::online::listing::text;
-use crate::output::{Console, Table, confirm, note, say};
-use clap::{Args, Subcommand};
-use serde_json::json;
+use crate::output::confirm;
+use crate::prelude::*;
+use crate::quantity;
 use std::time::Duration;
 use unslide_model::TenantId;
 use unslide_store::tenants::{self, QuotaLimits, TenantRecord, TenantStanding};
@@ -75,9 +73,9 @@ pub enum Command {
         /// Wait until nothing of it is left, and print the proof
         #[arg(long)]
         wait: bool,
-        /// Seconds to wait with --wait
-        #[arg(long, default_value_t = 3_600)]
-        at_most: u64,
+        /// How long to wait with --wait, such as 90s or 2h
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = quantity::seconds)]
+        at_most: u32,
     },
 }
 
@@ -88,9 +86,9 @@ pub struct One {
     configured: Configured,
     /// Its slug: a-z, 0-9 and '-'; never changed
     tenant: TenantId,
-    /// Seconds to wait until a builder has announced it
-    #[arg(long, default_value_t = 30)]
-    wait: u64,
+    /// How long to wait until a builder has announced it, such as 90s or 5min
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = quantity::seconds)]
+    wait: u32,
 }
 
 /// What a tenant may use; 0 stands for the service's default.
@@ -99,14 +97,14 @@ pub struct LimitArguments {
     /// Cost units a second: one for each report, and one for each 64 KiB of its unpacked bytes
     #[arg(long, value_name = "NUMBER")]
     units_per_second: Option<u32>,
-    /// Bytes of one report
-    #[arg(long, value_name = "BYTES")]
+    /// The size of one report, such as 20MB
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
     report_bytes: Option<u64>,
-    /// Bytes of one symbol upload
-    #[arg(long, value_name = "BYTES")]
+    /// The size of one symbol upload, such as 2GB
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
     upload_bytes: Option<u64>,
-    /// Bytes of all stored symbols
-    #[arg(long, value_name = "BYTES")]
+    /// The size of all stored symbols, such as 100GB
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
     symbol_bytes: Option<u64>,
     /// Days that reports are kept
     #[arg(long, value_name = "DAYS")]
@@ -161,12 +159,16 @@ pub fn run(command: Command) -> Outcome {
                 "This deletes the tenant {tenant} with all its reports, symbols and keys. It cannot be undone."
             );
             confirm(&what, yes)?;
-            delete(&store, &tenant, wait.then_some(Duration::from_secs(at_most))).await
+            delete(&store, &tenant, wait.then_some(Duration::from_secs(at_most.into()))).await
         }),
     }
 }
 
-fn with(configured: &Configured, work: impl AsyncFnOnce(Store, Administration) -> Outcome) -> Outcome {
+/// Works with the database of an installation.
+///
+/// # Errors
+/// Where the configuration is wrong, or the database cannot be reached.
+pub fn with(configured: &Configured, work: impl AsyncFnOnce(Store, Administration) -> Outcome) -> Outcome {
     let administration = administration(configured, false)?;
     boot::block_on(async {
         let store = boot::database(&administration.postgres).await?;
@@ -175,7 +177,7 @@ fn with(configured: &Configured, work: impl AsyncFnOnce(Store, Administration) -
 }
 
 async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
-    if outbox::wait_sent(store, &one.tenant, announcement, Duration::from_secs(one.wait)).await? {
+    if outbox::wait_sent(store, &one.tenant, announcement, Duration::from_secs(one.wait.into())).await? {
         return Ok(Exit::Ready);
     }
     note!(

@@ -60,7 +60,7 @@ impl Search {
         };
         for entry in entries.flatten().filter(|entry| !is_left_by_macos(&entry.file_name())) {
             let path = entry.path();
-            // Links are passed over: they lead in circles, and to files that are found anyway.
+            // Links are skipped: they lead in circles, and to files that are found anyway.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() && depth < DEEPEST => {
                     self.folder(&path, bundle || in_bundle(&path), depth + 1);

@@ -56,7 +56,7 @@ impl Screen {
         self.bars.suspend(|| {
             inform!("{}: {line}", found.shown.display());
             for skipped in skipped {
-                inform!("{}: passed over: {}", found.shown.display(), send::told(skipped));
+                inform!("{}: skipped: {}", found.shown.display(), send::told(skipped));
             }
         });
     }

@@ -53,7 +53,7 @@ pub struct Mode {
     pub dry_run: bool,
 }
 
-/// Sends a file, unless the server has it, and waits until it is built. What the server passed over in
+/// Sends a file, unless the server has it, and waits until it is built. What the server skipped in
 /// it goes to `skipped`.
 ///
 /// # Errors
@@ -132,13 +132,13 @@ fn pieces(file: File, bar: ProgressBar) -> impl Stream<Item = std::io::Result<By
     ReaderStream::with_capacity(file, 1 << 18).inspect_ok(move |piece| bar.inc(piece.len() as u64))
 }
 
-/// True where symbols may lie in what was passed over. What this release does not know counts.
+/// True where symbols may lie in what was skipped. What this release does not know counts.
 fn may_hide_symbols(skipped: &SkippedMember) -> bool {
     // Those that are not named are of the kinds of those that are.
     !skipped.path.is_empty() && !SkipReason::HARMLESS.iter().any(|harmless| skipped.reason == harmless.word())
 }
 
-/// What was passed over, for people.
+/// What was skipped, for people.
 pub fn told(skipped: &SkippedMember) -> String {
     let why = skipped.detail.as_ref().unwrap_or(&skipped.reason);
     if skipped.path.is_empty() { why.clone() } else { format!("{}: {why}", skipped.path) }
@@ -193,7 +193,7 @@ async fn blocking<T: Send + 'static>(
 mod tests {
     use super::*;
 
-    /// An upload with symbols, of which this was passed over.
+    /// An upload with symbols, of which this was skipped.
     fn upload(skipped: &serde_json::Value) -> Upload {
         let object = serde_json::json!({ "sha256": "0", "arch": "arm64", "status": "ready" });
         let upload =

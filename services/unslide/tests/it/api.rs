@@ -44,7 +44,7 @@ impl Api {
         Api { url, asked }
     }
 
-    /// An API that lacks every file, and builds each that it is sent. This is what it passed over in each.
+    /// An API that lacks every file, and builds each that it is sent. This is what it skipped in each.
     pub fn empty(skipped: &str) -> Api {
         let object = r#"{"sha256":"0","arch":"arm64","status":"ready"}"#;
         let done = format!(r#"{{"id":"7","status":"done","objects":[{object}],"skipped":[{skipped}]}}"#);

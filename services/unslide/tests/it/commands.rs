@@ -122,7 +122,7 @@ fn what_the_api_signs_the_symbolizers_have_to_take() {
 #[test]
 fn wrong_arguments_are_refused_with_what_is_wrong_and_what_would_do() {
     let id = "7d444840-9dc0-41d1-b245-5ffdce74fad2";
-    let wrong: [(&[&str], [&str; 2]); 10] = [
+    let wrong: [(&[&str], [&str; 2]); 14] = [
         (&["tenant", "create", "No Slug"], ["No Slug", "a-z, 0-9"]),
         (&["tenant", "limits", "acme", "--units-per-second", "many"], ["--units-per-second", "many"]),
         (&["key", "create", "--tenant", "x", "--scope", "reports:read"], ["--tenant", "2 to 40"]),
@@ -136,6 +136,10 @@ fn wrong_arguments_are_refused_with_what_is_wrong_and_what_would_do() {
         (&["dead-letter", "replay", id, "--api-key", "x", "--dry-run"], ["cannot be used", "--dry-run"]),
         (&["reprocess", "--api-key", "x", "--from", "soon"], ["--from", "90m"]),
         (&["audit", "--from", "2h", "--tenant", "-"], ["--tenant", "2 to 40"]),
+        (&["groups", "rules", "clear", "--api-key", "x"], ["This moves stored reports", "--yes"]),
+        (&["reprocess", "--api-key", "x", "--app", "a", "--yes"], ["--all", "required"]),
+        (&["tenant", "limits", "acme", "--symbol-bytes", "100 potatoes"], ["--symbol-bytes", "10GB"]),
+        (&["symbols", "check", "--wait", "--timeout", "soon", "x"], ["--timeout", "5min"]),
     ];
     for (arguments, said) in wrong {
         let output = unslide(arguments, &[]);

@@ -124,10 +124,10 @@ fn what_the_server_passed_over_is_shown_and_fails_where_it_may_hold_symbols() {
     let locked = r#"{"path":"App.dSYM/App","reason":"encrypted","detail":"encrypted"}"#;
     let (code, text) = upload(link);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("App.zip: passed over: App.framework/App: links are not followed\n"), "{text}");
+    assert!(text.contains("App.zip: skipped: App.framework/App: links are not followed\n"), "{text}");
     let (code, text) = upload(&format!("{link},{locked}"));
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("App.zip: passed over: App.dSYM/App: encrypted\n"), "{text}");
+    assert!(text.contains("App.zip: skipped: App.dSYM/App: encrypted\n"), "{text}");
     assert!(text.contains("0 uploaded, 0 known before, 1 failed"), "{text}");
 }
 

@@ -21,6 +21,60 @@ async fn begun(world: &World, operation: Operation, before: usize) {
 
 /// Proves: late-symbols
 #[tokio::test]
+async fn an_event_during_a_fetch_makes_its_answer_worthless() {
+    let world = World::new();
+    let cache = world.open(1 << 30);
+    for before in [None, Some(1)] {
+        let ours = tenant("acme").scope(id(if before.is_some() { 1 } else { 2 }));
+        if let Some(before) = before {
+            world.tenants(&ours, before).await;
+        }
+        // The fetch has seen the bucket without the new symcache, and is held before it answers.
+        let hold = world.memory.hold(Operation::Get, "symcache");
+        let calls = world.memory.calls(Operation::Get);
+        let fetching = fetching(&cache, &ours);
+        begun(&world, Operation::Get, calls).await;
+        world.tenants(&ours, 2).await;
+        cache.forget(&ours, 2);
+        drop(hold);
+        assert_eq!(fetching.await.unwrap(), Some(2), "before: {before:?}");
+        assert_eq!(generation(&cache, &ours).await, Some(2));
+        assert_eq!(world.memory.calls(Operation::Get), calls + 2);
+    }
+    // The event of the very generation that is being fetched changes nothing.
+    let ours = tenant("acme").scope(id(5));
+    world.tenants(&ours, 7).await;
+    let hold = world.memory.hold(Operation::Get, "symcache");
+    let calls = world.memory.calls(Operation::Get);
+    let fetching = fetching(&cache, &ours);
+    begun(&world, Operation::Get, calls).await;
+    cache.forget(&ours, 7);
+    drop(hold);
+    assert_eq!(fetching.await.unwrap(), Some(7));
+    assert_eq!(world.memory.calls(Operation::Get), calls + 1);
+}
+
+/// Proves: late-symbols
+#[tokio::test]
+async fn a_deletion_during_a_fetch_counts_while_object_storage_still_has_them() {
+    let world = World::new();
+    let cache = world.open(1 << 30);
+    let ours = tenant("acme").scope(id(1));
+    world.tenants(&ours, 1).await;
+    let calls = world.memory.calls(Operation::Get);
+    let hold = world.memory.hold(Operation::Get, "symcache");
+    let fetching = fetching(&cache, &ours);
+    begun(&world, Operation::Get, calls).await;
+    cache.delete(&ours, 2);
+    assert_eq!(generation(&cache, &ours).await, None, "the next one does not wait for the download");
+    drop(hold);
+    assert_eq!(fetching.await.unwrap(), None);
+    assert_eq!(generation(&cache, &ours).await, None);
+    assert!(world.files().is_empty());
+}
+
+/// Proves: late-symbols
+#[tokio::test]
 async fn a_gap_during_a_fetch_makes_its_answer_worthless() {
     let world = World::new();
     let cache = world.open(1 << 30);

@@ -69,51 +69,6 @@ async fn missing_is_remembered_for_a_minute_and_forgotten_on_an_event() {
     assert_eq!(cache.get(&third, false, hint).await.unwrap().generation(), Some(4));
 }
 
-/// Proves: late-symbols
-#[tokio::test]
-async fn an_event_during_a_fetch_makes_its_answer_worthless() {
-    let world = World::new();
-    let cache = world.open(1 << 30);
-    for before in [None, Some(1)] {
-        let ours = tenant("acme").scope(id(if before.is_some() { 1 } else { 2 }));
-        if let Some(before) = before {
-            world.tenants(&ours, before).await;
-        }
-        // The fetch has seen the bucket without the new symcache, and is held before it answers.
-        let hold = world.memory.hold(Operation::Get, "symcache");
-        let calls = world.memory.calls(Operation::Get);
-        let fetching = tokio::spawn({
-            let (cache, ours) = (cache.clone(), ours.clone());
-            async move { cache.get(&ours, false, Hint::default()).await }
-        });
-        while world.memory.calls(Operation::Get) == calls {
-            tokio::task::yield_now().await;
-        }
-        world.tenants(&ours, 2).await;
-        cache.forget(&ours, 2);
-        drop(hold);
-        assert_eq!(fetching.await.unwrap().unwrap().generation(), Some(2), "before: {before:?}");
-        assert_eq!(generation(&cache, &ours).await, Some(2));
-        assert_eq!(world.memory.calls(Operation::Get), calls + 2);
-    }
-    // The event of the very generation that is being fetched changes nothing.
-    let ours = tenant("acme").scope(id(5));
-    world.tenants(&ours, 7).await;
-    let hold = world.memory.hold(Operation::Get, "symcache");
-    let calls = world.memory.calls(Operation::Get);
-    let fetching = tokio::spawn({
-        let (cache, ours) = (cache.clone(), ours.clone());
-        async move { cache.get(&ours, false, Hint::default()).await }
-    });
-    while world.memory.calls(Operation::Get) == calls {
-        tokio::task::yield_now().await;
-    }
-    cache.forget(&ours, 7);
-    drop(hold);
-    assert_eq!(fetching.await.unwrap().unwrap().generation(), Some(7));
-    assert_eq!(world.memory.calls(Operation::Get), calls + 1);
-}
-
 #[tokio::test]
 async fn an_event_replaces_an_older_symcache_and_leaves_a_newer_one() {
     let world = World::new();
@@ -146,6 +101,40 @@ async fn an_event_replaces_an_older_symcache_and_leaves_a_newer_one() {
     world.tenants(&ours, 6).await;
     cache.missed_events();
     assert_eq!(generation(&cache, &ours).await, Some(6));
+}
+
+/// Proves: late-symbols
+#[tokio::test]
+async fn deleted_symbols_stay_missing_while_object_storage_still_has_them() {
+    let world = World::new();
+    let cache = world.open(1 << 30);
+    let ours = world.used(&cache, "acme", 1, 1).await;
+    cache.delete(&ours, 2);
+    assert!(world.files().is_empty(), "unlinked");
+    for _ in 0..3 {
+        assert_eq!(generation(&cache, &ours).await, None);
+        // That it is missing is not remembered any more.
+        world.clock.advance_micros(61_000_000);
+    }
+    cache.forget(&ours, 1);
+    assert_eq!(generation(&cache, &ours).await, None, "an event of what was deleted");
+    // A builder that lost against the deletion leaves the deletion's own number for a moment.
+    world.tenants(&ours, 2).await;
+    cache.delete(&ours, 2);
+    world.clock.advance_micros(61_000_000);
+    assert_eq!(generation(&cache, &ours).await, None, "the deletion is told twice");
+    // New symbols count within a minute where their event does not come.
+    world.tenants(&ours, 3).await;
+    assert_eq!(generation(&cache, &ours).await, None, "remembered");
+    world.clock.advance_micros(61_000_000);
+    assert_eq!(generation(&cache, &ours).await, Some(3));
+    cache.delete(&ours, 2);
+    assert_eq!(generation(&cache, &ours).await, Some(3), "what is here is newer");
+    cache.delete(&ours, 4);
+    assert_eq!(generation(&cache, &ours).await, None);
+    world.tenants(&ours, 5).await;
+    cache.forget(&ours, 5);
+    assert_eq!(generation(&cache, &ours).await, Some(5));
 }
 
 #[tokio::test]
@@ -242,6 +231,28 @@ async fn the_folder_survives_a_restart_and_a_corrupt_file_does_not() {
     world.tenants(&another, 1).await;
     assert_eq!(generation(&cache, &another).await, Some(1));
     assert_eq!(world.files().len(), 1);
+}
+
+/// Proves: late-symbols
+#[tokio::test]
+async fn a_file_of_the_last_run_is_compared_where_events_were_missed_since() {
+    let world = World::new();
+    let (changed, same) = (tenant("acme").scope(id(1)), tenant("acme").scope(id(2)));
+    let cache = world.open(1 << 30);
+    for ours in [&changed, &same] {
+        world.tenants(ours, 1).await;
+        assert_eq!(generation(&cache, ours).await, Some(1));
+    }
+    drop(cache);
+    world.tenants(&changed, 2).await;
+    let calls = || (world.memory.calls(Operation::Head), world.memory.calls(Operation::Get));
+    let (heads, gets) = calls();
+    let cache = world.open(1 << 30);
+    cache.missed_events();
+    for (ours, newest) in [(&changed, 2), (&same, 1), (&changed, 2), (&same, 1)] {
+        assert_eq!(generation(&cache, ours).await, Some(newest));
+    }
+    assert_eq!(calls(), (heads + 2, gets + 1), "each is compared once, and one is fetched");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod grammar;
 mod hostile;
 mod lists;
 mod parts;
+mod processes;
 mod profiles;
 mod samples;
 mod summaries;

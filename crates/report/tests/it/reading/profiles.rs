@@ -55,6 +55,12 @@ fn the_samples_of_a_profile_become_stacks_of_its_frames() {
 }
 
 #[test]
+fn what_the_device_left_out_of_a_profile_is_counted() {
+    let bytes = sampled(&[&[0, 2]]).set("crash.error.profile.truncated_count", 40_u64).bytes();
+    assert_eq!(read(&bytes).profile().unwrap().skipped, 40);
+}
+
+#[test]
 fn a_hang_without_a_profile_has_the_stack_that_was_seen() {
     let hang = |kind: &str| {
         reports::Report::standard()

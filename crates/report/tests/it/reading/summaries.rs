@@ -46,6 +46,7 @@ fn a_summary_tells_app_device_and_crash() {
         reason: None,
         duration_ms: None,
         memory_limit: None,
+        sampled: None,
         fatal: Some(true),
         crashed_thread: Some(3),
         thread_name: text("worker"),
@@ -54,6 +55,71 @@ fn a_summary_tells_app_device_and_crash() {
     assert_eq!(summary(&report), expected);
     let bare = ReportSummary { report_id: Some(read(b"{}").id), ..ReportSummary::default() };
     assert_eq!(read(b"{}").summary(), bare);
+}
+
+/// A report of an end with these images, each with its message.
+fn stopped(images: &[(&str, &str, &str)]) -> Report {
+    let image = |(n, (path, key, message)): (u64, &(&str, &str, &str))| {
+        Image::new(path, "", 0x1000 * (n + 1)).set(key, *message)
+    };
+    Report::standard()
+        .set("crash.error.mach.exception_name", "EXC_BREAKPOINT")
+        .set("crash.error.signal.name", "SIGTRAP")
+        .images((0..).zip(images).map(image))
+}
+
+#[test]
+fn a_share_that_cannot_be_counts_as_absent() {
+    for (share, expected) in [
+        ("0.25", Some(0.25)),
+        ("1", Some(1.0)),
+        ("1.0", Some(1.0)),
+        ("1e-3", Some(0.001)),
+        ("0.0009", None),
+        ("0", None),
+        ("-0.5", None),
+        ("2", None),
+        ("1e999", None),
+        ("\"0.5\"", None),
+        ("null", None),
+    ] {
+        let report = format!(r#"{{"crash":{{"error":{{"type":"user"}}}},"report":{{"sampled":{share}}}}}"#);
+        assert_eq!(read(report.as_bytes()).summary().sampled, expected, "{share}");
+    }
+}
+
+#[test]
+fn one_image_says_why_the_process_stopped() {
+    let (first, second) = ("crash_info_message", "crash_info_message2");
+    let all = [
+        ("/usr/lib/libdispatch.dylib", first, "BUG IN CLIENT OF LIBDISPATCH"),
+        ("/System/Library/Frameworks/CoreFoundation.framework/CoreFoundation", first, "of CoreFoundation"),
+        ("/usr/lib/system/libsystem_pthread.dylib", first, "of threads"),
+        ("/usr/lib/system/libsystem_c.dylib", first, "Assertion failed: (price > 0)"),
+        ("/usr/lib/swift/libswiftCore.dylib", second, " Fatal error: no price\n"),
+        ("/private/var/containers/Bundle/Application/Shop.app/Shop", first, "of the app"),
+    ];
+    let reason = |images: &[(&str, &str, &str)]| summary(&stopped(images)).reason;
+    // Each goes before those of the list above it.
+    for (n, (_, _, message)) in all.iter().enumerate() {
+        assert_eq!(reason(&all[..=n]).as_deref(), Some(message.trim()));
+    }
+    assert_eq!(
+        reason(&[("/usr/lib/a.dylib", first, "first"), ("/usr/lib/b.dylib", first, "b")]),
+        text("first")
+    );
+    // What tells of a simulator, nothing, or more than a device writes is no message.
+    let long = "x".repeat(100_000);
+    for other in ["CoreSimulator 783.5 - Device: iPhone 11", " \n", "", &long] {
+        assert_eq!(reason(&[all[3], ("Shop", first, other)]).as_deref(), Some(all[3].2), "{other:.20}");
+    }
+    let terms = read(&stopped(&all).bytes()).search_terms();
+    assert!(terms.contains(&"of the app".to_owned()), "{terms:?}");
+    // What the exception says goes first, and nothing is written before a bad access.
+    assert_eq!(summary(&stopped(&all).set("crash.error.reason", "its own")).reason, text("its own"));
+    let access = stopped(&all).set("crash.error.mach.exception_name", "EXC_BAD_ACCESS");
+    assert_eq!(summary(&access).reason, None);
+    assert_eq!(summary(&stopped(&all).set("crash.error.type", "user")).reason, None);
 }
 
 #[test]

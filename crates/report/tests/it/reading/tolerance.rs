@@ -321,6 +321,17 @@ fn gives_the_id(path: &str) -> bool {
 }
 
 #[test]
+fn a_message_of_an_image_that_is_no_text_counts_as_absent() {
+    for key in ["crash_info_message", "crash_info_message2"] {
+        let report =
+            |message: Json| Report::standard().image(Image::new("a", ID, 1).set(key, message)).bytes();
+        let warning = format!("binary_images[].{key}: wrong type, counts as absent");
+        assert_eq!(warnings(&report(Json::from(true))), [warning]);
+        assert!(warnings(&report(Json::null())).is_empty());
+    }
+}
+
+#[test]
 fn a_wrong_type_counts_as_absent_and_is_named() {
     for &(path, name) in FIELDS {
         let other = full().set(path, wrong(path)).bytes();

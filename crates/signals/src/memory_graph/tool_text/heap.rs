@@ -3,7 +3,7 @@
 use super::super::tables::{ClassRow, MemoryTables, ZoneRow};
 use super::{footprint_line, lines, push, size};
 
-/// Reads the classes of all zones together. The tables of single zones, which `-zones` adds, are passed over.
+/// Reads the classes of all zones together. The tables of single zones, which `-zones` adds, are skipped.
 pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     let mut is_table = false;
     let mut is_one_zone = false;

@@ -17,7 +17,7 @@ const MOST_COLUMNS: usize = 16;
 
 /// The most bytes of a line: a row has many words, and each costs more than its letters.
 const MOST_LINE_BYTES: usize = 64 << 10;
-/// The most rows of a list. No process has so many classes or regions; more are counted.
+/// The most rows of a list. No process has as many classes or regions; further rows are only counted.
 const MOST_ROWS: usize = 100_000;
 
 /// The lines of a text, each as far as it is read.

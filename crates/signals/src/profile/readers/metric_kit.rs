@@ -4,6 +4,7 @@ use super::json::{Token, Tokens, unsigned};
 use crate::profile::{Profile, ProfileError, ProfileFormat};
 use stacks::{Direction, RawFrame, append};
 use unslide_model::DebugId;
+use unslide_report::DiagnosticKind;
 
 mod stacks;
 
@@ -137,8 +138,7 @@ impl Reader {
     }
 
     fn text(&mut self, text: &str) {
-        let measures = ["hangDuration", "totalCPUTime", "writesCaused", "launchDuration"];
-        if self.open.last() == Some(&Open::MetaData) && measures.contains(&self.key.as_str()) {
+        if self.open.last() == Some(&Open::MetaData) && DiagnosticKind::of_measure(&self.key).is_some() {
             text.clone_into(&mut self.tree.measured);
         }
         let key = std::mem::take(&mut self.key);

@@ -35,7 +35,12 @@ pub(super) fn read(text: &str) -> Profile {
         }
     }
     let listed = lines.skip_while(|line| !line.trim_start().starts_with("Binary Images")).skip(1);
-    profile.images = listed.map_while(image_line).take(MOST_IMAGES).collect();
+    for line in listed.take_while(|line| !line.trim().is_empty()) {
+        match image_line(line).filter(|_| profile.images.len() < MOST_IMAGES) {
+            Some(image) => profile.images.push(image),
+            None => profile.skipped += 1,
+        }
+    }
     profile.mark_leaves(0);
     profile.attribute(0, 0, &bases);
     profile
@@ -170,5 +175,8 @@ Binary Images:
         let profile = read(text);
         assert_eq!((profile.frames.len(), profile.skipped), (2, 3));
         assert_eq!(profile.frames[1].parent, Some(0));
+        let damaged = TEXT.replace("       0x104a00000 -        0x104a0ffff", "       0x104a0");
+        let profile = read(&damaged);
+        assert!(profile.images.iter().any(|image| image.name == "dyld") && profile.skipped == 1);
     }
 }

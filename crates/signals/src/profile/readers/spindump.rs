@@ -121,7 +121,8 @@ impl Reader {
         match image_line(line) {
             Some(_) if self.profile.images.len() >= MOST_IMAGES => self.profile.skipped += 1,
             Some(image) => self.profile.images.push(image),
-            None => self.in_images = false,
+            None if line.trim().is_empty() => self.in_images = false,
+            None => self.profile.skipped += 1,
         }
     }
 
@@ -302,6 +303,13 @@ Num samples:      2
         assert_eq!((profile.images[other].start, profile.images[other].debug_id), (0x1_04a0_0000, None));
         assert!(profile.frames[5].kernel && profile.frames[5].exact && !profile.frames[4].exact);
         assert_eq!(profile.frames[3].place, Some(SourcePlace { file: "main.cpp".into(), line: 12 }));
+    }
+
+    #[test]
+    fn a_damaged_image_costs_no_other() {
+        let damaged = read(&TEXT.replace("0x104a00000 -        0x104a0ffff  Shop", "0x104a0"));
+        let kernel = damaged.frames[5].image.unwrap() as usize;
+        assert_eq!((damaged.images[kernel].name.as_str(), damaged.skipped), ("kernel", 1));
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! What names a letter, and the place in a list that it stands for.
+//! What names a dead letter, and the place in a list that it stands for.
 
-use super::Letter;
+use super::StoredDeadLetter;
 use std::fmt;
 use std::str::FromStr;
 use time::OffsetDateTime;
 use unslide_model::timestamp;
 
-/// A letter's place in the dead-letter topic, which names it: `<topic id>-<partition>-<offset>`.
+/// A dead letter's place in the dead-letter topic, which names it: `<topic id>-<partition>-<offset>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LetterId {
+pub struct DeadLetterId {
     /// The broker's id of the topic.
     pub topic_id: String,
     /// The partition.
@@ -17,50 +17,50 @@ pub struct LetterId {
     pub offset: i64,
 }
 
-/// A text that names no letter.
+/// A text that names no dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the id of a dead letter")]
-pub struct NoLetterId;
+pub struct NoDeadLetterId;
 
-impl fmt::Display for LetterId {
+impl fmt::Display for DeadLetterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.topic_id, self.partition, self.offset)
     }
 }
 
-impl FromStr for LetterId {
-    type Err = NoLetterId;
+impl FromStr for DeadLetterId {
+    type Err = NoDeadLetterId;
 
-    fn from_str(text: &str) -> Result<LetterId, NoLetterId> {
+    fn from_str(text: &str) -> Result<DeadLetterId, NoDeadLetterId> {
         let parts: Vec<&str> = text.split('-').collect();
-        let [topic_id, partition, offset] = parts[..] else { return Err(NoLetterId) };
+        let [topic_id, partition, offset] = parts[..] else { return Err(NoDeadLetterId) };
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         let hex = topic_id.len() == 32 && topic_id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if !hex || !digits(partition) || !digits(offset) {
-            return Err(NoLetterId);
+            return Err(NoDeadLetterId);
         }
-        let id = LetterId {
+        let id = DeadLetterId {
             topic_id: topic_id.to_owned(),
-            partition: partition.parse().map_err(|_| NoLetterId)?,
-            offset: offset.parse().map_err(|_| NoLetterId)?,
+            partition: partition.parse().map_err(|_| NoDeadLetterId)?,
+            offset: offset.parse().map_err(|_| NoDeadLetterId)?,
         };
-        // Zeros in front would make another name for the same letter.
-        if id.to_string() == text { Ok(id) } else { Err(NoLetterId) }
+        // Zeros in front would make another name for the same dead letter.
+        if id.to_string() == text { Ok(id) } else { Err(NoDeadLetterId) }
     }
 }
 
-/// The last letter of a page.
+/// The last dead letter of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LetterCursor {
+pub struct DeadLetterCursor {
     pub(super) arrived_at: OffsetDateTime,
-    pub(super) id: LetterId,
+    pub(super) id: DeadLetterId,
 }
 
-impl LetterCursor {
-    /// The cursor for what follows this letter.
+impl DeadLetterCursor {
+    /// The cursor for what follows this dead letter.
     #[must_use]
-    pub fn after(letter: &Letter) -> LetterCursor {
-        LetterCursor { arrived_at: letter.found.arrived_at, id: letter.found.id.clone() }
+    pub fn after(letter: &StoredDeadLetter) -> DeadLetterCursor {
+        DeadLetterCursor { arrived_at: letter.found.arrived_at, id: letter.found.id.clone() }
     }
 
     /// As text.
@@ -71,9 +71,12 @@ impl LetterCursor {
 
     /// From text; `None` for any other text.
     #[must_use]
-    pub fn read(text: &str) -> Option<LetterCursor> {
+    pub fn read(text: &str) -> Option<DeadLetterCursor> {
         let (micros, id) = text.split_once('/')?;
-        Some(LetterCursor { arrived_at: timestamp::from_micros(micros.parse().ok()?)?, id: id.parse().ok()? })
+        Some(DeadLetterCursor {
+            arrived_at: timestamp::from_micros(micros.parse().ok()?)?,
+            id: id.parse().ok()?,
+        })
     }
 }
 
@@ -84,19 +87,22 @@ mod tests {
     /// Clients keep cursors over an update: another text must not be read as this one.
     #[test]
     fn a_cursor_is_the_time_and_the_letter() {
-        let id =
-            LetterId { topic_id: "0af7651916cd43dd8448eb211c80319c".to_owned(), partition: 3, offset: 70 };
+        let id = DeadLetterId {
+            topic_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
+            partition: 3,
+            offset: 70,
+        };
         let arrived_at = OffsetDateTime::from_unix_timestamp_nanos(1_763_600_000_000_001_000).unwrap();
-        let cursor = LetterCursor { arrived_at, id };
+        let cursor = DeadLetterCursor { arrived_at, id };
         let text = cursor.write();
         assert_eq!(text, "1763600000000001/0af7651916cd43dd8448eb211c80319c-3-70");
-        assert_eq!(LetterCursor::read(&text), Some(cursor));
+        assert_eq!(DeadLetterCursor::read(&text), Some(cursor));
         let far = text.replacen("1763600000000001", "9223372036854775807", 1);
         let zeros = text.replacen("-3-", "-03-", 1);
         let bad =
             ["", "/", "1763600000000001", &text[1..].replace('/', ""), &text.to_uppercase(), &far, &zeros];
         for bad in bad {
-            assert_eq!(LetterCursor::read(bad), None, "{bad}");
+            assert_eq!(DeadLetterCursor::read(bad), None, "{bad}");
         }
     }
 }

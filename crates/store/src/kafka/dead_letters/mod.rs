@@ -1,13 +1,13 @@
-//! What lies in the dead-letter topic: where each letter is, whose, and why. The bytes stay in the
+//! What lies in the dead-letter topic: where each dead letter is, whose, and why. The bytes stay in the
 //! topic.
 //!
-//! A letter is without a tenant where its tenant is not known for certain; only operators see such a
-//! letter. What operators ask goes through functions of the database's owner and has names of its own
+//! A dead letter is without a tenant where its tenant is not known for certain; only operators see such a
+//! dead letter. What operators ask goes through functions of the database's owner and has names of its own
 //! here, which end in `_any`.
 
 mod id;
 
-pub use id::{LetterCursor, LetterId, NoLetterId};
+pub use id::{DeadLetterCursor, DeadLetterId, NoDeadLetterId};
 
 use crate::number::{from_row, from_row32, to_row, to_row32};
 use crate::purge::in_pages;
@@ -34,11 +34,11 @@ pub struct TopicOffset {
     pub offset: i64,
 }
 
-/// A letter as it was found in the topic.
+/// A dead letter as it was found in the topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewLetter {
+pub struct NewDeadLetter {
     /// Its place.
-    pub id: LetterId,
+    pub id: DeadLetterId,
     /// Whose it is, where that was decided before it became a dead letter.
     pub tenant: Option<TenantId>,
     /// When it arrived in the topic.
@@ -59,20 +59,20 @@ pub struct NewLetter {
     pub value_bytes: Option<u64>,
 }
 
-/// A letter as it is kept.
+/// A dead letter as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct StoredDeadLetter {
     /// What was found.
-    pub found: NewLetter,
+    pub found: NewDeadLetter,
     /// How often it was replayed.
     pub replays: u32,
     /// The last replay.
-    pub replayed: Option<LetterReplay>,
+    pub replayed: Option<DeadLetterReplay>,
 }
 
-/// A replay of a letter.
+/// A replay of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LetterReplay {
+pub struct DeadLetterReplay {
     /// When.
     pub at: OffsetDateTime,
     /// By whom: a key's id.
@@ -81,9 +81,9 @@ pub struct LetterReplay {
     pub placed_as: String,
 }
 
-/// Which letters. What is absent does not matter.
+/// Which dead letters. What is absent does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct LetterFilter {
+pub struct DeadLetterFilter {
     /// Why they are dead.
     pub reason: Option<String>,
     /// Arrived at this time or later.
@@ -94,11 +94,11 @@ pub struct LetterFilter {
     pub replayed: Option<bool>,
 }
 
-/// Before and after every letter.
+/// Before and after every dead letter.
 const EARLIEST: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 const LATEST: OffsetDateTime = datetime!(9999-12-31 00:00 UTC);
 
-impl LetterFilter {
+impl DeadLetterFilter {
     /// The times, where none is given those that let all through.
     fn times(&self) -> (OffsetDateTime, OffsetDateTime) {
         (self.from.unwrap_or(EARLIEST), self.to.unwrap_or(LATEST))
@@ -146,14 +146,18 @@ macro_rules! rows {
 }
 
 impl Row {
-    fn read(self) -> Result<Letter> {
+    fn read(self) -> Result<StoredDeadLetter> {
         let place = |topic: Option<String>, partition: Option<i32>, offset: Option<i64>| {
             Some(TopicOffset { topic: topic?, partition: partition?, offset: offset? })
         };
         let tenant = self.tenant.map(|slug| TenantId::new(&slug)).transpose();
-        Ok(Letter {
-            found: NewLetter {
-                id: LetterId { topic_id: self.topic_id, partition: self.partition, offset: self.at_offset },
+        Ok(StoredDeadLetter {
+            found: NewDeadLetter {
+                id: DeadLetterId {
+                    topic_id: self.topic_id,
+                    partition: self.partition,
+                    offset: self.at_offset,
+                },
                 tenant: tenant.map_err(|e| StoreError::corrupt("dead_letters", e))?,
                 arrived_at: self.arrived_at,
                 reason: self.reason,
@@ -165,7 +169,7 @@ impl Row {
                 value_bytes: self.value_bytes.map(from_row),
             },
             replays: from_row32(self.replays),
-            replayed: self.replayed_at.map(|at| LetterReplay {
+            replayed: self.replayed_at.map(|at| DeadLetterReplay {
                 at,
                 by: self.replayed_by.unwrap_or_default(),
                 placed_as: self.replayed_as.unwrap_or_default(),
@@ -180,7 +184,7 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// The row as JSON, without its tenant.
-fn row(letter: &NewLetter) -> serde_json::Value {
+fn row(letter: &NewDeadLetter) -> serde_json::Value {
     let place =
         |place: &Option<TopicOffset>| place.as_ref().map(|p| (cut(&p.topic, 300), p.partition, p.offset));
     let (origin, source) = (place(&letter.origin), place(&letter.source));
@@ -205,10 +209,10 @@ fn row(letter: &NewLetter) -> serde_json::Value {
     })
 }
 
-/// Notes letters; gives how many were not noted before. A letter of a tenant that does not exist is
+/// Notes dead letters. Returns the number of those that were not noted before. One of a tenant that does not exist is
 /// kept without one; one of a deleted tenant leaves no row.
-pub async fn note(tx: &mut BatchTx, letters: &[NewLetter]) -> Result<u64> {
-    let mut of: BTreeMap<Option<&TenantId>, Vec<&NewLetter>> = BTreeMap::new();
+pub async fn note(tx: &mut BatchTx, letters: &[NewDeadLetter]) -> Result<u64> {
+    let mut of: BTreeMap<Option<&TenantId>, Vec<&NewDeadLetter>> = BTreeMap::new();
     for letter in letters {
         of.entry(letter.tenant.as_ref()).or_default().push(letter);
     }
@@ -251,13 +255,13 @@ pub async fn note(tx: &mut BatchTx, letters: &[NewLetter]) -> Result<u64> {
     Ok(noted)
 }
 
-/// The tenant's letters, newest first, from the one after `after` on.
+/// The tenant's dead letters, newest first, from the one after `after` on.
 pub async fn list(
     tx: &mut TenantTx,
-    filter: &LetterFilter,
-    after: Option<&LetterCursor>,
+    filter: &DeadLetterFilter,
+    after: Option<&DeadLetterCursor>,
     limit: u32,
-) -> Result<Vec<Letter>> {
+) -> Result<Vec<StoredDeadLetter>> {
     let (connection, tenant, _) = tx.parts();
     let (from, to) = filter.times();
     // Row-level security lets only plain comparisons near the index: they say where a page begins.
@@ -283,8 +287,8 @@ pub async fn list(
     rows.into_iter().map(Row::read).collect()
 }
 
-/// How many letters of the tenant there are.
-pub async fn count(tx: &mut TenantTx, filter: &LetterFilter) -> Result<u64> {
+/// How many dead letters of the tenant there are.
+pub async fn count(tx: &mut TenantTx, filter: &DeadLetterFilter) -> Result<u64> {
     let (connection, tenant, _) = tx.parts();
     let (from, to) = filter.times();
     let count = sqlx::query_scalar!(
@@ -302,8 +306,8 @@ pub async fn count(tx: &mut TenantTx, filter: &LetterFilter) -> Result<u64> {
     Ok(from_row(count))
 }
 
-/// One letter of the tenant, locked until the transaction ends.
-pub async fn get(tx: &mut TenantTx, id: &LetterId) -> Result<Option<Letter>> {
+/// One dead letter of the tenant, locked until the transaction ends.
+pub async fn get(tx: &mut TenantTx, id: &DeadLetterId) -> Result<Option<StoredDeadLetter>> {
     let (connection, tenant, _) = tx.parts();
     let found = rows!(
         "FROM dead_letters WHERE tenant = $1 AND topic_id = $2 AND partition = $3 AND at_offset = $4 FOR UPDATE",
@@ -317,11 +321,11 @@ pub async fn get(tx: &mut TenantTx, id: &LetterId) -> Result<Option<Letter>> {
     found.map(Row::read).transpose()
 }
 
-/// Notes a replay of a letter of the tenant.
+/// Notes a replay of a dead letter of the tenant.
 ///
 /// # Errors
-/// Where the database fails, or there is no such letter.
-pub async fn replayed(tx: &mut TenantTx, id: &LetterId, by: &str, placed_as: &str) -> Result<()> {
+/// Where the database fails, or there is no such dead letter.
+pub async fn replayed(tx: &mut TenantTx, id: &DeadLetterId, by: &str, placed_as: &str) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "UPDATE dead_letters SET replays = replays + 1, replayed_at = $5, replayed_by = $6, replayed_as = $7
@@ -339,22 +343,22 @@ pub async fn replayed(tx: &mut TenantTx, id: &LetterId, by: &str, placed_as: &st
     one(done.rows_affected() == 1, id)
 }
 
-fn one(done: bool, id: &LetterId) -> Result<()> {
+fn one(done: bool, id: &DeadLetterId) -> Result<()> {
     if done {
         return Ok(());
     }
     Err(StoreError::Corrupt { table: "dead_letters", what: format!("{id} is gone while it was locked") })
 }
 
-/// Letters of all tenants and without one, newest first, from the one after `after` on; those of one
+/// Dead letters of all tenants and without one, newest first, from the one after `after` on; those of one
 /// tenant where `tenant` is given, those without one for an empty text. For operators.
 pub async fn list_any(
     tx: &mut TenantTx,
-    filter: &LetterFilter,
+    filter: &DeadLetterFilter,
     tenant: Option<&str>,
-    after: Option<&LetterCursor>,
+    after: Option<&DeadLetterCursor>,
     limit: u32,
-) -> Result<Vec<Letter>> {
+) -> Result<Vec<StoredDeadLetter>> {
     let (connection, ..) = tx.parts();
     let rows = rows!(
         "FROM unslide_dead_letters($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
@@ -374,9 +378,9 @@ pub async fn list_any(
     rows.into_iter().map(Row::read).collect()
 }
 
-/// The number of letters of all tenants and without one, as [`list_any`] lists them. For
+/// The number of dead letters of all tenants and without one, as [`list_any`] lists them. For
 /// operators.
-pub async fn count_any(tx: &mut TenantTx, filter: &LetterFilter, tenant: Option<&str>) -> Result<u64> {
+pub async fn count_any(tx: &mut TenantTx, filter: &DeadLetterFilter, tenant: Option<&str>) -> Result<u64> {
     let (connection, ..) = tx.parts();
     let count = sqlx::query_scalar!(
         r#"SELECT unslide_dead_letters_count($1, $2, $3, $4, $5) AS "count!""#,
@@ -391,8 +395,8 @@ pub async fn count_any(tx: &mut TenantTx, filter: &LetterFilter, tenant: Option<
     Ok(from_row(count))
 }
 
-/// One letter of any tenant or none, locked until the transaction ends. For operators.
-pub async fn get_any(tx: &mut TenantTx, id: &LetterId) -> Result<Option<Letter>> {
+/// One dead letter of any tenant or none, locked until the transaction ends. For operators.
+pub async fn get_any(tx: &mut TenantTx, id: &DeadLetterId) -> Result<Option<StoredDeadLetter>> {
     let (connection, ..) = tx.parts();
     let found = rows!("FROM unslide_dead_letter($1, $2, $3)", id.topic_id, id.partition, id.offset)
         .fetch_optional(connection)
@@ -400,11 +404,11 @@ pub async fn get_any(tx: &mut TenantTx, id: &LetterId) -> Result<Option<Letter>>
     found.map(Row::read).transpose()
 }
 
-/// Notes a replay of a letter of any tenant or none. For operators.
+/// Notes a replay of a dead letter of any tenant or none. For operators.
 ///
 /// # Errors
-/// Where the database fails, or there is no such letter.
-pub async fn replayed_any(tx: &mut TenantTx, id: &LetterId, by: &str, placed_as: &str) -> Result<()> {
+/// Where the database fails, or there is no such dead letter.
+pub async fn replayed_any(tx: &mut TenantTx, id: &DeadLetterId, by: &str, placed_as: &str) -> Result<()> {
     let (connection, _, now) = tx.parts();
     let done = sqlx::query_scalar!(
         r#"SELECT unslide_dead_letter_replayed($1, $2, $3, $4, $5, $6) AS "done!""#,
@@ -420,7 +424,7 @@ pub async fn replayed_any(tx: &mut TenantTx, id: &LetterId, by: &str, placed_as:
     one(done, id)
 }
 
-/// Forgets letters that arrived before a moment; gives how many.
+/// Deletes the rows of dead letters that arrived before a moment. Returns their number.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     in_pages(|rows| {
         sqlx::query_scalar!(r#"SELECT unslide_dead_letters_purge($1, $2) AS "gone!""#, before, rows)
@@ -429,7 +433,7 @@ pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     .await
 }
 
-/// When the oldest letter arrived that was not replayed.
+/// When the oldest dead letter arrived that was not replayed.
 pub async fn oldest(store: &Store) -> Result<Option<OffsetDateTime>> {
     Ok(sqlx::query_scalar!("SELECT unslide_dead_letter_oldest()").fetch_one(store.pool()).await?)
 }

@@ -20,7 +20,7 @@ pub(super) async fn count(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Res
     let mut rows: BTreeMap<(Uuid, &str, Date, String), i64> = BTreeMap::new();
     for one in counted {
         for (dimension, value) in values(&one.made_on) {
-            *rows.entry((one.row.id, dimension, day(one.received_at), value)).or_default() += one.sign;
+            *rows.entry((one.row.id, dimension, day(one.received_at), value)).or_default() += one.reports();
         }
     }
     rows.retain(|_, reports| *reports != 0);

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub(crate) use terms::term;
 use time::{Date, OffsetDateTime};
 
-/// A report that a group gains or loses.
+/// A report that a group gains or loses, or that stays in it with another answer.
 struct GroupChange<'c> {
     row: GroupRow<'c>,
     version: String,
@@ -25,7 +25,17 @@ struct GroupChange<'c> {
     received_at: OffsetDateTime,
     /// The group that the report leaves for this one.
     from: Option<Uuid>,
+    /// 1, -1, or 0 where it stays.
     sign: i64,
+    /// How many reports it stands for.
+    weight: i64,
+}
+
+impl GroupChange<'_> {
+    /// What counts of reports gain.
+    fn reports(&self) -> i64 {
+        self.sign * self.weight
+    }
 }
 
 /// Counts what is new, moves what a new revision puts into another group, and opens resolved groups again that come
@@ -36,16 +46,28 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
     let mut left = Vec::new();
     for change in changes.iter().filter(|change| change.counts()) {
         let (version, received_at) = (name(&change.arrival.facts.version), change.key.received_at);
+        let weight = change.weight();
         let made_on = MadeOn::of(&change.arrival.facts);
         let new = GroupRow::of(&change.arrival.facts);
         let old = change.previous.as_ref().and_then(|previous| Some((previous, previous.group?)));
         let texts = GroupTexts::of(&change.arrival.facts);
         let was = old.map(|(previous, id)| (id, &previous.version, &previous.made_on, &previous.texts));
         if was == new.as_ref().map(|row| (row.id, &version, &made_on, &texts)) {
+            // Nothing is counted anew, but its culprit may be known better.
+            counted.extend(new.map(|row| GroupChange {
+                row,
+                version,
+                made_on,
+                received_at,
+                from: None,
+                sign: 0,
+                weight,
+            }));
             continue;
         }
         if let Some((previous, id)) = old {
-            counted.push(leaving(id, &previous.app, &previous.version, &previous.made_on, received_at));
+            let from = (previous.app.as_str(), previous.version.as_str());
+            counted.push(leaving(id, from, &previous.made_on, received_at, weight));
             let stays = new.as_ref().is_some_and(|row| row.id == id) && previous.texts == texts;
             left.extend((!stays).then_some((id, &previous.texts)));
         }
@@ -58,7 +80,15 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
             received_at,
         }));
         let from = old.map(|(_, id)| id);
-        counted.extend(new.map(|row| GroupChange { row, version, made_on, received_at, from, sign: 1 }));
+        counted.extend(new.map(|row| GroupChange {
+            row,
+            version,
+            made_on,
+            received_at,
+            from,
+            sign: 1,
+            weight,
+        }));
     }
     let written = write(tx, &counted, EmptyGroups::Forget).await?;
     let counting = changes.iter().rev().filter(|change| change.counts());
@@ -72,17 +102,18 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
 /// Takes a report out of its group.
 pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
     let Some(id) = report.group else { return Ok(()) };
-    let change = leaving(id, &report.app, &report.version, &report.made_on, report.received_at);
+    let from = (report.app.as_str(), report.version.as_str());
+    let change = leaving(id, from, &report.made_on, report.received_at, report.weight);
     write(tx, &[change], EmptyGroups::Forget).await?;
     terms::change(tx, std::iter::empty(), std::iter::once((id, &report.texts))).await
 }
 
 fn leaving<'c>(
     id: Uuid,
-    app: &str,
-    version: &str,
+    (app, version): (&str, &str),
     made_on: &MadeOn,
     received_at: OffsetDateTime,
+    weight: i64,
 ) -> GroupChange<'c> {
     let row = GroupRow { id, app: app.to_owned(), grouping: None };
     GroupChange {
@@ -92,6 +123,7 @@ fn leaving<'c>(
         received_at,
         from: None,
         sign: -1,
+        weight,
     }
 }
 
@@ -99,6 +131,8 @@ fn leaving<'c>(
 #[derive(Clone)]
 struct Span {
     reports: i64,
+    /// Those that others stand for.
+    extrapolated: i64,
     first: (OffsetDateTime, String),
     last: (OffsetDateTime, String),
 }
@@ -106,8 +140,14 @@ struct Span {
 impl Span {
     fn add(span: &mut Option<Span>, one: &GroupChange<'_>) {
         let seen = (one.received_at, one.version.clone());
-        let span = span.get_or_insert_with(|| Span { reports: 0, first: seen.clone(), last: seen.clone() });
-        span.reports += one.sign;
+        let span = span.get_or_insert_with(|| Span {
+            reports: 0,
+            extrapolated: 0,
+            first: seen.clone(),
+            last: seen.clone(),
+        });
+        span.reports += one.reports();
+        span.extrapolated += one.reports() - one.sign;
         span.first = span.first.clone().min(seen.clone());
         span.last = span.last.clone().max(seen);
     }
@@ -132,12 +172,12 @@ impl<'c> Delta<'c> {
     fn add_own(&mut self, one: &'c GroupChange<'c>) {
         if let Some(grouping) = one.row.grouping {
             self.row = &one.row;
-            let smallest = |known: &mut Option<String>, text: &str| {
-                let text = title(text);
-                *known = Some(known.take().map_or_else(|| text.clone(), |known| known.min(text.clone())));
-            };
-            smallest(&mut self.title, &grouping.title);
-            smallest(&mut self.culprit, &grouping.culprit);
+            let (new_title, new_culprit) = (title(&grouping.title), title(&grouping.culprit));
+            self.title = Some(match self.title.take() {
+                Some(known) => known.min(new_title),
+                None => new_title,
+            });
+            self.culprit = self.culprit.take().max(Some(new_culprit));
         }
         Span::add(&mut self.own, one);
         Span::add(&mut self.total, one);
@@ -182,8 +222,9 @@ async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>], empty: EmptyGroup
         if let Some((target, row)) = targets.get(&one.row.id).and_then(|id| placeholders.get_key_value(id)) {
             Span::add(&mut groups.entry(*target).or_insert_with(|| Delta::of(row)).total, one);
         }
-        *days.entry((one.row.id, day(one.received_at), one.version.clone())).or_default() += one.sign;
+        *days.entry((one.row.id, day(one.received_at), one.version.clone())).or_default() += one.reports();
     }
+    days.retain(|_, reports| *reports != 0);
     let created = write::groups(tx, &groups).await?;
     let leaving: Vec<&GroupChange<'_>> = counted.iter().filter(|one| one.sign < 0).collect();
     if !leaving.is_empty() {

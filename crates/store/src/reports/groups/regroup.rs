@@ -135,7 +135,8 @@ pub async fn store(tx: &mut TenantTx, page: &RegroupPage, regrouped: &[Regrouped
     point(tx, &moving).await?;
     let mut counted: Vec<GroupChange<'_>> = Vec::new();
     for one in &moving {
-        counted.extend(one.from.map(|id| leaving(id, &one.app, &one.version, &one.made_on, one.received_at)));
+        let from = (one.app.as_str(), one.version.as_str());
+        counted.extend(one.from.map(|id| leaving(id, from, &one.made_on, one.received_at, one.weight)));
         counted.extend(one.arriving());
     }
     write_keeping(tx, &counted).await?;
@@ -155,6 +156,7 @@ struct Moving<'m> {
     app: String,
     version: String,
     made_on: MadeOn,
+    weight: i64,
     texts: GroupTexts,
     from: Option<Uuid>,
     grouping: Option<&'m ReportGrouping>,
@@ -174,6 +176,7 @@ impl<'m> Moving<'m> {
             received_at: self.received_at,
             from: self.from,
             sign: 1,
+            weight: self.weight,
         })
     }
 }
@@ -192,7 +195,7 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
     let rows = sqlx::query!(
         r#"SELECT r.received_at AS "received_at!", r.report_id AS "report_id!", r.variant AS "variant!",
                   r.revision AS "revision!", r.app AS "app!", r.version AS "version!", r.group_id, r.reason, r.title,
-                  r.device, r.model, r.os_name, r.os_version
+                  r.weight AS "weight!", r.device, r.model, r.os_name, r.os_version
            FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
            JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id
                          AND r.variant = k.variant AND r.same_crash_as IS NULL
@@ -218,6 +221,7 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
                 os_name: row.os_name,
                 os_version: row.os_version,
             },
+            weight: row.weight.into(),
             texts: GroupTexts { reason: row.reason, title: row.title },
             from: row.group_id,
             grouping: read.grouping.as_ref(),

@@ -26,6 +26,7 @@ pub(super) async fn targets(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<
 #[derive(Default)]
 struct SpanColumns {
     reports: Vec<i64>,
+    extrapolated: Vec<i64>,
     first: Vec<Option<OffsetDateTime>>,
     first_versions: Vec<Option<String>>,
     last: Vec<Option<OffsetDateTime>>,
@@ -37,6 +38,7 @@ impl SpanColumns {
         let mut columns = SpanColumns::default();
         for span in spans {
             columns.reports.push(span.map_or(0, |span| span.reports));
+            columns.extrapolated.push(span.map_or(0, |span| span.extrapolated));
             columns.first.push(span.map(|span| span.first.0));
             columns.first_versions.push(span.map(|span| span.first.1.clone()));
             columns.last.push(span.map(|span| span.last.0));
@@ -68,24 +70,26 @@ pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>
     let rows = sqlx::query!(
         r#"INSERT INTO groups AS g (tenant, id, app, fingerprint, kind, title, culprit, provisional,
                reports, first_seen, first_version, last_seen, last_version,
-               own_reports, own_first_seen, own_first_version, own_last_seen, own_last_version)
+               own_reports, own_first_seen, own_first_version, own_last_seen, own_last_version, own_extrapolated)
            SELECT $1, n.id, n.app, n.fingerprint, n.kind, coalesce(n.title, ''), coalesce(n.culprit, ''), n.provisional,
                   t.reports, t.first_seen, t.first_version, t.last_seen, t.last_version,
-                  o.reports, o.first_seen, o.first_version, o.last_seen, o.last_version
+                  o.reports, o.first_seen, o.first_version, o.last_seen, o.last_version, o.extrapolated
            FROM unnest($2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::boolean[])
                 WITH ORDINALITY AS n (id, app, fingerprint, kind, title, culprit, provisional, at)
            JOIN unnest($9::bigint[], $10::timestamptz[], $11::text[], $12::timestamptz[], $13::text[])
                 WITH ORDINALITY AS t (reports, first_seen, first_version, last_seen, last_version, at) ON t.at = n.at
-           JOIN unnest($14::bigint[], $15::timestamptz[], $16::text[], $17::timestamptz[], $18::text[])
-                WITH ORDINALITY AS o (reports, first_seen, first_version, last_seen, last_version, at) ON o.at = n.at
+           JOIN unnest($14::bigint[], $15::timestamptz[], $16::text[], $17::timestamptz[], $18::text[], $19::bigint[])
+                WITH ORDINALITY AS o (reports, first_seen, first_version, last_seen, last_version, extrapolated, at)
+                ON o.at = n.at
            ORDER BY n.id
            ON CONFLICT (tenant, id) DO UPDATE
            SET reports = g.reports + EXCLUDED.reports,
                own_reports = g.own_reports + EXCLUDED.own_reports,
+               own_extrapolated = g.own_extrapolated + EXCLUDED.own_extrapolated,
                title = CASE WHEN EXCLUDED.kind = '' THEN g.title
                             ELSE least(nullif(g.title, g.kind) COLLATE "C", EXCLUDED.title COLLATE "C") END,
                culprit = CASE WHEN EXCLUDED.kind = '' THEN g.culprit
-                              ELSE least(g.culprit COLLATE "C", EXCLUDED.culprit COLLATE "C") END,
+                              ELSE greatest(g.culprit COLLATE "C", EXCLUDED.culprit COLLATE "C") END,
                (first_seen, first_version) = (SELECT f.seen, f.version
                    FROM (VALUES (g.first_seen, g.first_version, g.reports > 0),
                                 (EXCLUDED.first_seen, EXCLUDED.first_version, true)) AS f (seen, version, counts)
@@ -120,7 +124,8 @@ pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>
         &own.first as &[Option<OffsetDateTime>],
         &own.first_versions as &[Option<String>],
         &own.last as &[Option<OffsetDateTime>],
-        &own.last_versions as &[Option<String>]
+        &own.last_versions as &[Option<String>],
+        &own.extrapolated
     )
     .fetch_all(connection)
     .await?;
@@ -146,18 +151,23 @@ pub(super) async fn look_again(
     )
     .execute(&mut *connection)
     .await?;
-    // Where retention has removed all others, what is known stays.
+    // Where retention has removed all others, what is known stays. What was first seen stays where only the last report
+    // leaves: retention may have removed the first.
     sqlx::query!(
         r#"UPDATE groups g
            SET own_first_seen = coalesce(f.received_at, g.own_first_seen),
                own_first_version = coalesce(f.version, g.own_first_version),
                own_last_seen = coalesce(l.received_at, g.own_last_seen),
                own_last_version = coalesce(l.version, g.own_last_version)
-           FROM (SELECT DISTINCT n.id FROM unnest($2::uuid[], $3::timestamptz[]) AS n (id, seen)
-                 JOIN groups o ON o.tenant = $1 AND o.id = n.id AND n.seen IN (o.own_first_seen, o.own_last_seen)) c
-           LEFT JOIN LATERAL (SELECT r.received_at, r.version FROM reports r WHERE r.tenant = $1 AND r.group_id = c.id
+           FROM (SELECT n.id, bool_or(n.seen = o.own_first_seen) AS was_first, bool_or(n.seen = o.own_last_seen) AS was_last
+                 FROM unnest($2::uuid[], $3::timestamptz[]) AS n (id, seen)
+                 JOIN groups o ON o.tenant = $1 AND o.id = n.id AND n.seen IN (o.own_first_seen, o.own_last_seen)
+                 GROUP BY n.id) c
+           LEFT JOIN LATERAL (SELECT r.received_at, r.version FROM reports r
+                              WHERE c.was_first AND r.tenant = $1 AND r.group_id = c.id
                               ORDER BY r.received_at, r.version COLLATE "C" LIMIT 1) f ON true
-           LEFT JOIN LATERAL (SELECT r.received_at, r.version FROM reports r WHERE r.tenant = $1 AND r.group_id = c.id
+           LEFT JOIN LATERAL (SELECT r.received_at, r.version FROM reports r
+                              WHERE c.was_last AND r.tenant = $1 AND r.group_id = c.id
                               ORDER BY r.received_at DESC, r.version COLLATE "C" DESC LIMIT 1) l ON true
            WHERE g.tenant = $1 AND g.id = c.id"#,
         tenant,

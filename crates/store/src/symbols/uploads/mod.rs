@@ -39,7 +39,7 @@ impl UploadStatus {
     }
 }
 
-/// A member that was passed over.
+/// A member that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Skipped)]
 pub struct SkippedMember {
@@ -71,7 +71,7 @@ pub struct SymbolUpload {
     pub size: Option<u64>,
     /// The SHA-256 of its bytes, once they have arrived.
     pub content_hash: Option<ContentHash>,
-    /// Members that were passed over.
+    /// Members that were skipped.
     pub skipped: Vec<SkippedMember>,
     /// When it began.
     pub created_at: OffsetDateTime,

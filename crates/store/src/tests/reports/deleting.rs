@@ -91,6 +91,12 @@ async fn retention_ends_what_is_wanted_and_not_what_was_counted() {
     assert_eq!(retention::expire(&mut tx, before, 10).await.unwrap(), 1);
     assert_eq!(retention::forget_wanted(&mut tx, before, 10).await.unwrap(), 1);
     assert_eq!(retention::forget_wanted(&mut tx, before, 10).await.unwrap(), 0);
+    assert_eq!(retention::forget_hours(&mut tx, 10).await.unwrap(), 0);
+    tx.commit().await.unwrap();
+    // Hours are counted for 14 days.
+    database.wait(Duration::days(12));
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert_eq!(retention::forget_hours(&mut tx, 10).await.unwrap(), 1);
     tx.commit().await.unwrap();
     let wanted: Vec<DebugId> = wanted(&database).await.into_iter().map(|(id, _)| id).collect();
     assert_eq!(wanted, [debug_id(1), debug_id(200)], "by the report that is left");

@@ -2,7 +2,7 @@
 
 use super::groups::of_bug;
 use crate::groups::{self as actions, GroupActor, id_of};
-use crate::queries::durations::{self, VersionDurations};
+use crate::queries::health::durations::{self, VersionDurations};
 use crate::reports::Arrival;
 use crate::tests::database::{Database, acme, grouping};
 use sqlx::Row;

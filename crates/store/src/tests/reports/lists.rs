@@ -72,6 +72,10 @@ async fn every_filter_alone_and_together_in_pages_gives_what_a_scan_gives() {
             ..ReportFilter::default()
         },
         ReportFilter { kind: text("nsexception"), status: text("partial"), ..ReportFilter::default() },
+        ReportFilter { model: text("iPhone1,1"), ..ReportFilter::default() },
+        ReportFilter { os_version: text("18.1"), version: text("1.1"), ..ReportFilter::default() },
+        ReportFilter { model: text("iPhone2,1"), os_version: text("iOS 18.0"), ..ReportFilter::default() },
+        ReportFilter { os_version: text("iOS"), ..ReportFilter::default() },
         ReportFilter { from: Some(start()), ..ReportFilter::default() },
         ReportFilter { from: Some(start() - Duration::DAY), to: Some(start()), ..ReportFilter::default() },
         ReportFilter { debug_id: Some(debug_id(1)), ..ReportFilter::default() },
@@ -102,6 +106,11 @@ async fn every_filter_alone_and_together_in_pages_gives_what_a_scan_gives() {
                     && is(&filter.build, &a.facts.build)
                     && is(&filter.kind, &a.facts.kind)
                     && is(&filter.status, &a.facts.status)
+                    && is(&filter.model, a.facts.model.as_deref().unwrap_or_default())
+                    && filter.os_version.as_ref().is_none_or(|os| {
+                        let version = a.facts.os_version.as_deref().unwrap_or_default();
+                        os == version || *os == format!("iOS {version}")
+                    })
                     && filter.from.is_none_or(|from| a.received_at >= from)
                     && filter.to.is_none_or(|to| a.received_at < to)
                     && filter.debug_id.is_none_or(|id| a.images.iter().any(|i| i.debug_id == id))
@@ -470,7 +479,7 @@ async fn a_revoked_key_is_forgotten_after_a_while_unless_a_key_that_it_made_is_t
     }
     tx.commit().await.unwrap();
     let purge = async || keys::purge(&database.store).await.unwrap();
-    database.wait(keys::KEPT_AFTER_REVOCATION - Duration::SECOND);
+    database.wait(keys::KEPT_AFTER_END - Duration::SECOND);
     assert_eq!(purge().await, 0, "still shown");
     database.wait(Duration::minutes(1));
     assert_eq!(purge().await, 1);
@@ -484,6 +493,55 @@ async fn a_revoked_key_is_forgotten_after_a_while_unless_a_key_that_it_made_is_t
     );
     assert!(keys::revoke(&mut tx, made.id, None).await.unwrap());
     tx.commit().await.unwrap();
-    database.wait(keys::KEPT_AFTER_REVOCATION + Duration::SECOND);
+    database.wait(keys::KEPT_AFTER_END + Duration::SECOND);
     assert_eq!((purge().await, purge().await, purge().await), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn a_key_that_ran_out_is_forgotten_after_a_while() {
+    let database = Database::new().await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let key = |name: &str, days: Option<i64>| NewApiKey {
+        name: name.into(),
+        scopes: vec![Scope::ReportsRead],
+        app: None,
+        expires_at: days.map(|days| database.clock_now() + Duration::days(days)),
+    };
+    keys::create(&mut tx, &key("short", Some(1)), &[1; 30]).await.unwrap();
+    let (long, _) = keys::create(&mut tx, &key("long", Some(90)), &[2; 30]).await.unwrap();
+    let (endless, _) = keys::create(&mut tx, &key("endless", None), &[3; 30]).await.unwrap();
+    tx.commit().await.unwrap();
+    database.wait(keys::KEPT_AFTER_END + Duration::DAY);
+    assert_eq!(keys::purge(&database.store).await.unwrap(), 0, "still shown");
+    database.wait(Duration::SECOND);
+    assert_eq!(keys::purge(&database.store).await.unwrap(), 1);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let left: std::collections::BTreeSet<_> =
+        keys::list(&mut tx, None, None, 10).await.unwrap().into_iter().map(|key| key.id).collect();
+    assert_eq!(left, [long.id, endless.id].into());
+}
+
+#[tokio::test]
+async fn a_tenant_has_a_limited_number_of_keys_in_force() {
+    let database = Database::new().await;
+    let key = NewApiKey { name: "one".into(), scopes: vec![Scope::ReportsRead], app: None, expires_at: None };
+    // All but one of those that may be, and as many that are over.
+    let rows = format!(
+        "INSERT INTO api_keys (id, tenant, name, prefix, secret_hash, scopes, created_at, expires_at)
+         SELECT gen_random_uuid(), 'acme', 'many', lpad(n::text, 8, '0'), decode(repeat('00', 32), 'hex'), '{{}}', at,
+                CASE WHEN n > {most} THEN at END
+         FROM generate_series(2, 2 * {most}) AS n, (VALUES ('2026-11-20 07:00:00Z'::timestamptz)) AS t (at)",
+        most = keys::MOST_IN_FORCE
+    );
+    database.rows(&rows).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let (last, _) = keys::create(&mut tx, &key, &[1; 30]).await.unwrap();
+    let refused = keys::create(&mut tx, &key, &[2; 30]).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "Key limit reached for tenant acme: 1000 keys are in force. Revoke one first."
+    );
+    assert!(keys::revoke(&mut tx, last.id, None).await.unwrap());
+    keys::create(&mut tx, &key, &[2; 30]).await.unwrap();
+    tx.rollback().await.unwrap();
 }

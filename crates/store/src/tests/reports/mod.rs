@@ -3,6 +3,7 @@ pub mod duplicates;
 pub mod durations;
 pub mod group_states;
 pub mod groups;
+pub mod growing;
 pub mod lists;
 pub mod regroup;
 pub mod search;

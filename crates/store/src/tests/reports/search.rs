@@ -85,6 +85,23 @@ async fn late_symbols_bring_their_names_and_leave_no_group_behind() {
 }
 
 #[tokio::test]
+async fn better_symbols_bring_the_culprits_file_whichever_revision_comes_first() {
+    let first = of_bug(1, "1.0", 0);
+    let mut better = Arrival { revision: 2, ..first.clone() };
+    let mut without = first;
+    without.facts.grouping.as_mut().unwrap().culprit = "Cart.total".into();
+    better.facts.grouping.as_mut().unwrap().culprit = "Cart.total (Cart.swift)".into();
+    for order in [[&without, &better], [&better, &without]] {
+        let database = Database::new().await;
+        for one in order {
+            database.store(std::slice::from_ref(one)).await;
+        }
+        let culprits = "SELECT count(*) FROM groups WHERE culprit = 'Cart.total (Cart.swift)'";
+        assert_eq!(database.number(culprits).await, 1);
+    }
+}
+
+#[tokio::test]
 async fn a_target_is_found_by_what_is_merged_into_it() {
     let database = Database::new().await;
     let one = with_terms(of_bug(1, "1.0", 0), &["Basket.sum"]);

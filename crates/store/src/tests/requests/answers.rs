@@ -1,6 +1,6 @@
 //! Requests that end without a new revision.
 
-use crate::requests::{self, RequestOutcome};
+use crate::requests::{self, RequestAnswer, RequestOutcome};
 use crate::slots;
 use crate::tests::database::{Database, acme, arrival, debug_id, publish, start, symbols};
 use crate::tests::reports::segments::move_all;
@@ -8,6 +8,7 @@ use crate::wakes::{self, system};
 use sqlx::Row;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{Owner, Quality};
+use unslide_testkit::statements;
 
 async fn wake(database: &Database, generation: u64) -> u64 {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
@@ -302,4 +303,47 @@ async fn an_answer_closes_the_request_of_its_own_variant() {
         crate::tests::database::revised(&arrival(1), 2, crate::tests::database::image(1, false, Some(1)));
     assert_eq!(database.store(&[better]).await[0].variant, 0);
     assert_eq!(open().await, 0);
+}
+
+/// Each is closed as if it came alone, and the statements are those of one.
+/// Proves: late-symbols
+#[tokio::test]
+async fn answers_that_come_at_once_cost_the_same_statements_however_many_they_are() {
+    let database = Database::new().await;
+    database.store(&(1..=30).map(arrival).collect::<Vec<_>>()).await;
+    let first = publish(&database, 1, Quality::Symtab).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert_eq!(wakes::page(&mut tx, &debug_id(1), first, None, 50).await.unwrap().requested, 30);
+    tx.commit().await.unwrap();
+    // They are asked for again at the end of each request.
+    publish(&database, 1, Quality::Dwarf).await;
+    let answer = |n: u8| RequestAnswer {
+        report: (arrival(n).report_id, 0),
+        revision: 2,
+        outcome: match n % 3 {
+            0 => RequestOutcome::Unchanged,
+            1 => RequestOutcome::FetchingFailed,
+            _ => RequestOutcome::Gone,
+        },
+        sent: start(),
+    };
+    let cost = async |numbers: std::ops::RangeInclusive<u8>| {
+        // A second answer to the first request is skipped.
+        let mut answers: Vec<RequestAnswer> = numbers.map(answer).collect();
+        answers.push(RequestAnswer { outcome: RequestOutcome::Dead, ..answers[0] });
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let (closed, statements) = statements::counted(requests::answered_all(&mut tx, &answers)).await;
+        tx.commit().await.unwrap();
+        (closed.unwrap(), statements)
+    };
+    let (few, many) = (cost(1..=3).await, cost(4..=30).await);
+    // The bodies of those that were gone are in the database, so that their requests stay open.
+    let kinds = [Some(RequestOutcome::FetchingFailed), None, Some(RequestOutcome::Unchanged)];
+    assert_eq!(few.0, [&kinds[..], &[None]].concat());
+    assert_eq!(many.0, [&kinds.repeat(9)[..], &[None]].concat());
+    assert!(few.1 > 1, "statements are counted");
+    assert_eq!(few.1, many.1);
+    assert_eq!(outbox(&database).await, 50, "20 are asked anew at once");
+    let again = "SELECT count(*) FROM report_keys WHERE retry_needs IS NOT NULL";
+    assert_eq!(database.number(again).await, 10);
 }

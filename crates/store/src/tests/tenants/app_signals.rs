@@ -4,8 +4,11 @@ use crate::app_settings::{self, AppSettings};
 use crate::app_signals::{self, AppSignal, DroppedSignal, SignalSettings};
 use crate::gateway_events::EventOutcome;
 use crate::metrics::{self, MetricArrival};
-use crate::queries::health;
+use crate::queries::groups::{self, GroupFilter, GroupOrder};
+use crate::queries::reports::{ReportFilter, list};
 use crate::queries::session::{self, SessionEventKind};
+use crate::queries::trends::{self, TrendStep};
+use crate::queries::{apps, health, versions};
 use crate::reports::{self, Arrival, ArrivalOutcome, Effects};
 use crate::sessions::{self, EndReason, SessionArrival};
 use crate::tests::database::{Database, acme, arrival, grouping, revised, start, tenant_id};
@@ -125,7 +128,7 @@ async fn a_sample_of_sessions_stands_for_all_and_is_no_more_certain() {
     sessions_of(&database, &all(Some(EndReason::Crashed))).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let figures = health::total(&mut tx, (Some(APP), None), period()).await.unwrap();
-    assert!((650..950).contains(&figures.sessions), "{figures:?}");
+    assert!((650..950).contains(&figures.sessions) && figures.estimated, "{figures:?}");
     assert!(figures.crashed_sessions >= figures.sessions - 2_000 && figures.crashed_sessions > 0);
     let (_, worth) = figures.independent(figures.crashed_of_sessions());
     assert!(worth < 250.0, "{worth}");
@@ -140,6 +143,111 @@ async fn a_sample_of_sessions_stands_for_all_and_is_no_more_certain() {
     let apart = "SELECT count(*) FROM metric_payloads p WHERE NOT EXISTS
                  (SELECT FROM sessions s WHERE s.session_id = p.session_id)";
     assert_eq!(database.number(apart).await, 0);
+}
+
+/// The reports, whether that is an estimate, and the devices of each group, by its title.
+async fn groups_of(database: &Database) -> Vec<(String, i64, bool, i64)> {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found =
+        groups::list(&mut tx, &GroupFilter::default(), GroupOrder::LastSeen, None, 100).await.unwrap();
+    let mut counted: Vec<_> = found
+        .into_iter()
+        .map(|group| (group.title, group.reports, group.estimated, group.affected_devices))
+        .collect();
+    counted.sort_unstable();
+    counted
+}
+
+#[tokio::test]
+async fn a_report_that_was_sampled_counts_as_many_as_it_stands_for_and_a_crash_as_one() {
+    let database = Database::new().await;
+    let sampled = |n: u8, kind: &str| {
+        let mut sampled = report(n, kind);
+        sampled.facts.sampled = Some(0.25);
+        sampled
+    };
+    let hang = sampled(1, "hang");
+    let (mut fatal, crash) = (sampled(2, "hang"), sampled(3, "crash"));
+    fatal.facts.summary = json!({"fatal": true});
+    // A share of 0.6 is one of 1.67: the nearest whole number counts.
+    let mut nearest = sampled(6, "user");
+    nearest.facts.sampled = Some(0.6);
+    // An end out of memory is no crash, whatever the device says.
+    let mut out_of_memory = sampled(7, "out_of_memory");
+    out_of_memory.facts.summary = json!({"fatal": true});
+    let user = sampled(4, "user");
+    let all = [hang.clone(), fatal, crash, user, report(5, "javascript"), nearest, out_of_memory];
+    assert_eq!(reports_of(&database, &all).await, [ArrivalOutcome::New; 7]);
+    let title = |n: u8| format!("bug {n}");
+    let expected = [
+        (title(1), 4, true, 1),
+        (title(2), 1, false, 1),
+        (title(3), 1, false, 1),
+        (title(4), 4, true, 1),
+        (title(5), 1, false, 1),
+        (title(6), 2, true, 1),
+        (title(7), 4, true, 1),
+    ];
+    assert_eq!(groups_of(&database).await, expected);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let version = versions::list(&mut tx, APP, None, 10).await.unwrap().remove(0);
+    assert_eq!((version.reports, version.estimated, version.crashes), (17, true, 1));
+    let app = apps::list(&mut tx, None, None, 10).await.unwrap().remove(0);
+    assert_eq!((app.reports, app.estimated), (17, true));
+    let period = (start() - Duration::DAY, start() + Duration::DAY);
+    let total = trends::totals(&mut tx, (Some(APP), None), TrendStep::Day, period).await.unwrap();
+    assert_eq!((total.reports, total.estimated, total.crashes), (17, true, 1));
+    drop(tx);
+    assert_eq!(database.number("SELECT count(*) FROM reports").await, 7, "lists have what is stored");
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let listed = list(&mut tx, &ReportFilter::default(), None, 10).await.unwrap().reports;
+    drop(tx);
+    let mut weights: Vec<_> = listed.iter().map(|row| (row.report_id.0[0], row.weight)).collect();
+    weights.sort_unstable();
+    assert_eq!(weights, [(1, 4), (2, 1), (3, 1), (4, 4), (5, 1), (6, 2), (7, 4)]);
+    // A better answer counts as the first one, whatever it says; a deletion takes back what was counted.
+    let mut better = revised(&hang, 2, hang.images[0].clone());
+    (better.facts.grouping, better.facts.sampled) = (hang.facts.grouping.clone(), Some(0.001));
+    assert_eq!(reports_of(&database, &[better]).await, [ArrivalOutcome::Revised]);
+    assert_eq!(groups_of(&database).await, expected);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert!(reports::delete(&mut tx, hang.report_id, 0, None).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(groups_of(&database).await, expected[1..]);
+    assert_eq!(database.number("SELECT sum(reports)::bigint FROM app_days").await, 13);
+    assert_eq!(database.number("SELECT sum(extrapolated)::bigint FROM app_days").await, 7);
+}
+
+#[tokio::test]
+async fn reports_share_the_fate_of_their_session_and_those_of_crashes_are_all_kept() {
+    let database = Database::new().await;
+    set(&database, SignalSettings { hangs: 4, sessions: 4, ..SignalSettings::default() }).await;
+    let run = |n: u8| Uuid::from_bytes([n; 16]);
+    let begun: Vec<SessionArrival> = (1..=150)
+        .map(|n| tests::sessions::event(&run(n).to_string().to_uppercase(), &format!("i{n}"), 0, None))
+        .collect();
+    sessions_of(&database, &begun).await;
+    let of_run = |n: u8, kind: &str| {
+        let mut of_run = report(n, kind);
+        of_run.facts.run_id = Some(run(n));
+        of_run
+    };
+    let hangs: Vec<Arrival> = (1..=150).map(|n| of_run(n, "hang")).collect();
+    let outcomes = reports_of(&database, &hangs).await;
+    let new = outcomes.iter().filter(|outcome| **outcome == ArrivalOutcome::New).count();
+    let out = outcomes.iter().filter(|outcome| **outcome == ArrivalOutcome::SampledOut).count();
+    assert!((15..65).contains(&new) && new + out == 150, "{new} of 150");
+    assert_eq!(database.number("SELECT sum(weight)::bigint FROM reports").await, 4 * new as i64);
+    let apart = "SELECT count(*) FROM reports r WHERE NOT EXISTS
+                 (SELECT FROM sessions s WHERE lower(s.session_id) = r.run_id::text)";
+    assert_eq!(database.number(apart).await, 0);
+    let dropped = dropped(&database).await;
+    assert_eq!(dropped, [(AppSignal::Hangs, out as i64), (AppSignal::Sessions, out as i64)]);
+    // The same ones again change nothing, whatever the app keeps by now.
+    set(&database, SignalSettings::default()).await;
+    assert!(reports_of(&database, &hangs).await.iter().all(|one| *one == ArrivalOutcome::Duplicate));
+    set(&database, SignalSettings { hangs: 1_000, ..SignalSettings::default() }).await;
+    assert_eq!(reports_of(&database, &[of_run(151, "crash")]).await, [ArrivalOutcome::New]);
 }
 
 #[tokio::test]

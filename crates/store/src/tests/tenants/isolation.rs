@@ -83,7 +83,7 @@ pub async fn fill(database: &Database) {
     )
     .await;
     let mut batch = database.store.batch().await.unwrap();
-    crate::dead_letters::note(&mut batch, &[crate::tests::dead_letters::letter(1, Some("acme"))])
+    crate::dead_letters::note(&mut batch, &[crate::tests::kafka::dead_letters::letter(1, Some("acme"))])
         .await
         .unwrap();
     let quarantined = crate::quarantine::NewRecord {
@@ -108,7 +108,8 @@ async fn every_table_of_tenants_is_under_row_level_security_and_so_are_partition
             "SELECT c.relname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
              WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
                AND (a.attname = 'tenant' OR c.relname = 'tenants' AND a.attname = 'slug')
-               AND NOT (c.relrowsecurity AND c.relforcerowsecurity)",
+               -- An index of words is looked up by a function that reads as the table's owner.
+               AND NOT (c.relrowsecurity AND (c.relforcerowsecurity OR c.relname = 'group_terms'))",
         )
         .await;
     assert!(
@@ -233,12 +234,16 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_dead_letters_count", "as unslide_dead_letters: how many"),
     ("unslide_dead_letters_purge", "forgets dead letters that the topic does not hold any more"),
     ("unslide_erasures_due", "the builder finds deleted tenants: slugs only"),
+    (
+        "unslide_groups_like",
+        "a search by an index that row-level security closes: ids of the transaction's own tenant",
+    ),
     ("unslide_jobs_counts", "figures of waiting jobs"),
     ("unslide_jobs_purge", "clears jobs that are over"),
     ("unslide_jobs_stalled", "figures of jobs without progress"),
     ("unslide_jobs_take", "builders take work of any tenant"),
     ("unslide_key_may_make", "an operator's key makes keys of other tenants: whether it is in force"),
-    ("unslide_keys_purge", "forgets keys that were revoked long ago: gives a number"),
+    ("unslide_keys_purge", "forgets keys that ended long ago: gives a number"),
     (
         "unslide_key_principal",
         "a key arrives before its tenant is known: one row by an exact prefix, with the secret's hash",

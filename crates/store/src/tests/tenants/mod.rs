@@ -1,3 +1,4 @@
+mod access_changes;
 pub mod app_settings;
 pub mod app_signals;
 pub mod erasure;

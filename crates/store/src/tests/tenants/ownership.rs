@@ -26,7 +26,7 @@ async fn serve(owner: &str, login: &str, database: &str) {
     let of_owner = Settings { any_login: false, ..Settings::with_url(url_of(database, Some(owner))) };
     let refused = Store::connect(&of_owner, clock.clone()).await;
     assert!(matches!(refused.err(), Some(StoreError::UnsafeLogin(name)) if name == owner));
-    let store = Store::connect(&settings, clock).await.unwrap();
+    let store = Store::connect_timed(&settings, clock).await.unwrap();
     let mut tx = store.tenant(&acme()).await.unwrap();
     tenants::create(&mut tx, "Acme", &QuotaLimits::default()).await.unwrap().unwrap();
     let new =

@@ -38,7 +38,7 @@ async fn fill(store: &Store, tenant: &TenantId) {
     let mut session = crate::tests::sessions::event("s1", "i1", 0, None);
     session.event.app = tenant.to_string();
     crate::sessions::store(&mut tx, &[&session], session.event.day()).await.unwrap();
-    let hangs = serde_json::json!({"app": tenant.to_string(), "measurements": [
+    let hangs = serde_json::json!({"app": tenant.to_string(), "device": "iPhone16,1", "os": "iOS 26.1", "measurements": [
         {"name": "launch_time", "unit": "ms", "value": 800},
         {"name": "launch_time", "unit": "ms", "value": 1_600},
         {"name": "hang_time", "unit": "s", "value": 2},

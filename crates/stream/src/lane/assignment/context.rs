@@ -45,7 +45,7 @@ impl Mark {
 pub(in crate::lane) enum Gate {
     /// It may.
     Open,
-    /// The record at `offset` is not due yet; what comes is passed over. `lost`: the partition could not be
+    /// The record at `offset` is not due yet; what comes is skipped. `lost`: the partition could not be
     /// set back to it, or not be paused there, so that it will not come by itself.
     Held { offset: i64, until: Instant, lost: bool },
     /// The record at `offset` is due and has to be the next.

@@ -24,7 +24,7 @@ impl<P: Processor> Engine<P> {
         owned.gate = Gate::Held { offset: record.at.offset, until, lost: false };
         drop(ownership);
         if let Err(e) = self.set_back(place, record.at.offset) {
-            // Until it is due everything of this partition is passed over. Nothing may come behind this
+            // Until it is due everything of this partition is skipped. Nothing may come behind this
             // record then, so that the gate alone would not notice that it did not come.
             tracing::warn!(error = %e, "a partition could not be held back in order");
             let mut ownership = self.consumer.context().ownership.lock();

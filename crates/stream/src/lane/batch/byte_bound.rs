@@ -20,7 +20,7 @@ impl ByteBound {
         self.0
     }
 
-    /// A transaction of so many records and bytes ran out of time. One of a single record can't be smaller.
+    /// A transaction ran out of time. One of a single record can't be smaller.
     pub(in crate::lane) fn shrink(&mut self, records: usize, bytes: usize) {
         self.0 = if records > 1 { bytes / 2 } else { bytes };
     }

@@ -185,6 +185,7 @@ impl<P: Processor> Engine<P> {
 
     fn spawn(&mut self, batch: Batch) {
         let (sender, result) = mpsc::channel();
+        self.processor.queued(!self.gather.is_empty() || !self.backlog.is_empty());
         let work = Arc::clone(&self.processor).prepare(batch.records());
         let task = self.runtime.spawn(work);
         self.runtime.spawn(async move {

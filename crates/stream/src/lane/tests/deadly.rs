@@ -14,7 +14,7 @@ async fn a_record_that_kills_each_worker_is_given_up() {
         assert!(deaths < 12, "the record is not given up");
         let copier = bench.copier();
         let (trying, kills) = (Arc::clone(&copier), Arc::clone(&deadly));
-        // What is given up is not prepared, and its letter kills nobody.
+        // What is given up is not prepared, and its dead letter kills nobody.
         let failpoint: Failpoint =
             Arc::new(move || kills.load(Ordering::SeqCst) && !trying.prepared.lock().is_empty());
         let tune = move |engine: &mut Engine<Copier>| engine.producer.before_commit = Some(failpoint);

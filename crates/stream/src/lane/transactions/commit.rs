@@ -287,7 +287,7 @@ impl<P: Processor> Engine<P> {
                 return;
             }
             let record = &ready.held[0].record;
-            tracing::error!("Kafka refuses the outputs of {:?} for good: {detail}", record.at);
+            tracing::error!("Kafka permanently refuses the outputs of {:?}: {detail}", record.at);
             ready.done = vec![self.processor.refused(record, &Refusal::Unpublishable { detail })];
             ready.replaced = true;
             self.ready.push_front(ready);
@@ -316,7 +316,7 @@ impl<P: Processor> Engine<P> {
 }
 
 /// Leaves of an output what no broker can refuse: a record that came well compressed may be too large
-/// for every topic once it is not, and must not stop its partition. The record that the letter's
+/// for every topic once it is not, and must not stop its partition. The record that the dead letter's
 /// headers name still has the bytes, all of its value.
 fn bare(output: &mut OutRecord, why: &str) {
     let bytes = output.value.take().map(|value| {

@@ -27,7 +27,7 @@ pub(in crate::lane) enum TransactionFault {
     /// It ran out of time, so that the broker is slow and a smaller one may end in time. It was aborted,
     /// or else its end is not known, as for [`TransactionFault::Unknown`].
     Slow { why: String, aborted: bool },
-    /// It was aborted because the broker refuses outputs of these items for good.
+    /// It was aborted because the broker permanently refuses outputs of these items.
     Refused { items: BTreeSet<usize>, detail: String },
     /// It was aborted because something is wrong that only an operator can put right.
     Operator(String),

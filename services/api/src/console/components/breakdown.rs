@@ -1,6 +1,6 @@
 //! A table of counts with bars: what the reports of a group divide into.
 
-use crate::console::words::{grouped, shown_or};
+use crate::console::words::{estimate, grouped, shown_or};
 use askama::Template;
 use askama::filters::HtmlSafe;
 
@@ -9,7 +9,7 @@ const MOST_LINES: usize = 10;
 
 /// Reports by one of their properties.
 #[derive(Template)]
-#[template(path = "console/breakdown.html")]
+#[template(path = "console/components/breakdown.html")]
 pub struct Breakdown {
     by: &'static str,
     head: &'static str,
@@ -32,13 +32,13 @@ impl Breakdown {
     /// The table of values with their counts and links; `unknown` stands for an empty one.
     pub fn of<'v>(
         (by, head, unknown): (&'static str, &'static str, &'static str),
-        total: i64,
+        (total, estimated): (i64, bool),
         values: impl Iterator<Item = (&'v str, i64, Option<String>)>,
     ) -> Breakdown {
         let line = |(name, reports, href): (&str, i64, Option<String>)| BreakdownLine {
             name: shown_or(name, unknown),
             href,
-            count: grouped(reports),
+            count: estimate(grouped(reports), estimated),
             percent: (reports.saturating_mul(100) / total.max(1)).clamp(0, 100),
         };
         Breakdown { by, head, lines: values.take(MOST_LINES).map(line).collect() }

@@ -4,19 +4,59 @@ use crate::console::words::{day, grouped, shown_or};
 use askama::Template;
 use askama::filters::HtmlSafe;
 use std::collections::BTreeMap;
-use time::{Date, Duration};
+use time::macros::format_description;
+use time::{Date, Duration, OffsetDateTime};
 use unslide_store::Uuid;
-use unslide_store::queries::trends::{GroupTrend, VersionDay};
+use unslide_store::queries::trends::{GroupTrend, TrendStep, VersionCount};
 
 const WIDTH: i64 = 720;
 const HEIGHT: i64 = 160;
 /// Between two bars.
 const GAP: i64 = 2;
 
-/// Bars of one day each, stacked by version.
+/// The days or the hours that a chart has a bar for.
+pub struct ChartTimes {
+    step: TrendStep,
+    first: OffsetDateTime,
+    last: OffsetDateTime,
+}
+
+impl ChartTimes {
+    /// The days (UTC) from one to another.
+    pub fn days(first: Date, last: Date) -> ChartTimes {
+        let begin = |day: Date| day.midnight().assume_utc();
+        ChartTimes { step: TrendStep::Day, first: begin(first), last: begin(last) }
+    }
+
+    /// The hours from the one that begins with `first` to the one that begins with `last`.
+    pub fn hours(first: OffsetDateTime, last: OffsetDateTime) -> ChartTimes {
+        ChartTimes { step: TrendStep::Hour, first, last }
+    }
+
+    fn all(&self) -> Vec<OffsetDateTime> {
+        let step = self.step.length();
+        let number = (self.last - self.first).whole_seconds() / step.whole_seconds();
+        (0..=number.clamp(0, 400)).map(|at| self.first + step * i32::try_from(at).unwrap_or(0)).collect()
+    }
+
+    fn label(&self, at: OffsetDateTime) -> String {
+        match self.step {
+            TrendStep::Hour => {
+                at.format(format_description!("[month]-[day] [hour]:00 UTC")).unwrap_or_default()
+            }
+            TrendStep::Day => day(at.date()),
+        }
+    }
+}
+
+/// Bars of one day or hour each, stacked by version.
 #[derive(Debug, Template)]
-#[template(path = "console/bars.html")]
+#[template(path = "console/components/bars.html")]
 pub struct StackedBars {
+    /// What is counted, such as `Crashes`.
+    what: &'static str,
+    /// `day` or `hour`.
+    unit: &'static str,
     series: Vec<BarSeries>,
     bars: Vec<StackedBar>,
     first: String,
@@ -34,10 +74,10 @@ struct BarSeries {
     total: String,
 }
 
-/// A day of a chart.
+/// A day or an hour of a chart.
 #[derive(Debug)]
 struct StackedBar {
-    day: String,
+    at: String,
     title: String,
     total: String,
     counts: Vec<String>,
@@ -46,11 +86,11 @@ struct StackedBar {
 }
 
 impl StackedBars {
-    /// The bars of the days from the first to the last, of rows that may have others.
-    pub fn of(mut rows: Vec<VersionDay>, first: Date, last: Date) -> StackedBars {
-        rows.retain(|row| (first..=last).contains(&row.day));
+    /// The bars of these times, of rows that may have others.
+    pub fn of(what: &'static str, mut rows: Vec<VersionCount>, times: &ChartTimes) -> StackedBars {
+        rows.retain(|row| (times.first..=times.last).contains(&row.at));
         let several_apps = rows.iter().any(|row| row.version.is_some() && row.app != rows_app(&rows));
-        let label = |row: &VersionDay| match &row.version {
+        let label = |row: &VersionCount| match &row.version {
             None => (1, "other versions".to_owned()),
             Some(version) if several_apps => {
                 (0, format!("{} {}", shown_or(&row.app, "unknown app"), shown_or(version, "no version")))
@@ -59,33 +99,35 @@ impl StackedBars {
         };
         let mut totals: BTreeMap<(u8, String), i64> = BTreeMap::new();
         for row in &rows {
-            *totals.entry(label(row)).or_default() += row.reports;
+            *totals.entry(label(row)).or_default() += row.count;
         }
         // The most frequent at the foot of each bar; what has no name at its top.
         let mut series: Vec<((u8, String), i64)> = totals.into_iter().collect();
         series.sort_by_key(|((other, _), total)| (*other, -*total));
-        let place = |row: &VersionDay| series.iter().position(|(key, _)| *key == label(row)).unwrap_or(0);
-        let mut by_day: BTreeMap<Date, Vec<i64>> = BTreeMap::new();
+        let place = |row: &VersionCount| series.iter().position(|(key, _)| *key == label(row)).unwrap_or(0);
+        let mut by_time: BTreeMap<OffsetDateTime, Vec<i64>> = BTreeMap::new();
         for row in &rows {
-            let counts = by_day.entry(row.day).or_insert_with(|| vec![0; series.len()]);
-            counts[place(row)] += row.reports;
+            let counts = by_time.entry(row.at).or_insert_with(|| vec![0; series.len()]);
+            counts[place(row)] += row.count;
         }
-        let highest = by_day.values().map(|counts| counts.iter().sum::<i64>()).max().unwrap_or(0);
-        let days: Vec<Date> = days(first, last);
-        let step = WIDTH / i64::try_from(days.len().max(1)).unwrap_or(1);
+        let highest = by_time.values().map(|counts| counts.iter().sum::<i64>()).max().unwrap_or(0);
+        let all = times.all();
+        let step = WIDTH / i64::try_from(all.len().max(1)).unwrap_or(1);
         let none = vec![0; series.len()];
-        let bars = days.iter().enumerate().map(|(at, date)| {
-            let counts = by_day.get(date).unwrap_or(&none);
-            bar(*date, counts, (i64::try_from(at).unwrap_or(0) * step, step - GAP), highest)
+        let bars = (0..).zip(&all).map(|(at, time)| {
+            let counts = by_time.get(time).unwrap_or(&none);
+            bar(times.label(*time), counts, (at * step, step - GAP), highest)
         });
         StackedBars {
+            what,
+            unit: times.step.as_str(),
             bars: bars.collect(),
             series: series
                 .into_iter()
                 .map(|((_, label), total)| BarSeries { label, total: grouped(total) })
                 .collect(),
-            first: day(first),
-            last: day(last),
+            first: times.label(times.first),
+            last: times.label(times.last),
             highest: grouped(highest),
             empty: highest == 0,
         }
@@ -97,7 +139,7 @@ impl StackedBars {
     }
 }
 
-fn rows_app(rows: &[VersionDay]) -> &str {
+fn rows_app(rows: &[VersionCount]) -> &str {
     rows.iter().find(|row| row.version.is_some()).map_or("", |row| row.app.as_str())
 }
 
@@ -106,7 +148,7 @@ fn days(first: Date, last: Date) -> Vec<Date> {
     (0..=number).map(|at| first + Duration::days(at)).collect()
 }
 
-fn bar(date: Date, counts: &[i64], (x, width): (i64, i64), highest: i64) -> StackedBar {
+fn bar(at: String, counts: &[i64], (x, width): (i64, i64), highest: i64) -> StackedBar {
     let (mut pieces, mut below) = (Vec::new(), 0);
     let height = |count: i64| count.saturating_mul(HEIGHT) / highest.max(1);
     for (series, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -116,8 +158,8 @@ fn bar(date: Date, counts: &[i64], (x, width): (i64, i64), highest: i64) -> Stac
     }
     let total = grouped(below);
     StackedBar {
-        title: format!("{}: {total}", day(date)),
-        day: day(date),
+        title: format!("{at}: {total}"),
+        at,
         total,
         counts: counts.iter().map(|count| grouped(*count)).collect(),
         pieces,
@@ -126,7 +168,7 @@ fn bar(date: Date, counts: &[i64], (x, width): (i64, i64), highest: i64) -> Stac
 
 /// A line of small bars, one a day.
 #[derive(Debug, Default, Template)]
-#[template(path = "console/spark.html")]
+#[template(path = "console/components/spark.html")]
 pub struct Sparkline {
     label: String,
     /// x, y, height.
@@ -178,10 +220,25 @@ pub fn by_group(rows: &[GroupTrend]) -> BTreeMap<Uuid, BTreeMap<Date, i64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use time::macros::date;
+    use time::macros::{date, datetime};
 
-    fn row(day: Date, version: Option<&str>, reports: i64) -> VersionDay {
-        VersionDay { day, app: "a".to_owned(), version: version.map(str::to_owned), reports }
+    fn row(day: Date, version: Option<&str>, count: i64) -> VersionCount {
+        VersionCount {
+            at: day.midnight().assume_utc(),
+            app: "a".to_owned(),
+            version: version.map(str::to_owned),
+            count,
+        }
+    }
+
+    #[test]
+    fn hours_have_a_bar_each() {
+        let first = datetime!(2026 - 11 - 01 22:00 UTC);
+        let rows = vec![VersionCount { at: first + Duration::HOUR, ..row(first.date(), Some("1.0"), 4) }];
+        let bars = StackedBars::of("Crashes", rows, &ChartTimes::hours(first, first + Duration::hours(2)));
+        let shown: Vec<_> = bars.bars.iter().map(|bar| (bar.at.as_str(), bar.total.as_str())).collect();
+        assert_eq!(shown, [("11-01 22:00 UTC", "0"), ("11-01 23:00 UTC", "4"), ("11-02 00:00 UTC", "0")]);
+        assert_eq!((bars.unit, bars.highest.as_str()), ("hour", "4"));
     }
 
     #[test]
@@ -194,7 +251,7 @@ mod tests {
             row(last, Some("2.0"), 5),
             row(last, None, 15),
         ];
-        let bars = StackedBars::of(rows, first, last);
+        let bars = StackedBars::of("Crashes", rows, &ChartTimes::days(first, last));
         let labels: Vec<_> = bars.series.iter().map(|series| series.label.as_str()).collect();
         assert_eq!(labels, ["1.0", "2.0", "other versions"]);
         assert_eq!(bars.bars.len(), 3);
@@ -202,6 +259,6 @@ mod tests {
         assert!(bars.bars[1].pieces.is_empty());
         assert_eq!(bars.bars[2].total, "20");
         assert_eq!(bars.highest, "40");
-        assert!(!bars.empty && StackedBars::of(Vec::new(), first, last).empty);
+        assert!(!bars.empty && StackedBars::of("Crashes", Vec::new(), &ChartTimes::days(first, last)).empty);
     }
 }

@@ -1,78 +1,109 @@
 //! Crash-free shares as pages show them.
 
-use crate::console::words::grouped;
+use crate::console::words::{estimate, grouped};
 use crate::operations::apps::health::SignificantChanges;
 use unslide_store::queries::health::HealthFigures;
 
-/// What is said of approximate counts.
+/// The note on approximate counts.
 const APPROXIMATE: &str =
-    "Installations are counted approximately: the standard error of each count is 1.6 %.";
+    "Installations and users are counted approximately: the standard error of each count is 1.6 %.";
 
 /// One figure of the overview.
 pub struct HealthLine {
     pub label: &'static str,
     pub value: String,
-    /// What to know of the value; empty where it is exact.
+    /// A note on the value; empty where it is exact.
     pub title: &'static str,
     pub note: String,
 }
 
-/// The figures of a period of so many days beside those of the one before it; none without sessions.
+/// The figures of a period of `days` days beside those of the period before it; none without sessions.
 pub fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<HealthLine> {
     if now.sessions == 0 {
         return Vec::new();
     }
     let changes = SignificantChanges::between(now, before);
-    let note = |(crashed, all): (i64, i64), (crashed_before, all_before): (i64, i64), significant: bool| {
-        let Some(share) = crash_free(crashed_before, all_before) else {
-            return format!("no sessions in the {days} days before");
-        };
-        let rose =
-            i128::from(crashed) * i128::from(all_before) < i128::from(crashed_before) * i128::from(all);
-        let verdict = match (significant, rose) {
-            (false, _) => "the change is no more than noise",
-            (true, true) => "better, by more than noise",
-            (true, false) => "worse, by more than noise",
-        };
-        format!("{share} in the {days} days before: {verdict}")
-    };
     let sessions = [now, before].map(HealthFigures::crashed_of_sessions);
     let installations = [now, before].map(HealthFigures::crashed_of_installations);
-    let share = |(crashed, all)| crash_free(crashed, all).unwrap_or_else(|| "–".to_owned());
-    vec![
+    let users = [now, before].map(HealthFigures::crashed_of_users);
+    let is_whole = now.is_whole() && before.is_whole();
+    let approximate = |label, things, shares: [(i64, i64); 2], significant| HealthLine {
+        label,
+        value: format!("≈ {}", share(shares[0])),
+        title: APPROXIMATE,
+        note: match is_whole {
+            true => note(things, shares, days, significant),
+            false => "not comparable: only a part of the sessions was kept".to_owned(),
+        },
+    };
+    let mut lines = vec![
         HealthLine {
             label: "Crash-free sessions",
             value: share(sessions[0]),
             title: "",
-            note: note(sessions[0], sessions[1], changes.crash_free_sessions),
+            note: note("sessions", sessions, days, changes.crash_free_sessions),
         },
-        HealthLine {
-            label: "Crash-free installations",
-            value: format!("≈ {}", share(installations[0])),
-            title: APPROXIMATE,
-            note: match now.is_whole() && before.is_whole() {
-                true => note(installations[0], installations[1], changes.crash_free_installations),
-                false => "not comparable: only a part of the sessions was kept".to_owned(),
-            },
+        approximate(
+            "Crash-free installations",
+            "installations",
+            installations,
+            changes.crash_free_installations,
+        ),
+    ];
+    // Few apps say who their users are.
+    if users[0].1 > 0 {
+        lines.push(approximate("Crash-free users", "users", users, changes.crash_free_users));
+    }
+    lines.push(out_of_memory(now));
+    lines.push(HealthLine {
+        label: "Sessions",
+        value: estimate(grouped(now.sessions), now.estimated),
+        title: "",
+        note: match (grouped(installations[0].1), users[0].1) {
+            (installations, 0) => format!("of ≈ {installations} installations"),
+            (installations, users) => {
+                format!("of ≈ {installations} installations and ≈ {} users", grouped(users))
+            }
         },
-        HealthLine {
-            label: "Out of memory",
-            value: per_thousand(now.out_of_memory_sessions, now.sessions),
-            title: "Sessions on the screen that the system ended for lack of memory, of a thousand. “By exclusion”: nothing \
-                    else explains the end.",
-            note: format!(
-                "of 1\u{202f}000 sessions; {} by exclusion, {} more in the background",
-                grouped(now.unexplained_sessions),
-                grouped(now.background_out_of_memory_sessions)
-            ),
-        },
-        HealthLine {
-            label: "Sessions",
-            value: grouped(now.sessions),
-            title: "",
-            note: format!("of ≈ {} installations", grouped(installations[0].1)),
-        },
-    ]
+    });
+    lines
+}
+
+fn share((crashed, all): (i64, i64)) -> String {
+    crash_free(crashed, all).unwrap_or_else(|| "–".to_owned())
+}
+
+/// How the share of a period, the first of the two, compares with that of the days before.
+fn note(
+    things: &str,
+    [(crashed, all), (crashed_before, all_before)]: [(i64, i64); 2],
+    days: i64,
+    significant: bool,
+) -> String {
+    let Some(share) = crash_free(crashed_before, all_before) else {
+        return format!("no {things} in the {days} days before");
+    };
+    let rose = i128::from(crashed) * i128::from(all_before) < i128::from(crashed_before) * i128::from(all);
+    let verdict = match (significant, rose) {
+        (false, _) => "the change is no more than noise",
+        (true, true) => "better, by more than noise",
+        (true, false) => "worse, by more than noise",
+    };
+    format!("{share} in the {days} days before: {verdict}")
+}
+
+fn out_of_memory(now: &HealthFigures) -> HealthLine {
+    HealthLine {
+        label: "Out of memory",
+        value: per_thousand(now.out_of_memory_sessions, now.sessions),
+        title: "Sessions on the screen that the system ended for lack of memory, of a thousand. “By exclusion”: nothing \
+                else explains the end.",
+        note: format!(
+            "of 1\u{202f}000 sessions; {} by exclusion, {} more in the background",
+            estimate(grouped(now.unexplained_sessions), now.estimated),
+            estimate(grouped(now.background_out_of_memory_sessions), now.estimated)
+        ),
+    }
 }
 
 /// The share without a crash in percent, with two decimals, never rounded up to all of it.
@@ -126,5 +157,36 @@ mod tests {
         assert!(notes(figures(100, 10_000), figures(101, 10_000))[0].ends_with("no more than noise"));
         assert_eq!(notes(figures(1, 10), figures(0, 0))[0], "no sessions in the 14 days before");
         assert!(notes(figures(0, 0), figures(1, 10)).is_empty());
+    }
+
+    #[test]
+    fn a_sampled_count_is_said_to_be_one() {
+        let texts = |now: HealthFigures| {
+            let lines = lines(&now, &figures(1, 10), 14);
+            (lines[lines.len() - 2].note.clone(), lines[lines.len() - 1].value.clone())
+        };
+        let (memory, sessions) = texts(figures(0, 40));
+        assert!(memory.ends_with("; 0 by exclusion, 0 more in the background"), "{memory}");
+        assert_eq!(sessions, "40");
+        let (memory, sessions) =
+            texts(HealthFigures { estimated: true, unexplained_sessions: 8, ..figures(0, 40) });
+        assert!(memory.ends_with("; about 8 by exclusion, about 0 more in the background"), "{memory}");
+        assert_eq!(sessions, "about 40");
+    }
+
+    #[test]
+    fn users_have_a_line_where_sessions_name_them() {
+        let labels = |now: HealthFigures| {
+            lines(&now, &figures(0, 0), 14).into_iter().map(|line| line.label).collect::<Vec<_>>()
+        };
+        assert!(!labels(figures(1, 10)).contains(&"Crash-free users"));
+        let named = HealthFigures { users: 4, crashed_users: 1, ..figures(1, 10) };
+        assert_eq!(labels(named)[2], "Crash-free users");
+        let lines = lines(&named, &figures(1, 10), 14);
+        assert_eq!(
+            (lines[2].value.as_str(), lines[2].note.as_str()),
+            ("≈ 75.00 %", "no users in the 14 days before")
+        );
+        assert_eq!(lines[4].note, "of ≈ 5 installations and ≈ 4 users");
     }
 }

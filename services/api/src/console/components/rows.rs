@@ -2,13 +2,13 @@
 
 use super::chart::Sparkline;
 use crate::console::link::link;
-use crate::console::words::{When, counted, duration, grouped, missing_command, shown, shown_or};
+use crate::console::words::{When, counted, duration, estimate, grouped, missing_command, shown, shown_or};
 use std::collections::BTreeMap;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_model::DebugId;
 use unslide_store::Uuid;
 use unslide_store::groups::GroupStatus;
-use unslide_store::queries::groups::ListedGroup;
+use unslide_store::queries::groups::{GroupGrowth, ListedGroup};
 use unslide_store::queries::missing::MissingDebugId;
 use unslide_store::queries::reports::ReportRow;
 
@@ -61,7 +61,8 @@ pub struct GroupLine {
     pub tags: Vec<(&'static str, String)>,
     pub trend: Sparkline,
     pub reports: String,
-    pub devices: String,
+    /// What is said below the number of reports: devices, or how much the group grows.
+    pub beside: String,
     pub first_seen: When,
     pub first_version: String,
     pub last_seen: When,
@@ -77,6 +78,7 @@ impl GroupLine {
     ) -> GroupLine {
         let days = trends.get(&group.id);
         let none = BTreeMap::new();
+        let (reports, beside) = counts(group);
         GroupLine {
             href: format!("/console/groups/{}", group.id),
             title: shown_or(&group.title, "no title"),
@@ -84,13 +86,30 @@ impl GroupLine {
             app: shown_or(&group.app, "unknown app"),
             tags: tags(group, now),
             trend: Sparkline::of(days.unwrap_or(&none), first, now.date()),
-            reports: grouped(group.reports),
-            devices: counted(group.affected_devices, "device", "devices"),
+            reports,
+            beside,
             first_seen: When::of(group.first_seen, now),
             first_version: shown(&group.first_version),
             last_seen: When::of(group.last_seen, now),
             last_version: shown(&group.last_version),
         }
+    }
+}
+
+/// The number of reports, and what is said below it. Where the list is of groups that grow, of its period.
+fn counts(group: &ListedGroup) -> (String, String) {
+    match group.growth {
+        None => (
+            estimate(grouped(group.reports), group.estimated),
+            counted(group.affected_devices, "device", "devices"),
+        ),
+        Some(GroupGrowth { reports, reports_before }) => (
+            estimate(grouped(reports), group.estimated),
+            estimate(
+                format!("+{} on {}", grouped(reports - reports_before), grouped(reports_before)),
+                group.estimated,
+            ),
+        ),
     }
 }
 

@@ -18,7 +18,7 @@ const NAMED: usize = 3;
 
 /// A backtrace.
 #[derive(Debug, Template)]
-#[template(path = "console/stack.html")]
+#[template(path = "console/components/stack.html")]
 pub struct ThreadStack {
     pub heading: String,
     pub crashed: bool,

@@ -1,23 +1,16 @@
 //! `/console/export/…`: the lists of pages, which the layer of exports makes files of.
 
-use crate::console::bar::PageState;
 use crate::console::link::{EXPORTED_GROUPS, EXPORTED_REPORTS, EXPORTED_VERSIONS};
 use crate::console::pages::group_pages::groups;
 use crate::console::pages::report_pages::reports;
-use crate::console::session::SignedIn;
+use crate::console::prelude::*;
 use crate::export::{ExportFormat, PAGE, export};
-use crate::http::problem::Problem;
 use crate::http::time_limit::bound_time;
 use crate::operations::apps::versions::list_versions;
 use crate::operations::groups::list::{GroupQuery, list_groups};
 use crate::operations::reports::list::{ReportQuery, list_reports};
-use crate::requests::access::ReportsRead;
-use crate::requests::input::{Path, Query};
 use crate::requests::page::PageQuery;
-use crate::state::Api;
-use axum::extract::State;
 use axum::middleware::from_fn_with_state;
-use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Extension, Router};
 use std::time::Duration;

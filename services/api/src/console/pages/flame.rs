@@ -1,29 +1,18 @@
 //! `/console/reports/{id}/flame` and `/console/groups/{id}/flame`: where the time went.
 
 use crate::console::assets::FLAME_PATH;
-use crate::console::bar::PageState;
 use crate::console::components::flame_view::{
     FlameSvg, FunctionLine, SliceLine, changed_functions, functions, heaviest_path, samples, slices,
 };
 use crate::console::components::rows::{report_path, what};
-use crate::console::link::link;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html_answer};
-use crate::console::words::{counted, shown, shown_or};
-use crate::http::problem::{Kind, Problem};
+use crate::console::prelude::*;
+use crate::console::shell::html_answer;
 use crate::limits::answers::{ReservedAnswer, reserve};
 use crate::limits::permits::Reservation;
 use crate::operations::groups::get::get_group;
 use crate::operations::reports::get::whole;
 use crate::reports::sampled::{no_profile, profile};
 use crate::reports::stored_body::{self, StoredBody};
-use crate::requests::access::{Access, ReportsRead};
-use crate::requests::input::{Path, Query};
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
-use axum::extract::State;
-use axum::response::Response;
 use unslide_signals::calltree::CallTree;
 use unslide_signals::profile::{MOST_REPORT_NODES, ReportTree, report_tree};
 use unslide_store::Uuid;
@@ -40,7 +29,7 @@ const PAGE_BYTES: u64 = 512 << 10;
 const MOST_VERSIONS: usize = 50;
 
 #[derive(Template)]
-#[template(path = "console/flame.html")]
+#[template(path = "console/pages/flame.html")]
 struct FlamePage {
     shell: Shell,
     script: &'static str,
@@ -175,7 +164,7 @@ async fn merged(
     };
     let mut tx = api.tenant(access.tenant()).await?;
     let rows = reports::list(&mut tx, &filter, None, MOST_REPORTS).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let mut merged = MergedTree {
         tree: CallTree::bounded("samples", MOST_REPORT_NODES),
         version,

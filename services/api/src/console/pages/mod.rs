@@ -4,6 +4,7 @@ pub mod capture_pages;
 pub mod exports;
 pub mod flame;
 pub mod group_pages;
+pub mod metric_breakdown;
 pub mod overview;
 pub mod report_pages;
 pub mod sign_in;

@@ -1,27 +1,20 @@
 //! `/console`: what happens, what is new, and which symbols would help.
 
-use crate::console::bar::{FilterBar, PageState, app_and_version, period};
-use crate::console::components::chart::{StackedBars, by_group};
+use crate::console::bar::{FilterBar, app_and_version, period_or_hours};
+use crate::console::components::chart::{ChartTimes, StackedBars, by_group};
 use crate::console::components::health::{self as health_lines, HealthLine};
 use crate::console::components::rows::{GroupHead, GroupLine, MissingLine, group_heads};
-use crate::console::link::link;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::{grouped, percent};
-use crate::http::problem::Problem;
+use crate::console::prelude::*;
+use crate::console::words::{estimate, grouped, percent};
 use crate::limits::transactions::Tx;
-use crate::requests::access::{Access, ReportsRead};
-use crate::requests::input::Query;
-use crate::state::Api;
-use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
+use crate::operations::groups::list::GROWING;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_store::TenantTx;
+use unslide_store::queries::groups::growing;
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
 use unslide_store::queries::health;
 use unslide_store::queries::missing::{self, MissingFilter};
-use unslide_store::queries::trends::{self, PeriodTotals};
+use unslide_store::queries::trends::{self, PeriodTotals, TrendStep};
 
 /// Groups and images of each list.
 const MOST: u32 = 5;
@@ -31,21 +24,86 @@ const VERSIONS: u32 = 5;
 const MOST_NEW: u32 = 1_000;
 
 #[derive(Template)]
-#[template(path = "console/overview.html")]
+#[template(path = "console/pages/overview.html")]
 struct OverviewPage {
     shell: Shell,
+    /// The number of days that figures by day cover.
     days: i64,
+    /// What the chart and the counts cover, such as `24 hours`.
+    period: String,
     /// Empty without session events.
     health: Vec<HealthLine>,
     figures: Vec<Figure>,
     chart: StackedBars,
     heads: Vec<GroupHead>,
     new: Vec<GroupLine>,
-    busy: Vec<GroupLine>,
+    growing: Vec<GroupLine>,
+    growing_caption: String,
     new_href: String,
-    busy_href: String,
+    growing_href: String,
     missing: Vec<MissingLine>,
     nothing: bool,
+}
+
+/// The period of the page: days up to today, or the last 24 hours. What is counted by day alone is of two days then.
+struct OverviewPeriod {
+    step: TrendStep,
+    days: i64,
+    first: Date,
+    /// When the first day or hour begins.
+    begins: OffsetDateTime,
+    now: OffsetDateTime,
+}
+
+impl OverviewPeriod {
+    fn of(state: &PageState, now: OffsetDateTime) -> OverviewPeriod {
+        let step = if state.is_hourly() { TrendStep::Hour } else { TrendStep::Day };
+        let days = if state.is_hourly() { 2 } else { state.days() };
+        let first = now.date() - Duration::days(days - 1);
+        let begins = match step {
+            TrendStep::Hour => now.truncate_to_hour() - Duration::hours(23),
+            TrendStep::Day => first.midnight().assume_utc(),
+        };
+        OverviewPeriod { step, days, first, begins, now }
+    }
+
+    fn length(&self) -> Duration {
+        match self.step {
+            TrendStep::Hour => Duration::DAY,
+            TrendStep::Day => Duration::days(self.days),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self.step {
+            TrendStep::Hour => "24 hours".to_owned(),
+            TrendStep::Day => format!("{} days", self.days),
+        }
+    }
+
+    async fn chart(
+        &self,
+        tx: &mut Tx<TenantTx>,
+        of: (Option<&str>, Option<&str>),
+    ) -> Result<StackedBars, Problem> {
+        let rows = trends::by_version(tx, of, (self.step, self.begins), VERSIONS).await?;
+        let times = match self.step {
+            TrendStep::Hour => ChartTimes::hours(self.begins, self.now.truncate_to_hour()),
+            TrendStep::Day => ChartTimes::days(self.first, self.now.date()),
+        };
+        Ok(StackedBars::of("Crashes", rows, &times))
+    }
+
+    /// The totals of the period and of the one before it.
+    async fn totals(
+        &self,
+        tx: &mut Tx<TenantTx>,
+        of: (Option<&str>, Option<&str>),
+    ) -> Result<[PeriodTotals; 2], Problem> {
+        let (begins, length) = (self.begins, self.length());
+        let now = trends::totals(tx, of, self.step, (begins, begins + length)).await?;
+        Ok([now, trends::totals(tx, of, self.step, (begins - length, begins)).await?])
+    }
 }
 
 struct Figure {
@@ -64,64 +122,81 @@ pub async fn page(
     let (access, now) = (&signed.access, api.clock.now());
     let (app, version) = (access.app(state.text("app"))?, state.text("version"));
     let of = (app.as_deref(), version.as_deref());
-    let first = state.first_day(now);
+    let period = OverviewPeriod::of(&state, now);
     let mut tx = api.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
-    selects.push(period(&state));
-    let rows = trends::by_version(&mut tx, of, first, VERSIONS).await?;
-    let (days, length) = (state.days(), u32::try_from(state.days()).unwrap_or(1));
-    let [period, period_before] = health::periods(now.date(), length);
-    let sessions = health::total(&mut tx, of, period).await?;
-    let sessions_before = health::total(&mut tx, of, period_before).await?;
-    let figures = figures(&mut tx, &state, of, first).await?;
-    let [new, busy] = group_lists(&mut tx, access, &state, (first, now)).await?;
+    selects.push(period_or_hours(&state));
+    let chart = period.chart(&mut tx, of).await?;
+    let [days, days_before] = health::periods(now.date(), u32::try_from(period.days).unwrap_or(1));
+    let sessions = health::total(&mut tx, of, days).await?;
+    let sessions_before = health::total(&mut tx, of, days_before).await?;
+    let totals = period.totals(&mut tx, of).await?;
+    let new_groups = trends::new_groups(&mut tx, of, period.begins, MOST_NEW).await?;
+    let [new, growing] = group_lists(&mut tx, access, &state, &period).await?;
     let filter = MissingFilter { app: app.clone(), version: version.clone(), system: false };
     let wanted = missing::list(&mut tx, &filter, None, MOST).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let bar = FilterBar { action: "/console".to_owned(), selects, ..FilterBar::default() };
     let seen = |sort| link("/console/groups", &[("app", of.0), ("version", of.1), ("sort", Some(sort))]);
     html(&OverviewPage {
         shell: Shell::of(signed.viewer, "overview", "Overview").with(bar),
-        days,
-        nothing: rows.is_empty() && busy.is_empty() && wanted.is_empty() && sessions.sessions == 0,
-        health: health_lines::lines(&sessions, &sessions_before, days),
-        chart: StackedBars::of(rows, first, now.date()),
-        figures,
+        days: period.days,
+        period: period.text(),
+        nothing: period.step == TrendStep::Day
+            && totals[0].reports == 0
+            && wanted.is_empty()
+            && sessions.sessions == 0,
+        health: health_lines::lines(&sessions, &sessions_before, period.days),
+        chart,
+        figures: figures(totals, new_groups, of, &period),
         heads: group_heads(None, |_| None),
         new,
-        busy,
+        growing,
+        growing_caption: format!(
+            "Reports of {0} days, and how many more than in the {0} days before, the most more first",
+            period.days
+        ),
         new_href: seen("first_seen"),
-        busy_href: seen("reports"),
+        growing_href: seen(GROWING),
         missing: wanted.iter().map(|image| MissingLine::of(image, now)).collect(),
     })
 }
 
-async fn figures(
-    tx: &mut Tx<TenantTx>,
-    state: &PageState,
+fn figures(
+    [now, before]: [PeriodTotals; 2],
+    new: i64,
     of: (Option<&str>, Option<&str>),
-    first: Date,
-) -> Result<Vec<Figure>, Problem> {
-    let days = Duration::days(state.days());
-    let now = trends::totals(tx, of, (first, first + days)).await?;
-    let before = trends::totals(tx, of, (first - days, first)).await?;
-    let new = trends::new_groups(tx, of.0, first.midnight().assume_utc(), MOST_NEW).await?;
+    period: &OverviewPeriod,
+) -> Vec<Figure> {
     let href = |path| Some(link(path, &[("app", of.0), ("version", of.1)]));
     let share = |totals: &PeriodTotals| percent(totals.symbolicated, totals.frames);
-    Ok(vec![
+    let before_them =
+        |count, estimated| format!("{} in the {} before", estimate(grouped(count), estimated), period.text());
+    let mut figures = vec![
+        Figure {
+            label: "Crashes",
+            value: grouped(now.crashes),
+            note: before_them(before.crashes, false),
+            href: href("/console/reports"),
+        },
         Figure {
             label: "Reports",
-            value: grouped(now.reports),
-            note: format!("{} in the {} days before", grouped(before.reports), state.days()),
+            value: estimate(grouped(now.reports), now.estimated),
+            note: before_them(before.reports, before.estimated),
             href: href("/console/reports"),
         },
         Figure {
             label: "New groups",
             value: if new >= i64::from(MOST_NEW) { format!("≥ {}", grouped(new)) } else { grouped(new) },
             note: "bugs first seen in this period".to_owned(),
-            href: Some(link("/console/groups", &[("app", of.0), ("sort", Some("first_seen"))])),
+            href: Some(link(
+                "/console/groups",
+                &[("app", of.0), ("version", of.1), ("sort", Some("first_seen"))],
+            )),
         },
-        Figure {
+    ];
+    if period.step == TrendStep::Day {
+        figures.push(Figure {
             label: "Frames symbolicated",
             value: share(&now).unwrap_or_else(|| "–".to_owned()),
             note: share(&before).map_or_else(
@@ -129,27 +204,40 @@ async fn figures(
                 |share| format!("{share} in the period before"),
             ),
             href: href("/console/symbols"),
-        },
-    ])
+        });
+        figures.push(Figure {
+            label: "Newly affected devices",
+            value: grouped(now.devices),
+            note: format!("on which a version had its first report; {}", before_them(before.devices, false)),
+            href: None,
+        });
+    }
+    figures
 }
 
 async fn group_lists(
     tx: &mut Tx<TenantTx>,
     access: &Access<ReportsRead>,
     state: &PageState,
-    (first, now): (Date, OffsetDateTime),
+    period: &OverviewPeriod,
 ) -> Result<[Vec<GroupLine>; 2], Problem> {
-    let from = first.midnight().assume_utc();
+    let (first, now) = (period.first, period.now);
     let filter = GroupFilter {
         app: access.app(state.text("app"))?,
         version: state.text("version"),
         ..GroupFilter::default()
     };
-    let new = GroupFilter { new_from: Some(from), ..filter.clone() };
+    let new = GroupFilter {
+        version: None,
+        first_version: filter.version.clone(),
+        new_from: Some(period.begins),
+        ..filter.clone()
+    };
     let new = groups::list(tx, &new, GroupOrder::FirstSeen, None, MOST).await?;
-    let busy = GroupFilter { seen_from: Some(from), ..filter };
-    let busy = groups::list(tx, &busy, GroupOrder::Reports, None, MOST).await?;
-    let ids: Vec<_> = new.iter().chain(&busy).map(|group| group.id).collect();
+    let mut growing = growing::list(tx, &filter, first, now).await?;
+    growing.truncate(MOST as usize);
+    let ids: Vec<_> = new.iter().chain(&growing).map(|group| group.id).collect();
     let trends = by_group(&trends::of_groups(tx, &ids, first).await?);
-    Ok([new, busy].map(|list| list.iter().map(|group| GroupLine::of(group, &trends, (first, now))).collect()))
+    Ok([new, growing]
+        .map(|list| list.iter().map(|group| GroupLine::of(group, &trends, (first, now))).collect()))
 }

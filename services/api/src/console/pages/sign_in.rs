@@ -1,19 +1,15 @@
 //! `/console/sign-in` and `/console/sign-out`.
 
 use crate::console::link::is_local;
+use crate::console::prelude::*;
 use crate::console::session::{cookie, find, token};
-use crate::console::shell::{Shell, html, html_with};
-use crate::http::problem::{Kind, Problem};
+use crate::console::shell::html_with;
 use crate::limits::pace::ClientPace;
 use crate::limits::permits::{Caller, RequestSlot};
 use crate::requests::access::{assign, authenticate};
 use crate::requests::body::Chunks;
-use crate::requests::input::Query;
-use crate::state::Api;
-use askama::Template;
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::extract::Request;
 use http::header::SET_COOKIE;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
@@ -36,7 +32,7 @@ pub struct BackQuery {
 }
 
 #[derive(Template)]
-#[template(path = "console/sign_in.html")]
+#[template(path = "console/pages/sign_in.html")]
 struct SignInPage {
     shell: Shell,
     next: String,

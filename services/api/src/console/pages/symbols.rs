@@ -1,23 +1,13 @@
 //! `/console/symbols`: what is missing, what was uploaded, and what was found in it.
 
-use crate::console::bar::PageState;
 use crate::console::components::rows::MissingLine;
-use crate::console::link::link;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::{When, bytes, shown, shown_or};
-use crate::http::problem::Problem;
+use crate::console::prelude::*;
+use crate::console::words::bytes;
 use crate::operations::symbols::ListedObject;
 use crate::operations::symbols::list::{SymbolQuery, list_symbols};
 use crate::operations::symbols::upload::{UploadQuery, upload_symbols};
 use crate::requests::access::{SymbolsRead, SymbolsWrite};
-use crate::requests::input::Query;
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
 use http::HeaderMap;
 use time::OffsetDateTime;
 use unslide_model::Scope;
@@ -32,7 +22,7 @@ const MOST: u32 = 20;
 type Mark = (&'static str, &'static str, String);
 
 #[derive(Template)]
-#[template(path = "console/symbols.html")]
+#[template(path = "console/pages/symbols.html")]
 struct SymbolsPage {
     shell: Shell,
     may_upload: bool,
@@ -74,14 +64,9 @@ pub async fn page(
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
     let query = SymbolQuery {
-        name: None,
-        arch: None,
-        status: None,
         debug_id: state.text("debug_id"),
-        from: None,
-        to: None,
-        limit: None,
         cursor: state.text("cursor"),
+        ..SymbolQuery::default()
     };
     let Json(objects) = list_symbols(State(api.clone()), access.clone(), Query(query)).await?;
     let only = access.only_app();
@@ -93,7 +78,7 @@ pub async fn page(
     } else {
         None
     };
-    tx.rollback().await?;
+    tx.rollback();
     let uploads = uploads.iter().filter(|upload| only.is_none() || upload.app.as_deref() == only);
     let search = state.get("debug_id").unwrap_or_default();
     html(&SymbolsPage {

@@ -1,30 +1,26 @@
 //! `/console/health`: how each version of an app does, beside the version before.
 
-use crate::console::bar::{FilterBar, PageState, app_select, period};
+use crate::console::bar::{FilterBar, app_select, period};
 use crate::console::components::health::crash_free;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::{bytes, counted, duration, grouped, shown, shown_or};
-use crate::http::problem::Problem;
-use crate::requests::access::ReportsRead;
-use crate::requests::input::Query;
-use crate::state::Api;
-use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
+use crate::console::prelude::*;
+use crate::console::words::{bytes, duration, estimate, grouped};
 use time::Date;
+use unslide_signals::metrics::MetricName;
 use unslide_store::app_signals::{self, DroppedSignal};
-use unslide_store::queries::comparison::ChangeVerdict;
-use unslide_store::queries::memory_limits::{self, MemoryLimit};
-use unslide_store::queries::signals::{
+use unslide_store::queries::health::comparison::ChangeVerdict;
+use unslide_store::queries::health::memory_limits::{self, MemoryLimit};
+use unslide_store::queries::health::signals::{
     self, ComparedHosts, ComparedVersions, HostFigures, SignalFigure, VersionSignals,
 };
 use unslide_store::queries::{apps, health};
 
-const PATH: &str = "/console/health";
+/// The page of one metric of a version.
+pub(super) const BREAKDOWN_PATH: &str = "/console/health/breakdown";
+pub(super) const PATH: &str = "/console/health";
 /// The columns: signal, head, and what to know of it.
-const COLUMNS: [(&str, &str, &str); 14] = [
+pub(super) const COLUMNS: [(&str, &str, &str); 15] = [
     ("crash_free_sessions", "Crash-free", "Sessions that did not end with a crash"),
+    ("crash_free_users", "Users", "Users without a session that crashed, approximately"),
     (
         "out_of_memory_sessions",
         "Out of memory",
@@ -53,7 +49,7 @@ const PHASES: [(&str, &str); 5] = [
 ];
 
 #[derive(Template)]
-#[template(path = "console/health.html")]
+#[template(path = "console/pages/health.html")]
 struct HealthPage {
     shell: Shell,
     app: String,
@@ -74,11 +70,14 @@ struct LimitRow {
     system: String,
     median: String,
     range: String,
-    reports: String,
+    runs: String,
+    devices: String,
 }
 
 struct HealthRow {
     version: String,
+    /// The page of its metrics by device and system; `None` where it has none.
+    breakdown: Option<String>,
     before: Option<String>,
     cells: Vec<HealthCell>,
 }
@@ -124,18 +123,14 @@ pub async fn page(
         }
     }
     // Of all apps the one that reported last, where none is named.
-    let app = asked.or(select.first().map(str::to_owned)).unwrap_or_default();
+    let app = select.choose(asked);
     let length = u32::try_from(state.days()).unwrap_or(1);
     let [days, _] = health::periods(api.clock.now().date(), length);
     let ComparedVersions { versions, metrics_from } = signals::of_versions(&mut tx, &app, days).await?;
     let ComparedHosts { hosts, from } = signals::hosts(&mut tx, &app, None, days).await?;
     let dropped = app_signals::dropped(&mut tx, &app, days).await?;
     let limits = memory_limits::of_app(&mut tx, &app).await?;
-    tx.rollback().await?;
-    select.options.retain(|(value, ..)| !value.is_empty());
-    for (value, _, current) in &mut select.options {
-        *current = *value == app;
-    }
+    tx.rollback();
     let bar =
         FilterBar { action: PATH.to_owned(), selects: vec![select, period(&state)], ..FilterBar::default() };
     let has = |signal: &str| versions.iter().any(|of| of.signals.iter().any(|one| one.signal == signal));
@@ -145,7 +140,7 @@ pub async fn page(
         app: shown(&app),
         days: state.days(),
         heads: columns.iter().map(|(_, head, title)| (*head, *title)).collect(),
-        versions: versions.iter().map(|version| row(version, &columns)).collect(),
+        versions: versions.iter().map(|version| row(version, &columns, (&app, state.get("days")))).collect(),
         hosts: hosts.iter().map(host).collect(),
         phases: PHASES,
         notes: notes(metrics_from, from, &dropped),
@@ -176,15 +171,26 @@ fn limit(limit: &MemoryLimit) -> LimitRow {
         } else {
             format!("{} – {}", size(limit.lowest), size(limit.highest))
         },
-        reports: counted(limit.reports, "report", "reports"),
+        runs: counted(limit.reports, "run", "runs"),
+        devices: counted(limit.devices, "device", "devices"),
     }
 }
 
-fn row(version: &VersionSignals, columns: &[(&str, &'static str, &str)]) -> HealthRow {
+fn row(
+    version: &VersionSignals,
+    columns: &[(&str, &'static str, &str)],
+    of: (&str, Option<&str>),
+) -> HealthRow {
     let cell = |(signal, head, _): &(&str, &'static str, &str)| {
         let figures: Vec<_> = version.signals.iter().filter(|figure| figure.signal == *signal).collect();
-        let unit = if signal.ends_with("_sessions") { ("session", "sessions") } else { ("value", "values") };
-        let observations = figures.first().map(|figure| counted(whole(figure.observations), unit.0, unit.1));
+        let unit = match *signal {
+            "crash_free_users" => ("user", "users"),
+            signal if signal.ends_with("_sessions") => ("session", "sessions"),
+            _ => ("value", "values"),
+        };
+        let observations = figures
+            .first()
+            .map(|figure| estimate(counted(whole(figure.observations), unit.0, unit.1), figure.estimated));
         HealthCell {
             head,
             lines: figures.into_iter().map(line).collect(),
@@ -193,9 +199,25 @@ fn row(version: &VersionSignals, columns: &[(&str, &'static str, &str)]) -> Heal
     };
     HealthRow {
         version: shown_or(&version.version, "no version"),
+        breakdown: breakdown(version, of),
         before: version.version_before.as_ref().map(|before| shown_or(before, "no version")),
         cells: columns.iter().map(cell).collect(),
     }
+}
+
+/// The page of the first metric that was measured of a version.
+fn breakdown(version: &VersionSignals, (app, days): (&str, Option<&str>)) -> Option<String> {
+    let is_measured = |signal: &str| version.signals.iter().any(|figure| figure.signal == signal);
+    let (signal, ..) =
+        COLUMNS.into_iter().find(|(signal, ..)| metric(signal).is_some() && is_measured(signal))?;
+    let of =
+        [("app", Some(app)), ("version", Some(&*version.version)), ("metric", Some(signal)), ("days", days)];
+    Some(link(BREAKDOWN_PATH, &of))
+}
+
+/// The metric that a column is of; `None` for what is made of sessions.
+pub(super) fn metric(signal: &str) -> Option<MetricName> {
+    if signal == "request_failures" { Some(MetricName::Requests) } else { MetricName::parse(signal) }
 }
 
 fn line(figure: &SignalFigure) -> HealthCellLine {
@@ -214,16 +236,28 @@ fn line(figure: &SignalFigure) -> HealthCellLine {
 /// A value in its unit. A share without crashes is never rounded up to all of it.
 fn value(figure: &SignalFigure, value: f64) -> String {
     match (figure.unit, figure.signal) {
-        ("1", "crash_free_sessions") => {
+        ("1", "crash_free_sessions" | "crash_free_users") => {
             crash_free(1_000_000 - whole(value * 1_000_000.0), 1_000_000).unwrap_or_default()
         }
-        ("1", _) => format!("{:.2} %", value * 100.0),
-        ("ms", _) => duration(positive(value)),
-        ("B", _) => bytes(positive(value)),
-        ("ms/h", _) => format!("{} an hour", duration(positive(value))),
-        ("B/h", _) => format!("{} an hour", bytes(positive(value))),
-        ("1/h", _) => format!("{value:.2}"),
-        (unit, _) => format!("{value:.1} {unit}"),
+        ("1", _) => share(value),
+        (unit, _) => in_unit(unit, value),
+    }
+}
+
+/// A share in percent.
+pub(super) fn share(value: f64) -> String {
+    format!("{:.2} %", value * 100.0)
+}
+
+/// A value of a metric.
+pub(super) fn in_unit(unit: &str, value: f64) -> String {
+    match unit {
+        "ms" => duration(positive(value)),
+        "B" => bytes(positive(value)),
+        "ms/h" => format!("{} an hour", duration(positive(value))),
+        "B/h" => format!("{} an hour", bytes(positive(value))),
+        "1/h" => format!("{value:.2}"),
+        unit => format!("{value:.1} {unit}"),
     }
 }
 
@@ -237,14 +271,14 @@ fn host(host: &HostFigures) -> HostRow {
     };
     HostRow {
         host: shown(&host.host),
-        requests: counted(whole(host.requests), "request", "requests"),
-        failed: format!("{:.2} %", host.failed * 100.0),
+        requests: estimate(counted(whole(host.requests), "request", "requests"), host.estimated),
+        failed: share(host.failed),
         phases: PHASES.into_iter().map(phase).collect(),
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a figure for people")]
-fn whole(value: f64) -> i64 {
+pub(super) fn whole(value: f64) -> i64 {
     value.round() as i64
 }
 

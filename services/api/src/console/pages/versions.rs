@@ -1,21 +1,12 @@
 //! `/console/versions`: how the versions of an app do.
 
-use crate::console::bar::{FilterBar, PageState, app_select};
+use crate::console::bar::{FilterBar, app_select};
 use crate::console::components::health::{crash_free, per_thousand};
-use crate::console::link::{EXPORTED_VERSIONS, link};
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::{counted, day, grouped, missing_command, percent, shown, shown_or};
-use crate::http::problem::Problem;
+use crate::console::link::EXPORTED_VERSIONS;
+use crate::console::prelude::*;
+use crate::console::words::{day, estimate, grouped, missing_command, percent};
 use crate::operations::apps::versions::list_versions;
-use crate::requests::access::ReportsRead;
-use crate::requests::input::{Path, Query};
 use crate::requests::page::PageQuery;
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
-use axum::extract::State;
-use axum::response::Response;
 use unslide_store::queries::health::{self, HealthFigures};
 use unslide_store::queries::versions::VersionSummary;
 
@@ -26,7 +17,7 @@ const HEALTH_DAYS: u32 = 30;
 const MOST_MISSING: usize = 3;
 
 #[derive(Template)]
-#[template(path = "console/versions.html")]
+#[template(path = "console/pages/versions.html")]
 struct VersionsPage {
     shell: Shell,
     app: String,
@@ -44,6 +35,7 @@ struct VersionLine {
     sessions: String,
     /// Sessions of a thousand that ended out of memory on the screen, and in the background; empty without any.
     out_of_memory: Vec<(String, &'static str)>,
+    crashes: String,
     reports: String,
     devices: String,
     symbolicated: String,
@@ -67,13 +59,9 @@ pub async fn page(
     let asked = access.app(state.text("app"))?;
     let mut tx = api.tenant(access.tenant()).await?;
     let mut select = app_select(&mut tx, access, &state).await?;
-    tx.rollback().await?;
+    tx.rollback();
     // Of all apps the one that reported last, where none is named.
-    let app = asked.or(select.first().map(str::to_owned)).unwrap_or_default();
-    select.options.retain(|(value, ..)| !value.is_empty());
-    for (value, _, current) in &mut select.options {
-        *current = *value == app;
-    }
+    let app = select.choose(asked);
     let query = PageQuery { limit: None, cursor: state.text("cursor") };
     let found = list_versions(State(api.clone()), access.clone(), Path(app.clone()), Query(query)).await;
     let (items, next) = match found {
@@ -85,7 +73,7 @@ pub async fn page(
     let [period, _] = health::periods(api.clock.now().date(), HEALTH_DAYS);
     let mut tx = api.tenant(access.tenant()).await?;
     let health = health::of_versions(&mut tx, &app, &names, period).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let of = |version: &VersionSummary| {
         health.iter().find(|known| known.version == version.version).map(|known| &known.figures)
     };
@@ -102,6 +90,7 @@ pub async fn page(
 
 fn line(app: &str, version: &VersionSummary, health: Option<&HealthFigures>) -> VersionLine {
     let symbolicated = version.share_symbolicated.map(share);
+    let about = |reports| estimate(grouped(reports), version.estimated);
     let missing = version.missing.iter().take(MOST_MISSING).map(|image| {
         let name = shown_or(&image.name, "unnamed image");
         (name, image.debug_id.to_string().to_uppercase(), missing_command(&shown(&image.name), &image.arch))
@@ -112,19 +101,24 @@ fn line(app: &str, version: &VersionSummary, health: Option<&HealthFigures>) -> 
         crash_free: health
             .and_then(|figures| crash_free(figures.crashed_sessions, figures.sessions))
             .unwrap_or_else(|| "–".to_owned()),
-        sessions: health.map_or_else(String::new, |figures| counted(figures.sessions, "session", "sessions")),
+        sessions: health.map(sessions).unwrap_or_default(),
         out_of_memory: health.map(out_of_memory).unwrap_or_default(),
-        reports: grouped(version.reports),
+        crashes: grouped(version.crashes),
+        reports: about(version.reports),
         devices: counted(version.devices, "device", "devices"),
         symbolicated: symbolicated.unwrap_or_else(|| "–".to_owned()),
-        complete: grouped(version.complete),
-        partial: grouped(version.partial),
-        none: grouped(version.none),
+        complete: about(version.complete),
+        partial: about(version.partial),
+        none: about(version.none),
         first_day: day(version.first_day),
         last_day: day(version.last_day),
         missing: missing.collect(),
         more_missing: version.missing.len().saturating_sub(MOST_MISSING),
     }
+}
+
+fn sessions(figures: &HealthFigures) -> String {
+    estimate(counted(figures.sessions, "session", "sessions"), figures.estimated)
 }
 
 fn out_of_memory(figures: &HealthFigures) -> Vec<(String, &'static str)> {

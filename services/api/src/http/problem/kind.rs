@@ -164,6 +164,16 @@ kinds! {
         "The body, or one of its parts, is over a limit of the service or of the tenant. The detail names the limit.",
         "Send less in one request. If one file or report alone is over the limit, ask the operator for a higher limit."
     ),
+    UriTooLong = (
+        URI_TOO_LONG, "uri-too-long", "The URI is too long",
+        "The path and query have more bytes than the service reads.",
+        "Send fewer parameters in one request."
+    ),
+    HeadTooLarge = (
+        REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The request has too many headers, or too large ones",
+        "The request line and the headers are more than the service reads: 100 headers and 400 KiB.",
+        "Remove headers that the operation does not need. If a proxy stands before the API, check what it adds."
+    ),
     UnsupportedFormat = (
         UNSUPPORTED_MEDIA_TYPE, "unsupported-format", "The format is not supported",
         "The body's content type or content coding is one that the operation does not take.",
@@ -234,6 +244,8 @@ impl Kind {
             StatusCode::NOT_ACCEPTABLE => Kind::NotAcceptable,
             StatusCode::SERVICE_UNAVAILABLE => Kind::Unavailable,
             StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge,
+            StatusCode::URI_TOO_LONG => Kind::UriTooLong,
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Kind::HeadTooLarge,
             StatusCode::UNSUPPORTED_MEDIA_TYPE => Kind::UnsupportedFormat,
             StatusCode::REQUEST_TIMEOUT => Kind::BodyTimeout,
             status if status.is_client_error() => Kind::InvalidRequest,

@@ -25,9 +25,9 @@ pub async fn change_alert_rule(
     check(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
     match change.receiver() {
         Some(receiver) => check_receiver(&api, &receiver)?,
-        None if change.address.is_empty() && change.secret.is_empty() && change.template.is_empty() => {}
+        None if !change.names_parts_of_a_receiver() => {}
         None => {
-            let detail = "address, secret, template: only with channel, which replaces the whole receiver";
+            let detail = "address, secret, template, content_type: only with channel, which replaces the whole receiver";
             return Err(Problem::new(Kind::InvalidBody, detail));
         }
     }

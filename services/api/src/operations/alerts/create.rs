@@ -11,7 +11,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 
 /// Create an alert rule
 ///
-/// From now on what fulfils its condition is told to its receiver: at least once, with the same `Idempotency-Key`
+/// From now on its receiver gets a message when the condition is met: at least once, with the same `Idempotency-Key`
 /// (`Message-ID` of mail) for the same message. A message that the receiver does not take is sent again for 22 hours.
 /// A tenant may have 100 rules. A key for one app makes rules for that app only.
 #[utoipa::path(post, path = "/v1/alert-rules", tag = "alerts", operation_id = "create_alert_rule",

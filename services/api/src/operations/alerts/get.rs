@@ -19,6 +19,5 @@ pub async fn get_alert_rule(
 ) -> Result<Json<AlertRule>, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
     let found = rules::get(&mut tx, id, access.only_app()).await?;
-    tx.rollback().await?;
     found.map(Json).ok_or_else(no_rule)
 }

@@ -25,6 +25,5 @@ pub async fn list_alert_rules(
 ) -> Result<Json<AlertRules>, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
     let items = rules::list(&mut tx, access.only_app()).await?;
-    tx.rollback().await?;
     Ok(Json(AlertRules { items }))
 }

@@ -42,6 +42,5 @@ pub async fn list_alert_messages(
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = messages::list(&mut tx, rule, access.only_app(), after, limit + 1).await?;
-    tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
 }

@@ -19,7 +19,7 @@ use crate::alerts::receiver::check_url;
 use crate::alerts::{check_secret, mail};
 use crate::operations::prelude::*;
 use crate::requests::input::is_text;
-use unslide_store::alerts::rules::{AlertChannel, AlertCondition, AlertReceiver};
+use unslide_store::alerts::rules::{AlertChannel, AlertCondition, AlertReceiver, TemplateType};
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
@@ -66,7 +66,7 @@ fn check_receiver(api: &Api, receiver: &AlertReceiver) -> Result<(), Problem> {
 }
 
 fn wrong_receiver(api: &Api, receiver: &AlertReceiver) -> Result<(), String> {
-    let AlertReceiver { channel, address, secret, template } = receiver;
+    let AlertReceiver { channel, address, secret, template, content_type } = receiver;
     if *channel == AlertChannel::Kafka && !address.is_empty() {
         return Err("address: kafka has none".to_owned());
     }
@@ -81,6 +81,9 @@ fn wrong_receiver(api: &Api, receiver: &AlertReceiver) -> Result<(), String> {
     }
     if *channel != AlertChannel::Webhook && !template.is_empty() {
         return Err("template: only webhooks have one".to_owned());
+    }
+    if template.is_empty() && *content_type != TemplateType::Json {
+        return Err("content_type: only with a template; the usual body is JSON".to_owned());
     }
     check_secret(*channel, secret)?;
     match channel {

@@ -11,7 +11,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Send a test message
 ///
-/// Takes the way of every other one: it is in `GET /v1/alert-messages`, with what became of it.
+/// It is sent like any other message: `GET /v1/alert-messages` lists it with its outcome.
 #[utoipa::path(post, path = "/v1/alert-rules/{id}/test", tag = "alerts", operation_id = "test_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     responses((status = 204, description = "The message will be sent."), Failures),

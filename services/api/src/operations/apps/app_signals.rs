@@ -24,8 +24,9 @@ problems!(Failures: NotFound);
 /// Get the signals that an app keeps
 ///
 /// For SDKs and gateways: what is switched off need not be sent, and of what is sampled only a part. Who sends a part says
-/// so in `sampled`, and decides by a hash of the session's id, so that all signals of a session share its fate. What comes
-/// without `sampled` is thinned by the service. Ask again from time to time, with `If-None-Match`.
+/// so in `sampled` (of a report, `report.sampled`), and decides by a hash of the session's id, so that all signals of a
+/// session share its fate. What comes without `sampled` is thinned by the service, but for captures. Ask again from time to
+/// time, with `If-None-Match`.
 #[utoipa::path(get, path = "/v1/apps/{app}/signals", tag = "apps", operation_id = "get_signals",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"),
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the copy that the client has.")),
@@ -44,7 +45,6 @@ pub async fn get_signals(
     let app = app.replace('\0', "");
     let mut tx = api.tenant(access.tenant()).await?;
     let signals = app_settings::get(&mut tx, &app).await?.signals;
-    tx.rollback().await?;
     let body = serde_json::to_vec(&AppSignals { app, signals }).map_err(Problem::internal)?;
     let tag = format!("\"{}\"", ContentHash(Sha256::digest(&body).into()));
     let etag = [(header::ETAG, HeaderValue::from_str(&tag).map_err(Problem::internal)?)];

@@ -24,6 +24,5 @@ pub async fn list_apps(
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = apps::list(&mut tx, only, after, limit + 1).await?;
-    tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last| super::seen(last.last_day, &last.app))))
 }

@@ -1,7 +1,7 @@
 //! `GET /v1/apps/{app}/memory-limits`.
 
 use crate::operations::prelude::*;
-use unslide_store::queries::memory_limits::{self, MemoryLimit};
+use unslide_store::queries::health::memory_limits::{self, MemoryLimit};
 
 /// How much memory an app may have.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -18,8 +18,10 @@ problems!(Failures: NotFound);
 
 /// List an app's memory limits
 ///
-/// How much memory the app may have on each device model and system version, learned from the newest 1,000 reports that
-/// say it: from `app_memory` of KSCrash, and from Jetsam events that ended the app at its limit.
+/// How much memory the app may have on each device model and system version, learned from the newest 1,000 reports and the
+/// newest 1,000 sessions that say it: from `app_memory` of KSCrash, from Jetsam events that ended the app at its limit, and
+/// from `footprint_limit` of sessions. Ends of runs that say no limit of their own are judged by the median, once three devices
+/// say one.
 #[utoipa::path(get, path = "/v1/apps/{app}/memory-limits", tag = "apps", operation_id = "list_memory_limits",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop")),
     responses((status = 200, description = "The limits.", body = AppMemoryLimits), Failures),
@@ -29,13 +31,12 @@ pub async fn list_memory_limits(
     access: Access<ReportsRead>,
     Path(app): Path<String>,
 ) -> Result<Json<AppMemoryLimits>, Problem> {
-    let none = "no report of this app says how much memory it may have";
+    let none = "neither a report nor a session of this app says how much memory it may have";
     if !access.sees(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }
     let mut tx = api.tenant(access.tenant()).await?;
     let limits = memory_limits::of_app(&mut tx, &app).await?;
-    tx.rollback().await?;
     if limits.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));
     }

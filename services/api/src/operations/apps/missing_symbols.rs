@@ -27,7 +27,7 @@ problems!(Failures: InvalidParameter);
 
 /// List missing symbols
 ///
-/// The debug ids that frames refer to and nobody has uploaded: the dSYMs to look for.
+/// Debug ids that frames refer to and that were not uploaded: the dSYMs to look for.
 #[utoipa::path(get, path = "/v1/missing-symbols", tag = "apps", operation_id = "list_missing_symbols",
     params(MissingQuery),
     responses((status = 200, description = "A page of images, the most wanted first.", body = Page<MissingDebugId>), Failures),
@@ -48,6 +48,5 @@ pub async fn list_missing_symbols(
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = missing::list(&mut tx, &filter, after, limit + 1).await?;
-    tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last| numbered(last.image.reports, last.image.debug_id))))
 }

@@ -4,6 +4,7 @@ pub mod app_signals;
 pub mod health;
 pub mod list;
 pub mod memory_limits;
+pub mod metric_breakdown;
 pub mod missing_symbols;
 pub mod network;
 mod period;
@@ -21,6 +22,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(versions::list_versions))
         .routes(routes!(health::get_health))
         .routes(routes!(signals::compare_versions))
+        .routes(routes!(metric_breakdown::break_down_metric))
         .routes(routes!(network::get_network))
         .routes(routes!(memory_limits::list_memory_limits))
         .routes(routes!(app_signals::get_signals))

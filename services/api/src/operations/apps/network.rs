@@ -4,7 +4,7 @@ use super::period::{day, days};
 use crate::operations::prelude::*;
 use time::Date;
 use unslide_store::queries::health;
-use unslide_store::queries::signals::{self, ComparedHosts, HostFigures};
+use unslide_store::queries::health::signals::{self, ComparedHosts, HostFigures};
 
 /// What is asked of an app's requests.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -58,7 +58,6 @@ pub async fn get_network(
     let [period, _] = health::periods(api.clock.now().date(), days);
     let mut tx = api.tenant(access.tenant()).await?;
     let ComparedHosts { hosts, from } = signals::hosts(&mut tx, &app, version.as_deref(), period).await?;
-    tx.rollback().await?;
     if hosts.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));
     }

@@ -3,7 +3,7 @@
 use crate::operations::prelude::*;
 use crate::requests::input;
 use unslide_store::app_settings::{self, AppSettings, AppWithSettings, MOST_APPS};
-use unslide_store::app_signals::SignalSettings;
+use unslide_store::app_signals::{MOST_ONE_IN, SignalSettings};
 use unslide_store::audit;
 
 /// Bytes of a setting.
@@ -28,7 +28,6 @@ pub async fn list_app_settings(
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = app_settings::list(&mut tx, access.only_app(), after.as_deref(), limit + 1).await?;
-    tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last| last.app.clone())))
 }
 
@@ -56,9 +55,9 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 
 /// Replace an app's settings
 ///
-/// `source_url` turns each source position in the console into a link. `signals` says how much is kept of each signal: of so
-/// many one, and 0 for nothing; crashes are always kept. Without `signals`, they stay as they are; what else is left out is
-/// as for apps without settings.
+/// `source_url` turns each source position in the console into a link. `signals` says how much is kept of each signal: 1 keeps
+/// all, `n` one of `n`, and 0 nothing; crashes are always kept. Without `signals`, they stay as they are. Other fields that
+/// are left out get the values of an app without settings.
 #[utoipa::path(put, path = "/v1/app-settings", tag = "apps", operation_id = "set_app_settings",
     request_body = NewAppSettings,
     responses((status = 200, description = "The settings as they are now.", body = AppWithSettings), Failures),
@@ -98,8 +97,8 @@ fn check(new: &AppWithSettings) -> Result<(), String> {
             return Err(format!("{name}: at most {LONGEST} bytes, no control characters"));
         }
     }
-    if let Some((signal, most)) = signals.wrong() {
-        return Err(format!("signals.{signal}: 0 to {most}"));
+    if let Some(signal) = signals.wrong() {
+        return Err(format!("signals.{signal}: 0 to {MOST_ONE_IN}"));
     }
     let is_web = source_url.starts_with("https://") || source_url.starts_with("http://");
     let is_link = is_web && source_url.contains("{path}") && !source_url.contains(char::is_whitespace);
@@ -128,13 +127,16 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_that_is_not_counted_is_on_or_off() {
+    fn a_signal_is_kept_of_one_of_a_thousand_sessions_at_least() {
         let checked = |signals: SignalSettings| {
             let settings = AppSettings { signals, ..AppSettings::default() };
             check(&AppWithSettings { app: "shop".to_owned(), settings })
         };
         let all = SignalSettings::default();
         assert_eq!(checked(SignalSettings { hangs: 0, sessions: 1_000, ..all }), Ok(()));
-        assert_eq!(checked(SignalSettings { hangs: 2, ..all }), Err("signals.hangs: 0 to 1".to_owned()));
+        assert_eq!(
+            checked(SignalSettings { hangs: 1_001, ..all }),
+            Err("signals.hangs: 0 to 1000".to_owned())
+        );
     }
 }

@@ -5,7 +5,7 @@ use crate::operations::prelude::*;
 use time::Date;
 use unslide_store::app_signals::{self, DroppedSignal};
 use unslide_store::queries::health;
-use unslide_store::queries::signals::{self, ComparedVersions, VersionSignals};
+use unslide_store::queries::health::signals::{self, ComparedVersions, VersionSignals};
 
 /// What is asked of an app's versions.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -70,7 +70,6 @@ pub async fn compare_versions(
     let mut tx = api.tenant(access.tenant()).await?;
     let compared = signals::of_versions(&mut tx, &app, period).await?;
     let dropped = app_signals::dropped(&mut tx, &app, period).await?;
-    tx.rollback().await?;
     if compared.versions.is_empty() && dropped.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));
     }

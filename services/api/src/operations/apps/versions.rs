@@ -25,9 +25,7 @@ pub async fn list_versions(
     let limit = page.limit()?;
     let found = if access.sees(&app) {
         let mut tx = api.tenant(access.tenant()).await?;
-        let found = versions::list(&mut tx, &app, after, limit + 1).await?;
-        tx.rollback().await?;
-        found
+        versions::list(&mut tx, &app, after, limit + 1).await?
     } else {
         Vec::new()
     };

@@ -10,9 +10,13 @@ use http::header::CONTENT_TYPE;
 use serde_json::value::RawValue;
 use unslide_artifacts::keys;
 use unslide_model::TenantId;
-use unslide_signals::capture::MOST_ANALYSIS_BYTES;
+use unslide_signals::calltree::CallTree;
+use unslide_signals::capture::{CaptureAnalysis, MOST_ANALYSIS_BYTES};
 use unslide_store::Uuid;
 use unslide_store::captures::{self, Capture};
+
+/// Bytes of what is made of an analysis besides its trees, for each byte of its JSON.
+const READ_BYTES: u64 = 4;
 
 /// A capture with its analysis.
 #[derive(Debug, Serialize, ToSchema)]
@@ -21,7 +25,7 @@ pub struct CaptureDetail {
     #[serde(flatten)]
     pub capture: CaptureEntry,
     /// What it says, where there is an analysis: `tree`, the heaviest nodes of the call tree; `skipped`, what was
-    /// passed over; `lacking`, the images without symbols; `memory`, of a log of allocations; and `graph`, of a graph of
+    /// skipped; `lacking`, the images without symbols; `memory`, of a log of allocations; and `graph`, of a graph of
     /// memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -42,7 +46,7 @@ pub async fn get_capture(
     access: Access<ReportsRead>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let FoundAnalysis { capture, json, mut reservation } = analysis(&api, &access, &id).await?;
+    let FoundAnalysis { capture, json, mut reservation } = analysis(&api, &access, ("id", &id)).await?;
     let work = move || {
         // The text, its copy in the answer, and what is around it.
         reservation.grow(json.len() as u64 * 2 + 4_096)?;
@@ -69,17 +73,34 @@ pub struct FoundAnalysis {
     pub reservation: Reservation,
 }
 
-/// Finds a capture, and fetches its analysis.
+impl FoundAnalysis {
+    /// Reads the analysis. Bytes are reserved for it, and for so many trees of its size as are made of it.
+    ///
+    /// # Errors
+    /// Where no bytes are left for it.
+    pub fn read(&mut self, trees: usize) -> Result<CaptureAnalysis, Problem> {
+        self.reservation.grow(self.json.len() as u64 * READ_BYTES)?;
+        let analysis: CaptureAnalysis = serde_json::from_slice(&self.json).map_err(Problem::internal)?;
+        self.reservation.grow(CallTree::most_bytes(trees * analysis.tree.nodes.len()))?;
+        Ok(analysis)
+    }
+}
+
+/// Finds a capture by its id, which is in the parameter `name`, and fetches its analysis.
 ///
 /// # Errors
-/// [`Kind::NotFound`]; where no bytes are left for it, or a server does not answer.
-pub async fn analysis(api: &Api, access: &Access<ReportsRead>, id: &str) -> Result<FoundAnalysis, Problem> {
-    let id: Uuid = parameter("id", id)?;
+/// [`Kind::NotFound`]; [`Kind::InvalidParameter`] where it is no id; where no bytes are left for it, or a server does not answer.
+pub async fn analysis(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    (name, id): (&str, &str),
+) -> Result<FoundAnalysis, Problem> {
+    let id: Uuid = parameter(name, id)?;
     let tenant: &TenantId = access.tenant();
     let mut tx = api.tenant(tenant).await?;
     let capture = captures::get(&mut tx, id, access.only_app()).await?;
-    // It waits for object storage, and so shall no connection.
-    tx.rollback().await?;
+    // It waits for object storage, and no connection may be held meanwhile.
+    tx.rollback();
     let capture = capture.ok_or_else(no_capture)?;
     let Some(run) = capture.answer else {
         let reservation = reserve(&api.permits, tenant, 0)?;

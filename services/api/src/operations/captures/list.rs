@@ -54,6 +54,5 @@ pub async fn list_captures(
     let (after, limit) = (page.after(list, time_and_id)?, page.limit()?);
     let mut tx = api.tenant(access.tenant()).await?;
     let found = captures::list(&mut tx, &filter, after, limit + 1).await?;
-    tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last: &Capture| timed(last.received_at, last.id))))
 }

@@ -1,10 +1,13 @@
 //! Captures: files that were recorded on a device and are analysed as a whole.
 
+mod compare;
 mod delete;
+mod file;
 mod get;
 mod list;
 pub mod send;
 
+pub use compare::{CapturePair, capture_pair};
 pub use delete::delete_capture;
 pub use get::{FoundAnalysis, analysis};
 pub use list::{CaptureQuery, list_captures};
@@ -22,6 +25,8 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list::list_captures))
         .routes(routes!(get::get_capture, delete::delete_capture))
+        .routes(routes!(file::get_capture_file))
+        .routes(routes!(compare::compare_captures))
 }
 
 /// The route that takes files, for as long as it needs.
@@ -68,7 +73,8 @@ pub struct CaptureEntry {
     /// Bytes of its files.
     pub size: u64,
     /// What the analysis is about, in short: `unit`, `weight`, `count`, and `lacking`, the number of the app's images
-    /// without symbols.
+    /// without symbols. `source` is what a graph of memory was read from, or `sorted_log`, of a log that is sorted by
+    /// address: captures of one source are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub summary: Option<Value>,

@@ -40,6 +40,8 @@ pub struct SendCaptureQuery {
     pub layout: Option<MallocLayout>,
     /// The slots of a `malloc_log`'s table of stacks count references, as those of the lite mode do.
     pub lite: Option<bool>,
+    /// Of a `malloc_log` what is live after this many events; without it after all.
+    pub at: Option<u64>,
     /// Of a `malloc_log` also what has grown since this many events.
     pub from: Option<u64>,
 }
@@ -179,7 +181,6 @@ impl AdmittedCapture {
 async fn check_is_kept(api: &Api, access: &Access<ReportsWrite>, app: &str) -> Result<(), Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
     if app_settings::get(&mut tx, app).await?.signals.captures > 0 {
-        tx.rollback().await?;
         return Ok(());
     }
     app_signals::count_capture(&mut tx, app).await?;
@@ -190,19 +191,23 @@ async fn check_is_kept(api: &Api, access: &Access<ReportsWrite>, app: &str) -> R
 /// How the files are read: what the layout of records is, no one guesses.
 fn form(query: &SendCaptureQuery) -> Result<CaptureForm, Problem> {
     let wrong = |detail| Err(Problem::new(Kind::InvalidParameter, detail));
-    match (query.kind, query.layout) {
+    let SendCaptureQuery { kind, layout, lite, at, from, .. } = *query;
+    match (kind, layout) {
+        (CaptureKind::MallocLog, Some(_)) if at.is_some_and(|at| from > Some(at)) => {
+            wrong("from lies after at")
+        }
         (CaptureKind::MallocLog, Some(layout)) => {
-            Ok(CaptureForm::MallocLog { layout, lite: query.lite.unwrap_or(false), from: query.from })
+            Ok(CaptureForm::MallocLog { layout, lite: lite.unwrap_or(false), at, from })
         }
         (CaptureKind::MallocLog, None) => {
             wrong("layout: a malloc_log needs one: disk, disk32, enumerator or index")
         }
-        (kind, None) if query.lite.is_none() && query.from.is_none() => Ok(match kind {
+        (kind, None) if lite.is_none() && at.or(from).is_none() => Ok(match kind {
             CaptureKind::StackSet => CaptureForm::StackSet,
             CaptureKind::MemoryGraph => CaptureForm::MemoryGraph,
             _ => CaptureForm::Profile,
         }),
-        _ => wrong("layout, lite and from are for a malloc_log"),
+        _ => wrong("layout, lite, at and from are for a malloc_log"),
     }
 }
 

@@ -11,8 +11,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Read a dead letter's body
 ///
-/// The value's bytes as they came in, whatever they are. A value that was too large for the letter is
-/// read from the record that the letter was made of, for as long as its topic holds that.
+/// The value's bytes as they came in, whatever they are. A value that was too large for the dead letter is
+/// read from the record that the dead letter was made of, for as long as its topic holds that.
 #[utoipa::path(get, path = "/dead-letters/{id}/body", tag = "dead letters",
     operation_id = "get_dead_letter_body",
     params(("id" = String, Path, description = "The letter's id.")),
@@ -29,7 +29,7 @@ pub async fn get_dead_letter_body(
     let id = parameter("id", &id)?;
     let mut tx = scope.begin(&api).await?;
     let letter = scope.find(&mut tx, &id).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let record = DeadLetterReader::open(&api, scope.tenant()).await?.record(&letter).await?;
     let Some(value) = record.value else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let reservation = answers::reserve(&api.permits, scope.tenant(), value.len() as u64)?;

@@ -1,6 +1,6 @@
 //! `GET /v1/dead-letters/{id}`.
 
-use super::topic::{DeadLetterReader, LetterRemains};
+use super::topic::{DeadLetterReader, DeadLetterRemains};
 use super::{DeadLetter, DeadLetterScope};
 use crate::operations::prelude::*;
 use base64::Engine as _;
@@ -9,6 +9,8 @@ use unslide_proto::headers;
 
 /// Headers of one answer.
 const MOST_HEADERS: usize = 100;
+/// Bytes of a value that a page shows.
+const FIRST_BYTES: usize = 2 << 10;
 
 /// Bytes: as text where they are UTF-8, else as base64.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -41,7 +43,7 @@ pub struct RecordHeader {
 /// A dead letter, and what of its record can be shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ShownDeadLetter {
-    /// The letter.
+    /// The dead letter.
     #[serde(flatten)]
     pub letter: DeadLetter,
     /// True where the record and its value can still be read: then it can be replayed.
@@ -49,7 +51,7 @@ pub struct ShownDeadLetter {
     /// What is gone, where something is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
-    /// Bytes of a value that was too large for the letter: it is read from the record `source`.
+    /// Bytes of a value that was too large for the dead letter: it is read from the record `source`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_bytes: Option<u64>,
     /// The record's key; absent where it has none.
@@ -64,7 +66,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Show a dead letter
 ///
-/// What is known of it, with the record's key and headers. The body has an address of its own.
+/// The dead letter with its record's key and headers. The record's value is at `…/body`.
 #[utoipa::path(get, path = "/dead-letters/{id}", tag = "dead letters", operation_id = "get_dead_letter",
     params(("id" = String, Path, description = "The letter's id.")),
     responses((status = 200, description = "The letter.", body = ShownDeadLetter), Failures),
@@ -74,28 +76,46 @@ pub async fn get_dead_letter(
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<Json<ShownDeadLetter>, Problem> {
-    let scope = DeadLetterScope::of(&access)?;
-    let id = parameter("id", &id)?;
-    let mut tx = scope.begin(&api).await?;
+    let (shown, _) = open_letter(&api, &access, &id).await?;
+    Ok(Json(shown))
+}
+
+/// The part of a dead letter's record that can be shown, with the first bytes of its value; `None` where that is gone, or there was
+/// none.
+///
+/// # Errors
+/// Where there is no such dead letter, or Kafka does not answer.
+pub async fn open_letter(
+    api: &Api,
+    access: &Access<TenantAdmin>,
+    id: &str,
+) -> Result<(ShownDeadLetter, Option<Vec<u8>>), Problem> {
+    let scope = DeadLetterScope::of(access)?;
+    let id = parameter("id", id)?;
+    let mut tx = scope.begin(api).await?;
     let letter = scope.find(&mut tx, &id).await?;
-    tx.rollback().await?;
-    let (record, lost) = match DeadLetterReader::open(&api, scope.tenant()).await?.provenance(&letter).await?
-    {
-        LetterRemains::Whole(record) => (Some(record), None),
-        LetterRemains::WithoutValue(record, why) => (Some(record), Some(why)),
-        LetterRemains::Nothing(why) => (None, Some(why)),
+    tx.rollback();
+    // Few are read at once: the whole value goes before the reader does.
+    let reader = DeadLetterReader::open(api, scope.tenant()).await?;
+    let (record, lost) = match reader.provenance(&letter).await? {
+        DeadLetterRemains::Whole(record) => (Some(record), None),
+        DeadLetterRemains::WithoutValue(record, why) => (Some(record), Some(why)),
+        DeadLetterRemains::Nothing(why) => (None, Some(why)),
     };
+    let value = record.as_ref().and_then(|record| record.value.as_ref());
+    let first = value.map(|value| value.iter().take(FIRST_BYTES).copied().collect());
     let shown = record
         .iter()
         .flat_map(|record| record.headers.iter())
         .take(MOST_HEADERS)
         .map(|(name, value)| RecordHeader { name: name.to_owned(), value: BytesShown::of(value) });
-    Ok(Json(ShownDeadLetter {
+    let shown = ShownDeadLetter {
         letter: letter.into(),
         held: lost.is_none(),
         lost,
         source_bytes: record.as_ref().and_then(|record| record.headers.number(headers::BODY_BYTES)),
         headers: shown.collect(),
         key: record.and_then(|record| record.key).map(|key| BytesShown::of(&key)),
-    }))
+    };
+    Ok((shown, first))
 }

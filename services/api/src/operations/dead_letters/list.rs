@@ -3,16 +3,16 @@
 use super::{DeadLetter, DeadLetterScope};
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, time};
-use unslide_store::dead_letters::{LetterCursor, LetterFilter};
+use unslide_store::dead_letters::{DeadLetterCursor, DeadLetterFilter};
 
 /// Longer words are no reason and no tenant.
 pub const LONGEST: usize = 100;
 
 /// Which dead letters to list. What is absent does not matter.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct LetterQuery {
+pub struct DeadLetterQuery {
     /// Of this tenant, of none where empty: for operators only.
     pub tenant: Option<String>,
     /// Why they are dead.
@@ -40,26 +40,25 @@ problems!(Failures: InvalidParameter);
 ///
 /// Records of the tenant that could not be processed, newest first, as far back as their topic goes.
 #[utoipa::path(get, path = "/dead-letters", tag = "dead letters", operation_id = "list_dead_letters",
-    params(LetterQuery),
+    params(DeadLetterQuery),
     responses((status = 200, description = "A page of dead letters.", body = Page<DeadLetter>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_dead_letters(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    Query(query): Query<LetterQuery>,
+    Query(query): Query<DeadLetterQuery>,
 ) -> Result<Json<Page<DeadLetter>>, Problem> {
     let scope = DeadLetterScope::of(&access)?;
-    let LetterQuery { tenant, reason, from, to, replayed, limit, cursor } = query;
+    let DeadLetterQuery { tenant, reason, from, to, replayed, limit, cursor } = query;
     scope.check_tenant(tenant.as_deref())?;
     let (page, tenant) = (PageQuery { limit, cursor }, tenant.as_deref());
     let filter = filter(reason, from.as_deref(), to.as_deref(), replayed)?;
     let list = List::of(access.tenant(), "list_dead_letters", &(access.reach, &filter, tenant));
-    let after = page.after(list, LetterCursor::read)?;
+    let after = page.after(list, DeadLetterCursor::read)?;
     let limit = page.limit()?;
     let mut tx = scope.begin(&api).await?;
     let found = scope.list(&mut tx, &filter, tenant, after.as_ref(), limit + 1).await?;
-    tx.rollback().await?;
-    Ok(Json(Page::of(found, limit, list, |last| LetterCursor::after(last).write())))
+    Ok(Json(Page::of(found, limit, list, |last| DeadLetterCursor::after(last).write())))
 }
 
 /// What a client asks for, checked.
@@ -71,7 +70,7 @@ pub fn filter(
     from: Option<&str>,
     to: Option<&str>,
     replayed: Option<bool>,
-) -> Result<LetterFilter, Problem> {
+) -> Result<DeadLetterFilter, Problem> {
     check_texts(Kind::InvalidParameter, LONGEST, [("reason", reason.as_deref())])?;
-    Ok(LetterFilter { reason, from: time("from", from)?, to: time("to", to)?, replayed })
+    Ok(DeadLetterFilter { reason, from: time("from", from)?, to: time("to", to)?, replayed })
 }

@@ -5,7 +5,7 @@
 //! [`DeadLetterScope`].
 
 mod body;
-mod get;
+pub mod get;
 pub mod list;
 pub mod replay;
 mod replay_many;
@@ -20,7 +20,9 @@ use crate::requests::access::Reach;
 use crate::requests::input::check_texts;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
-use unslide_store::dead_letters::{self, Letter, LetterCursor, LetterFilter, LetterId, TopicOffset};
+use unslide_store::dead_letters::{
+    self, DeadLetterCursor, DeadLetterFilter, DeadLetterId, StoredDeadLetter, TopicOffset,
+};
 use unslide_store::keys::Principal;
 use unslide_store::{StoreError, TenantTx};
 
@@ -92,9 +94,9 @@ pub struct DeadLetter {
     pub replayed_as: Option<String>,
 }
 
-impl From<Letter> for DeadLetter {
-    fn from(letter: Letter) -> DeadLetter {
-        let Letter { found, replays, replayed } = letter;
+impl From<StoredDeadLetter> for DeadLetter {
+    fn from(letter: StoredDeadLetter) -> DeadLetter {
+        let StoredDeadLetter { found, replays, replayed } = letter;
         let (replayed_at, replayed_by, replayed_as) = match replayed {
             Some(replay) => (Some(replay.at), Some(replay.by), Some(replay.placed_as)),
             None => (None, None, None),
@@ -131,10 +133,7 @@ impl<'a> DeadLetterScope<'a> {
     /// # Errors
     /// [`Kind::InsufficientScope`] for a key of one app: which app a dead letter is of is not known.
     pub fn of(access: &'a Access<TenantAdmin>) -> Result<DeadLetterScope<'a>, Problem> {
-        if access.only_app().is_some() {
-            let detail = "the key speaks for one app alone, and dead letters are of no app";
-            return Err(Problem::new(Kind::InsufficientScope, detail));
-        }
+        access.of_every_app("dead letters are of no app")?;
         Ok(DeadLetterScope { principal: &access.principal, any: access.reach == Some(Reach::All) })
     }
 
@@ -162,11 +161,11 @@ impl<'a> DeadLetterScope<'a> {
     async fn list(
         &self,
         tx: &mut TenantTx,
-        filter: &LetterFilter,
+        filter: &DeadLetterFilter,
         tenant: Option<&str>,
-        after: Option<&LetterCursor>,
+        after: Option<&DeadLetterCursor>,
         limit: u32,
-    ) -> Result<Vec<Letter>, StoreError> {
+    ) -> Result<Vec<StoredDeadLetter>, StoreError> {
         if self.any {
             dead_letters::list_any(tx, filter, tenant, after, limit).await
         } else {
@@ -177,7 +176,7 @@ impl<'a> DeadLetterScope<'a> {
     async fn count(
         &self,
         tx: &mut TenantTx,
-        filter: &LetterFilter,
+        filter: &DeadLetterFilter,
         tenant: Option<&str>,
     ) -> Result<u64, StoreError> {
         if self.any {
@@ -187,13 +186,18 @@ impl<'a> DeadLetterScope<'a> {
         }
     }
 
-    async fn find(&self, tx: &mut TenantTx, id: &LetterId) -> Result<Letter, Problem> {
+    async fn find(&self, tx: &mut TenantTx, id: &DeadLetterId) -> Result<StoredDeadLetter, Problem> {
         let found =
             if self.any { dead_letters::get_any(tx, id).await? } else { dead_letters::get(tx, id).await? };
         found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such dead letter"))
     }
 
-    async fn replayed(&self, tx: &mut TenantTx, id: &LetterId, placed_as: &str) -> Result<(), StoreError> {
+    async fn replayed(
+        &self,
+        tx: &mut TenantTx,
+        id: &DeadLetterId,
+        placed_as: &str,
+    ) -> Result<(), StoreError> {
         let by = self.principal.key_id.to_string();
         if self.any {
             dead_letters::replayed_any(tx, id, &by, placed_as).await

@@ -11,7 +11,7 @@ use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::trace::TraceContext;
 use unslide_store::audit;
-use unslide_store::dead_letters::{Letter, LetterId, TopicOffset};
+use unslide_store::dead_letters::{DeadLetterId, StoredDeadLetter, TopicOffset};
 use unslide_stream::{Headers, OutRecord, Record};
 
 /// Reasons for which a worker's process may end.
@@ -28,7 +28,7 @@ pub struct ReplayWish {
 /// A replay that was done.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Replayed {
-    /// The letter's id.
+    /// The dead letter's id.
     pub id: String,
     /// The new record: topic, partition and offset.
     #[schema(example = "crash.reports/3/4711")]
@@ -59,15 +59,15 @@ pub async fn replay_dead_letter(
 ) -> Result<axum::Json<Replayed>, Problem> {
     let id = parameter("id", &id)?;
     let scope = DeadLetterScope::of(&access)?;
-    // Another tenant's letter must not be told apart from none, also not by what Kafka says.
+    // Another tenant's dead letter must not be told apart from none, also not by what Kafka says.
     let mut tx = scope.begin(&api).await?;
     scope.find(&mut tx, &id).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let topic = DeadLetterReader::open(&api, scope.tenant()).await?;
     replay(&api, &scope, &topic, &id, wish.again, trace).await.map(axum::Json)
 }
 
-/// Replays one letter and notes it. The row is locked meanwhile, so two at once are one. A process
+/// Replays one dead letter and notes it. The row is locked meanwhile, so two at once are one. A process
 /// that ends between the broker's answer and the commit leaves a replay that is not noted: the
 /// second one is a second input, as from an SDK that sends twice.
 ///
@@ -77,7 +77,7 @@ pub async fn replay(
     api: &Api,
     scope: &DeadLetterScope<'_>,
     topic: &DeadLetterReader<'_>,
-    id: &LetterId,
+    id: &DeadLetterId,
     again: bool,
     trace: TraceContext,
 ) -> Result<Replayed, Problem> {
@@ -104,7 +104,7 @@ pub async fn replay(
 /// The same bytes as a new input.
 async fn renewed(
     api: &Api,
-    letter: &Letter,
+    letter: &StoredDeadLetter,
     record: Record,
     trace: TraceContext,
 ) -> Result<OutRecord, Problem> {
@@ -116,7 +116,7 @@ async fn renewed(
     }
     match (&letter.found.tenant, letter.found.index) {
         // No gateway has signed one report of an array. That it is the tenant's was checked with the
-        // array, before anything of it became a letter.
+        // array, before anything of it became a dead letter.
         (Some(tenant), Some(_)) => sign(api, tenant, record.value.clone(), &mut kept).await?,
         // What a gateway signed keeps its signature; the api signs for no other tenant.
         _ => {
@@ -156,9 +156,9 @@ async fn sign(
     Ok(())
 }
 
-/// The topic that the letter's history began on: an input, or that of requests. The shared input where it
+/// The topic that the dead letter's history began on: an input, or that of requests. The shared input where it
 /// is none of ours.
-fn target(api: &Api, letter: &Letter) -> String {
+fn target(api: &Api, letter: &StoredDeadLetter) -> String {
     let names = &api.topics;
     let topic = |place: &Option<TopicOffset>| place.as_ref().map(|place| place.topic.clone());
     let (origin, source) = (topic(&letter.found.origin), topic(&letter.found.source));

@@ -10,16 +10,16 @@ use axum::Extension;
 use std::time::Duration;
 use tokio::time::Instant;
 use unslide_proto::trace::TraceContext;
-use unslide_store::dead_letters::LetterCursor;
+use unslide_store::dead_letters::DeadLetterCursor;
 
-/// Letters that one call replays at most.
+/// Dead letters that one call replays at most.
 const MOST: u32 = 100;
 
-/// Which letters to replay; never those that were replayed already.
+/// Which dead letters to replay; never those that were replayed already.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayQuery {
-    /// Why they are dead. Letters that ended a worker are replayed only where this names the reason.
+    /// Why they are dead. Dead letters that ended a worker are replayed only where this names the reason.
     #[schema(example = "unknown_tenant")]
     pub reason: Option<String>,
     /// Arrived at this time or later (RFC 3339).
@@ -32,7 +32,7 @@ pub struct ReplayQuery {
     pub tenant: Option<String>,
     /// True to count and do nothing.
     pub dry_run: bool,
-    /// The most letters to replay, 1 to 100; 100 where absent.
+    /// The most dead letters to replay, 1 to 100; 100 where absent.
     #[schema(minimum = 1, maximum = 100)]
     pub limit: Option<u32>,
 }
@@ -40,7 +40,7 @@ pub struct ReplayQuery {
 /// What was replayed.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct ReplayedMany {
-    /// Letters that matched when the call began.
+    /// Dead letters that matched when the call began.
     pub matched: u64,
     /// Replayed by this call, newest first.
     pub replayed: u64,
@@ -56,7 +56,7 @@ problems!(Failures: InvalidParameter, InvalidBody, TenantSuspended, TooLarge);
 
 /// Replay dead letters
 ///
-/// Replays letters by filter, or counts them. Bounded: call again while `more` is true.
+/// Replays dead letters by filter, or counts them. Bounded: call again while `more` is true.
 #[utoipa::path(post, path = "/dead-letters/replay", tag = "dead letters",
     operation_id = "replay_dead_letters", request_body = ReplayQuery,
     responses((status = 200, description = "What was done.", body = ReplayedMany), Failures),
@@ -77,7 +77,7 @@ pub async fn replay_dead_letters(
     let tenant = query.tenant.as_deref();
     let mut tx = scope.begin(&api).await?;
     let matched = scope.count(&mut tx, &filter, tenant).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let mut done = ReplayedMany { matched, ..ReplayedMany::default() };
     if query.dry_run || matched == 0 {
         return Ok(axum::Json(done));
@@ -85,11 +85,11 @@ pub async fn replay_dead_letters(
     // What is begun is ended well before the request's time is over.
     let until = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
     let topic = DeadLetterReader::open(&api, scope.tenant()).await?;
-    let mut after: Option<LetterCursor> = None;
+    let mut after: Option<DeadLetterCursor> = None;
     loop {
         let mut tx = scope.begin(&api).await?;
         let letters = scope.list(&mut tx, &filter, tenant, after.as_ref(), MOST).await?;
-        tx.rollback().await?;
+        tx.rollback();
         for letter in &letters {
             if done.replayed == u64::from(limit) || Instant::now() >= until {
                 done.more = true;
@@ -109,7 +109,7 @@ pub async fn replay_dead_letters(
             }
         }
         match letters.last() {
-            Some(last) => after = Some(LetterCursor::after(last)),
+            Some(last) => after = Some(DeadLetterCursor::after(last)),
             None => return Ok(axum::Json(done)),
         }
     }

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::headers;
-use unslide_store::dead_letters::{Letter, LetterId, TopicOffset};
+use unslide_store::dead_letters::{DeadLetterId, StoredDeadLetter, TopicOffset};
 use unslide_stream::scan::Scanner;
 use unslide_stream::{Record, StreamError, topic_facts};
 
@@ -24,8 +24,8 @@ pub struct DeadLetterReader<'a> {
     _permit: Permit,
 }
 
-/// What is left of a letter.
-pub enum LetterRemains {
+/// What is left of a dead letter.
+pub enum DeadLetterRemains {
     /// The record, with the value that it was made of.
     Whole(Record),
     /// The record without its value, which was too large for it and is gone; and the story.
@@ -34,7 +34,7 @@ pub enum LetterRemains {
     Nothing(String),
 }
 
-/// A value that its letter came without.
+/// A value that its dead letter came without.
 struct LeftOut {
     bytes: usize,
     sha256: ContentHash,
@@ -42,7 +42,7 @@ struct LeftOut {
 }
 
 impl LeftOut {
-    /// What a letter says; `None` for one that has its value, or never had one.
+    /// What a dead letter says; `None` for one that has its value, or never had one.
     fn of(letter: &Record) -> Option<Result<LeftOut, String>> {
         if letter.value.is_some() {
             return None;
@@ -57,7 +57,7 @@ impl LeftOut {
         }))
     }
 
-    /// The value, where the source's record is the one that the letter was made of.
+    /// The value, where the source's record is the one that the dead letter was made of.
     fn taken(&self, source: &Bytes) -> Option<Bytes> {
         let end = self.offset.checked_add(self.bytes).filter(|end| *end <= source.len())?;
         let value = source.slice(self.offset..end);
@@ -80,49 +80,53 @@ impl<'a> DeadLetterReader<'a> {
         Ok(DeadLetterReader { api, scanner, name, id: facts.id.to_string(), _permit: permit })
     }
 
-    /// A letter's record with its value.
+    /// A dead letter's record with its value.
     ///
     /// # Errors
     /// [`Kind::NotFound`] where either is gone; where Kafka does not answer.
-    pub async fn record(&self, letter: &Letter) -> Result<Record, Problem> {
+    pub async fn record(&self, letter: &StoredDeadLetter) -> Result<Record, Problem> {
         match self.provenance(letter).await? {
-            LetterRemains::Whole(record) => Ok(record),
-            LetterRemains::WithoutValue(_, why) | LetterRemains::Nothing(why) => {
+            DeadLetterRemains::Whole(record) => Ok(record),
+            DeadLetterRemains::WithoutValue(_, why) | DeadLetterRemains::Nothing(why) => {
                 Err(Problem::new(Kind::NotFound, why))
             }
         }
     }
 
-    /// What is left of a letter.
+    /// What is left of a dead letter.
     ///
     /// # Errors
     /// Where Kafka does not answer.
-    pub async fn provenance(&self, letter: &Letter) -> Result<LetterRemains, Problem> {
-        let LetterId { topic_id, partition, offset } = &letter.found.id;
+    pub async fn provenance(&self, letter: &StoredDeadLetter) -> Result<DeadLetterRemains, Problem> {
+        let DeadLetterId { topic_id, partition, offset } = &letter.found.id;
         let record = match *topic_id == self.id {
             true => self.read(&self.name, *partition, *offset).await?,
             false => None,
         };
         let Some(mut record) = record else {
-            return Ok(LetterRemains::Nothing("the topic does not hold the record any more".to_owned()));
+            return Ok(DeadLetterRemains::Nothing("the topic does not hold the record any more".to_owned()));
         };
         let left_out = match LeftOut::of(&record) {
-            None => return Ok(LetterRemains::Whole(record)),
+            None => return Ok(DeadLetterRemains::Whole(record)),
             Some(Ok(left_out)) => left_out,
-            Some(Err(why)) => return Ok(LetterRemains::WithoutValue(record, why)),
+            Some(Err(why)) => return Ok(DeadLetterRemains::WithoutValue(record, why)),
         };
         Ok(match self.source(letter, left_out).await? {
             Ok(value) => {
                 record.value = Some(value);
-                LetterRemains::Whole(record)
+                DeadLetterRemains::Whole(record)
             }
-            Err(why) => LetterRemains::WithoutValue(record, why),
+            Err(why) => DeadLetterRemains::WithoutValue(record, why),
         })
     }
 
-    /// The value that a letter came without, from the record that it was made of; the inner error is
+    /// The value that a dead letter came without, from the record that it was made of; the inner error is
     /// the story of one that is gone.
-    async fn source(&self, letter: &Letter, left_out: LeftOut) -> Result<Result<Bytes, String>, Problem> {
+    async fn source(
+        &self,
+        letter: &StoredDeadLetter,
+        left_out: LeftOut,
+    ) -> Result<Result<Bytes, String>, Problem> {
         let Some(TopicOffset { topic, partition, offset }) = &letter.found.source else {
             return Ok(Err("the letter came without its value and does not say where that is".to_owned()));
         };

@@ -40,7 +40,7 @@ pub struct EventQuery {
     /// that are kept. What happens from now on where neither is there.
     #[param(max_length = 64)]
     pub after: Option<String>,
-    /// The stream ends after so many seconds, 1 to 3600; 3600 where absent.
+    /// The stream ends after this number of seconds, 1 to 3600; 3600 where absent.
     #[param(minimum = 1, maximum = 3600)]
     pub seconds: Option<u32>,
 }
@@ -77,7 +77,7 @@ pub async fn follow_events(
         None => {
             let mut tx = api.tenant(access.tenant()).await?;
             let latest = live_events::latest(&mut tx).await?;
-            tx.rollback().await?;
+            tx.rollback();
             latest
         }
     };
@@ -152,7 +152,6 @@ impl Following {
     async fn read(&mut self) -> Result<Vec<Event>, Problem> {
         let mut tx = self.api.tenant(self.access.tenant()).await?;
         let found = live_events::after(&mut tx, self.position, self.app.as_deref(), PAGE).await?;
-        tx.rollback().await?;
         self.position = found.reached;
         self.is_behind = found.events.len() >= usize::from(PAGE);
         Ok(found.events.iter().map(event).collect())

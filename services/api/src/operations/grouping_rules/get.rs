@@ -1,6 +1,6 @@
 //! `GET /v1/grouping-rules`.
 
-use super::of_every_app;
+use super::OF_EVERY_APP;
 use crate::operations::prelude::*;
 use unslide_store::groups::rules::{self, TenantGroupingRules};
 
@@ -16,7 +16,7 @@ problems!(Failures: InvalidParameter);
 
 /// See the grouping rules
 ///
-/// The tenant's own rules of grouping, who changed them last, and how far stored reports are grouped by them.
+/// The tenant's own rules of grouping, those before them, who changed them last, and how far stored reports are grouped by them.
 #[utoipa::path(get, path = "/v1/grouping-rules", tag = "groups", operation_id = "get_grouping_rules",
     responses((status = 200, description = "The rules.", body = CurrentGroupingRules), Failures),
     security(("key" = ["tenant:admin"])))]
@@ -24,9 +24,8 @@ pub async fn get_grouping_rules(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
 ) -> Result<Json<CurrentGroupingRules>, Problem> {
-    of_every_app(&access)?;
+    access.of_every_app(OF_EVERY_APP)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let rules = rules::get(&mut tx).await?;
-    tx.rollback().await?;
     Ok(Json(CurrentGroupingRules { rules }))
 }

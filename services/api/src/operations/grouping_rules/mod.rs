@@ -26,13 +26,5 @@ fn read(text: &str) -> Result<GroupingRules, Problem> {
     })
 }
 
-/// Refuses a key that speaks for one app: the rules are of all apps of the tenant.
-fn of_every_app(access: &Access<TenantAdmin>) -> Result<(), Problem> {
-    match access.only_app() {
-        None => Ok(()),
-        Some(app) => {
-            let detail = format!("the key speaks for {app} alone, and grouping rules are of every app");
-            Err(Problem::new(Kind::InsufficientScope, detail))
-        }
-    }
-}
+/// Why a key that speaks for one app is refused.
+const OF_EVERY_APP: &str = "grouping rules are of every app";

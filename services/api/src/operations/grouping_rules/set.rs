@@ -1,6 +1,6 @@
 //! `PUT /v1/grouping-rules`.
 
-use super::{of_every_app, read};
+use super::{OF_EVERY_APP, read};
 use crate::operations::prelude::*;
 use crate::operations::tenants::announced;
 use crate::requests::input;
@@ -33,8 +33,8 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
 /// Set the grouping rules
 ///
 /// New reports are grouped by them as soon as the workers know them. Stored reports move to their groups in the
-/// background: they get no new revision, nobody is told, and resolved groups stay resolved. To set the rules of before
-/// moves them back. `GET` shows how far that is.
+/// background: they get no new revision, no message is sent, and resolved groups stay resolved. To set the previous rules,
+/// which are in `previous`, moves them back. `GET` shows how far that is.
 #[utoipa::path(put, path = "/v1/grouping-rules", tag = "groups", operation_id = "set_grouping_rules",
     request_body = NewGroupingRules,
     responses((status = 200, description = "The rules as they are now.", body = ChangedGroupingRules), Failures),
@@ -44,7 +44,7 @@ pub async fn set_grouping_rules(
     access: Access<TenantAdmin>,
     input::Json(new): input::Json<NewGroupingRules>,
 ) -> Result<Json<ChangedGroupingRules>, Problem> {
-    of_every_app(&access)?;
+    access.of_every_app(OF_EVERY_APP)?;
     let read = read(&new.text)?;
     let actor = access.principal.key_id.to_string();
     let mut tx = api.tenant(access.tenant()).await?;
@@ -54,6 +54,7 @@ pub async fn set_grouping_rules(
     let detail = serde_json::json!({"version": rules.version, "rules": read.len(), "hash": read.hash()});
     audit::append(&mut tx, &actor, "grouping_rules.set", &rules.version.to_string(), &detail).await?;
     tx.commit().await?;
+    api.recent.forget(access.tenant());
     let announced = announced(&api, access.tenant(), announcement).await?;
     Ok(Json(ChangedGroupingRules { rules, announced }))
 }

@@ -1,6 +1,6 @@
 //! `POST /v1/grouping-rules/trial`.
 
-use super::{of_every_app, read};
+use super::{OF_EVERY_APP, read};
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody};
@@ -43,7 +43,7 @@ pub struct GroupingRulesEffect {
     pub moved: u64,
     /// Groups that would share a group with another one.
     pub merged: u64,
-    /// Groups whose reports would be of several groups.
+    /// Groups that would be split: their reports would be of several groups.
     pub split: u64,
     /// Some of the reports that would move, each from another group.
     pub examples: Vec<MovedReport>,
@@ -83,7 +83,7 @@ pub async fn try_grouping_rules(
     access: Access<TenantAdmin>,
     input::Json(trial): input::Json<GroupingRulesTrial>,
 ) -> Result<Json<GroupingRulesEffect>, Problem> {
-    of_every_app(&access)?;
+    access.of_every_app(OF_EVERY_APP)?;
     let rules = Arc::new(read(&trial.text)?);
     let reports = trial.reports.unwrap_or(USUAL_REPORTS);
     if !(1..=MOST_REPORTS).contains(&reports) {
@@ -92,7 +92,7 @@ pub async fn try_grouping_rules(
     let mut charge = Charge::of_symbolication(&api, access.tenant())?;
     let mut tx = api.tenant(access.tenant()).await?;
     let newest = regroup::newest(&mut tx, reports).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let mut effect = Effects::default();
     for report in &newest {
         match group(&api, access.tenant(), report, &rules, &mut charge).await? {
@@ -104,7 +104,6 @@ pub async fn try_grouping_rules(
     let from: Vec<Uuid> = effect.examples.iter().filter_map(|example| example.from).collect();
     let mut tx = api.tenant(access.tenant()).await?;
     let mut titles = regroup::titles(&mut tx, &from).await?;
-    tx.rollback().await?;
     for example in &mut effect.examples {
         example.from_title = example.from.and_then(|id| titles.remove(&id));
     }
@@ -122,7 +121,6 @@ async fn group(
 ) -> Result<Option<Option<Grouping>>, Problem> {
     let mut tx = api.tenant(tenant).await?;
     let Some(found) = report::find(&mut tx, report.report_id, report.variant).await? else {
-        tx.rollback().await?;
         return Ok(None);
     };
     charge.unpacked(found.size)?;

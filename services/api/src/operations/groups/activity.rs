@@ -29,6 +29,5 @@ pub async fn list_group_activity(
     let mut tx = api.tenant(access.tenant()).await?;
     find(&mut tx, id, access.only_app()).await?.ok_or_else(no_such_group)?;
     let found = groups::activity(&mut tx, id, after, limit + 1).await?;
-    tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last| timed(last.at, last.id))))
 }

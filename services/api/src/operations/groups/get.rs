@@ -21,6 +21,5 @@ pub async fn get_group(
 ) -> Result<Json<GroupCounts>, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
     let found = groups::get(&mut tx, id, access.principal.app.as_deref()).await?;
-    tx.rollback().await?;
     found.map(Json).ok_or_else(no_such_group)
 }

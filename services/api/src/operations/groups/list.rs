@@ -4,13 +4,20 @@ use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, search_text, time};
 use crate::requests::page::{number_and_id, numbered};
 use unslide_store::groups::GroupStatus;
+use unslide_store::queries::groups::growing;
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
+use unslide_store::queries::health;
+
+/// The word for the groups that grow, as `sort`.
+pub const GROWING: &str = "growing";
+/// Days in which groups grow, and before which they are compared with as many.
+pub const GROWING_DAYS: u32 = 7;
 
 /// Longer filters fit nothing that is stored.
 const LONGEST: usize = 1_024;
 
 /// Which groups to list. What is absent does not matter.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GroupQuery {
@@ -39,7 +46,8 @@ pub struct GroupQuery {
     /// It is assigned to this name; to nobody where empty.
     #[param(max_length = 1024)]
     pub assignee: Option<String>,
-    /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` where absent.
+    /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` where absent. With `growing`
+    /// the groups with more reports in the last 7 days (UTC) than in the 7 before, the one with the most more first: among the 200 of the app and version with the most reports of late. `growth` has the numbers.
     pub sort: Option<String>,
     /// Entries a page, 1 to 500; 50 where absent.
     #[param(minimum = 1, maximum = 500)]
@@ -64,6 +72,9 @@ pub async fn list_groups(
     Query(query): Query<GroupQuery>,
 ) -> Result<Json<Page<ListedGroup>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
+    if query.sort.as_deref() == Some(GROWING) {
+        return list_growing(&api, &access, query, page).await;
+    }
     let order = order(query.sort.as_deref())?;
     let filter = filter(&access, query)?;
     let list = List::of(access.tenant(), "list_groups", &(&filter, order));
@@ -71,11 +82,32 @@ pub async fn list_groups(
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = groups::list(&mut tx, &filter, order, after, limit + 1).await?;
-    tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last| {
         let (value, id) = order.position(last);
         numbered(value, id)
     })))
+}
+
+async fn list_growing(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    query: GroupQuery,
+    page: PageQuery,
+) -> Result<Json<Page<ListedGroup>>, Problem> {
+    let filter = filter(access, query)?;
+    let list = List::of(access.tenant(), "list_groups", &(&filter, GROWING));
+    let begin = page.after(list, |text| text.parse::<usize>().ok())?.unwrap_or(0);
+    let limit = page.limit()? as usize;
+    let now = api.clock.now();
+    let [(first, _), _] = health::periods(now.date(), GROWING_DAYS);
+    let mut tx = api.tenant(access.tenant()).await?;
+    let mut items = growing::list(&mut tx, &filter, first, now).await?;
+    tx.rollback();
+    items.drain(..begin.min(items.len()));
+    let is_more = items.len() > limit;
+    items.truncate(limit);
+    let next_cursor = is_more.then(|| list.cursor(&(begin + limit).to_string()));
+    Ok(Json(Page { items, next_cursor }))
 }
 
 fn order(sort: Option<&str>) -> Result<GroupOrder, Problem> {
@@ -83,7 +115,9 @@ fn order(sort: Option<&str>) -> Result<GroupOrder, Problem> {
         None | Some("last_seen") => Ok(GroupOrder::LastSeen),
         Some("first_seen") => Ok(GroupOrder::FirstSeen),
         Some("reports") => Ok(GroupOrder::Reports),
-        Some(_) => Err(Problem::new(Kind::InvalidParameter, "sort: last_seen, first_seen or reports")),
+        Some(_) => {
+            Err(Problem::new(Kind::InvalidParameter, "sort: last_seen, first_seen, reports or growing"))
+        }
     }
 }
 
@@ -104,6 +138,7 @@ fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter
     let filter = GroupFilter {
         app: access.app(query.app)?,
         version: query.version,
+        first_version: None,
         kind: query.kind,
         text: search_text(query.q)?,
         provisional: query.provisional,
@@ -112,6 +147,7 @@ fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter
         status: query.status.as_deref().map(statuses).transpose()?.unwrap_or_default(),
         assignee: query.assignee,
         culprit: None,
+        among: None,
     };
     let texts = [
         ("app", &filter.app),

@@ -40,6 +40,5 @@ pub async fn answer(
     list: List,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
     let found = keys::list(&mut tx, app, after, limit + 1).await?;
-    tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
 }

@@ -1,6 +1,6 @@
 //! API keys.
 
-mod create;
+pub mod create;
 pub mod list;
 mod revoke;
 

@@ -77,7 +77,7 @@ pub async fn revoke(
     audit::append(&mut tx, &actor, "key.revoke", &id.to_string(), &detail).await?;
     let in_force = keys::made(&mut tx, id, within).await?;
     let committed = tx.commit().await;
-    api.recent_keys.clear();
+    api.recent.clear();
     committed?;
     Ok(RevokedKey { id, descendants_revoked: revoked, descendants_in_force: in_force })
 }

@@ -18,7 +18,7 @@ pub struct SentMetrics {
     /// How many payloads there were.
     #[schema(minimum = 1, maximum = 1000)]
     pub accepted: usize,
-    /// Those of them whose app has metrics switched off: they are counted as dropped and not kept. Sending them again
+    /// Payloads of apps with metrics switched off: they are counted as dropped and not kept. Sending them again
     /// changes nothing.
     pub switched_off: usize,
     /// Keys of MetricKit whose value was not understood, because of its language or its unit. All else is counted.
@@ -66,7 +66,7 @@ pub async fn send_metrics(
 ) -> Result<AcceptedResponse<SentMetrics>, Problem> {
     let request = EventRequest { access, trace, headers, body };
     let sent = events::send::<MetricPayload>(&api, &api.topics.metrics, AppSignal::Metrics, request).await?;
-    api.metrics.payloads.inc_by(sent.accepted as u64);
+    api.metrics.payloads(sent.accepted);
     let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health/versions"));
     let unread = sent.unread.into_iter().collect();
     let body = SentMetrics { accepted: sent.accepted, switched_off: sent.switched_off, unread };

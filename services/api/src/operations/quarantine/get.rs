@@ -21,7 +21,6 @@ pub async fn operator_get_quarantined(
 ) -> Result<Json<QuarantinedRecord>, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
     let found = quarantine::get(&mut tx, id).await?;
-    tx.rollback().await?;
     let found = found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such quarantined record"))?;
     Ok(Json(found.into()))
 }

@@ -50,6 +50,5 @@ pub async fn operator_list_quarantined(
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = quarantine::list(&mut tx, &filter, after, limit + 1).await?;
-    tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last| last.id.to_string())))
 }

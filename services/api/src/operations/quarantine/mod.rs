@@ -1,4 +1,4 @@
-//! Quarantined records: outputs that the indexer could not store and passed over. Operators see those of
+//! Quarantined records: outputs that the indexer could not store and skipped. Operators see those of
 //! all tenants and of none.
 
 mod get;
@@ -36,7 +36,7 @@ pub struct QuarantinedRecord {
     pub reason: String,
     /// What exactly happened.
     pub detail: String,
-    /// When the indexer passed over it.
+    /// When the indexer skipped it.
     #[serde(with = "time::serde::rfc3339")]
     pub quarantined_at: OffsetDateTime,
     /// The last replay; absent where none was asked for.

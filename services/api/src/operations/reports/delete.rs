@@ -10,9 +10,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Delete a report
 ///
-/// The report and its body go; lists and queries know it no more at once, and its bytes leave object
-/// storage within a day. That it was there is remembered: neither a copy of it nor a better answer
-/// that is on its way brings it back.
+/// The report is gone from lists and queries at once, and its bytes leave object storage within a day.
+/// Its id is remembered: neither a copy of it nor a better answer that is on its way brings it back.
 #[utoipa::path(delete, path = "/v1/reports/{id}", tag = "reports", operation_id = "delete_report",
     params(("id" = String, Path, description = "The report's id."), VariantQuery),
     responses((status = 204, description = "The report is deleted."), Failures),

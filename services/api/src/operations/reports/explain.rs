@@ -9,6 +9,7 @@ use crate::reports::image_symbols::fetch;
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::{IntoResponse, Response};
 use http::header;
+use unslide_runtime::job_bytes;
 use unslide_symbolicate::Explanation;
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited);
@@ -52,6 +53,7 @@ pub async fn explain(
     let (body, wanted) = api
         .cpu
         .run_for(access.tenant(), move || {
+            job_bytes(body.json.len());
             let wanted = unslide_symbolicate::needs(&stored_body::report(&body.json)?);
             Ok::<_, Problem>((body, wanted))
         })
@@ -59,6 +61,7 @@ pub async fn explain(
     let symbols = fetch(api, access.tenant(), wanted).await?;
     let work = move || {
         let StoredBody { json, mut reservation } = body;
+        job_bytes(json.len());
         let explanation =
             unslide_symbolicate::explain(&stored_body::report(&json)?, &|id| symbols.get(id), &symbols.rules);
         let explanation = finish(&explanation)?;

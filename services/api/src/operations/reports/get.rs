@@ -78,7 +78,6 @@ pub async fn get_report(
     let (mut tx, found) = find_within(&api, &access, &id, variant, wait).await?;
     let again = again_headers(&mut tx, &found).await?;
     if has_copy(&headers, &tag(&found, form)) {
-        tx.rollback().await?;
         return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&found, form)?).into_response());
     }
     // The body may be of a revision that came meanwhile: it says which one it is.
@@ -131,7 +130,6 @@ async fn find(
     let mut tx = api.tenant(access.tenant()).await?;
     let found = report::find(&mut tx, id, variant).await?;
     let Some(found) = found.filter(|found| access.sees(&found.listed.app)) else {
-        tx.rollback().await?;
         return Err(Problem::new(Kind::NotFound, "there is no such report"));
     };
     Ok((tx, found))

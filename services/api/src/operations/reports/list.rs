@@ -8,7 +8,7 @@ use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 const LONGEST: usize = 1_024;
 
 /// Which reports to list. What is absent does not matter.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ReportQuery {
@@ -30,6 +30,11 @@ pub struct ReportQuery {
     pub kind: Option<String>,
     /// `complete`, `partial` or `none`.
     pub status: Option<String>,
+    /// The machine, such as `iPhone16,1`.
+    pub model: Option<String>,
+    /// The operating system's version, with or without its name: `18.3.1` or `iOS 18.3.1`.
+    #[param(example = "18.3.1")]
+    pub os_version: Option<String>,
     /// A frame refers to the image with this debug id.
     pub debug_id: Option<String>,
     /// It is of the group with this id.
@@ -50,8 +55,8 @@ problems!(Failures: InvalidParameter);
 
 /// List reports
 ///
-/// Newest arrival first. `build`, `type` and `status` are looked for one report after the other: a page that takes long
-/// ends early, with fewer entries or none, and `next_cursor` goes on.
+/// Newest arrival first. `build`, `type`, `status`, `model` and `os_version` are looked for one report after the other: a
+/// page that takes long ends early, with fewer entries or none, and `next_cursor` goes on.
 #[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
     params(ReportQuery),
     responses((status = 200, description = "A page of reports.", body = Page<ReportRow>), Failures),
@@ -68,7 +73,6 @@ pub async fn list_reports(
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = reports::list(&mut tx, &filter, after.as_ref(), limit).await?;
-    tx.rollback().await?;
     let next_cursor = found.next.map(|next| list.cursor(&next.to_string()));
     Ok(Json(Page { items: found.reports, next_cursor }))
 }
@@ -82,6 +86,8 @@ fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilt
         to: time("to", query.to.as_deref())?,
         kind: query.kind,
         status: query.status,
+        model: query.model,
+        os_version: query.os_version,
         debug_id: query.debug_id.as_deref().map(|text| parameter("debug_id", text)).transpose()?,
         group: query.group.as_deref().map(|text| parameter("group", text)).transpose()?,
         text: search_text(query.q)?,
@@ -96,6 +102,8 @@ fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilt
         ("version", filter.version.as_deref()),
         ("build", filter.build.as_deref()),
         ("type", filter.kind.as_deref()),
+        ("model", filter.model.as_deref()),
+        ("os_version", filter.os_version.as_deref()),
     ];
     check_texts(Kind::InvalidParameter, LONGEST, texts)?;
     Ok(filter)

@@ -7,13 +7,12 @@ use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
 use crate::reports::ingest::{self, BodyForm, Bounds, Incoming};
 use crate::requests::body::Chunks;
+use crate::requests::events;
 use crate::uploads::multipart;
 use axum::Extension;
 use axum::body::Body;
 use http::{HeaderMap, header};
-use std::sync::Arc;
 use unslide_model::{ReportId, TenantId};
-use unslide_proto::headers;
 use unslide_report::ReadLimits;
 use unslide_stream::OutRecord;
 
@@ -78,24 +77,19 @@ pub async fn send_reports(
         reports: limits.ingest_reports,
         report: ReadLimits { max_bytes: limit, ..ReadLimits::default() },
     };
-    let app = access.principal.app.clone();
+    let (maker, tenant, app) = (api.clone(), access.tenant().clone(), access.principal.app.clone());
     let work = move || {
         charge.received(body.len() as u64)?;
         let reports = ingest::read(&body, &form, &bounds, app.as_deref(), (&mut reserved, &mut charge))?;
         charge.reports(reports.len())?;
-        Ok::<_, Problem>((reports, reserved))
-    };
-    let (reports, reserved) = api.cpu.run_for(access.tenant(), work).await??;
-    let (maker, tenant) = (api.clone(), access.tenant().clone());
-    let work = move || {
         let record = |report: &Incoming| record(&maker, &tenant, trace, report);
         let records: Vec<OutRecord> = reports.iter().map(record).collect();
-        (reports, records)
+        Ok::<_, Problem>((reports, records, reserved))
     };
-    let (reports, records) = api.cpu.run_for(access.tenant(), work).await?;
+    let (reports, records, reserved) = api.cpu.run_for(access.tenant(), work).await??;
     api.producer.send_all(&records).await?;
     drop(reserved);
-    api.metrics.reports.inc_by(reports.len() as u64);
+    api.metrics.reports(reports.len());
     let reports: Vec<SentReport> = reports.into_iter().map(|report| SentReport { id: report.id }).collect();
     let location = match reports.as_slice() {
         [SentReport { id: Some(id) }] => Some(format!("/v1/reports/{id}")),
@@ -135,14 +129,7 @@ fn form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
 }
 
 fn record(api: &Api, tenant: &TenantId, trace: TraceContext, report: &Incoming) -> OutRecord {
-    let topic: Arc<str> = api.topics.input.as_str().into();
-    let mut record = OutRecord::to(topic, report.bytes.clone())
-        .header(headers::TENANT, tenant.as_str().to_owned())
-        .header(headers::TRACEPARENT, trace.header());
-    if let Some(signer) = &api.signer {
-        let signed = signer.headers(tenant, api.clock.now_micros() / 1_000, &report.bytes);
-        signed.into_iter().for_each(|(name, value)| record.headers.push(name, value));
-    }
+    let record = events::record(api, tenant, trace, api.topics.input.as_str().into(), &report.bytes);
     match report.id {
         // One report's repetitions lie in one partition.
         Some(id) => record.key(format!("{tenant}/{id}")),

@@ -7,13 +7,14 @@ use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
 use crate::reports::image_symbols::{SymbolsOfReport, fetch};
 use crate::requests::accept::{Representation, negotiate};
-use crate::requests::body::{Chunks, gunzip, is_gzip};
+use crate::requests::body::{Chunks, unpacked};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use unslide_model::TenantId;
 use unslide_report::{ReadLimits, Report};
+use unslide_runtime::job_bytes;
 use unslide_symbolicate::{Context, Plan};
 
 problems!(Failures: InvalidBody, InvalidReport, NotAReport, IncompleteBody, BodyTimeout, TooLarge, NotAcceptable, RateLimited);
@@ -25,8 +26,9 @@ const ANSWER_FACTOR: usize = 4;
 ///
 /// Takes one KSCrash report, gzipped or not, and answers it enriched; or with `Accept: text/plain`
 /// as an Apple-style crash log. Nothing is stored, nothing is sent to Kafka, and the report waits
-/// for no symbols. An answer that would be very large says less of threads that did not crash, and
-/// then of all frames; `symbolication.truncated` tells. A request costs one unit, and one more for each
+/// for no symbols. New symbols count as soon as this process reads their event, as a rule within a second of `ready`;
+/// while Kafka is away they count within a minute. An answer that would be very large says less of threads that did
+/// not crash, and then of all frames; `symbolication.truncated` tells. A request costs one unit, and one more for each
 /// 64 KiB of the unpacked report; a tenant that uses more units a second than it may is answered 429 with
 /// `Retry-After`.
 #[utoipa::path(post, path = "/v1/symbolicate", tag = "reports", operation_id = "symbolicate",
@@ -53,10 +55,7 @@ pub async fn symbolicate(
         .cpu
         .run_for(access.tenant(), move || {
             charge.received(body.len() as u64)?;
-            let body = match is_gzip(&body) {
-                true => gunzip(&body, limit as u64, &mut reserved, &mut charge)?.into(),
-                false => body,
-            };
+            let body = unpacked(&body, limit as u64, &mut reserved, &mut charge)?;
             let report = read(&body, limit)?;
             if let Some(app) = app.filter(|app| report.summary().app.as_ref() != Some(app)) {
                 let detail = format!("the key speaks for {app} alone, and the report is not of it");
@@ -89,6 +88,7 @@ fn enriched(
     tenant: &TenantId,
     form: Representation,
 ) -> Result<Vec<u8>, Problem> {
+    job_bytes(body.len());
     let report = read(body, limit)?;
     let most_bytes = Some(limit.saturating_mul(ANSWER_FACTOR));
     let context =

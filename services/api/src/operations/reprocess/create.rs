@@ -79,7 +79,6 @@ pub async fn create_reprocess(
     let mut tx = api.tenant(access.tenant()).await?;
     if new.dry_run {
         let count = reprocess::count(&mut tx, &wanted).await?;
-        tx.rollback().await?;
         return Ok(axum::Json(CountedReports { count }).into_response());
     }
     let actor = access.principal.key_id.to_string();

@@ -18,7 +18,6 @@ pub async fn get_reprocess(
 ) -> Result<Json<Reprocess>, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
     let found = reprocess::get(&mut tx, id).await?;
-    tx.rollback().await?;
     // A key for one app sees what is of that app alone.
     found
         .filter(|found| access.principal.app.is_none() || access.principal.app == found.wanted.app)

@@ -13,7 +13,7 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(create::create_reprocess)).routes(routes!(get::get_reprocess))
 }
 
-/// A reprocess, and what has come of it so far.
+/// A reprocess and its progress.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Reprocess {
     /// Its id.

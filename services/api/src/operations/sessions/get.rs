@@ -30,7 +30,8 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Get a session's signals
 ///
 /// What carries the id of a session, in the order of time: its begin and its end, reports whose `run_id` it is, and the
-/// metric payloads and captures that name it. Of each kind at most the newest 1,000.
+/// metric payloads and captures that name it. Of each kind at most the newest 1,000. An end that the service has judged
+/// says by which rule, how sure it is, and the evidence.
 #[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "get_session",
     params(("id" = String, Path, description = "The session's id."), SessionQuery),
     responses((status = 200, description = "A page of the session's events, the earliest first.", body = Page<TimelineEvent>), Failures),
@@ -63,7 +64,6 @@ pub async fn get_session(
         true => session::timeline(&mut tx, (&app, &id), from, limit + 1).await?,
         false => Vec::new(),
     };
-    tx.rollback().await?;
     if found.is_empty() && after.is_none() {
         return Err(none());
     }

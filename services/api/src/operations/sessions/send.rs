@@ -18,7 +18,7 @@ pub struct SentSessions {
     /// How many events there were.
     #[schema(minimum = 1, maximum = 1000)]
     pub accepted: usize,
-    /// Those of them whose app has sessions switched off: they are counted as dropped and not kept. Sending them again
+    /// Events of apps with sessions switched off: they are counted as dropped and not kept. Sending them again
     /// changes nothing.
     pub switched_off: usize,
 }
@@ -28,18 +28,13 @@ pub struct SessionEvents;
 
 impl PartialSchema for SessionEvents {
     fn schema() -> RefOr<Schema> {
-        let one = || Ref::from_schema_name("SessionEvent");
+        let one = || Ref::new("schemas/sessions-v1.json");
         let many = ArrayBuilder::new().items(one()).min_items(Some(1)).max_items(Some(MOST_EVENTS));
         OneOfBuilder::new().item(one()).item(many).into()
     }
 }
 
-impl ToSchema for SessionEvents {
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((SessionEvent::name().into_owned(), SessionEvent::schema()));
-        SessionEvent::schemas(schemas);
-    }
-}
+impl ToSchema for SessionEvents {}
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimited);
 
@@ -71,7 +66,7 @@ pub async fn send_sessions(
 ) -> Result<AcceptedResponse<SentSessions>, Problem> {
     let request = EventRequest { access, trace, headers, body };
     let sent = events::send::<SessionEvent>(&api, &api.topics.sessions, AppSignal::Sessions, request).await?;
-    api.metrics.sessions.inc_by(sent.accepted as u64);
+    api.metrics.sessions(sent.accepted);
     let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health"));
     let body = SentSessions { accepted: sent.accepted, switched_off: sent.switched_off };
     Ok(AcceptedResponse { body, location })

@@ -19,7 +19,7 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidUpload, BodyTimeout, I
 /// long as an upload may take is given up, and its parts go.
 #[utoipa::path(post, path = "/symbols/uploads", tag = "symbols", operation_id = "begin_upload",
     request_body = NewUpload,
-    responses((status = 200, description = "The upload, and what has come of it.", body = BegunUpload), Failures),
+    responses((status = 200, description = "The upload and its state.", body = BegunUpload), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn begin_upload(
     State(api): State<Api>,

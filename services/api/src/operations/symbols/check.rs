@@ -66,7 +66,6 @@ pub async fn check_symbols(
             }
         }
     }
-    tx.rollback().await?;
     let ready = checked.iter().all(|(_, status)| *status == symbols::SymbolReadiness::Ready);
     let items = checked.into_iter().map(|(debug_id, status)| CheckedId { debug_id, status });
     Ok(axum::Json(Checked { ready, items: items.collect() }))

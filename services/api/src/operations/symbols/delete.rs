@@ -39,6 +39,6 @@ pub async fn delete_symbols(
     let detail = serde_json::json!({"objects": deleted.objects});
     audit::append(&mut tx, &actor, "symbols.delete", &debug_id.to_string(), &detail).await?;
     tx.commit().await?;
-    api.symcaches.forget(owner.own(debug_id), deleted.generation);
+    api.symcaches.delete(owner.own(debug_id), deleted.generation);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -33,7 +33,6 @@ pub async fn find_upload(
         }
         None => None,
     };
-    tx.rollback().await?;
     let found = found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no upload of these bytes"))?;
     Ok(Json(found))
 }

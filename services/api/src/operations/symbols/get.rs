@@ -40,7 +40,6 @@ pub async fn get_symbols(
     let mut tx = api.owner(&access.owner()).await?;
     let seen = sees_symbols(&mut tx, access.only_app(), &debug_id).await?;
     let found = symbols::best(&mut tx, &debug_id, Some(MOST_OBJECTS)).await?.filter(|_| seen);
-    tx.rollback().await?;
     let found =
         found.ok_or_else(|| Problem::new(Kind::NotFound, "there are no symbols for this debug id"))?;
     Ok(Json(SymbolsDetail {

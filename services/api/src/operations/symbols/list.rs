@@ -12,7 +12,7 @@ use unslide_store::symbols::{self, ObjectFilter};
 const LONGEST: usize = 255;
 
 /// Which objects to list. What is absent does not matter.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SymbolQuery {
@@ -63,7 +63,6 @@ pub async fn list_symbols(
     let limit = page.limit()?;
     let mut tx = api.owner(&owner).await?;
     let found = symbols::list(&mut tx, &filter, after, limit).await?;
-    tx.rollback().await?;
     Ok(Json(Page {
         items: found.objects.into_iter().map(ListedObject::from).collect(),
         next_cursor: found.next.map(|next| list.cursor(&timed(next.0, next.1))),

@@ -139,7 +139,6 @@ pub async fn check_quota(api: &Api, owner: &Owner, bytes: u64, limit: Option<u64
     let Some(limit) = limit else { return Ok(()) };
     let mut tx = api.owner(owner).await?;
     let used = usage::stored(&mut tx).await?;
-    tx.rollback().await?;
     fits(api, used, bytes, limit)
 }
 

@@ -67,7 +67,7 @@ pub struct UploadDetail {
     /// Where the next page of objects begins; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// Members of an archive that were passed over, the first hundred: those that may hold symbols before
+    /// Members of an archive that were skipped, the first hundred: those that may hold symbols before
     /// links, devices and static libraries. A last one without a path and of the reason `more` stands for
     /// the rest.
     #[schema(max_items = 101)]
@@ -177,7 +177,7 @@ pub async fn get_upload(
             Some(upload) if upload.status.is_final() || wait.is_over() => Some(page.of(&mut tx, id).await?),
             _ => None,
         };
-        tx.rollback().await?;
+        tx.rollback();
         let upload = seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))?;
         if crate::uploads::receive::abandon(&api, &owner, &upload).await? {
             continue;

@@ -11,13 +11,13 @@ use unslide_model::{ContentHash, Scope};
 use unslide_proto::headers;
 use unslide_proto::signed::SigningKey;
 use unslide_store::audit;
-use unslide_store::dead_letters::{self, LetterId, NewLetter, TopicOffset};
+use unslide_store::dead_letters::{self, DeadLetterId, NewDeadLetter, TopicOffset};
 use unslide_stream::{Headers, OutRecord, Producer, topic_facts};
 
 /// Neither text nor JSON.
 const BYTES: &[u8] = b"\x00\xff<script>\r\n\x80";
 
-/// Writes a letter to the topic and notes it, as symbolizer and indexer do. Its id.
+/// Writes a dead letter to the topic and notes it, as symbolizer and indexer do. Its id.
 pub async fn letter(
     world: &World,
     of: Option<&'static str>,
@@ -41,22 +41,22 @@ async fn letter_of(
     of: Option<&str>,
     reason: &str,
     mut record: OutRecord,
-    change: impl FnOnce(&mut NewLetter),
+    change: impl FnOnce(&mut NewDeadLetter),
 ) -> String {
     let kafka = &world.config.kafka;
     let topics = kafka.topics();
     record.topic = topics.dead_letter.as_str().into();
     let place = Producer::new(kafka).unwrap().send(&record).await.unwrap();
     let topic_id = topic_facts(kafka, &topics.dead_letter).await.unwrap().id.to_string();
-    let id = LetterId { topic_id, partition: place.partition, offset: place.offset };
+    let id = DeadLetterId { topic_id, partition: place.partition, offset: place.offset };
     let mut noted = noted(world, id, of, reason);
     noted.value_bytes = record.value.map(|value| value.len() as u64);
     change(&mut noted);
     note(world, noted).await
 }
 
-fn noted(world: &World, id: LetterId, of: Option<&str>, reason: &str) -> NewLetter {
-    NewLetter {
+fn noted(world: &World, id: DeadLetterId, of: Option<&str>, reason: &str) -> NewDeadLetter {
+    NewDeadLetter {
         id,
         tenant: of.map(tenant),
         arrived_at: world.host.clock.now(),
@@ -70,7 +70,7 @@ fn noted(world: &World, id: LetterId, of: Option<&str>, reason: &str) -> NewLett
     }
 }
 
-async fn note(world: &World, noted: NewLetter) -> String {
+async fn note(world: &World, noted: NewDeadLetter) -> String {
     let mut tx = world.store.batch().await.unwrap();
     assert_eq!(dead_letters::note(&mut tx, std::slice::from_ref(&noted)).await.unwrap(), 1);
     tx.commit().await.unwrap();
@@ -190,7 +190,7 @@ async fn what_is_nobodys_is_the_operators_alone() {
     assert!(done["warning"].as_str().unwrap().contains("tenant is known"));
     // It claims what it claimed before.
     assert_eq!(world.sent(1).await[0].headers.text(headers::TENANT), Some("claimed"));
-    // A key of one app sees none: what app a letter is of is not known.
+    // A key of one app sees none: what app a dead letter is of is not known.
     let of_app = world.key_for("acme", &[Scope::TenantAdmin], Some("com.example.shop")).await;
     world.get("/v1/dead-letters", &of_app).await.expect_problem(403, "insufficient-scope");
     world.stop().await;
@@ -207,8 +207,10 @@ async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
     let deadly = letter(&world, Some("acme"), "kills_worker", None, Some(BYTES)).await;
     letter(&world, Some("umbrella"), "not_json", None, Some(BYTES)).await;
     // One that the topic does not hold, and one of a topic that was deleted.
-    let here: LetterId = deadly.parse().unwrap();
-    for gone in [LetterId { offset: 9_000, ..here.clone() }, LetterId { topic_id: "0".repeat(32), ..here }] {
+    let here: DeadLetterId = deadly.parse().unwrap();
+    for gone in
+        [DeadLetterId { offset: 9_000, ..here.clone() }, DeadLetterId { topic_id: "0".repeat(32), ..here }]
+    {
         note(&world, noted(&world, gone, Some("acme"), "not_json")).await;
     }
 
@@ -238,7 +240,7 @@ async fn so_many_read_dead_letters_at_once_and_the_others_wait() {
     let admin = world.key("acme", &[Scope::TenantAdmin]).await;
     let id = letter(&world, Some("acme"), "not_json", None, Some(BYTES)).await;
     let address = format!("/v1/dead-letters/{id}/body");
-    let reading = || world.gauge("unslide_api_in_work", "letters");
+    let reading = || world.gauge("unslide_api_in_flight", "dead_letters");
     let readers = futures::future::join_all((0..12).map(|_| {
         let request = world.request(Method::GET, &address, &admin);
         async { request.send().await.unwrap().error_for_status().unwrap().bytes().await.unwrap() }

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::json;
 
-const REQUESTS: &str = r#"unslide_api_in_work{kind="requests"}"#;
+const REQUESTS: &str = r#"unslide_api_in_flight{kind="requests"}"#;
 const BODIES: &str = r#"unslide_api_body_bytes{kind="reports"}"#;
 
 /// An operator stops the tenant.

@@ -87,7 +87,7 @@ async fn what_is_answered_takes_room_until_it_is_written() {
     let client = unread(&format!("/v1/reports/{A}"), "application/json").await;
     world.until(r#"unslide_api_request_seconds_count{method="GET",route="/v1/reports/{id}"}"#, 1.0).await;
     assert!(world.figure(ANSWERS) >= size as f64, "{}", world.figure(ANSWERS));
-    assert_eq!(world.figure(r#"unslide_api_in_work{kind="requests"}"#), 0.0);
+    assert_eq!(world.figure(r#"unslide_api_in_flight{kind="requests"}"#), 0.0);
     drop(client);
     world.until(ANSWERS, 0.0).await;
     // Who reads its answer has it whole.

@@ -239,7 +239,7 @@ async fn too_many_requests_at_once_are_sent_away() {
     let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
     let (more, body) = slow();
     let asking = async {
-        world.until(r#"unslide_api_in_work{kind="requests"}"#, 1.0).await;
+        world.until(r#"unslide_api_in_flight{kind="requests"}"#, 1.0).await;
         let refused = world.get("/v1/symbols", &umbrella).await;
         assert_eq!(refused.headers["retry-after"], "1");
         refused.expect_problem(503, "overloaded");
@@ -258,7 +258,7 @@ async fn too_many_uploads_at_once_are_sent_away() {
     let (more, body) = slow();
     more.unbounded_send(Ok(b"\xcf\xfa\xed\xfe first".to_vec())).unwrap();
     let asking = async {
-        world.until(r#"unslide_api_in_work{kind="uploads"}"#, 1.0).await;
+        world.until(r#"unslide_api_in_flight{kind="uploads"}"#, 1.0).await;
         let refused = world.post("/v1/symbols", &umbrella, b"\xcf\xfa\xed\xfe second".to_vec()).await;
         assert_eq!(refused.headers["retry-after"], "1");
         refused.expect_problem(503, "overloaded");
@@ -267,6 +267,6 @@ async fn too_many_uploads_at_once_are_sent_away() {
     let (first, ()) = tokio::join!(world.post("/v1/symbols", &acme, body), asking);
     first.expect(202);
     world.post("/v1/symbols", &umbrella, b"\xcf\xfa\xed\xfe second".to_vec()).await.expect(202);
-    world.until(r#"unslide_api_in_work{kind="uploads"}"#, 0.0).await;
+    world.until(r#"unslide_api_in_flight{kind="uploads"}"#, 0.0).await;
     world.stop().await;
 }

@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 use unslide_model::{ContentHash, DebugId, Quality};
 use unslide_store::slots;
 
-const REQUESTS: &str = r#"unslide_api_in_work{kind="requests"}"#;
-const UPLOADS: &str = r#"unslide_api_in_work{kind="uploads"}"#;
-const WAITS: &str = r#"unslide_api_in_work{kind="waits"}"#;
-const LETTERS: &str = r#"unslide_api_in_work{kind="letters"}"#;
+const REQUESTS: &str = r#"unslide_api_in_flight{kind="requests"}"#;
+const UPLOADS: &str = r#"unslide_api_in_flight{kind="uploads"}"#;
+const WAITS: &str = r#"unslide_api_in_flight{kind="waits"}"#;
+const LETTERS: &str = r#"unslide_api_in_flight{kind="dead_letters"}"#;
 const ANSWERS: &str = r#"unslide_api_body_bytes{kind="answers"}"#;
 const BODIES: &str = r#"unslide_api_body_bytes{kind="reports"}"#;
 
@@ -291,7 +291,7 @@ async fn letters_that_one_tenant_reads_leave_a_reader_for_another() {
         async |reason| crate::dead_letters::letter(&world, Some("acme"), reason, None, Some(b"{")).await;
     letter("not_json").await;
     let other = letter("too_deep").await;
-    // A replay holds its reader while the letter's row is locked.
+    // A replay holds its reader while the dead letter's row is locked.
     let mut locking = world.connect().await;
     sqlx::query("BEGIN").execute(&mut locking).await.unwrap();
     sqlx::query("SELECT 1 FROM dead_letters WHERE reason = 'not_json' FOR UPDATE")
@@ -305,7 +305,7 @@ async fn letters_that_one_tenant_reads_leave_a_reader_for_another() {
         world.until(LETTERS, 1.0).await;
         let own = world.get(&body, &acme);
         let others = async {
-            world.until(r#"unslide_api_turns{kind="letters"}"#, 1.0).await;
+            world.until(r#"unslide_api_waiting{kind="dead_letters"}"#, 1.0).await;
             let any = body.replace("/v1/", "/v1/operator/");
             assert_eq!(world.get(&any, &umbrella).await.text, "{");
             sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
@@ -316,7 +316,7 @@ async fn letters_that_one_tenant_reads_leave_a_reader_for_another() {
     };
     let (replayed, ()) = tokio::join!(replaying, asking);
     assert_eq!(replayed.expect(200)["replayed"], 1);
-    assert_eq!(world.figure(r#"unslide_api_turns{kind="letters"}"#), 0.0);
+    assert_eq!(world.figure(r#"unslide_api_waiting{kind="dead_letters"}"#), 0.0);
     world.stop().await;
 }
 
@@ -357,7 +357,7 @@ async fn connections_that_one_tenant_holds_leave_some_for_another() {
     for turns in [7.0, 8.0, 8.0, 8.0] {
         let waiting = async {
             world.until(REQUESTS, 8.0).await;
-            world.until(r#"unslide_api_turns{kind="connections"}"#, turns).await;
+            world.until(r#"unslide_api_waiting{kind="connections"}"#, turns).await;
             until_locks(&world, 1).await;
         };
         tokio::select! {
@@ -373,7 +373,7 @@ async fn connections_that_one_tenant_holds_leave_some_for_another() {
         }
         assert_eq!(world.number(LOCKS).await, 1);
         // One of four connections is the tenant's, and still has the first question.
-        world.until(r#"unslide_api_turns{kind="connections"}"#, 8.0).await;
+        world.until(r#"unslide_api_waiting{kind="connections"}"#, 8.0).await;
         sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
         sqlx::Connection::close(locking).await.unwrap();
     };

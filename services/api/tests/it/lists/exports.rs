@@ -5,7 +5,7 @@ use crate::console::Browser;
 use crate::reports::{crash, store};
 use crate::world::{Answer, World};
 use reqwest::{Method, RequestBuilder};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use unslide_model::Scope;
 use unslide_store::Uuid;
@@ -60,6 +60,7 @@ async fn a_whole_list_is_one_answer_with_the_lists_filters_and_rights() {
     let lines: Vec<&str> = csv.text.split_terminator("\r\n").collect();
     assert_eq!(lines.len(), REPORTS + 1, "a line of names, and one for each report");
     assert!(lines[0].starts_with("id,variant,revision,received_at,app,version,"));
+    assert!(lines[0].ends_with(",weight") && lines[1].ends_with(",1"), "{}\n{}", lines[0], lines[1]);
     assert!(lines[1].contains(",\"'=HYPERLINK(\"\"x\"\")  next\","), "{}", lines[1]);
     assert!(!csv.text.contains("umbrellas-own"));
     let json = world.get("/v1/reports?format=json&limit=2", &key).await.expect(200);
@@ -104,6 +105,34 @@ async fn every_list_of_statistics_can_be_exported_and_refusals_are_problems() {
     assert!(world.get("/v1/reports?format=ndjson", &only).await.text.is_empty());
     let head = world.send(world.request(Method::HEAD, "/v1/reports?format=csv", &key)).await;
     assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_lists_of_a_tenants_work_can_be_exported_and_hold_no_secret() {
+    let world = World::start().await;
+    let scopes = [Scope::TenantAdmin, Scope::ReportsRead, Scope::SymbolsRead];
+    let admin = world.key("acme", &scopes).await;
+    let wish = json!({"name": "=1+1", "scopes": ["reports:read"]});
+    let made = world.post_json("/v1/keys", &admin, &wish).await.expect(201);
+    for (path, columns) in [
+        ("/v1/symbols", "debug_id,name,arch,"),
+        ("/v1/captures", "id,app,version,"),
+        ("/v1/dead-letters", "id,tenant,arrived_at,"),
+        ("/v1/keys", "id,name,prefix,"),
+        ("/v1/audit-log", "id,at,actor,"),
+        ("/v1/alert-messages", "id,rule,rule_name,"),
+    ] {
+        let csv = world.get(&format!("{path}?format=csv"), &admin).await;
+        assert!(csv.status == 200 && csv.text.starts_with(columns), "{path}: {}", csv.text);
+    }
+    let keys = world.get("/v1/keys?format=csv", &admin).await.text;
+    let secret = made["text"].as_str().unwrap();
+    assert!(keys.contains(",'=1+1,") && !keys.contains(secret), "{keys}");
+    let log = world.get("/v1/audit-log?format=csv", &admin).await.text;
+    assert!(log.contains(",key.create,") && !log.contains(secret), "{log}");
+    let reader = world.key("acme", &[Scope::ReportsRead]).await;
+    world.get("/v1/keys?format=csv", &reader).await.expect_problem(403, "insufficient-scope");
     world.stop().await;
 }
 

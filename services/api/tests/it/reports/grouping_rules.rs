@@ -65,6 +65,7 @@ async fn rules_are_set_by_an_administrator_of_every_app_and_explain_uses_them() 
     assert_eq!((&changed["version"], &changed["status"]), (&1.into(), &"running".into()));
     let shown = world.get(RULES, &key).await.expect(200);
     assert_eq!(shown["rules"]["text"], "# ours\nignore image Shop");
+    assert_eq!(shown["rules"]["previous"], "");
     let explained = world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect(200);
     let function = &explained["backtraces"][0]["frames"][0]["grouping"][0];
     assert_eq!((&function["verdict"], &function["counted"]), (&"ignored".into(), &false.into()));
@@ -74,6 +75,11 @@ async fn rules_are_set_by_an_administrator_of_every_app_and_explain_uses_them() 
     // Another tenant's rules are its own.
     let other = world.key("umbrella", &[Scope::TenantAdmin]).await;
     assert_eq!(world.get(RULES, &other).await.expect(200), json!({}));
-    assert_eq!(set(&key, "").await.expect(200)["version"], 2);
+    // The rules before stay known, also where the same rules are set again.
+    for version in [2, 3] {
+        let cleared = set(&key, "").await.expect(200);
+        assert_eq!((&cleared["version"], &cleared["text"]), (&version.into(), &"".into()));
+        assert_eq!(cleared["previous"], "# ours\nignore image Shop");
+    }
     world.stop().await;
 }

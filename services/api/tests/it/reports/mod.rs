@@ -15,9 +15,10 @@ use unslide_model::{ContentHash, DebugId, Scope};
 use unslide_report::{ReadLimits, Report};
 use unslide_store::{partitions, reports};
 use unslide_symbolicate::Context;
+use unslide_testkit::reports::sampled_hang;
 
 pub const A: &str = "11111111-1111-1111-1111-111111111111";
-const B: &str = "22222222-2222-2222-2222-222222222222";
+pub const B: &str = "22222222-2222-2222-2222-222222222222";
 const IMAGE: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
 
 /// A report with one frame in an app image that nobody has symbols for.
@@ -40,13 +41,9 @@ pub fn hang(id: &str, version: &str, millis: u64) -> Value {
         json!({"instruction_addr": 0x1_0000_0000 + address, "object_name": "Shop",
         "object_addr": 0x1_0000_0000_u64})
     };
-    let sample = |frames: [u8; 2]| json!({"frames": frames});
-    let samples: Vec<Value> = (0..10).map(|at| sample([if at < 2 { 0 } else { 1 }, 2])).collect();
-    // What was sampled begins before the hang.
-    hang["crash"]["error"] = json!({"type": "hang",
-        "hang": {"hang_start_nanos": 5, "hang_end_nanos": millis * 1_000_000 + 5},
-        "profile": {"name": "hang", "duration": 2 * millis * 1_000_000,
-            "frames": [frame(0x1000), frame(0x2000), frame(0x3000)], "samples": samples}});
+    let samples: Vec<Vec<usize>> = (0..10).map(|at| vec![if at < 2 { 0 } else { 1 }, 2]).collect();
+    let frames = json!([frame(0x1000), frame(0x2000), frame(0x3000)]);
+    hang["crash"]["error"] = sampled_hang(millis, &frames, &samples);
     hang
 }
 
@@ -81,6 +78,9 @@ async fn store_from(
     }
     if let Some(limit) = summary.memory_limit {
         shown["memory_limit"] = limit.into();
+    }
+    if let Some(fatal) = summary.fatal {
+        shown["fatal"] = fatal.into();
     }
     let ours = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap().ours;
     let arrival = reports::Arrival {
@@ -144,7 +144,7 @@ async fn a_report_is_waited_for_until_it_is_stored_or_the_time_is_over() {
     world.get(&path("10ms"), &key).await.expect_problem(404, "not-found");
     world.get(&path("soon"), &key).await.expect_problem(400, "invalid-parameter");
     let stored = async {
-        world.until(r#"unslide_api_in_work{kind="waits"}"#, 1.0).await;
+        world.until(r#"unslide_api_in_flight{kind="waits"}"#, 1.0).await;
         assert_eq!(ids(&world.get("/v1/reports", &key).await.expect(200)), <[&str; 0]>::default());
         store(&world, "acme", &crash(A, "1.0"), 1, now()).await
     };
@@ -159,7 +159,11 @@ async fn reports_are_found_by_every_filter_in_pages() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::ReportsRead]).await;
     store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
-    store(&world, "acme", &crash(B, "2.0"), 1, now() + Duration::HOUR).await;
+    let mut second = crash(B, "2.0");
+    second["system"]["machine"] = "iPhone16,1".into();
+    second["system"]["system_name"] = "iOS".into();
+    second["system"]["system_version"] = "18.3.1".into();
+    store(&world, "acme", &second, 1, now() + Duration::HOUR).await;
     let all = world.get("/v1/reports", &key).await.expect(200);
     assert_eq!(ids(&all), [B, A]);
     let first = &all["items"][1];
@@ -188,6 +192,11 @@ async fn reports_are_found_by_every_filter_in_pages() {
         ("type=mach", vec![]),
         ("status=none", vec![B, A]),
         ("status=complete", vec![]),
+        ("model=iPhone16,1", vec![B]),
+        ("model=iPhone", vec![]),
+        ("os_version=18.3.1", vec![B]),
+        ("os_version=iOS%2018.3.1&model=iPhone16,1", vec![B]),
+        ("os_version=18.3", vec![]),
         (&format!("debug_id={}", IMAGE.replace('-', "").to_uppercase()), vec![B, A]),
         ("debug_id=00000000000000000000000000000000", vec![]),
     ] {
@@ -265,18 +274,23 @@ async fn apps_versions_and_missing_symbols_are_counted() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::ReportsRead]).await;
     store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
-    store(&world, "acme", &crash(B, "2.0"), 1, now()).await;
+    let mut survived = crash(B, "2.0");
+    survived["crash"]["error"]["is_fatal"] = false.into();
+    store(&world, "acme", &survived, 1, now()).await;
     let apps = world.get("/v1/apps", &key).await.expect(200);
     assert_eq!(
         (&apps["items"][0]["app"], &apps["items"][0]["reports"], &apps["items"][0]["versions"]),
         (&"com.example.shop".into(), &2.into(), &2.into())
     );
-    assert_eq!(apps["items"][0]["first_day"], "2026-11-18");
+    assert_eq!(
+        (&apps["items"][0]["first_day"], &apps["items"][0]["crashes"]),
+        (&"2026-11-18".into(), &1.into())
+    );
     let versions = world.get("/v1/apps/com.example.shop/versions", &key).await.expect(200);
     let newest = &versions["items"][0];
     assert_eq!(
-        (&newest["version"], &newest["reports"], &newest["devices"]),
-        (&"2.0".into(), &1.into(), &1.into())
+        (&newest["version"], &newest["reports"], &newest["crashes"], &newest["devices"]),
+        (&"2.0".into(), &1.into(), &0.into(), &1.into())
     );
     assert_eq!(
         (&newest["missing"][0]["debug_id"], &newest["share_symbolicated"]),
@@ -331,6 +345,28 @@ async fn groups_are_listed_and_lead_to_their_reports() {
     let listed = world.get(&format!("/v1/reports?group={id}"), &key).await.expect(200);
     assert_eq!(ids(&listed), [A]);
     assert_eq!(listed["items"][0]["group"], first["id"]);
+    let mut of_bank = crash(&A.replace('1', "4"), "1.0");
+    of_bank["system"]["CFBundleIdentifier"] = "com.example.bank".into();
+    store(&world, "acme", &of_bank, 1, world.host.clock.now()).await;
+    let growing =
+        world.get("/v1/groups?sort=growing&app=com.example.bank&version=1.0", &key).await.expect(200);
+    let growth = json!({"reports": 1, "reports_before": 0});
+    assert_eq!((kinds(&growing), &growing["items"][0]["growth"]), (vec!["crash".to_owned()], &growth));
+    assert_eq!(
+        world.get("/v1/groups?sort=growing&app=com.example.bank&kind=hang", &key).await.expect(200)["items"],
+        json!([])
+    );
+    let mut hang_of_bank = hang.clone();
+    hang_of_bank["report"]["id"] = B.replace('2', "5").into();
+    hang_of_bank["system"]["CFBundleIdentifier"] = "com.example.bank".into();
+    store(&world, "acme", &hang_of_bank, 1, world.host.clock.now()).await;
+    let path = "/v1/groups?sort=growing&app=com.example.bank&limit=1";
+    let page = world.get(path, &key).await.expect(200);
+    let next = page["next_cursor"].as_str().unwrap();
+    let last = world.get(&format!("{path}&cursor={next}"), &key).await.expect(200);
+    assert_ne!(page["items"][0]["id"], last["items"][0]["id"]);
+    assert!(last.get("next_cursor").is_none_or(Value::is_null));
+    world.get("/v1/groups?sort=growing&cursor=01ff", &key).await.expect_problem(400, "invalid-parameter");
     world.get("/v1/groups?sort=size", &key).await.expect_problem(400, "invalid-parameter");
     world.get("/v1/groups?seen_from=today", &key).await.expect_problem(400, "invalid-parameter");
     world.get("/v1/groups/7", &key).await.expect_problem(400, "invalid-parameter");

@@ -9,6 +9,8 @@ use sha2::{Digest, Sha256};
 use std::io::Write;
 use unslide_artifacts::{AliasMeta, Put, keys};
 use unslide_model::{ContentHash, DebugId, Quality, Scope};
+use unslide_proto::Message;
+use unslide_proto::symbol::SymbolEvent;
 use unslide_report::ReadLimits;
 use unslide_store::slots;
 use unslide_symbolicate::most_bytes;
@@ -26,17 +28,23 @@ struct Published {
 }
 
 async fn publish(world: &World, of: &str) -> Published {
+    let (built, app) = built();
+    publish_built(world, of, &built).await;
+    app
+}
+
+fn built() -> (BuiltSymCache, Published) {
     let file = std::fs::read(fixtures::dsym("app")).unwrap();
     let slice = objects(&file).unwrap().swap_remove(0).range;
     let built = build(&file[slice]).unwrap();
-    publish_built(world, of, &built).await;
-    let symcache = SymCache::parse(built.symcache).unwrap();
+    let symcache = SymCache::parse(built.symcache.clone()).unwrap();
     let named = symcache.ranges().find_map(|(start, answer)| {
         let call = answer?.calls().next()?;
         call.line.map(|_| (start.0, call.function.decode().into_owned()))
     });
     let (address, function) = named.unwrap();
-    Published { debug_id: built.debug_id, text: symcache.text_address().0, address, function }
+    let app = Published { debug_id: built.debug_id, text: symcache.text_address().0, address, function };
+    (built, app)
 }
 
 async fn publish_built(world: &World, of: &str, built: &BuiltSymCache) {
@@ -110,38 +118,53 @@ async fn a_report_comes_back_enriched_and_nothing_is_stored() {
     world.stop().await;
 }
 
-#[tokio::test]
-async fn deleted_symbols_answer_no_more() {
-    let world = World::start().await;
-    let key = world.master("acme").await;
-    let app = publish(&world, "acme").await;
-    let sent = crash_in(&app).to_string();
-    let first = world.post("/v1/symbolicate", &key, sent.clone()).await.expect(200);
-    assert_eq!(first["symbolication"]["status"], "complete");
-    // The database decides, also where this machine still has a copy and has heard of nothing.
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    let upload = unslide_store::uploads::create(&mut tx, None, None).await.unwrap();
-    unslide_store::objects::found(&mut tx, upload, "app", &object(&app)).await.unwrap();
-    unslide_store::symbols::delete(&mut tx, &app.debug_id).await.unwrap().unwrap();
-    tx.commit().await.unwrap();
-    let after = world.post("/v1/symbolicate", &key, sent).await.expect(200);
-    assert_eq!(after["symbolication"]["missing"][0], app.debug_id.to_string());
-    world.stop().await;
+/// Tells of symbols that changed, as the builder's relay does.
+async fn tell(world: &World, of: &str, app: &Published, generation: u64, deleted: bool) {
+    let event = SymbolEvent {
+        tenant: of.to_owned(),
+        debug_id: app.debug_id.0.to_vec().into(),
+        generation,
+        deleted,
+        ..SymbolEvent::default()
+    };
+    let topic = world.config.kafka.topics().symbol_events;
+    let key = unslide_proto::keys::symbol(Some(&tenant(of)), &app.debug_id);
+    let record = unslide_stream::OutRecord::to(topic, event.encode_to_vec()).key(key);
+    unslide_stream::Producer::new(&world.config.kafka).unwrap().send(&record).await.unwrap();
 }
 
-fn object(app: &Published) -> unslide_store::objects::NewObject {
-    unslide_store::objects::NewObject {
-        content_hash: ContentHash([3; 32]),
-        debug_id: Some(app.debug_id),
-        name: "app".to_owned(),
-        arch: "arm64".to_owned(),
-        kind: "dsym".to_owned(),
-        has_dwarf: true,
-        has_symtab: true,
-        has_exports: false,
-        has_sources: false,
-        size: 1,
-    }
+/// Once the event of a change is read, no earlier answer is given. This process does not ask the database.
+/// Proves: late-symbols
+#[tokio::test]
+async fn symbols_that_come_late_or_are_deleted_count_as_soon_as_their_event_is_read() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::SymbolsRead]).await;
+    // It has the same symbols, and says where they are in a crash.
+    let app = publish(&world, "umbrella").await;
+    let sent = crash_in(&app);
+    let status = async || {
+        let answer = world.post_json("/v1/symbolicate", &key, &sent).await.expect(200);
+        answer["symbolication"]["status"].as_str().unwrap().to_owned()
+    };
+    let until = async |wanted: &str| {
+        for _ in 0..600 {
+            if status().await == wanted {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        panic!("it is not {wanted}");
+    };
+    let before = status().await;
+    assert_ne!(before, "complete");
+    publish(&world, "acme").await;
+    assert_eq!(status().await, before, "what is missing is remembered");
+    tell(&world, "acme", &app, 1, false).await;
+    until("complete").await;
+    // Object storage still has them: a builder takes them out later.
+    tell(&world, "acme", &app, 2, true).await;
+    until(&before).await;
+    world.stop().await;
 }
 
 #[tokio::test]
@@ -170,6 +193,26 @@ fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     }
     found.sort();
     found
+}
+
+/// It may be of symbols that were deleted since, and no event of that has been read yet.
+/// Proves: late-symbols
+#[tokio::test]
+async fn a_symcache_that_the_last_run_left_answers_only_where_object_storage_still_has_it() {
+    let (built, app) = built();
+    let world = World::configured(|config| {
+        let folder = config.api.cache_dir.join(format!("v{VERSION}/acme"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
+        let name = format!("{}.1.{sha256}.{}", built.debug_id.compact(), ContentHash([3; 32]));
+        std::fs::write(folder.join(name), &built.symcache).unwrap();
+    })
+    .await;
+    assert_eq!(files(&world.config.api.cache_dir).len(), 1, "it is one of the cache's files");
+    let key = world.key("acme", &[Scope::SymbolsRead]).await;
+    let answer = world.post_json("/v1/symbolicate", &key, &crash_in(&app)).await.expect(200);
+    assert_eq!(answer["symbolication"]["missing"][0], app.debug_id.to_string());
+    world.stop().await;
 }
 
 /// What this machine's disk holds of a tenant goes when the tenant is deleted, and another's stays.
@@ -202,7 +245,7 @@ async fn a_deleted_tenants_symcaches_leave_the_disk() {
         state: unslide_proto::symbol::TenantState::Deleted.into(),
         ..Default::default()
     };
-    let value = unslide_proto::Message::encode_to_vec(&config);
+    let value = config.encode_to_vec();
     let record = unslide_stream::OutRecord::to(world.config.kafka.topics().tenant_config, value)
         .key(unslide_proto::keys::tenant(&tenant("acme")));
     unslide_stream::Producer::new(&world.config.kafka).unwrap().send(&record).await.unwrap();

@@ -10,8 +10,8 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use std::io::Write;
 use unslide_artifacts::{Put, keys};
-use unslide_model::{CaptureForm, Scope};
-use unslide_signals::capture::analyse;
+use unslide_model::{CaptureForm, MallocLayout, Scope};
+use unslide_signals::capture::{CaptureAnalysis, analyse};
 use unslide_store::Uuid;
 use unslide_store::captures;
 
@@ -20,24 +20,47 @@ const STACKS: &str = "main;draw <b>everything</b> 3\nmain;load 1\n";
 
 /// A capture of a tenant that a builder has analysed.
 pub async fn analysed(world: &World, of: &str, key: &str) -> String {
+    analysed_stacks(world, of, key, STACKS).await
+}
+
+async fn analysed_stacks(world: &World, of: &str, key: &str, stacks: &'static str) -> String {
     let path = format!("/v1/captures?app={APP}&version=1.0&kind=profile");
-    let sent = world.post(&path, key, STACKS).await.expect(202);
+    let sent = world.post(&path, key, stacks).await.expect(202);
     let id = sent["id"].as_str().unwrap().to_owned();
-    analyse_as_builder(world, of, &id).await;
+    analyse_as_builder(world, of, &id, &of_stacks(stacks)).await;
     id
 }
 
-async fn analyse_as_builder(world: &World, of: &str, id: &str) {
+fn of_stacks(stacks: &'static str) -> CaptureAnalysis {
+    analyse(&CaptureForm::Profile, &|_| stacks.as_bytes(), &|_| None).unwrap().analysis
+}
+
+#[tokio::test]
+async fn a_file_of_a_capture_is_given_back_as_it_was_sent() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsWrite, Scope::ReportsRead]).await;
+    let id = analysed(&world, "acme", &key).await;
+    let file = world.get(&format!("/v1/captures/{id}/files/file"), &key).await;
+    assert_eq!((file.status.as_u16(), file.text.as_str()), (200, STACKS));
+    assert_eq!(file.headers["content-type"], "application/octet-stream");
+    world.get(&format!("/v1/captures/{id}/files/events"), &key).await.expect_problem(404, "not-found");
+    world.stop().await;
+}
+
+async fn analyse_as_builder(world: &World, of: &str, id: &str, analysis: &CaptureAnalysis) {
     let tenant = tenant(of);
     let id: Uuid = id.parse().unwrap();
     let mut tx = world.store.tenant(&tenant).await.unwrap();
     let run = captures::begin(&mut tx, id).await.unwrap().unwrap().capture.run;
     tx.commit().await.unwrap();
-    let read = analyse(&CaptureForm::Profile, &|_| STACKS.as_bytes(), &|_| None).unwrap();
-    let json = Bytes::from(serde_json::to_vec(&read.analysis).unwrap());
+    let json = Bytes::from(serde_json::to_vec(analysis).unwrap());
     let key = keys::capture(&tenant, id).analysis(run);
     world.bucket().await.put(&key, json, &Put::default()).await.unwrap();
-    let summary = json!({"unit": "samples", "weight": 4, "count": 4, "lacking": 0});
+    let tree = &analysis.tree;
+    let mut summary = json!({"unit": tree.unit, "weight": tree.weight, "count": tree.count, "lacking": 0});
+    if let Some(graph) = &analysis.graph {
+        summary["source"] = json!(graph.source);
+    }
     let mut tx = world.store.tenant(&tenant).await.unwrap();
     captures::finish(&mut tx, (id, run), &summary, &[]).await.unwrap();
     tx.commit().await.unwrap();
@@ -79,7 +102,7 @@ async fn a_capture_is_stored_once_and_goes_with_all_that_is_stored_of_it() {
     assert_eq!(world.number("SELECT count(*) FROM jobs WHERE kind = 'analyse'").await, 2);
 
     let id = sent["id"].as_str().unwrap();
-    analyse_as_builder(&world, "acme", id).await;
+    analyse_as_builder(&world, "acme", id, &of_stacks(STACKS)).await;
     let ready = world.get(&location, &key).await.expect(200);
     assert_eq!((&ready["state"], &ready["summary"]["weight"]), (&json!("ready"), &json!(4)));
     assert_eq!(ready["analysis"]["tree"]["nodes"][0]["name"], "main");
@@ -131,7 +154,14 @@ async fn a_log_comes_with_its_files_and_says_how_it_is_laid_out() {
         let detail = send_log(&world, &key, query, files).await.expect_problem(400, "invalid-upload");
         assert!(detail.contains(word), "{detail}");
     }
-    for query in ["kind=malloc_log", "kind=profile&layout=index", "kind=other", "kind=profile&from=1"] {
+    for query in [
+        "kind=malloc_log",
+        "kind=profile&layout=index",
+        "kind=other",
+        "kind=profile&from=1",
+        "kind=profile&at=1",
+        "kind=malloc_log&layout=index&from=2&at=1",
+    ] {
         send_log(&world, &key, query, &files).await.expect_problem(400, "invalid-parameter");
     }
     let alone = world.post(&format!("/v1/captures?app={APP}&kind=malloc_log&layout=index"), &key, "x").await;
@@ -273,5 +303,138 @@ async fn a_capture_has_a_page_and_is_deleted_from_it() {
     assert_eq!(other.send(other.request(Method::GET, &path)).await.status, 404);
     browser.submit(&format!("{path}/delete")).await;
     assert!(!browser.page("/console/captures").await.contains(&id));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn two_captures_of_a_kind_are_compared() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let before = analysed(&world, "acme", &key).await;
+    let after = analysed_stacks(&world, "acme", &key, "main;draw <b>everything</b> 3\nmain;load 5\n").await;
+    let path = format!("/v1/captures/{after}/compare/{before}");
+    let found = world.get(&path, &key).await.expect(200);
+    assert_eq!((&found["before"]["id"], &found["after"]["id"]), (&json!(before), &json!(after)));
+    let (change, grown) = (&found["change"], &found["change"]["paths"][0]);
+    assert_eq!(
+        (&change["unit"], &change["before"], &change["after"]),
+        (&json!("samples"), &json!(4), &json!(8))
+    );
+    assert_eq!(change["paths"].as_array().unwrap().len(), 1, "{change}");
+    assert_eq!(
+        (&grown["functions"], &grown["weight_before"], &grown["weight_after"]),
+        (&json!(["load", "main"]), &json!(1), &json!(5))
+    );
+    let same = world.get(&format!("/v1/captures/{after}/compare/{after}"), &key).await.expect(200);
+    assert_eq!(same["change"]["paths"], json!([]));
+
+    let waiting = world.post(&format!("/v1/captures?app={APP}&kind=profile"), &key, "main;wait 1\n").await;
+    let waiting = waiting.expect(202)["id"].as_str().unwrap().to_owned();
+    let foreign = world.post("/v1/captures?app=other&kind=profile", &key, STACKS).await.expect(202);
+    for (other, word) in
+        [(waiting.as_str(), "no analysis yet"), (foreign["id"].as_str().unwrap(), "no profile of")]
+    {
+        let answer = world.get(&format!("/v1/captures/{after}/compare/{other}"), &key).await;
+        let detail = answer.expect_problem(400, "invalid-parameter");
+        assert!(detail.contains(word), "{detail}");
+    }
+    for (path, word) in [
+        (format!("/v1/captures/{after}/compare/x"), "other: "),
+        (format!("/v1/captures/x/compare/{before}"), "id: "),
+    ] {
+        let detail = world.get(&path, &key).await.expect_problem(400, "invalid-parameter");
+        assert!(detail.starts_with(word), "{detail}");
+    }
+    let bank = world.key_for("acme", &Scope::ALL, Some("com.example.bank")).await;
+    world.get(&path, &bank).await.expect_problem(404, "not-found");
+    let umbrella = world.master("umbrella").await;
+    world.get(&path, &umbrella).await.expect_problem(404, "not-found");
+
+    let browser = Browser::signed_in(&world, &key).await;
+    let link = format!("/console/captures/{after}/compare/{before}");
+    assert!(browser.page(&format!("/console/captures/{after}")).await.contains(&link));
+    assert!(!browser.page(&format!("/console/captures/{before}")).await.contains("/compare/"));
+    let page = browser.page(&link).await;
+    for part in ["<svg", "what has changed", "load", "+37.5 points", "4 samples", "8 samples"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    world.stop().await;
+}
+
+async fn analysed_graph(world: &World, key: &str, text: &'static str) -> String {
+    let sent = world.post(&format!("/v1/captures?app={APP}&kind=memory_graph"), key, text).await.expect(202);
+    let id = sent["id"].as_str().unwrap().to_owned();
+    let analysis = analyse(&CaptureForm::MemoryGraph, &|_| text.as_bytes(), &|_| None).unwrap().analysis;
+    analyse_as_builder(world, "acme", &id, &analysis).await;
+    id
+}
+
+#[tokio::test]
+async fn graphs_of_memory_are_compared_with_their_like() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let before = analysed_graph(&world, &key, "COUNT BYTES AVG CLASS_NAME\n1 16 16.0 Cart\n").await;
+    let opaque = analysed_graph(&world, &key, "bplist00\u{1}").await;
+    let after = analysed_graph(&world, &key, "COUNT BYTES AVG CLASS_NAME\n3 48 16.0 Cart\n").await;
+    let last = analysed_graph(&world, &key, "bplist00\u{2}").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let page = browser.page(&format!("/console/captures/{after}")).await;
+    assert!(page.contains(&format!("/console/captures/{after}/compare/{before}")), "{page}");
+    assert!(!page.contains(&format!("/compare/{opaque}")), "{page}");
+    for none in [&opaque, &last] {
+        assert!(!browser.page(&format!("/console/captures/{none}")).await.contains("/compare/"));
+    }
+    for (id, other, name) in [(&after, &opaque, "other: "), (&opaque, &before, "id: ")] {
+        let answer = world.get(&format!("/v1/captures/{id}/compare/{other}"), &key).await;
+        let detail = answer.expect_problem(400, "invalid-parameter");
+        assert!(detail.starts_with(name) && detail.contains("opaque"), "{detail}");
+    }
+    world.stop().await;
+}
+
+/// 400 allocations of 16 bytes by one stack, at addresses in no order.
+fn log_of_allocations() -> CaptureAnalysis {
+    let words = |at: u64| [16, (0x6000_0000 + at * 7_919 % 401 * 0x40) ^ 0x5555, 2, 2];
+    let events: Vec<u8> = (0..400).flat_map(words).flat_map(u64::to_le_bytes).collect();
+    let slots = [[0, 0], [0x104, u64::MAX], [0x1010, 1]];
+    let stacks: Vec<u8> = slots.into_iter().flatten().flat_map(u64::to_le_bytes).collect();
+    let form = CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: None, from: None };
+    let file = |name: &str| match name {
+        "events" => &events[..],
+        "stacks" => &stacks[..],
+        _ => &[],
+    };
+    analyse(&form, &file, &|_| None).unwrap().analysis
+}
+
+#[tokio::test]
+async fn the_page_of_a_log_shows_growth_between_two_events() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let files = [("events", "e"), ("stacks", "s")];
+    let sent = send_log(&world, &key, "kind=malloc_log&layout=index", &files).await.expect(202);
+    let id = sent["id"].as_str().unwrap();
+    let analysis = log_of_allocations();
+    let events = &analysis.memory.as_ref().unwrap().history.as_ref().unwrap().events;
+    assert_eq!((events.first(), events.last()), (Some(&64), Some(&400)));
+    analyse_as_builder(&world, "acme", id, &analysis).await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let path = format!("/console/captures/{id}");
+    let page = browser.page(&path).await;
+    for part in [
+        "<h2>History</h2>",
+        "Growth between two events",
+        "Live memory over time",
+        "+5.2 KiB",
+        "<option value=\"64\" selected>",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    let page = browser.page(&format!("{path}?from=400&to=64")).await;
+    assert!(page.contains("\u{2212}5.2 KiB") && !page.contains("+5.2 KiB"), "{page}");
+    let page = browser.page(&format!("{path}?from=64&to=64")).await;
+    assert!(page.contains("Live memory over time") && !page.contains("Growth between two events"), "{page}");
+    let wrong = browser.request(Method::GET, &format!("{path}?from=x"));
+    assert_eq!(browser.send(wrong).await.status, 400);
     world.stop().await;
 }

@@ -11,9 +11,14 @@ use unslide_store::metrics::{self, MetricArrival};
 use unslide_store::partitions;
 use unslide_stream::scan;
 
+/// How long version 1.0 takes to launch, by device model.
+pub const LAUNCHES_BY_MODEL: &str =
+    "/v1/apps/com.example.shop/health/breakdown?version=1.0&metric=launch_time&by=model";
+
 /// A payload of a period that ended then.
 pub fn payload(id: &str, measured_at: &str) -> Value {
-    json!({"id": id, "app": "com.example.shop", "version": "1.0", "measured_at": measured_at,
+    json!({"id": id, "app": "com.example.shop", "version": "1.0", "device": "iPhone16,1", "os": "iOS 26.1",
+        "measured_at": measured_at,
         "measurements": [{"name": "launch_time", "unit": "ms", "value": 800}],
         "requests": [{"host": "api.example.com", "dns": 12, "total": 140}], "other": {"kept": true}})
 }
@@ -102,5 +107,36 @@ async fn versions_and_hosts_are_told_for_their_tenant_alone() {
         world.get(path, &other).await.expect_problem(404, "not-found");
         world.get(&format!("{path}?days=91"), &acme).await.expect_problem(400, "invalid-parameter");
     }
+    world.stop().await;
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn a_metric_is_broken_down_for_its_tenant_alone() {
+    let world = World::start().await;
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    store_two_versions(&world, "acme").await;
+    let found = world.get(LAUNCHES_BY_MODEL, &acme).await.expect(200);
+    assert_eq!((&found["unit"], &found["by"]), (&"ms".into(), &"model".into()));
+    assert_eq!(found["values"].as_array().unwrap().len(), 1);
+    let values = &found["values"][0];
+    assert_eq!((&values["value"], &values["observations"]), (&"iPhone16,1".into(), &200.0.into()));
+    assert!((values["p50"].as_f64().unwrap() / 900.0 - 1.0).abs() < 0.02, "{values}");
+    let by = |metric: &str, by: &str| {
+        LAUNCHES_BY_MODEL.replace("launch_time", metric).replace("by=model", &format!("by={by}"))
+    };
+    let systems = world.get(&by("requests", "os_version"), &acme).await.expect(200);
+    let system = &systems["values"][0];
+    assert_eq!((&system["value"], &system["failed"]), (&"iOS 26.1".into(), &0.0.into()));
+    assert!(system["p50"].is_null(), "requests have no values");
+    let hosts = world.get(&by("request_total", "host"), &acme).await.expect(200);
+    assert_eq!(hosts["values"][0]["value"], "api.example.com");
+    world.get(&by("launch_time", "host"), &acme).await.expect_problem(404, "not-found");
+    for wrong in [by("weight", "model"), by("requests", "colour"), format!("{LAUNCHES_BY_MODEL}&days=91")] {
+        world.get(&wrong, &acme).await.expect_problem(400, "invalid-parameter");
+    }
+    world.get(LAUNCHES_BY_MODEL, &umbrella).await.expect_problem(404, "not-found");
+    let other = world.key_for("acme", &[Scope::ReportsRead], Some("com.example.bank")).await;
+    world.get(LAUNCHES_BY_MODEL, &other).await.expect_problem(404, "not-found");
     world.stop().await;
 }

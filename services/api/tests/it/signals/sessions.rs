@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::Scope;
+use unslide_model::ended::EndReason;
 use unslide_proto::headers;
 use unslide_proto::signed::SigningKey;
 use unslide_signals::event::GatewayEvent;
@@ -52,6 +53,54 @@ async fn sent(world: &World, at_least: usize) -> Vec<Record> {
     panic!("the topic has fewer than {at_least} records");
 }
 
+/// The schema takes what is read, the documentation's example first, and refuses what is refused.
+#[test]
+fn the_published_schema_says_what_is_read() {
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../../../docs/schema/sessions-v1.json")).unwrap();
+    let words: Vec<Value> = EndReason::ALL.into_iter().map(|reason| reason.as_str().into()).collect();
+    let listed = schema["properties"]["end_reason"]["enum"].as_array().unwrap();
+    assert_eq!(listed[..], [words, vec![Value::Null]].concat()[..]);
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let example = include_str!("../../../../../docs/sessions.md").split('\'').nth(1).unwrap();
+    let example: Value = serde_json::from_str(example).unwrap();
+    let with = |more: Value| {
+        let mut event = example.clone();
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    };
+    let is_read = |event: &Value| SessionEvent::read(event.to_string().as_bytes()).is_ok();
+    for good in [
+        json!({}),
+        json!({"user": "u", "os": "iOS 26", "device": "iPhone16,1", "sampled": 0.25, "foreground": true, "other": [{}]}),
+        json!({"duration": null, "ended_at": "2026-11-20T09:00:00Z", "end_reason": null, "termination": {
+            "reason": "hang", "rebooted": true, "footprint": 12, "footprint_limit": null, "jetsam": "x"}}),
+        json!({"installation": null, "sessions": 1_000, "crashed": 7, "end_reason": null}),
+    ] {
+        let event = with(good);
+        assert!(is_read(&event) && schema.is_valid(&event), "{event}");
+    }
+    for bad in [
+        json!({"id": ""}),
+        json!({"app": null}),
+        json!({"started_at": 5}),
+        json!({"installation": null}),
+        json!({"os": ""}),
+        json!({"sampled": 0}),
+        json!({"duration": -1}),
+        json!({"ended_at": "2026-11-20T09:00:00Z"}),
+        json!({"end_reason": "bored"}),
+        json!({"termination": {"rebooted": "yes"}}),
+        json!({"crashed": 1}),
+        json!({"sessions": 5}),
+        json!({"installation": null, "sessions": 0, "end_reason": null}),
+        json!({"installation": null, "sessions": 5}),
+    ] {
+        let event = with(bad);
+        assert!(!is_read(&event) && !schema.is_valid(&event), "{event}");
+    }
+}
+
 #[tokio::test]
 async fn events_reach_the_topic_byte_for_byte_signed_for_their_tenant() {
     let world = World::start().await;
@@ -75,7 +124,7 @@ async fn events_reach_the_topic_byte_for_byte_signed_for_their_tenant() {
         let id = if value == a { "s1" } else { "s2" };
         assert_eq!(record.key.as_deref(), Some(format!("acme/{id}").as_bytes()));
     }
-    assert_eq!(world.figure("unslide_api_sessions_total"), 3.0);
+    assert_eq!(world.figure(r#"unslide_api_records_total{kind="sessions"}"#), 3.0);
     world.stop().await;
 }
 
@@ -127,6 +176,7 @@ async fn an_apps_health_is_told_for_its_tenant_alone() {
         (&period["out_of_memory_rate"], &period["background_out_of_memory_rate"]),
         (&0.0.into(), &0.0.into())
     );
+    assert_eq!((&period["users"], &period["crash_free_users"]), (&0.into(), &Value::Null), "none is named");
     assert_eq!(health["period_before"]["sessions"], 0);
     assert_eq!(health["more_than_noise"]["crash_free_sessions"], false);
     assert_eq!((health["days"].as_array().unwrap().len(), &health["days"][0]["sessions"]), (1, &4.into()));
@@ -168,9 +218,9 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
     let kept = put(&json!({"app": "com.example.shop", "source_root": "/ci"})).await.expect(200);
     assert_eq!((&kept["source_root"], &kept["signals"]), (&"/ci".into(), &set["signals"]));
     put(&json!({"app": "com.example.shop", "signal": {}})).await.expect_problem(400, "invalid-body");
-    let wrong = json!({"app": "com.example.shop", "signals": {"hangs": 2}});
+    let wrong = json!({"app": "com.example.shop", "signals": {"hangs": 1_001}});
     let detail = put(&wrong).await.expect_problem(400, "invalid-body");
-    assert_eq!(detail, "signals.hangs: 0 to 1");
+    assert_eq!(detail, "signals.hangs: 0 to 1000");
     assert_eq!(asked(&tag).await, 200);
     let mut bank = now(&world, "s2");
     bank["app"] = "com.example.bank".into();
@@ -238,6 +288,16 @@ async fn a_session_is_told_with_its_signals_for_its_tenant_alone() {
     let page = browser.page("/console/sessions/s1?app=com.example.shop").await;
     assert!(page.contains("The session ended: exited") && page.contains("Metrics m1"), "{page}");
     assert!(page.contains(&format!("/console/{capture}\">A capture: profile")), "{page}");
+    let mut critical = now(&world, "s2");
+    critical["termination"] = json!({"memory_pressure": "critical"});
+    store(&world, "acme", &[critical]).await;
+    let judged = world.get("/v1/sessions/s2?app=com.example.shop", &acme).await.expect(200);
+    let judgement = json!({"rule": "exclusion", "confidence": "medium",
+        "evidence": [{"kind": "memory_pressure", "value": "critical"}]});
+    let ended = judged["items"].as_array().unwrap().iter().find(|event| event["kind"] == "ended").unwrap();
+    assert_eq!((&ended["detail"], &ended["judgement"]), (&json!("out_of_memory"), &judgement));
+    let page = browser.page("/console/sessions/s2?app=com.example.shop").await;
+    assert!(page.contains("Confidence: medium. For it: memory pressure, critical."), "{page}");
     let page = browser.page(&format!("/console/{capture}")).await;
     assert!(page.contains("/console/sessions/s1?app=com.example.shop\">Its session"), "{page}");
     world.get(path, &umbrella).await.expect_problem(404, "not-found");

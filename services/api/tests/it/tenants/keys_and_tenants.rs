@@ -46,6 +46,23 @@ async fn an_operator_makes_a_tenant_and_its_first_key() {
 }
 
 #[tokio::test]
+async fn a_key_over_the_limit_is_refused_and_the_answer_says_what_to_do() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let keys = format!(
+        "INSERT INTO api_keys (id, tenant, name, prefix, secret_hash, scopes, created_at)
+         SELECT gen_random_uuid(), 'acme', 'many', lpad(n::text, 8, '0'), decode(repeat('00', 32), 'hex'), '{{}}', now()
+         FROM generate_series(1, {}) AS n",
+        unslide_store::keys::MOST_IN_FORCE
+    );
+    world.execute(&keys).await;
+    let new = json!({"name": "one", "scopes": ["tenant:admin"]});
+    let refused = world.post_json("/v1/keys", &admin, &new).await.expect_problem(409, "limit-reached");
+    assert_eq!(refused, "Key limit reached for tenant acme: 1000 keys are in force. Revoke one first.");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn tenants_are_listed_in_pages() {
     let world = World::start().await;
     let operator = world.key("umbrella", &[Scope::Operator]).await;

@@ -55,7 +55,7 @@ async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
     }
     world.idle().await;
     world.stop_builders().await;
-    // What nobody can build any more is passed over.
+    // What nobody can build any more is skipped.
     let gone = built.pop().unwrap();
     world.objects.delete(&keys::object(acme().scope(gone.content_hash))).await.unwrap();
     // One alias of the new version is there and behind the old one, as a builder of an earlier

@@ -56,7 +56,7 @@ impl World {
         migrate(&Secret::new(url.clone())).await.unwrap();
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
         let settings = unslide_store::Settings::with_url(url.clone());
-        let store = Store::connect(&settings, clock.clone()).await.unwrap();
+        let store = Store::connect_timed(&settings, clock.clone()).await.unwrap();
         for name in ["acme", "umbrella"] {
             let mut tx = store.tenant(&tenant(name)).await.unwrap();
             tenants::create(&mut tx, name, &QuotaLimits::default()).await.unwrap();

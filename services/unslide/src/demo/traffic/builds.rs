@@ -20,11 +20,18 @@ pub struct Build {
     pub upload: UploadTime,
     pub days: [u32; DAYS as usize],
     /// How often each of the bugs happens in it.
-    pub bugs: [u32; 5],
+    pub bugs: [u32; 7],
 }
 
-const CAFE: &str = "com.example.cafe";
+pub const CAFE: &str = "com.example.cafe";
 const BAKERY: &str = "com.example.bakery";
+
+impl Build {
+    /// True for builds that were there before the release that breaks paying.
+    pub fn is_before_bad_release(&self) -> bool {
+        self.app != CAFE || self.version < "2.5"
+    }
+}
 
 const fn build(
     (app, name): (&'static str, &'static str),
@@ -32,7 +39,7 @@ const fn build(
     uuid: &'static str,
     upload: UploadTime,
     days: [u32; DAYS as usize],
-    bugs: [u32; 5],
+    bugs: [u32; 7],
 ) -> Build {
     Build { app, name, version, number, uuid, upload, days, bugs }
 }
@@ -44,7 +51,7 @@ pub static BUILDS: [Build; 7] = [
         "A1D00230-5555-3144-A12A-80A257B474E2",
         UploadTime::Before,
         [26, 20, 15, 10, 6, 4],
-        [3, 0, 5, 2, 1],
+        [3, 0, 5, 2, 1, 1, 0],
     ),
     build(
         (CAFE, "Cafe"),
@@ -52,7 +59,7 @@ pub static BUILDS: [Build; 7] = [
         OWN_UUID,
         UploadTime::Before,
         [20, 35, 40, 30, 18, 10],
-        [6, 1, 3, 2, 1],
+        [6, 1, 3, 2, 1, 2, 1],
     ),
     build(
         (CAFE, "Cafe"),
@@ -60,7 +67,7 @@ pub static BUILDS: [Build; 7] = [
         "A1D00250-5555-3144-A12A-80A257B474E2",
         UploadTime::Before,
         [0, 0, 0, 8, 160, 60],
-        [1, 30, 1, 1, 0],
+        [1, 30, 1, 1, 0, 1, 0],
     ),
     build(
         (CAFE, "Cafe"),
@@ -68,7 +75,7 @@ pub static BUILDS: [Build; 7] = [
         "A1D00251-5555-3144-A12A-80A257B474E2",
         UploadTime::Late,
         [0, 0, 0, 0, 0, 12],
-        [1, 0, 2, 1, 0],
+        [1, 0, 2, 1, 0, 0, 0],
     ),
     build(
         (CAFE, "Cafe"),
@@ -76,7 +83,7 @@ pub static BUILDS: [Build; 7] = [
         "A1D00260-5555-3144-A12A-80A257B474E2",
         UploadTime::Never,
         [0, 0, 0, 3, 5, 6],
-        [2, 0, 1, 0, 0],
+        [2, 0, 1, 0, 0, 0, 0],
     ),
     build(
         (BAKERY, "Bakery"),
@@ -84,7 +91,7 @@ pub static BUILDS: [Build; 7] = [
         "BA4E0100-5555-3144-A12A-80A257B474E2",
         UploadTime::Before,
         [6, 5, 5, 3, 2, 1],
-        [0, 0, 3, 1, 1],
+        [0, 0, 3, 1, 1, 0, 0],
     ),
     build(
         (BAKERY, "Bakery"),
@@ -92,6 +99,6 @@ pub static BUILDS: [Build; 7] = [
         "BA4E0110-5555-3144-A12A-80A257B474E2",
         UploadTime::Before,
         [1, 3, 4, 6, 7, 8],
-        [1, 0, 1, 2, 0],
+        [1, 0, 1, 2, 0, 1, 0],
     ),
 ];

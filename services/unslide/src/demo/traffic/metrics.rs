@@ -1,6 +1,6 @@
 //! What the devices of the week measured: the broken release launches slower, writes more and fails more requests.
 
-use super::{BUILDS, BoxError, Build, Client, DAY_MILLIS, DEVICES, Run, days};
+use super::{BUILDS, BoxError, Build, Client, DAY_MILLIS, DEVICES, Run, SYSTEMS, days};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use time::format_description::well_known::Rfc3339;
 
 /// Payloads for each report.
 const PAYLOADS: u32 = 8;
-/// One of so many sessions of a device measures.
+/// The share of a device's sessions that measures.
 const SAMPLED: f64 = 0.25;
 
 /// Sends the metric payloads of the week, one of them of each run that a report is of; returns their number.
@@ -60,9 +60,9 @@ fn payload(build: &Build, id: &str, at: i64, random: &mut SmallRng) -> Result<Va
         request("images.example.com", 90.0, 0.01),
     ];
     let measured_at = OffsetDateTime::from_unix_timestamp(at / 1_000)?.format(&Rfc3339)?;
-    let device = DEVICES[random.random_range(0..DEVICES.len())];
-    Ok(
-        json!({"id": id, "app": build.app, "version": build.version, "device": device, "measured_at": measured_at,
-        "sampled": SAMPLED, "measurements": measurements, "requests": requests}),
-    )
+    let made_on = random.random_range(0..DEVICES.len() * SYSTEMS.len());
+    let device = DEVICES[made_on % DEVICES.len()];
+    let os = format!("iOS {}", SYSTEMS[made_on / DEVICES.len()]);
+    Ok(json!({"id": id, "app": build.app, "version": build.version, "device": device, "os": os,
+        "measured_at": measured_at, "sampled": SAMPLED, "measurements": measurements, "requests": requests}))
 }

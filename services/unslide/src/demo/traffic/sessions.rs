@@ -1,7 +1,7 @@
 //! The sessions of the week: those of its reports, and many more.
 
 use super::builds::BUILDS;
-use super::{BoxError, Client, DAY_MILLIS, Run, days};
+use super::{BoxError, Client, DAY_MILLIS, Run, RunEnd, days};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use serde_json::{Value, json};
@@ -20,9 +20,11 @@ pub async fn send(client: &Client, runs: &[Run], now: i64, random: &mut SmallRng
             for number in count..count * SESSIONS {
                 let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
                 let started = OffsetDateTime::from_unix_timestamp(at / 1_000)?.format(&Rfc3339)?;
+                let (installation, user) = any_installation(build.app, random);
                 let mut session = json!({
                     "id": format!("{}-{begin}-{number}", build.uuid),
-                    "installation": format!("{}-{}", build.app, random.random_range(0..3_000_u32)),
+                    "installation": installation,
+                    "user": user,
                     "app": build.app,
                     "version": build.version,
                     "started_at": started,
@@ -48,19 +50,33 @@ pub async fn send(client: &Client, runs: &[Run], now: i64, random: &mut SmallRng
     Ok(sessions.len())
 }
 
-/// The session of a run: it ends with the report where that is of a crash, and a little later where it is not.
+/// An installation of an app, and its user: every second user has two.
+fn any_installation(app: &str, random: &mut SmallRng) -> (String, String) {
+    let number = random.random_range(0..3_000_u32);
+    (format!("{app}-{number}"), format!("{app}-user-{}", number % 2_000))
+}
+
+/// The session of a run: it ends with the report where that is of its end, and a little later where it is not.
 fn session_of(run: &Run, random: &mut SmallRng) -> Result<Value, BoxError> {
     let before = random.random_range(20..600_i64);
     let started = OffsetDateTime::from_unix_timestamp(run.at_millis / 1_000 - before)?.format(&Rfc3339)?;
-    let after = if run.crashed { 0 } else { random.random_range(5..300_i64) };
-    Ok(json!({
+    let after = if run.end == RunEnd::Exit { random.random_range(5..300_i64) } else { 0 };
+    let (installation, user) = any_installation(run.build.app, random);
+    let mut session = json!({
         "id": run.id,
-        "installation": format!("{}-{}", run.build.app, random.random_range(0..3_000_u32)),
+        "installation": installation,
+        "user": user,
         "app": run.build.app,
         "version": run.build.version,
         "started_at": started,
         "duration": before + after,
-        "foreground": true,
-        "end_reason": if run.crashed { "crashed" } else { "exited" },
-    }))
+        "foreground": run.end != RunEnd::OutOfMemory { foreground: false },
+    });
+    match run.end {
+        RunEnd::OutOfMemory { .. } => session["termination"] = json!({"memory_pressure": "critical"}),
+        RunEnd::Crash => session["end_reason"] = json!("crashed"),
+        RunEnd::Hang => session["end_reason"] = json!("hang"),
+        RunEnd::Exit => session["end_reason"] = json!("exited"),
+    }
+    Ok(session)
 }

@@ -23,6 +23,20 @@ pub fn print(answer: &MemorySummary) {
         table.print();
     }
     stacks_table(&answer.stacks);
+    if let Some(history) = &answer.history {
+        say!("live memory over time:");
+        let mut table = Table::new(&["EVENTS", "HEAP BYTES", "BLOCKS", "VM BYTES"]);
+        for (events, row) in history.events.iter().zip(&history.memory) {
+            let MemoryRow { heap_bytes, heap_blocks, vm_bytes, .. } = row;
+            table.row([
+                events.to_string(),
+                heap_bytes.to_string(),
+                heap_blocks.to_string(),
+                vm_bytes.to_string(),
+            ]);
+        }
+        table.print();
+    }
     if let Some(growth) = &answer.growth {
         say!("changed since:");
         let mut table = Table::new(&["GROWN", "STACK", "FUNCTION"]);
@@ -39,14 +53,17 @@ pub fn print(answer: &MemorySummary) {
 
 /// Says what could not be used.
 pub fn account(answer: &MemorySummary) {
-    let EventCounts { unknown_deallocations, replaced, empty, other, damaged, .. } = answer.counts;
+    let EventCounts { unknown_deallocations, replaced, empty, other, damaged, out_of_order, .. } =
+        answer.counts;
     let parts = [
-        (damaged, "damaged records were passed over"),
-        (empty, "empty records were passed over"),
+        (damaged, "damaged records were skipped"),
+        (empty, "empty records were skipped"),
         (other, "records are of something else than memory"),
+        (out_of_order, "records of the sorted log are out of the order of addresses"),
         (unknown_deallocations, "deallocations are of memory that is not in the log"),
         (replaced, "allocations are at addresses that the log does not free before"),
         (answer.broken_stacks, "stacks are not whole in the table"),
+        (answer.left_out, "addresses have no names: the functions at all of them are too many"),
     ];
     for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
         note!("{count} {what}");

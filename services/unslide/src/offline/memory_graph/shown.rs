@@ -122,12 +122,27 @@ fn print_block(block: &BlockRow) {
 }
 
 fn print_comparison(comparison: &MemoryComparison) {
-    let mut table = Table::new(&["GROWN", "BLOCKS BEFORE", "AFTER", "IMAGE", "CLASS"]);
-    for row in comparison.classes.iter().take(SHOWN_ROWS) {
-        let (before, after) = (row.blocks_before.to_string(), row.blocks_after.to_string());
-        table.row([row.bytes().to_string(), before, after, row.image.clone(), row.name.clone()]);
+    if comparison.classes.is_empty() && comparison.regions.is_empty() && comparison.leaks.is_empty() {
+        say!("nothing has grown or shrunk");
     }
-    table.print();
+    if !comparison.classes.is_empty() {
+        let mut table = Table::new(&["GROWN", "BLOCKS BEFORE", "AFTER", "IMAGE", "CLASS"]);
+        for row in comparison.classes.iter().take(SHOWN_ROWS) {
+            let (before, after) = (row.blocks_before.to_string(), row.blocks_after.to_string());
+            table.row([row.bytes().to_string(), before, after, row.image.clone(), row.name.clone()]);
+        }
+        table.print();
+    }
+    if !comparison.regions.is_empty() {
+        say!("regions, dirty and swapped:");
+        let mut table = Table::new(&["GROWN", "BEFORE", "AFTER", "NAME"]);
+        for row in comparison.regions.iter().take(SHOWN_ROWS) {
+            let (before, after) = row.charged();
+            let grown = i128::from(after) - i128::from(before);
+            table.row([grown.to_string(), before.to_string(), after.to_string(), row.name.clone()]);
+        }
+        table.print();
+    }
     if !comparison.leaks.is_empty() {
         say!("new leaks:");
         print_leaks(&comparison.leaks);

@@ -1,12 +1,13 @@
 //! One record answered.
 
-use crate::offline::symbolicate::input::{InputRecord, is_array, is_filler};
+use crate::offline::symbolicate::files::RecordSource;
+use crate::offline::symbolicate::input::{InputRecord, describe, is_filler};
 use crate::offline::symbolicate::library::Library;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use unslide_report::{Element, ReadError, ReadLimits, Report, foreign_format, split, text};
+use unslide_report::{ReadError, ReadLimits, Report, foreign_format, text};
 use unslide_symbolicate::grouping::GroupingRules;
-use unslide_symbolicate::{Context, ImageOutcome, ImageStatus, Plan, most_bytes};
+use unslide_symbolicate::{Context, ImageOutcome, ImageStatus, Plan};
 
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -20,12 +21,14 @@ pub enum OutputFormat {
 /// What comes out for a record.
 #[derive(Default)]
 pub struct AnsweredRecord {
+    /// The file that the record is from.
+    pub source: RecordSource,
     /// The record's line; 0 for what is no record.
     pub line: u64,
     /// The bytes to write.
     pub bytes: Vec<u8>,
-    /// What is wrong with the record or its elements.
-    pub problems: Vec<String>,
+    /// What is wrong with the record.
+    pub problem: Option<String>,
     /// True where the record is a log in Apple's form.
     pub foreign: bool,
     /// The images that frames refer to and whose symbols did not answer.
@@ -49,14 +52,31 @@ pub fn answer(
         InputRecord::TooLong { line, bytes } => {
             let limit = ReadLimits::default().max_bytes;
             let problem = ReadError::TooLarge { bytes: bytes.len(), limit };
-            AnsweredRecord { line, bytes, problems: vec![describe(&problem)], ..AnsweredRecord::default() }
+            AnsweredRecord { line, bytes, problem: Some(describe(&problem)), ..AnsweredRecord::default() }
+        }
+        InputRecord::Between(bytes) => {
+            let bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
+            AnsweredRecord { bytes, ..AnsweredRecord::default() }
+        }
+        InputRecord::NoReport { line, problem, log } => {
+            let log = log.filter(|_| format == OutputFormat::Text).unwrap_or_default();
+            let bytes = if log.is_empty() { Vec::new() } else { with_newline(log.into()).into_bytes() };
+            AnsweredRecord { line, bytes, problem: Some(problem), ..AnsweredRecord::default() }
+        }
+        InputRecord::Element { line, number, bytes, room } => {
+            let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
+            match report(&bytes, (library, rules), format, room, &mut answer.lacking) {
+                Ok(answered) => answer.bytes = answered,
+                Err(problem) => {
+                    answer.problem = Some(format!("element {number} of the array: {problem}"));
+                    answer.bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
+                }
+            }
+            answer
         }
         InputRecord::Report { line, bytes, ending } => {
             let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
-            let answered =
-                catch_unwind(AssertUnwindSafe(|| record(&bytes, (library, rules), format, &mut answer)))
-                    .unwrap_or_else(|_| Err("symbolication failed, please report this".to_owned()));
-            match answered {
+            match report(&bytes, (library, rules), format, usize::MAX, &mut answer.lacking) {
                 Ok(answered) => {
                     answer.bytes = answered;
                     if format == OutputFormat::Json {
@@ -65,7 +85,7 @@ pub fn answer(
                 }
                 Err(problem) => {
                     answer.foreign = foreign_format(&bytes).is_some();
-                    answer.problems = vec![problem];
+                    answer.problem = Some(problem);
                     answer.bytes = [bytes, ending].concat();
                 }
             }
@@ -74,60 +94,22 @@ pub fn answer(
     }
 }
 
-/// A report, or an array of reports as the HTTP sink of the crash handler sends them. An element that can't
-/// be answered is named in `answer` and passed on as it is.
-fn record(
+/// One report, answered as [`enriched`] does it, or why it has no answer.
+fn report(
     bytes: &[u8],
     known: (&Library, &GroupingRules),
     format: OutputFormat,
-    answer: &mut AnsweredRecord,
+    room: usize,
+    lacking: &mut Vec<ImageOutcome>,
 ) -> Result<Vec<u8>, String> {
-    let limits = ReadLimits::default();
-    if !is_array(bytes) {
-        let answered = report(bytes, known, format, usize::MAX, &mut answer.lacking);
-        return answered.map_err(|error| named(bytes, &error));
-    }
-    let elements = split(bytes, &limits).map_err(|error| describe(&error))?;
-    let mut out = Vec::with_capacity(bytes.len() * 2);
-    let mut copied = 0;
-    // The reports of an array have together what one of their size would have.
-    let mut room = most_bytes(bytes.len());
-    for (number, element) in elements.into_iter().enumerate() {
-        let problem = match element {
-            Element::Report(element) => match report(element, known, format, room, &mut answer.lacking) {
-                Ok(answered) => {
-                    room = room.saturating_sub(answered.len());
-                    if format == OutputFormat::Json {
-                        // The element is a part of the record, so its offset is that of its first byte.
-                        let start = element.as_ptr() as usize - bytes.as_ptr() as usize;
-                        out.extend_from_slice(&bytes[copied..start]);
-                        copied = start + element.len();
-                    }
-                    out.extend_from_slice(&answered);
-                    continue;
-                }
-                Err(error) => named(element, &error),
-            },
-            Element::Text(rendered) => {
-                if format == OutputFormat::Text {
-                    // A report that the device has rendered is a log already.
-                    out.extend_from_slice(with_newline(rendered.decode()).as_bytes());
-                }
-                "not_a_report: a report is an object, this is a string".to_owned()
-            }
-            Element::Other { found, .. } => format!("not_a_report: a report is an object, this is {found}"),
-        };
-        answer.problems.push(format!("element {} of the array: {problem}", number + 1));
-    }
-    if format == OutputFormat::Json {
-        out.extend_from_slice(&bytes[copied..]);
-    }
-    Ok(out)
+    catch_unwind(AssertUnwindSafe(|| enriched(bytes, known, format, room, lacking)))
+        .map_err(|_| "symbolication failed, please report this".to_owned())?
+        .map_err(|error| named(bytes, &error))
 }
 
 /// One report, answered in `room` bytes if its own and the statuses of its frames fit them. Images without
 /// symbols go to `lacking`.
-fn report(
+fn enriched(
     bytes: &[u8],
     (library, rules): (&Library, &GroupingRules),
     format: OutputFormat,
@@ -163,14 +145,12 @@ fn with_newline(text: Cow<'_, str>) -> String {
     text
 }
 
-fn describe(error: &ReadError) -> String {
-    format!("{}: {error}", error.reason())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offline::symbolicate::elements::elements;
     use unslide_report::splice;
+    use unslide_symbolicate::most_bytes;
     use unslide_testkit::macho;
 
     fn json(bytes: &str) -> AnsweredRecord {
@@ -178,13 +158,25 @@ mod tests {
         answer(job, &Library::default(), &GroupingRules::default(), OutputFormat::Json)
     }
 
+    /// The bytes of a record or of the elements that it is, and what is wrong with them.
+    fn answers(bytes: &str, library: &Library, format: OutputFormat) -> (String, Vec<String>) {
+        let record = InputRecord::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
+        let (mut out, mut problems) = (Vec::new(), Vec::new());
+        for job in elements(record) {
+            let answer = answer(job, library, &GroupingRules::default(), format);
+            out.extend(answer.bytes);
+            problems.extend(answer.problem);
+        }
+        (String::from_utf8(out).unwrap(), problems)
+    }
+
     #[test]
     fn what_is_no_report_comes_out_as_it_is() {
         for bad in ["{\"a\":", "oops", "17", "[{},]", "\"text\"", "{\"a\":1}"] {
-            let answer = json(bad);
-            assert_eq!(String::from_utf8(answer.bytes).unwrap(), format!("{bad}\r\n"));
-            assert_eq!((answer.line, answer.problems.len(), answer.foreign), (7, 1, false));
+            let (text, problems) = answers(bad, &Library::default(), OutputFormat::Json);
+            assert_eq!((text, problems.len()), (format!("{bad}\r\n"), 1));
         }
+        assert!(!json("oops").foreign);
     }
 
     #[test]
@@ -195,21 +187,22 @@ mod tests {
         ] {
             let answer = json(log);
             assert!(
-                answer.foreign && answer.problems[0].contains("not KSCrash JSON"),
+                answer.foreign && answer.problem.as_ref().unwrap().contains("not KSCrash JSON"),
                 "{:?}",
-                answer.problems
+                answer.problem
             );
         }
     }
 
     #[test]
     fn the_reports_of_an_array_are_answered_where_they_are_and_what_is_none_is_named() {
-        let answer = json("[ {\"crash\":{\"error\":{}}} , \"text\", 3,{},{\"crash\":{\"threads\":[]}} ]");
-        let named = |number: usize, what: &str| answer.problems[number].starts_with(what);
-        assert_eq!(answer.problems.len(), 3, "{:?}", answer.problems);
+        let library = Library::default();
+        let array = "[ {\"crash\":{\"error\":{}}} , \"text\", 3,{},{\"crash\":{\"threads\":[]}} ]";
+        let (text, problems) = answers(array, &library, OutputFormat::Json);
+        let named = |number: usize, what: &str| problems[number].starts_with(what);
+        assert_eq!(problems.len(), 3, "{problems:?}");
         assert!(named(0, "element 2 of the array: not_a_report: a report is an object, this is a string"));
         assert!(named(1, "element 3 of the array: ") && named(2, "element 4 of the array: "));
-        let text = String::from_utf8(answer.bytes).unwrap();
         assert!(text.starts_with("[ {\"crash\":{\"error\":{}},\"symbolication\":{\"version\":1,"), "{text}");
         assert!(
             text.contains("} , \"text\", 3,{},{\"crash\":{\"threads\":[]},\"symbolication\":{"),
@@ -217,7 +210,11 @@ mod tests {
         );
         assert!(text.ends_with("}} ]\r\n"), "{text}");
         // Behind a byte order mark as well.
-        assert!(json("\u{FEFF}[{\"crash\":{\"error\":{}}}]").problems.is_empty());
+        let marked = "\u{FEFF}[{\"crash\":{\"error\":{}}}]";
+        assert!(answers(marked, &library, OutputFormat::Json).1.is_empty());
+        let (log, problems) = answers(array, &library, OutputFormat::Text);
+        let is_bracket = |line: &str| line.starts_with('[') || line.ends_with(" ]");
+        assert!(problems.len() == 3 && log.contains("text\n") && !log.lines().any(is_bracket), "{log}");
     }
 
     #[test]
@@ -246,10 +243,8 @@ mod tests {
         let array = format!("[{}]", [report.as_str(); 20].join(","));
         for record in [&report, &array] {
             for format in [OutputFormat::Json, OutputFormat::Text] {
-                let job = InputRecord::Report { line: 1, bytes: record.clone().into(), ending: Vec::new() };
-                let answer = answer(job, &library, &GroupingRules::default(), format);
-                assert!(answer.problems.is_empty());
-                let text = String::from_utf8(answer.bytes).unwrap();
+                let (text, problems) = answers(record, &library, format);
+                assert!(problems.is_empty());
                 assert!(text.len() <= most_bytes(record.len()), "{} for {}", text.len(), record.len());
                 assert!(
                     format == OutputFormat::Text || text.contains("\"symbolicated\":20"),

@@ -1,15 +1,15 @@
 //! Source maps of a folder by the names of their bundles: a report on this machine rarely comes with the ids that an
 //! upload would have given.
 
-use crate::offline::symbolicate::mapped::map;
+use crate::offline::symbolicate::build::{BuildArguments, LocalBuildError};
 use crate::output::note;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unslide_model::{CpuType, DebugId};
-use unslide_symbolicate::symcache::SymCache;
-use unslide_symbolicate::{ImageSymbols, SymbolNeed, build_source_map};
+use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
 /// Source maps that are kept as they were built: each build that a report names has its own.
 const MOST_BUILT: usize = 32;
@@ -41,7 +41,7 @@ impl Bundles {
     }
 
     /// The source maps of the bundles that a report needs, by the ids that they have there.
-    pub fn of(&self, needs: &[SymbolNeed]) -> HashMap<DebugId, Arc<ImageSymbols>> {
+    pub fn of(&self, needs: &[SymbolNeed], build: BuildArguments) -> HashMap<DebugId, Arc<ImageSymbols>> {
         let bundles = needs.iter().filter(|need| need.cpu == Some(CpuType::JAVASCRIPT));
         let found = bundles.filter_map(|need| {
             let map = self.files.get(&need.name)?.as_ref()?;
@@ -49,23 +49,23 @@ impl Bundles {
             if built.len() >= MOST_BUILT && !built.contains_key(&need.debug_id) {
                 built.clear();
             }
-            let symbols = built.entry(need.debug_id).or_insert_with(|| Arc::new(build(map, need.debug_id)));
+            let symbols =
+                built.entry(need.debug_id).or_insert_with(|| Arc::new(map.symbols(need.debug_id, build)));
             Some((need.debug_id, Arc::clone(symbols)))
         });
         found.collect()
     }
 }
 
-fn build(source_map: &BundleMap, debug_id: DebugId) -> ImageSymbols {
-    let built = map(&source_map.path).map_err(|error| error.to_string()).and_then(|bytes| {
-        let built = build_source_map(&bytes, debug_id).map_err(|error| error.to_string())?;
-        SymCache::parse(built.symcache).map_err(|error| error.to_string())
-    });
-    match built {
-        Ok(symcache) => ImageSymbols::found(Arc::new(symcache)),
-        Err(error) => {
-            note!("{}: {error}", source_map.shown);
-            ImageSymbols::Malformed
-        }
+impl BundleMap {
+    fn symbols(&self, debug_id: DebugId, build: BuildArguments) -> ImageSymbols {
+        let length = fs::metadata(&self.path).map(|file| usize::try_from(file.len()).unwrap_or(usize::MAX));
+        let built = length
+            .map_err(LocalBuildError::from)
+            .and_then(|length| build.build(&self.path, 0..length, Some(debug_id)));
+        built.unwrap_or_else(|error| {
+            note!("{}: {error}", self.shown);
+            error.symbols()
+        })
     }
 }

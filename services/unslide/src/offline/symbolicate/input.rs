@@ -22,6 +22,27 @@ pub enum InputRecord {
     TooLong { line: u64, bytes: Vec<u8> },
     /// What is passed on without a word: blank lines, and the rest of long ones.
     Filler(Vec<u8>),
+    /// A report of an array, its number from 1, and the most bytes that its answer may have.
+    Element { line: u64, number: usize, bytes: Vec<u8>, room: usize },
+    /// What is wrong with an array or with an element of it, and the log that this element is. Its bytes are in the
+    /// records around it.
+    NoReport { line: u64, problem: String, log: Option<String> },
+    /// The bytes of an array that belong to no report.
+    Between(Vec<u8>),
+}
+
+impl InputRecord {
+    /// True where nothing of a line is open behind it.
+    pub fn ends_line(&self) -> bool {
+        match self {
+            InputRecord::Report { ending, .. } => ending.contains(&b'\n'),
+            InputRecord::TooLong { bytes, .. }
+            | InputRecord::Filler(bytes)
+            | InputRecord::Element { bytes, .. }
+            | InputRecord::Between(bytes) => bytes.ends_with(b"\n"),
+            InputRecord::NoReport { .. } => false,
+        }
+    }
 }
 
 /// How the input is read.
@@ -131,6 +152,11 @@ pub fn is_filler(byte: &u8) -> bool {
     byte.is_ascii_whitespace() || *byte == 0
 }
 
+/// What is wrong with a record, in one word and in a sentence.
+pub fn describe(error: &ReadError) -> String {
+    format!("{}: {error}", error.reason())
+}
+
 /// Cuts the filler behind a report off, so that it is not the report's.
 fn report(line: u64, mut bytes: Vec<u8>) -> InputRecord {
     let end = bytes.iter().rposition(|byte| !is_filler(byte)).map_or(0, |last| last + 1);
@@ -177,6 +203,7 @@ mod tests {
         let pieces = records.iter().map(|record| match record {
             InputRecord::Report { bytes, ending, .. } => [&bytes[..], ending].concat(),
             InputRecord::TooLong { bytes, .. } | InputRecord::Filler(bytes) => bytes.clone(),
+            other => panic!("{other:?} is not read from a file"),
         });
         assert_eq!(pieces.collect::<Vec<_>>().concat(), input, "nothing is lost");
         records

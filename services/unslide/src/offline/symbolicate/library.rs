@@ -1,5 +1,6 @@
 //! Symbols from files: found by debug id when the command begins, built when a report first asks.
 
+use crate::offline::symbolicate::build::{BuildArguments, LocalBuildError};
 use crate::offline::symbolicate::bundles::Bundles;
 use crate::offline::symbolicate::mapped::map;
 use crate::offline::symbolicate::packed::{UnpackedArchive, unpack_archive};
@@ -15,7 +16,6 @@ use std::sync::{Arc, OnceLock};
 use unslide_artifacts::archive::{ArchiveError, SkipReason};
 use unslide_model::{DebugId, Quality};
 use unslide_symbolicate::object::{self, ObjectError, ObjectKind};
-use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
 /// A path of `--symbols` of which nothing can come.
@@ -42,6 +42,7 @@ enum Cause {
 #[derive(Default)]
 pub struct Library {
     objects: HashMap<DebugId, Entry>,
+    build: BuildArguments,
     /// Source maps by the names of their bundles.
     bundles: Bundles,
     /// What archives held; deleted with this.
@@ -65,6 +66,13 @@ struct Candidate {
 }
 
 impl Library {
+    /// As [`Library::search`], with the notes on standard error.
+    pub fn open(paths: &[PathBuf], build: BuildArguments) -> Result<Library, Unusable> {
+        let (library, notes) = Library::search(paths)?;
+        notes.iter().for_each(|broken| note!("{broken}"));
+        Ok(Library { build, ..library })
+    }
+
     /// Looks through the paths, folders to any depth. Gives notes about files in folders and archives that
     /// look like symbols and are broken.
     ///
@@ -146,14 +154,29 @@ impl Library {
 
     /// The symbols for what a report needs: by debug id, and a bundle's by its name where there is nothing else.
     pub fn for_report(&self, needs: &[SymbolNeed]) -> ReportSymbols<'_> {
-        ReportSymbols { library: self, bundles: self.bundles.of(needs) }
+        ReportSymbols { library: self, bundles: self.bundles.of(needs, self.build) }
     }
 
     /// The symbols for a debug id, built at the first call. Other debug ids are built meanwhile;
     /// callers of the same one wait.
     pub fn symbols(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
         let entry = self.objects.get(debug_id)?;
-        Some(entry.built.get_or_init(|| build(&entry.candidates)))
+        Some(entry.built.get_or_init(|| self.build(&entry.candidates)))
+    }
+
+    /// The symbols of the best candidate that can be built.
+    fn build(&self, candidates: &[Candidate]) -> ImageSymbols {
+        let mut failed: Option<LocalBuildError> = None;
+        for candidate in candidates {
+            match self.build.build(&candidate.path, candidate.range.clone(), None) {
+                Ok(symbols) => return symbols,
+                Err(error) => {
+                    note!("{}: {error}", candidate.shown);
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        failed.map_or(ImageSymbols::Missing, |error| error.symbols())
     }
 }
 
@@ -168,34 +191,6 @@ impl ReportSymbols<'_> {
     pub fn get(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
         self.library.symbols(debug_id).or_else(|| self.bundles.get(debug_id).map(AsRef::as_ref))
     }
-}
-
-/// The symbols of the best candidate that can be built.
-fn build(candidates: &[Candidate]) -> ImageSymbols {
-    let mut failed = None;
-    for candidate in candidates {
-        match build_one(candidate) {
-            Ok(symbols) => return symbols,
-            Err(cause) => {
-                note!("{}: {cause}", candidate.shown);
-                failed.get_or_insert(match cause {
-                    Cause::Object(ObjectError::Malformed(_)) => ImageSymbols::Malformed,
-                    Cause::Object(_) => ImageSymbols::Unsupported,
-                    Cause::Io(_) | Cause::Archive(_) => ImageSymbols::FetchingFailed,
-                });
-            }
-        }
-    }
-    failed.unwrap_or(ImageSymbols::Missing)
-}
-
-fn build_one(candidate: &Candidate) -> Result<ImageSymbols, Cause> {
-    let bytes = map(&candidate.path)?;
-    let slice = bytes.get(candidate.range.clone()).unwrap_or_default();
-    let built = object::build(slice)?;
-    let symcache =
-        SymCache::parse(built.symcache).map_err(|error| ObjectError::Malformed(error.to_string().into()))?;
-    Ok(ImageSymbols::found(Arc::new(symcache)))
 }
 
 fn starts_as_object(path: &Path) -> io::Result<bool> {

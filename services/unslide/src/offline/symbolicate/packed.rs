@@ -71,7 +71,7 @@ pub fn read_input(path: &Path, most: usize) -> io::Result<Vec<u8>> {
 pub struct UnpackedArchive {
     /// The Mach-O files.
     pub members: Vec<Member>,
-    /// What was passed over.
+    /// What was skipped.
     pub skipped: Vec<SkippedEntry>,
     /// Deleted after the files in it.
     _folder: TempDir,

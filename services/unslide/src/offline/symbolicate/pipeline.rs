@@ -5,7 +5,6 @@
 //! order, so that no more than the window is in memory however long one record takes.
 
 use crate::offline::symbolicate::answer::AnsweredRecord;
-use crate::offline::symbolicate::input::InputRecord;
 use parking_lot::Mutex;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -22,21 +21,21 @@ pub enum Stopped {
     Write(io::Error),
 }
 
-type Work = (InputRecord, SyncSender<AnsweredRecord>);
+type Work<R> = (R, SyncSender<AnsweredRecord>);
 
 /// Answers every record with `threads` workers and writes the answers in order. `written` gets each answer
 /// after it was written.
 ///
 /// # Errors
 /// Where the input or the output fails; what was read before a failure of the input is written.
-pub fn run(
-    records: impl Iterator<Item = io::Result<InputRecord>> + Send,
+pub fn run<R: Send>(
+    records: impl Iterator<Item = io::Result<R>> + Send,
     threads: usize,
-    work: impl Fn(InputRecord) -> AnsweredRecord + Sync,
+    work: impl Fn(R) -> AnsweredRecord + Sync,
     out: &mut impl Write,
     written: &mut impl FnMut(AnsweredRecord),
 ) -> Result<(), Stopped> {
-    let (to_workers, from_reader) = sync_channel::<Work>(threads * WINDOW);
+    let (to_workers, from_reader) = sync_channel::<Work<R>>(threads * WINDOW);
     let (to_writer, slots) = sync_channel::<Receiver<AnsweredRecord>>(threads * WINDOW);
     let from_reader = Mutex::new(from_reader);
     std::thread::scope(|scope| {
@@ -52,9 +51,9 @@ pub fn run(
     })
 }
 
-fn read(
-    records: impl Iterator<Item = io::Result<InputRecord>>,
-    to_workers: &SyncSender<Work>,
+fn read<R>(
+    records: impl Iterator<Item = io::Result<R>>,
+    to_workers: &SyncSender<Work<R>>,
     to_writer: &SyncSender<Receiver<AnsweredRecord>>,
 ) -> io::Result<()> {
     for record in records {
@@ -67,7 +66,7 @@ fn read(
     Ok(())
 }
 
-fn answer_all(from_reader: &Mutex<Receiver<Work>>, work: &impl Fn(InputRecord) -> AnsweredRecord) {
+fn answer_all<R>(from_reader: &Mutex<Receiver<Work<R>>>, work: &impl Fn(R) -> AnsweredRecord) {
     loop {
         let next = from_reader.lock().recv();
         let Ok((job, answer)) = next else { return };
@@ -105,6 +104,8 @@ fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offline::symbolicate::input::InputRecord;
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn record(line: u64) -> InputRecord {
@@ -113,8 +114,8 @@ mod tests {
 
     fn echo(job: InputRecord) -> AnsweredRecord {
         let InputRecord::Report { line, bytes, ending } = job else { unreachable!() };
-        let problems = if line % 100 == 0 { vec!["hundred".to_owned()] } else { Vec::new() };
-        AnsweredRecord { line, bytes: [bytes, ending].concat(), problems, ..AnsweredRecord::default() }
+        let problem = (line % 100 == 0).then(|| "hundred".to_owned());
+        AnsweredRecord { line, bytes: [bytes, ending].concat(), problem, ..AnsweredRecord::default() }
     }
 
     #[test]
@@ -136,12 +137,25 @@ mod tests {
             echo(job)
         };
         let (mut out, mut notes) = (Vec::new(), Vec::new());
-        let mut note = |answer: AnsweredRecord| notes.extend(answer.problems.iter().map(|_| answer.line));
+        let mut note = |answer: AnsweredRecord| notes.extend(answer.problem.map(|_| answer.line));
         run(records, 3, work, &mut out, &mut note).unwrap();
         let expected: String = (0..2000).map(|line| format!("{line}\n")).collect();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert!(notes.iter().copied().eq((0..2000).step_by(100)));
         assert!(ahead.load(Ordering::SeqCst) <= 3 * WINDOW + 3 + 2, "{ahead:?}");
+    }
+
+    #[test]
+    fn two_records_are_answered_at_the_same_time() {
+        // Neither returns before the other was begun.
+        let both = Barrier::new(2);
+        let work = |job| {
+            both.wait();
+            echo(job)
+        };
+        let mut out = Vec::new();
+        run([Ok(record(1)), Ok(record(2))].into_iter(), 2, work, &mut out, &mut |_| {}).unwrap();
+        assert_eq!(out, b"1\n2\n");
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! `unslide groups rules`: a tenant's own rules of grouping.
 
-use crate::client::{ApiServer, Client};
-use crate::failure::{CommandError, Exit, Outcome};
 use crate::online::listing::text;
-use crate::output::{Console, say};
-use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use crate::output::confirm;
+use crate::prelude::*;
+use reqwest::Method;
 use std::path::{Path, PathBuf};
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::grouping::rules::MOST_TEXT_BYTES;
@@ -38,15 +36,32 @@ pub enum RulesAction {
         #[arg(long, value_name = "NUMBER", default_value_t = 500)]
         reports: u32,
     },
-    /// Group by a file's rules: new reports at once, stored ones in the background
+    /// Group by a file's rules: new reports at once, stored ones in the background; on a terminal it asks first
     Set {
         #[command(flatten)]
         target: ServerArguments,
         /// The file
         file: PathBuf,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
-    /// Group without rules again
-    Clear(ServerArguments),
+    /// Group without rules again; on a terminal it asks first
+    Clear {
+        #[command(flatten)]
+        target: ServerArguments,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Group by the rules before the last change again; a second time undoes that. On a terminal it asks first
+    Restore {
+        #[command(flatten)]
+        target: ServerArguments,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 /// Where the rules are.
@@ -64,8 +79,9 @@ pub async fn run(action: RulesAction) -> Outcome {
     match action {
         RulesAction::Show(target) => show(&target).await,
         RulesAction::Try { target, file, reports } => try_out(&target, &read_text(&file)?, reports).await,
-        RulesAction::Set { target, file } => set(&target, &read_text(&file)?).await,
-        RulesAction::Clear(target) => set(&target, "").await,
+        RulesAction::Set { target, file, yes } => set(&target, &read_text(&file)?, yes).await,
+        RulesAction::Restore { target, yes } => restore(&target, yes).await,
+        RulesAction::Clear { target, yes } => set(&target, "", yes).await,
     }
 }
 
@@ -109,8 +125,18 @@ async fn try_out(target: &ServerArguments, rules: &str, reports: u32) -> Outcome
     Ok(Exit::Ready)
 }
 
-async fn set(target: &ServerArguments, rules: &str) -> Outcome {
-    let changed: Value = Client::new(&target.server)?.put(RULES, &json!({"text": rules})).await?;
+async fn restore(target: &ServerArguments, yes: bool) -> Outcome {
+    let found: Value = Client::new(&target.server)?.get(RULES).await?;
+    let Some(previous) = found["rules"]["previous"].as_str() else {
+        return Err(CommandError::usage("no rules were set, so there are none before them").into());
+    };
+    set(target, previous, yes).await
+}
+
+async fn set(target: &ServerArguments, rules: &str, yes: bool) -> Outcome {
+    confirm("This moves stored reports of the tenant to other groups.", yes)?;
+    let client = Client::new(&target.server)?;
+    let changed: Value = client.send(Method::PUT, RULES, &json!({"text": rules})).await?;
     if target.json {
         Console::get().json(&changed)?;
     } else {

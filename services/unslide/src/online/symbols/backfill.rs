@@ -1,15 +1,12 @@
 //! `unslide symbols backfill`: what a change of symcaches leaves to be done.
 
-use crate::boot;
-use crate::configuration::{Configured, administration};
-use crate::failure::{BoxError, Exit, Outcome};
-use crate::output::say;
-use crate::servers::tenant::there;
-use clap::Args;
-use serde_json::json;
+use crate::configuration::Configured;
+use crate::output::confirm;
+use crate::prelude::*;
+use crate::servers::tenant::{there, with};
 use unslide_model::{Owner, TenantId};
 use unslide_store::jobs::{self, Work};
-use unslide_store::{Settings, Store, audit, objects, tenants};
+use unslide_store::{Store, audit, objects, tenants};
 use unslide_symbolicate::symcache::VERSION;
 
 /// Tenants of one question.
@@ -20,13 +17,16 @@ const PAGE: u32 = 500;
 pub struct Arguments {
     #[command(flatten)]
     configured: Configured,
-    /// One tenant; all, and the operating systems' symbols, where absent
+    /// One tenant; all, and the operating systems' symbols, where absent: on a terminal that is asked first
     #[arg(long)]
     tenant: Option<TenantId>,
     /// Build all symcaches anew, also those of this format: a later release reads more out of a dSYM, such as classes.
     /// Reports and captures with symbols that changed are looked at again
     #[arg(long)]
     all: bool,
+    /// Do not ask before symcaches of all tenants are built anew
+    #[arg(long, conflicts_with = "tenant")]
+    yes: bool,
 }
 
 /// Adds a job for each tenant that has something to be built anew. Begun again it adds none where
@@ -35,24 +35,26 @@ pub struct Arguments {
 /// # Errors
 /// Where the configuration is wrong or the database fails.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let settings = administration(&arguments.configured, false)?.postgres;
-    boot::block_on(backfill(&settings, arguments))
+    if arguments.tenant.is_none() {
+        let which = if arguments.all { "all symcaches" } else { "symcaches of an older format" };
+        confirm(&format!("This builds {which} of every tenant anew."), arguments.yes)?;
+    }
+    with(&arguments.configured, async |store, _| backfill(&store, arguments).await)
 }
 
-async fn backfill(settings: &Settings, arguments: &Arguments) -> Outcome {
+async fn backfill(store: &Store, arguments: &Arguments) -> Outcome {
     let all = arguments.all;
-    let store = boot::database(settings).await?;
     if let Some(tenant) = &arguments.tenant {
-        there(&store, tenant).await?;
-        begin(&store, &tenant.into(), all).await?;
+        there(store, tenant).await?;
+        begin(store, &tenant.into(), all).await?;
         return Ok(Exit::Ready);
     }
-    begin(&store, &Owner::System, all).await?;
+    begin(store, &Owner::System, all).await?;
     let mut after = None;
     loop {
-        let page = tenants::list(&store, after.as_ref(), PAGE).await?;
+        let page = tenants::list(store, after.as_ref(), PAGE).await?;
         for tenant in &page {
-            begin(&store, &Owner::from(&tenant.id), all).await?;
+            begin(store, &Owner::from(&tenant.id), all).await?;
         }
         match page.last() {
             Some(last) if page.len() == usize::try_from(PAGE)? => after = Some(last.id.clone()),

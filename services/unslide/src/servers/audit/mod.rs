@@ -2,15 +2,12 @@
 
 mod table;
 
-use crate::boot;
 use crate::configuration;
 use crate::configuration::Configured;
-use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::moment::{self, Moment};
-use crate::output::{Console, say};
-use clap::Args;
+use crate::prelude::*;
+use crate::quantity;
 use indicatif::ProgressBar;
-use serde_json::json;
 use std::time::Duration;
 use unslide_model::{Clock as _, SystemClock, TenantId};
 use unslide_stream::audit::{Audit, Window};
@@ -36,9 +33,9 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Seconds to wait for transactions that are open
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    wait: u64,
+    /// How long to wait for transactions that are open, such as 90s or 5min
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = quantity::seconds)]
+    wait: u32,
 }
 
 /// Reads the topics and prints the balance.
@@ -68,7 +65,7 @@ fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
     let bar = ProgressBar::new_spinner();
     let told = bar.clone();
     let audit = boot::block_on(async {
-        let patience = Duration::from_secs(arguments.wait);
+        let patience = Duration::from_secs(arguments.wait.into());
         let progress = move |at: unslide_stream::audit::Progress<'_>| {
             told.set_message(format!("{} records read, now {}", at.records, at.topic));
             told.tick();

@@ -119,6 +119,49 @@ fn growth_and_what_stays_are_between_two_events() {
 }
 
 #[test]
+fn many_moments_are_asked_for_at_once_in_any_order() {
+    let folder = tempfile::tempdir().unwrap();
+    // Of each hundred events the first is never freed.
+    let event = |at: u64| match at % 2 {
+        0 => (2, 0x6000_0000 + at * 7_919 % 10_007 * 0x40, 48, 2 + at / 2 % 2),
+        _ if at % 100 == 1 => (1, 1, 1, 1),
+        _ => (4, 0x6000_0000 + (at - 1) * 7_919 % 10_007 * 0x40, 0, 2),
+    };
+    let log: Vec<_> = (0..5_000).map(event).collect();
+    let (events, stacks, images) = files(&folder, &disk(&log));
+    let log = ["malloc-log", "--layout", "disk", "--stacks", &stacks, "--images", &images];
+    let moments = |more: &[&str]| {
+        let (code, output, error) = run(&[&log[..], more, &["--json", &events]].concat());
+        assert_eq!(code, Some(0), "{error}");
+        serde_json::from_str::<Value>(&output).unwrap()
+    };
+    let several = moments(&["--from", "100", "--at", "4000", "--at", "700", "--at", "5000", "--at", "701"]);
+    for (n, at) in ["4000", "700", "5000", "701"].into_iter().enumerate() {
+        let alone = moments(&["--from", "100", "--at", at]);
+        let history = &alone["history"];
+        assert_eq!(history["events"].as_array().unwrap().last(), Some(&alone["position"]));
+        assert_eq!(history["memory"].as_array().unwrap().last(), Some(&alone["memory"]));
+        // Of several moments the last alone has one.
+        assert_eq!(several[n].get("history"), (at == "5000").then_some(history));
+        for part in ["position", "counts", "memory", "threads", "stacks", "growth", "older"] {
+            assert_eq!(several[n][part], alone[part], "{at} {part}");
+        }
+    }
+    assert_eq!(
+        (&several[0]["memory"]["heap_blocks"], &several[2]["memory"]["heap_blocks"]),
+        (&json!(40), &json!(50))
+    );
+    let (_, text, _) = run(&[&log[..], &["--at", "5000", "--at", "700", &events]].concat());
+    for part in ["live after 5000 events", "live after 700 events", "live memory over time:", "HEAP BYTES"] {
+        assert_eq!(text.matches(part).count(), 1, "{part} is not once in\n{text}");
+    }
+    let flame = folder.path().join("heap.svg");
+    let refused =
+        run(&[&log[..], &["--at", "1", "--at", "2", "--flame", flame.to_str().unwrap(), &events]].concat());
+    assert_eq!(refused.0, Some(2), "{}", refused.2);
+}
+
+#[test]
 fn a_sorted_log_has_totals_only() {
     let folder = tempfile::tempdir().unwrap();
     let sorted: Vec<_> = (0..40).map(|n| (2, 0x6000_0000 + n * 0x1_0000, 10, 2)).collect();

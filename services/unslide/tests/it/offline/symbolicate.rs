@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use unslide_model::DebugId;
-use unslide_testkit::fixtures;
+use unslide_testkit::{fixtures, macho};
 
 /// The debug id of a fixture's dSYM.
 pub fn debug_id(dsym: &Path) -> DebugId {
@@ -17,11 +17,15 @@ pub fn debug_id(dsym: &Path) -> DebugId {
 
 /// A crash of the app and of a system library; no symbols are known of the latter.
 fn report() -> Value {
+    report_of(debug_id(&fixtures::dsym("app")))
+}
+
+/// The same with an app of this debug id.
+fn report_of(app: DebugId) -> Value {
     let image = |name: &str, id: String, start: u64| {
         json!({"name": name, "uuid": id, "image_addr": start, "image_size": 1_048_576, "image_vmaddr": start,
                "cpu_type": 16_777_228, "cpu_subtype": 0})
     };
-    let app = debug_id(&fixtures::dsym("app")).to_string();
     let (own, system) = (4_294_967_296_u64, 8_589_934_592_u64);
     let frame = |start: u64, offset: u64| json!({"object_addr": start, "instruction_addr": start + offset});
     json!({
@@ -31,7 +35,7 @@ fn report() -> Value {
         "crash": {"error": {"type": "signal"}, "threads": [
             {"index": 0, "crashed": true, "backtrace": {"contents": [frame(own, 64), frame(system, 64)], "skipped": 0}}]},
         "binary_images": [
-            image("/private/var/containers/Bundle/Application/1/Shop.app/Shop", app, own),
+            image("/private/var/containers/Bundle/Application/1/Shop.app/Shop", app.to_string(), own),
             image("/usr/lib/libobjc.A.dylib", "0B1C2D3E-4F50-6172-8394-A5B6C7D8E9F0".to_owned(), system),
         ],
     })
@@ -76,6 +80,44 @@ fn symbols_come_from_archives_and_input_may_be_packed() {
     found(zip, &gzip);
 }
 
+/// Proves: bounded-input
+#[test]
+fn a_dsym_that_needs_more_memory_than_its_build_may_have_costs_the_others_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = written(&folder, "large", &macho::many_functions());
+    let reports = [report_of(debug_id(Path::new(&large))), report()].map(|report| format!("{report}\n"));
+    let file = written(&folder, "reports.ndjson", reports.concat().as_bytes());
+    let app = fixtures::dsym("app");
+    let symbols =
+        ["symbolicate", "--require-symbols", "--symbols", &large, "--symbols", app.to_str().unwrap()];
+    let (code, output, error) = run(&[&symbols[..], &["--build-memory", "64MiB", &file]].concat());
+    assert_eq!(code, Some(3), "{error}");
+    assert!(error.contains(&format!("{large}: it needs more than 67108864 bytes of memory")), "{error}");
+    assert!(
+        error.contains("--build-memory") && error.contains("1 frames of the app lack symbols"),
+        "{error}"
+    );
+    let statuses = |output: &str| {
+        let answers = output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        answers.map(|answer| answer["symbolication"]["images"][0]["status"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(statuses(&output), ["unsupported", "found"]);
+    let (code, output, error) = run(&[&symbols[..], &[&file]].concat());
+    assert_eq!((code, statuses(&output)), (Some(0), vec![json!("found"); 2]), "{error}");
+}
+
+#[test]
+fn a_build_without_a_temporary_folder_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(&folder, "report.json", report().to_string().as_bytes());
+    let (app, gone) = (fixtures::dsym("app"), folder.path().join("gone"));
+    let arguments = ["symbolicate", "--require-symbols", "--symbols", app.to_str().unwrap(), &file];
+    let done = unslide(&arguments, &[("TMPDIR", gone.to_str().unwrap())]);
+    let error = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(3), "{error}");
+    assert!(error.contains(&format!("(temporary files are in {})", gone.display())), "{error}");
+}
+
 #[test]
 fn what_lacks_symbols_is_named_with_its_uuid_and_can_be_required() {
     let folder = tempfile::tempdir().unwrap();
@@ -86,6 +128,21 @@ fn what_lacks_symbols_is_named_with_its_uuid_and_can_be_required() {
     assert!(error.contains("2 frames of the app lack symbols"), "{error}");
     assert!(error.contains(&format!("Shop {id}: 2 frames (missing)")), "{error}");
     assert_eq!(run(&["symbolicate", "--require-symbols", &file]).0, Some(3));
+}
+
+#[test]
+fn several_files_are_answered_one_after_the_other_and_problems_name_theirs() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = written(&folder, "one.json", report().to_string().as_bytes());
+    let bad = written(&folder, "bad.json", b"{\n\"crash\":\n");
+    let array = written(&folder, "array.json", format!("[{0},{0}]", report()).as_bytes());
+    let (code, output, error) = run(&["symbolicate", &one, &bad, &array]);
+    assert_eq!(code, Some(1), "{error}");
+    assert_eq!(output.matches("\"symbolication\":{\"version\":1,").count(), 3, "{output}");
+    assert_eq!(output.lines().count(), 4, "each file begins a line: {output}");
+    assert!(error.contains("bad.json: ") && !error.contains("one.json: "), "{error}");
+    let (code, output, error) = run(&["symbolicate", &one, "no/such/file.json"]);
+    assert!(code == Some(1) && output.is_empty() && error.contains("no/such/file.json"), "{error}");
 }
 
 #[test]

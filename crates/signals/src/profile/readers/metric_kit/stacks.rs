@@ -4,7 +4,7 @@ use crate::calltree::MOST_DEPTH;
 use crate::profile::{MOST_IMAGES, Profile, ProfileFrame, ProfileImage};
 use std::collections::HashMap;
 use unslide_model::DebugId;
-use unslide_report::TreeEnds;
+use unslide_report::{TreeEnds, tree_samples};
 
 /// The most steps that turning a tree takes.
 const MOST_STEPS: usize = 1 << 24;
@@ -96,12 +96,11 @@ struct Counted {
 }
 
 impl Counted {
-    /// A frame without a count has those of what is below it, or else one.
     fn of(frames: &[RawFrame]) -> Counted {
         let mut below = vec![0_u64; frames.len()];
         let mut total = vec![0; frames.len()];
         for (at, frame) in frames.iter().enumerate().rev() {
-            total[at] = frame.count.unwrap_or(below[at].max(1)).max(below[at]);
+            total[at] = tree_samples(frame.count, below[at]);
             if let Some(above) = frame.above {
                 below[above as usize] = below[above as usize].saturating_add(total[at]);
             }

@@ -1,33 +1,28 @@
 //! What a page says of an analysis.
 
+use super::history::ShownHistory;
+use super::list::{MOST_ROWS, ShownList, number};
 use crate::console::components::flame_view::{FlameSvg, FunctionLine, functions, heaviest_path};
-use crate::console::words::{bytes, grouped, shown, shown_or, upload_command};
+use crate::console::words::{bytes, changed_bytes, shown, shown_or, upload_command};
 use unslide_signals::capture::{CaptureAnalysis, LackingImage};
 use unslide_signals::malloc::{GrowthRow, MemorySummary, StackRow};
-use unslide_signals::memory_graph::{BlockRow, MemoryTables};
-
-/// Rows of a list that a page shows.
-const MOST_ROWS: usize = 20;
+use unslide_signals::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
 
 /// An analysis as a page shows it.
 pub struct ShownAnalysis {
     pub graph: FlameSvg,
+    /// False where nothing was read that has boxes.
+    pub has_boxes: bool,
     /// What widths and shares are of.
     pub measure: &'static str,
     /// What a box of the flame graph is.
     pub explained: &'static str,
     pub path: Vec<FunctionLine>,
     pub lists: Vec<ShownList>,
+    /// The live memory over time, of a log.
+    pub history: Option<ShownHistory>,
     pub skipped: Vec<String>,
     pub lacking: Vec<LackingLine>,
-}
-
-/// A list of functions, each with two numbers.
-pub struct ShownList {
-    pub heading: &'static str,
-    pub caption: &'static str,
-    pub columns: (&'static str, &'static str, &'static str),
-    pub lines: Vec<(String, String, String)>,
 }
 
 /// An image without symbols.
@@ -40,8 +35,12 @@ pub struct LackingLine {
 }
 
 impl ShownAnalysis {
-    /// What is shown of an analysis.
-    pub fn of(analysis: &CaptureAnalysis, title: &str) -> ShownAnalysis {
+    /// What is shown of an analysis. `moments` are the events that the growth of a log is shown between.
+    pub fn of(
+        analysis: &CaptureAnalysis,
+        title: &str,
+        moments: (Option<usize>, Option<usize>),
+    ) -> ShownAnalysis {
         let tree = analysis.tree.tree();
         let lists = match (&analysis.memory, &analysis.graph) {
             (Some(memory), _) => memory_lists(memory),
@@ -49,7 +48,7 @@ impl ShownAnalysis {
             (None, None) => vec![ShownList {
                 heading: "Top functions",
                 caption: "Functions by the samples in themselves",
-                columns: ("Function", "By itself", "With its calls"),
+                columns: &["Function", "By itself", "With its calls"],
                 lines: functions(&tree).into_iter().map(function_line).collect(),
             }],
         };
@@ -59,8 +58,10 @@ impl ShownAnalysis {
             let nodes = number(analysis.tree.summed);
             skipped.push(format!("{nodes} of the lightest boxes are summed under their callers"));
         }
+        let history = analysis.memory.as_ref().and_then(|memory| memory.history.as_ref());
         ShownAnalysis {
             graph: FlameSvg::of(&tree, title),
+            has_boxes: !analysis.tree.nodes.is_empty(),
             measure: if tree.unit() == "bytes" { "memory" } else { "samples" },
             explained: match (&analysis.memory, &analysis.graph) {
                 (_, Some(_)) => {
@@ -76,46 +77,54 @@ impl ShownAnalysis {
             // Classes that keep others alive call nothing: the list of blocks has their ways.
             path: if analysis.graph.is_some() { Vec::new() } else { heaviest_path(&tree) },
             lists: lists.into_iter().filter(|list| !list.lines.is_empty()).collect(),
+            history: history.map(|history| ShownHistory::of(history, moments)),
             skipped,
             lacking: analysis.lacking.iter().take(MOST_ROWS).map(lacking).collect(),
         }
     }
 }
 
-fn function_line(line: FunctionLine) -> (String, String, String) {
-    let mut shares = line.shares.into_iter();
-    (line.name, shares.next().unwrap_or_default(), shares.next().unwrap_or_default())
+fn function_line(line: FunctionLine) -> Vec<String> {
+    std::iter::once(line.name).chain(line.shares).collect()
 }
 
 fn memory_lists(memory: &MemorySummary) -> Vec<ShownList> {
     let stacks = |heading, caption, rows: &[StackRow]| ShownList {
         heading,
         caption,
-        columns: ("Function", "Bytes", "Blocks"),
+        columns: &["Function", "Bytes", "Blocks"],
         lines: rows.iter().take(MOST_ROWS).map(stack_line).collect(),
     };
-    let held = if memory.position.is_some() { "live at the end" } else { "allocated, freed or not" };
+    let held = match memory.position {
+        Some(position) if position < memory.events => format!("live after {position} events"),
+        Some(_) => "live at the end".to_owned(),
+        None => "allocated, freed or not".to_owned(),
+    };
     let tags = memory.vm_tags.iter().take(MOST_ROWS);
-    let tags = tags.map(|tag| (shown(&tag.name), bytes(tag.bytes), number(tag.ranges)));
+    let tags = tags.map(|tag| vec![shown(&tag.name), bytes(tag.bytes), number(tag.ranges)]);
     vec![
         ShownList {
             heading: "Memory",
             caption: "All memory of the log",
-            columns: ("Kind", "Bytes", "Number"),
+            columns: &["Kind", "Bytes", "Number"],
             lines: vec![
-                (format!("Heap, {held}"), bytes(memory.memory.heap_bytes), number(memory.memory.heap_blocks)),
-                (
+                vec![
+                    format!("Heap, {held}"),
+                    bytes(memory.memory.heap_bytes),
+                    number(memory.memory.heap_blocks),
+                ],
+                vec![
                     format!("Virtual memory, {held}"),
                     bytes(memory.memory.vm_bytes),
                     number(memory.memory.vm_ranges),
-                ),
+                ],
             ],
         },
         stacks("Top allocators", "Stacks by the memory that they hold", &memory.stacks),
         ShownList {
             heading: "Growth",
             caption: "Stacks by what has come to them since the event that the sender named",
-            columns: ("Function", "Grown by", "Holds"),
+            columns: &["Function", "Grown by", "Holds"],
             lines: memory.growth.iter().flatten().take(MOST_ROWS).map(growth_line).collect(),
         },
         stacks(
@@ -126,7 +135,7 @@ fn memory_lists(memory: &MemorySummary) -> Vec<ShownList> {
         ShownList {
             heading: "Virtual memory",
             caption: "Virtual memory by tag",
-            columns: ("Tag", "Bytes", "Ranges"),
+            columns: &["Tag", "Bytes", "Ranges"],
             lines: tags.collect(),
         },
     ]
@@ -137,34 +146,52 @@ fn graph_lists(graph: &MemoryTables) -> Vec<ShownList> {
     let largest = graph.largest.iter().take(MOST_ROWS);
     let leaks = graph.leaks.iter().take(MOST_ROWS);
     let regions = graph.regions.iter().take(MOST_ROWS);
+    let zones = graph.zones.iter().take(MOST_ROWS);
     vec![
         ShownList {
             heading: "Keeps most alive",
             caption: "Blocks by the memory that would be free without them, each with the shortest way from a root",
-            columns: ("Block", "Keeps alive", "By itself"),
-            lines: largest.map(|row| (way(row), bytes(row.retained), bytes(row.bytes))).collect(),
+            columns: &["Block", "Keeps alive", "By itself"],
+            lines: largest.map(|row| vec![way(row), bytes(row.retained), bytes(row.bytes)]).collect(),
         },
         ShownList {
             heading: "Classes",
             caption: "Classes by the memory of their blocks",
-            columns: ("Class", "Bytes", "Blocks"),
-            lines: classes.map(|row| (shown(&row.name), bytes(row.bytes), number(row.blocks))).collect(),
+            columns: &["Class", "Bytes", "Blocks"],
+            lines: classes.map(|row| vec![shown(&row.name), bytes(row.bytes), number(row.blocks)]).collect(),
         },
         ShownList {
             heading: "Leaks",
-            caption: "What no root reaches, by its shape",
-            columns: ("Leaked", "Bytes", "Times"),
-            lines: leaks.map(|row| (shown(&row.name), bytes(row.bytes), number(row.leaks))).collect(),
+            caption: "What no root reaches, by its shape; the objects of a cycle keep each other alive",
+            columns: &["Leaked", "Bytes", "Times"],
+            lines: leaks.map(leak_line).collect(),
         },
         ShownList {
             heading: "Regions",
             caption: "Virtual memory by what it is for",
-            columns: ("Region", "Dirty", "Swapped"),
-            lines: regions
-                .map(|row| (shown(&row.name), bytes(row.dirty), row.swapped.map(bytes).unwrap_or_default()))
+            columns: &["Region", "Dirty", "Swapped", "Resident"],
+            lines: regions.map(region_line).collect(),
+        },
+        ShownList {
+            heading: "Malloc zones",
+            caption: "Blocks by the zone that they were allocated in",
+            columns: &["Zone", "Bytes", "Blocks"],
+            lines: zones
+                .map(|row| vec![shown_or(&row.name, "unknown zone"), bytes(row.bytes), number(row.blocks)])
                 .collect(),
         },
     ]
+}
+
+/// A shape of leaks.
+pub fn leak_line(row: &LeakRow) -> Vec<String> {
+    let cycle = if row.cycle { "cycle of " } else { "" };
+    vec![format!("{cycle}{}", shown(&row.name)), bytes(row.bytes), number(row.leaks)]
+}
+
+fn region_line(row: &RegionRow) -> Vec<String> {
+    let known = |size: Option<u64>| size.map(bytes).unwrap_or_default();
+    vec![shown(&row.name), bytes(row.dirty), known(row.swapped), known(row.resident)]
 }
 
 /// A block, and what leads to it.
@@ -174,15 +201,13 @@ fn way(row: &BlockRow) -> String {
     shown(&root.into_iter().chain(steps).collect::<Vec<_>>().join(" → "))
 }
 
-fn stack_line(row: &StackRow) -> (String, String, String) {
-    (shown_or(&row.allocator, "unknown stack"), bytes(row.bytes), number(row.blocks))
+fn stack_line(row: &StackRow) -> Vec<String> {
+    vec![shown_or(&row.allocator, "unknown stack"), bytes(row.bytes), number(row.blocks)]
 }
 
-fn growth_line(row: &GrowthRow) -> (String, String, String) {
-    let sign = if row.grown_bytes < 0 { "\u{2212}" } else { "+" };
-    let grown = format!("{sign}{}", bytes(row.grown_bytes.unsigned_abs()));
-    let holds = row.after.heap_bytes.saturating_add(row.after.vm_bytes);
-    (shown_or(&row.allocator, "unknown stack"), grown, bytes(holds))
+fn growth_line(row: &GrowthRow) -> Vec<String> {
+    let (before, after) = (row.before.bytes(), row.after.bytes());
+    vec![shown_or(&row.allocator, "unknown stack"), changed_bytes(before, after), bytes(after)]
 }
 
 fn lacking(image: &LackingImage) -> LackingLine {
@@ -197,6 +222,27 @@ fn lacking(image: &LackingImage) -> LackingLine {
     }
 }
 
-fn number(number: u64) -> String {
-    grouped(i64::try_from(number).unwrap_or(i64::MAX))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_graph_of_memory_shows_zones_resident_memory_and_cycles() {
+        let totals = json!({"blocks": 0, "bytes": 0, "references": 0, "roots": 0, "leaked_blocks": 0, "leaked_bytes": 0});
+        let leak = |cycle: bool, name: &str| json!({"signature": "", "cycle": cycle, "name": name, "leaks": 2, "blocks": 4, "bytes": 64, "example": ""});
+        let tables = json!({"source": "memory_graph", "process": "Shop", "totals": totals, "classes": [], "largest": [],
+            "regions": [{"name": "IOSurface", "regions": 1, "dirty": 1024, "resident": 2048}],
+            "zones": [{"name": "", "blocks": 3, "bytes": 48}, {"name": "Default<b>", "blocks": 1, "bytes": 16}],
+            "leaks": [leak(true, "Cart"), leak(false, "Item")], "skipped": 0, "left_out": 0});
+        let lists = graph_lists(&serde_json::from_value(tables).unwrap());
+        let lines = |heading: &str| {
+            let list = lists.iter().find(|list| list.heading == heading).unwrap();
+            assert!(list.lines.iter().all(|line| line.len() == list.columns.len()), "{heading}");
+            list.lines.iter().map(|line| line.join("|")).collect::<Vec<_>>()
+        };
+        assert_eq!(lines("Leaks"), ["cycle of Cart|64 B|2", "Item|64 B|2"]);
+        assert_eq!(lines("Regions"), ["IOSurface|1.0 KiB||2.0 KiB"]);
+        assert_eq!(lines("Malloc zones"), ["unknown zone|48 B|3", "Default<b>|16 B|1"]);
+    }
 }

@@ -3,31 +3,26 @@
 use super::CaptureLine;
 use super::analysis::ShownAnalysis;
 use crate::console::assets::FLAME_PATH;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html_answer};
-use crate::http::problem::Problem;
+use crate::console::prelude::*;
+use crate::console::shell::html_answer;
 use crate::limits::answers::ReservedAnswer;
 use crate::operations::captures::{CaptureEntry, FoundAnalysis, analysis, delete_capture};
-use crate::requests::access::{ReportsRead, TenantAdmin};
-use crate::requests::input::Path;
-use crate::state::Api;
-use askama::Template;
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
+use crate::requests::access::TenantAdmin;
 use unslide_model::Scope;
-use unslide_signals::calltree::CallTree;
-use unslide_signals::capture::CaptureAnalysis;
+use unslide_store::captures::{self, Capture};
 
-/// Bytes of what is made of an analysis besides its trees, for each byte of its JSON.
-const READ_BYTES: u64 = 4;
+/// Earlier captures that this one can be compared with.
+const MOST_EARLIER: u32 = 5;
 
 #[derive(Template)]
-#[template(path = "console/capture.html")]
+#[template(path = "console/pages/capture_pages/capture.html")]
 struct CapturePage {
     shell: Shell,
     script: &'static str,
     capture: CaptureLine,
     shown: Option<ShownAnalysis>,
+    /// Captures that this one can be compared with: where, and which.
+    earlier: Vec<(String, CaptureLine)>,
     may_delete: bool,
 }
 
@@ -36,29 +31,35 @@ pub async fn page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
+    Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
+    let moments = (state.number("from")?, state.number("to")?);
     let (access, now) = (&signed.access, api.clock.now());
-    let FoundAnalysis { capture, json, mut reservation } = analysis(&api, access, &id).await?;
+    let found = analysis(&api, access, ("id", &id)).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let earlier = captures::earlier(&mut tx, &found.capture, MOST_EARLIER).await?;
+    tx.rollback();
     let may_delete = access.principal.may(Scope::TenantAdmin);
     let viewer = signed.viewer;
     let work = move || {
-        let line = CaptureLine::of(&CaptureEntry::from(capture), now);
+        let mut found = found;
+        // The tree, and that of the app's functions.
+        let read = if found.json.is_empty() { None } else { Some(found.read(2)?) };
+        let FoundAnalysis { capture, mut reservation, .. } = found;
+        let line = |capture| CaptureLine::of(&CaptureEntry::from(capture), now);
+        let compared =
+            |other: Capture| (format!("/console/captures/{}/compare/{}", capture.id, other.id), line(other));
+        let earlier = if read.is_none() { Vec::new() } else { earlier.into_iter().map(compared).collect() };
+        let line = line(capture);
         let title = format!("{} of {}", line.kind, line.app);
-        let shown = if json.is_empty() {
-            None
-        } else {
-            reservation.grow(json.len() as u64 * READ_BYTES)?;
-            let analysis: CaptureAnalysis = serde_json::from_slice(&json).map_err(Problem::internal)?;
-            // The tree, and that of the app's functions.
-            reservation.grow(CallTree::most_bytes(2 * analysis.tree.nodes.len()))?;
-            Some(ShownAnalysis::of(&analysis, &title))
-        };
+        let shown = read.map(|analysis| ShownAnalysis::of(&analysis, &title, moments));
         reservation.grow(shown.as_ref().map_or(0, |shown| shown.graph.len() as u64 * 2))?;
         let page = CapturePage {
             shell: Shell::of(viewer, "captures", title),
             script: &FLAME_PATH,
             capture: line,
             shown,
+            earlier,
             may_delete,
         };
         let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();

@@ -1,25 +1,16 @@
 //! `/console/captures`: the captures, newest first.
 
 use super::CaptureLine;
-use crate::console::bar::{BarSelect, FilterBar, PageState, app_select};
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::http::problem::{Kind, Problem};
+use crate::console::bar::{BarSelect, FilterBar, app_select};
+use crate::console::prelude::*;
 use crate::operations::captures::{CaptureQuery, list_captures};
-use crate::requests::access::ReportsRead;
-use crate::requests::input::Query;
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
-use axum::extract::State;
-use axum::response::Response;
 use unslide_model::{CaptureKind, Scope};
 
 const PATH: &str = "/console/captures";
 const FILTERS: [&str; 2] = ["app", "kind"];
 
 #[derive(Template)]
-#[template(path = "console/captures.html")]
+#[template(path = "console/pages/capture_pages/captures.html")]
 struct CapturesPage {
     shell: Shell,
     may_upload: bool,
@@ -46,16 +37,13 @@ pub async fn page(
     let Json(found) = list_captures(State(api.clone()), access.clone(), Query(query)).await?;
     let mut tx = api.tenant(access.tenant()).await?;
     let app = app_select(&mut tx, access, &state).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let mut kinds = vec![("", "all")];
     kinds.extend(CaptureKind::ALL.map(|kind| (kind.as_str(), super::kind(kind))));
     let bar = FilterBar {
         action: PATH.to_owned(),
         selects: vec![app, BarSelect::of("kind", "Kind", &kinds, &state)],
-        chips: Vec::new(),
-        hidden: Vec::new(),
-        search: None,
-        search_label: "",
+        ..FilterBar::default()
     };
     html(&CapturesPage {
         may_upload: access.principal.may(Scope::ReportsWrite),

@@ -3,6 +3,9 @@
 pub mod analysis;
 pub mod capture;
 pub mod captures;
+pub mod compare;
+mod history;
+mod list;
 pub mod upload;
 
 use crate::console::link::session_path;
@@ -58,7 +61,7 @@ impl CaptureLine {
 }
 
 /// A kind of capture for people.
-fn kind(kind: CaptureKind) -> &'static str {
+pub fn kind(kind: CaptureKind) -> &'static str {
     match kind {
         CaptureKind::MallocLog => "Log of allocations",
         CaptureKind::MemoryGraph => "Graph of memory",

@@ -1,16 +1,12 @@
 //! `POST /console/captures/upload`: the form of the page of captures goes the way of `POST /v1/captures`.
 
 use crate::console::form::SentForm;
-use crate::console::session::SignedIn;
-use crate::http::problem::{Kind, Problem};
+use crate::console::prelude::*;
 use crate::operations::captures::{AdmittedCapture, SendCaptureQuery, upload};
 use crate::requests::access::ReportsWrite;
-use crate::state::Api;
 use crate::uploads::capture::CaptureBody;
 use crate::uploads::multipart::{Parts, pieces};
 use axum::body::Body;
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
 use futures::TryStreamExt;
 use http::HeaderMap;
 
@@ -69,6 +65,7 @@ fn query(form: &SentForm) -> Result<SendCaptureQuery, Problem> {
         kind: form.word("kind")?,
         layout: form.get("layout").map(|_| form.word("layout")).transpose()?,
         lite: form.get("lite").map(|_| true),
+        at: form.number("at")?,
         from: form.number("from")?,
     })
 }

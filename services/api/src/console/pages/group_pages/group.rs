@@ -1,31 +1,21 @@
 //! `/console/groups/{id}`: one bug, its stack first.
 
-use crate::console::bar::PageState;
 use crate::console::components::breakdown::Breakdown;
-use crate::console::components::chart::StackedBars;
+use crate::console::components::chart::{ChartTimes, StackedBars};
 use crate::console::components::rows::{ReportLine, report_path, tags};
 use crate::console::components::stack::ThreadStack;
-use crate::console::link::link;
 use crate::console::pages::group_pages::group_work::{GroupState, GroupWork};
 use crate::console::pages::report_pages::report;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::{When, counted, duration, grouped, shown, shown_or};
-use crate::http::problem::{Kind, Problem};
+use crate::console::prelude::*;
+use crate::console::words::{duration, estimate, grouped};
 use crate::operations::groups::get::get_group;
-use crate::requests::access::{Access, ReportsRead};
-use crate::requests::input::{Path, Query};
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
-use axum::extract::State;
-use axum::response::Response;
+use std::cmp::Reverse;
 use time::Duration;
 use unslide_store::Uuid;
-use unslide_store::queries::durations::{self, VersionDurations};
 use unslide_store::queries::groups::{GroupCounts, GroupDay};
+use unslide_store::queries::health::durations::{self, VersionDurations};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
-use unslide_store::queries::trends::VersionDay;
+use unslide_store::queries::trends::VersionCount;
 
 /// Reports that the page lists.
 const MOST_REPORTS: u32 = 20;
@@ -36,7 +26,7 @@ const DAYS: i64 = 30;
 const SLOW: [&str; 5] = ["hang", "cpu", "disk_write", "launch", "profile"];
 
 #[derive(Template)]
-#[template(path = "console/group.html")]
+#[template(path = "console/pages/group_pages/group.html")]
 struct GroupPage {
     shell: Shell,
     title: String,
@@ -51,7 +41,7 @@ struct GroupPage {
     versions: Breakdown,
     models: Breakdown,
     os_versions: Breakdown,
-    newest: Option<ShownReport>,
+    representative: Option<ShownReport>,
     list: Vec<ReportLine>,
     all: String,
     days: i64,
@@ -76,6 +66,8 @@ struct ShownReport {
     href: String,
     text: String,
     received: When,
+    /// Why it is this one.
+    why: &'static str,
     stack: Option<ThreadStack>,
 }
 
@@ -94,12 +86,15 @@ pub async fn page(
     let rows = reports::list(&mut tx, &filter, None, MOST_REPORTS).await?;
     let is_slow = SLOW.contains(&group.kind.as_str());
     let durations = if is_slow { durations::of_group(&mut tx, group.id).await? } else { Vec::new() };
-    tx.rollback().await?;
-    let newest = match rows.reports.first() {
-        Some(row) => match newest(&api, access, row).await {
+    tx.rollback();
+    let ends: Vec<_> =
+        rows.reports.iter().map(|row| (row.status.as_str(), row.frames.symbolicated)).collect();
+    let chosen = representative(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
+    let representative = match chosen {
+        Some(chosen) => match shown_report(&api, access, chosen).await {
             // It was deleted meanwhile.
             Err(problem) if problem.kind() == Kind::NotFound => None,
-            newest => Some(newest?),
+            shown => Some(shown?),
         },
         None => None,
     };
@@ -114,13 +109,13 @@ pub async fn page(
         app: shown_or(&group.app, "unknown app"),
         first: (When::of(group.first_seen, now), shown_or(&group.first_version, "no version")),
         last: (When::of(group.last_seen, now), shown_or(&group.last_version, "no version")),
-        reports: counted(group.reports, "report", "reports"),
+        reports: estimate(counted(group.reports, "report", "reports"), group.estimated),
         devices: counted(group.affected_devices, "device", "devices"),
-        chart: StackedBars::of(days(&found), first, now.date()),
+        chart: StackedBars::of("Reports", days(&found), &ChartTimes::days(first, now.date())),
         versions: versions(&found),
         models: models(&found),
         os_versions: os_versions(&found),
-        newest,
+        representative,
         list: rows.reports.iter().map(|row| ReportLine::of(row, now)).collect(),
         all: link("/console/reports", &[("group", Some(&id.to_string()))]),
         days: DAYS,
@@ -144,7 +139,26 @@ impl DurationLine {
     }
 }
 
-async fn newest(api: &Api, access: &Access<ReportsRead>, row: &ReportRow) -> Result<ShownReport, Problem> {
+/// The place of the report that stands for a group, among its newest ones, and why it does. Each is given by its status
+/// and the number of its symbolicated frames.
+fn representative(newest: &[(&str, u32)]) -> Option<(usize, &'static str)> {
+    if let Some(at) = newest.iter().position(|(status, _)| *status == "complete") {
+        return Some((at, if at == 0 { "the newest one" } else { "the newest one with all symbols" }));
+    }
+    let (at, (_, symbolicated)) =
+        newest.iter().enumerate().max_by_key(|(at, (_, symbolicated))| (*symbolicated, Reverse(*at)))?;
+    let why = match (at, symbolicated) {
+        (0, _) | (_, 0) => "the newest one",
+        _ => "of the newest ones the one with the most symbolicated frames",
+    };
+    Some((at, why))
+}
+
+async fn shown_report(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    (row, why): (&ReportRow, &'static str),
+) -> Result<ShownReport, Problem> {
     let id = row.report_id.to_string();
     let explain = report_path(&id, row.variant, "/explain");
     let stack = report::crashed_stack(api, access, (&id, row.variant), explain).await?;
@@ -152,36 +166,62 @@ async fn newest(api: &Api, access: &Access<ReportsRead>, row: &ReportRow) -> Res
         href: report_path(&id, row.variant, ""),
         text: report_path(&id, row.variant, "/text"),
         received: When::of(row.received_at, api.clock.now()),
+        why,
         stack,
     })
 }
 
 /// The days of the group as rows of a chart with one series.
-fn days(found: &GroupCounts) -> Vec<VersionDay> {
-    let row = |day: &GroupDay| VersionDay {
-        day: day.day,
+fn days(found: &GroupCounts) -> Vec<VersionCount> {
+    let row = |day: &GroupDay| VersionCount {
+        at: day.day.midnight().assume_utc(),
         app: String::new(),
         version: Some("reports".to_owned()),
-        reports: day.reports,
+        count: day.reports,
     };
     found.days.iter().map(row).collect()
 }
 
 fn versions(found: &GroupCounts) -> Breakdown {
-    let id = found.group.id.to_string();
-    let values = found.versions.iter().map(|one| {
-        let pairs = [("group", Some(id.as_str())), ("version", Some(one.version.as_str()))];
-        (one.version.as_str(), one.reports, Some(link("/console/reports", &pairs)))
-    });
-    Breakdown::of(("version", "Version", "no version"), found.group.reports, values)
+    let values = found.versions.iter().map(|one| (one.version.as_str(), one.reports));
+    breakdown(found, ("version", "Version", "no version"), "version", values)
 }
 
 fn models(found: &GroupCounts) -> Breakdown {
-    let values = found.devices.iter().map(|one| (one.model.as_str(), one.reports, None));
-    Breakdown::of(("device model", "Device", "unknown device"), found.group.reports, values)
+    let values = found.devices.iter().map(|one| (one.model.as_str(), one.reports));
+    breakdown(found, ("device model", "Device", "unknown device"), "model", values)
 }
 
 fn os_versions(found: &GroupCounts) -> Breakdown {
-    let values = found.os_versions.iter().map(|one| (one.os_version.as_str(), one.reports, None));
-    Breakdown::of(("OS version", "System", "unknown system"), found.group.reports, values)
+    let values = found.os_versions.iter().map(|one| (one.os_version.as_str(), one.reports));
+    breakdown(found, ("OS version", "System", "unknown system"), "os_version", values)
+}
+
+/// The table of values that lead to the group's reports with that value of a filter.
+fn breakdown<'v>(
+    found: &GroupCounts,
+    words: (&'static str, &'static str, &'static str),
+    filter: &str,
+    values: impl Iterator<Item = (&'v str, i64)>,
+) -> Breakdown {
+    let id = found.group.id.to_string();
+    let values = values.map(|(value, reports)| {
+        let pairs = [("group", Some(id.as_str())), (filter, Some(value))];
+        (value, reports, (!value.is_empty()).then(|| link("/console/reports", &pairs)))
+    });
+    Breakdown::of(words, (found.group.reports, found.group.estimated), values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_with_all_symbols_stands_for_a_group_else_the_one_with_most() {
+        let at = |newest: &[(&str, u32)]| representative(newest).map(|(at, _)| at);
+        assert_eq!(at(&[("partial", 9), ("none", 0), ("complete", 3), ("complete", 4)]), Some(2));
+        assert_eq!(at(&[("none", 0), ("partial", 5), ("partial", 7), ("partial", 7)]), Some(2));
+        assert_eq!(representative(&[("none", 0), ("none", 0)]), Some((0, "the newest one")));
+        assert_eq!(at(&[]), None);
+    }
 }

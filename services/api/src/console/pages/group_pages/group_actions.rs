@@ -1,16 +1,12 @@
 //! What the forms of a group's page do. Each leads back to the page.
 
 use crate::console::form::SentForm;
-use crate::console::session::SignedIn;
-use crate::http::problem::{Kind, Problem};
+use crate::console::prelude::*;
 use crate::operations::groups::Author;
 use crate::operations::groups::change::{GroupPatch, change};
 use crate::operations::groups::{comment, merge, split};
 use crate::requests::access::GroupsWrite;
-use crate::requests::input::{Path, parameter};
-use crate::state::Api;
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
+use crate::requests::input::parameter;
 use unslide_store::Uuid;
 use unslide_store::groups::GroupStatus;
 

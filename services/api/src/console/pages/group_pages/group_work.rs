@@ -1,17 +1,10 @@
 //! The part of a group's page that a team works with: state, activity, merges.
 
-use crate::console::link::link;
-use crate::console::words::{When, counted, shown, shown_or};
-use crate::http::problem::Problem;
+use crate::console::prelude::*;
+use crate::console::words::estimate;
 use crate::operations::groups::activity::list_group_activity;
-use crate::requests::access::{Access, ReportsRead};
-use crate::requests::input::{Path, Query};
 use crate::requests::page::PageQuery;
-use crate::state::Api;
-use askama::Template;
 use askama::filters::HtmlSafe;
-use axum::Json;
-use axum::extract::State;
 use time::OffsetDateTime;
 use unslide_model::Scope;
 use unslide_store::groups::{GroupAction, GroupActivity, GroupStatus};
@@ -21,10 +14,12 @@ use unslide_store::queries::groups::{self, GroupCounts, GroupFilter, GroupOrder,
 const MOST_ACTIVITY: u32 = 20;
 /// Groups that are offered for a merge.
 const MOST_SIMILAR: u32 = 10;
+/// Characters of a suggested rule.
+const RULE_CHARS: usize = 256;
 
 /// The buttons that change the state.
 #[derive(Template)]
-#[template(path = "console/group_state.html")]
+#[template(path = "console/pages/group_pages/group_state.html")]
 pub struct GroupState {
     /// Where the forms go.
     path: String,
@@ -62,13 +57,16 @@ fn may_write(access: &Access<ReportsRead>, group: &ListedGroup) -> bool {
 
 /// Merged groups and activity.
 #[derive(Template)]
-#[template(path = "console/group_work.html")]
+#[template(path = "console/pages/group_pages/group_work.html")]
 pub struct GroupWork {
     /// Where the forms go.
     path: String,
     may_write: bool,
     merged: Vec<MergedLine>,
     similar: Vec<MergedLine>,
+    has_culprit: bool,
+    /// Where rules are changed.
+    rules: Option<String>,
     activity: Vec<ActivityLine>,
     older: Option<String>,
 }
@@ -113,6 +111,8 @@ impl GroupWork {
             may_write,
             merged: found.merged.iter().map(merged_line).collect(),
             similar,
+            has_culprit: !group.culprit.is_empty(),
+            rules: rules(access, group),
             activity: activity.items.iter().map(|one| activity_line(one, now)).collect(),
             older: activity.next_cursor.map(|cursor| link(&path, &[("cursor", Some(&cursor))])),
             path,
@@ -136,21 +136,39 @@ async fn similar(
     };
     let mut tx = api.tenant(access.tenant()).await?;
     let found = groups::list(&mut tx, &filter, GroupOrder::LastSeen, None, MOST_SIMILAR + 1).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let others = found.into_iter().filter(|other| other.id != group.id);
-    Ok(others.map(|other| line(&other.id.to_string(), &other.title, other.reports)).collect())
+    Ok(others
+        .map(|other| line(&other.id.to_string(), &other.title, (other.reports, other.estimated)))
+        .collect())
+}
+
+/// Where the tenant's rules are changed, with one that would split the group; `None` for who may not change them.
+fn rules(access: &Access<ReportsRead>, group: &ListedGroup) -> Option<String> {
+    let may = access.principal.may(Scope::TenantAdmin) && access.only_app().is_none();
+    let rule = suggested_rule(&group.culprit).filter(|_| !group.provisional);
+    may.then(|| format!("{}#grouping-rules", link("/console/settings", &[("rule", rule.as_deref())])))
+}
+
+/// Two bugs of one function differ in what calls it.
+fn suggested_rule(culprit: &str) -> Option<String> {
+    let (function, _) =
+        culprit.strip_suffix(')').and_then(|text| text.rsplit_once(" (")).unwrap_or((culprit, ""));
+    let rule = format!("ignore function {function}");
+    let fits = !function.is_empty() && rule.chars().count() <= RULE_CHARS && shown(&rule) == rule;
+    fits.then_some(rule)
 }
 
 fn merged_line(merged: &MergedGroup) -> MergedLine {
-    line(&merged.id.to_string(), &merged.title, merged.reports)
+    line(&merged.id.to_string(), &merged.title, (merged.reports, merged.estimated))
 }
 
-fn line(id: &str, title: &str, reports: i64) -> MergedLine {
+fn line(id: &str, title: &str, (reports, estimated): (i64, bool)) -> MergedLine {
     MergedLine {
         id: id.to_owned(),
         href: format!("/console/groups/{id}"),
         title: shown_or(title, "no title"),
-        reports: counted(reports, "report", "reports"),
+        reports: estimate(counted(reports, "report", "reports"), estimated),
     }
 }
 
@@ -185,4 +203,19 @@ fn activity_line(one: &GroupActivity, now: OffsetDateTime) -> ActivityLine {
 /// A comment with its line breaks; all else that is not printed is made visible.
 fn lines(text: &str) -> String {
     text.lines().map(shown).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_that_ignores_the_culprit_is_suggested() {
+        let rule = |culprit: &str| suggested_rule(culprit).unwrap_or_default();
+        assert_eq!(rule("Shop.Cart.total(of:) (Cart.swift)"), "ignore function Shop.Cart.total(of:)");
+        assert_eq!(rule("-[Cart total:]"), "ignore function -[Cart total:]");
+        assert_eq!(rule(""), "");
+        assert_eq!(rule("a\u{202e}b"), "");
+        assert_eq!(rule(&"a".repeat(300)), "");
+    }
 }

@@ -1,21 +1,11 @@
 //! `/console/groups`: the bugs, by what is asked.
 
-use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version, period};
+use crate::console::bar::{BarSelect, FilterBar, app_and_version, period};
 use crate::console::components::chart::by_group;
 use crate::console::components::rows::{GroupHead, GroupLine, group_heads};
-use crate::console::link::{EXPORTED_GROUPS, link};
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::shown;
-use crate::http::problem::Problem;
-use crate::operations::groups::list::{GroupQuery, list_groups};
-use crate::requests::access::ReportsRead;
-use crate::requests::input::Query;
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
-use axum::extract::State;
-use axum::response::Response;
+use crate::console::link::EXPORTED_GROUPS;
+use crate::console::prelude::*;
+use crate::operations::groups::list::{GROWING, GroupQuery, list_groups};
 use unslide_store::queries::trends;
 
 const PATH: &str = "/console/groups";
@@ -24,7 +14,7 @@ const FILTERS: [&str; 9] = ["app", "version", "days", "q", "kind", "symbols", "s
 const USUAL_STATUS: &str = "open,regressed";
 
 #[derive(Template)]
-#[template(path = "console/groups.html")]
+#[template(path = "console/pages/group_pages/groups.html")]
 struct GroupsPage {
     shell: Shell,
     groups: Vec<GroupLine>,
@@ -32,6 +22,7 @@ struct GroupsPage {
     next: Option<String>,
     export: String,
     filtered: bool,
+    caption: &'static str,
     days: i64,
 }
 
@@ -48,7 +39,7 @@ pub async fn page(
     let mut tx = api.tenant(access.tenant()).await?;
     let trends = by_group(&trends::of_groups(&mut tx, &ids, first).await?);
     let mut selects = app_and_version(&mut tx, access, &state).await?;
-    tx.rollback().await?;
+    tx.rollback();
     selects.extend([status(&state), kinds(&state), symbols(&state), order(&state), period(&state)]);
     let without: Vec<_> =
         FILTERS.iter().filter(|name| **name != "assignee").map(|name| (*name, state.get(name))).collect();
@@ -72,6 +63,10 @@ pub async fn page(
         groups: found.items.iter().map(|group| GroupLine::of(group, &trends, (first, now))).collect(),
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
         export: state.address(EXPORTED_GROUPS, &FILTERS),
+        caption: match state.get("sort") {
+            Some(GROWING) => "Reports of the last 7 days, and how many more than in the 7 days before",
+            _ => "Groups of reports, one for each bug",
+        },
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
         days: state.days(),
     })
@@ -85,13 +80,11 @@ pub(in crate::console::pages) fn query(state: &PageState) -> GroupQuery {
         kind: state.text("kind"),
         q: state.text("q"),
         provisional: state.get("symbols").map(|symbols| symbols == "missing"),
-        seen_from: None,
-        new_from: None,
         status: Some(state.get("status").unwrap_or(USUAL_STATUS).to_owned()).filter(|status| status != "all"),
         assignee: state.text("assignee"),
         sort: state.text("sort"),
-        limit: None,
         cursor: state.text("cursor"),
+        ..GroupQuery::default()
     }
 }
 
@@ -132,6 +125,7 @@ fn symbols(state: &PageState) -> BarSelect {
 }
 
 fn order(state: &PageState) -> BarSelect {
-    let choices = [("", "last seen"), ("first_seen", "first seen"), ("reports", "reports")];
+    let choices =
+        [("", "last seen"), ("first_seen", "first seen"), ("reports", "reports"), (GROWING, "growing")];
     BarSelect::of("sort", "Order", &choices, state)
 }

@@ -1,25 +1,15 @@
 //! `/console/sessions/{id}`: what one session of an app sent, in the order of time.
 
-use crate::console::bar::PageState;
 use crate::console::components::rows::report_path;
 use crate::console::link::segment;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::{When, shown};
-use crate::http::problem::Problem;
+use crate::console::prelude::*;
 use crate::operations::sessions::get::{SessionQuery, get_session};
-use crate::requests::access::ReportsRead;
-use crate::requests::input::{Path, Query};
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
-use axum::extract::State;
-use axum::response::Response;
 use time::OffsetDateTime;
 use unslide_store::queries::session::{SessionEventKind, TimelineEvent};
+use unslide_store::sessions::SessionJudgement;
 
 #[derive(Template)]
-#[template(path = "console/session.html")]
+#[template(path = "console/pages/report_pages/session.html")]
 struct SessionPage {
     shell: Shell,
     id: String,
@@ -31,7 +21,7 @@ struct SessionPage {
 struct TimelineLine {
     at: When,
     what: String,
-    /// The title of a report's group; empty where there is none.
+    /// The title of a report's group, or why an end is thought to be one; empty where there is neither.
     title: String,
     version: String,
     /// The page of a report or a capture.
@@ -69,10 +59,11 @@ fn line(event: &TimelineEvent, now: OffsetDateTime) -> TimelineLine {
         SessionEventKind::Metrics => format!("Metrics {}", shown(&event.id)),
         SessionEventKind::Capture => format!("A capture: {}", shown(&detail.replace('_', " "))),
     };
+    let why = event.judgement.as_ref().map(why);
     TimelineLine {
         at: When::of(event.at, now),
         what,
-        title: shown(event.title.as_deref().unwrap_or_default()),
+        title: shown(event.title.as_deref().or(why.as_deref()).unwrap_or_default()),
         version: shown(&event.version),
         href: match event.kind {
             SessionEventKind::Report => Some(report_path(&event.id, event.variant, "")),
@@ -80,4 +71,17 @@ fn line(event: &TimelineEvent, now: OffsetDateTime) -> TimelineLine {
             SessionEventKind::Started | SessionEventKind::Ended | SessionEventKind::Metrics => None,
         },
     }
+}
+
+/// Such as `Rule: exclusion. Confidence: medium. For it: learned limit, 92 % of 2048 MiB.`
+fn why(judgement: &SessionJudgement) -> String {
+    let words = |word: &str| word.replace('_', " ");
+    let mut text = format!("Rule: {}. Confidence: {}.", words(judgement.rule.as_str()), judgement.confidence);
+    for evidence in &judgement.evidence {
+        text.push_str(&format!(" For it: {}, {}.", words(evidence.kind.as_str()), evidence.value));
+    }
+    if let Some(against) = &judgement.against {
+        text.push_str(&format!(" Against it: {}, {}.", words(against.kind.as_str()), against.value));
+    }
+    text
 }

@@ -1,27 +1,18 @@
 //! `/console/reports/{id}/explain`: why each frame of a backtrace has its answer.
 
-use crate::console::bar::PageState;
 use crate::console::components::rows::report_path;
 use crate::console::components::stack::status;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html_answer};
+use crate::console::prelude::*;
+use crate::console::shell::html_answer;
 use crate::console::viewer::Viewer;
-use crate::console::words::{shown, shown_or};
-use crate::http::problem::{Kind, Problem};
 use crate::operations::reports::explain::explain;
-use crate::requests::access::ReportsRead;
-use crate::requests::input::{Path, Query};
-use crate::state::Api;
-use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
 use unslide_symbolicate::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedImage, ExplainedJavaScriptFrame,
     Explanation, FunctionSource,
 };
 
 #[derive(Template)]
-#[template(path = "console/explain.html")]
+#[template(path = "console/pages/report_pages/explain.html")]
 struct ExplainPage {
     shell: Shell,
     report: String,

@@ -1,36 +1,40 @@
 //! `/console/reports/{id}`: one report, the thread that crashed first.
 
 use super::jetsam::JetsamSection;
-use crate::console::bar::PageState;
 use crate::console::components::rows::{report_path, status_mark, version, what};
 use crate::console::components::source_link::SourceLinks;
 use crate::console::components::stack::ThreadStack;
 use crate::console::link::session_path;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html, html_answer};
+use crate::console::pages::capture_pages;
+use crate::console::prelude::*;
+use crate::console::shell::html_answer;
 use crate::console::viewer::Viewer;
-use crate::console::words::{When, address, bytes, counted, duration, shown, shown_or};
-use crate::http::problem::{Kind, Problem};
+use crate::console::words::{address, bytes, duration};
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::operations::reports::get::{GetQuery, get_report, whole};
 use crate::reports::stored_body;
-use crate::requests::access::{Access, ReportsRead};
-use crate::requests::input::{Path, Query};
-use crate::state::Api;
-use askama::Template;
 use axum::Extension;
-use axum::extract::State;
-use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header};
 use time::OffsetDateTime;
+use unslide_model::CaptureKind;
 use unslide_report::text::view::{ImageView, ReportView, thread_view, view};
+use unslide_store::queries::health::memory_limits::{self, system_version};
 use unslide_store::queries::report::FoundReport;
-use unslide_store::queries::reports;
+use unslide_store::queries::reports::{self, ReportRow};
+use unslide_store::queries::session::{self, RunCapture};
 use unslide_store::{TenantTx, Uuid, app_settings};
 
+/// Types of reports that a graph of memory or a log of allocations may come with.
+const ABOUT_MEMORY: [&str; 2] = ["memory_warning", "out_of_memory"];
+/// Types of reports that may tell of an end out of memory.
+const MAY_BE_MEMORY: [&str; 4] =
+    ["out_of_memory", "memory_termination", "termination", "resource_termination"];
+/// Captures of a run that the page lists.
+const MOST_CAPTURES: u32 = 20;
+
 #[derive(Template)]
-#[template(path = "console/report.html")]
+#[template(path = "console/pages/report_pages/report.html")]
 struct ReportPage {
     shell: Shell,
     id: String,
@@ -63,6 +67,8 @@ struct ReportPage {
     /// How long the app hung or was sampled.
     took: Option<String>,
     jetsam: Option<JetsamSection>,
+    /// Captures of the run that a report about memory is of.
+    captures: Vec<RunCaptureLine>,
 }
 
 impl ReportPage {
@@ -70,6 +76,12 @@ impl ReportPage {
     fn has_only_samples(&self) -> bool {
         self.first.iter().chain(&self.others).all(|thread| thread.is_sample)
     }
+}
+
+struct RunCaptureLine {
+    kind: &'static str,
+    href: String,
+    received: When,
 }
 
 struct ImageLine {
@@ -95,7 +107,12 @@ pub async fn page(
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let (newer, older) = reports::neighbours(&mut tx, &found.listed).await?;
     let links = source_links(&mut tx, &found).await?;
-    tx.rollback().await?;
+    let captures = match ABOUT_MEMORY.contains(&found.listed.kind.as_str()) {
+        true => session::captures_of_run(&mut tx, &found.listed, MOST_CAPTURES).await?,
+        false => Vec::new(),
+    };
+    let learned_limit = learned_limit(&mut tx, &found.listed).await?;
+    tx.rollback();
     let (viewer, now) = (signed.viewer, api.clock.now());
     let work = move || {
         let report = stored_body::report(&body.json)?;
@@ -103,7 +120,11 @@ pub async fn page(
         page.flame = report.profile_or_hang().map(|_| report_path(&id, variant, "/flame"));
         page.session = session_of(&found.listed.app, report.summary().run_id.as_deref());
         page.took = report.duration_millis().map(duration);
-        page.jetsam = report.jetsam().map(|event| JetsamSection::of(&event));
+        if let Some(ended) = learned_limit.and_then(|limit| report.ended_by(Some(limit))) {
+            page.ended = Some(shown(&ended.to_string()));
+        }
+        page.captures = captures.iter().map(|capture| run_capture(capture, now)).collect();
+        page.jetsam = report.jetsam.as_deref().map(JetsamSection::of);
         let path = |(id, variant): (unslide_model::ReportId, u32)| report_path(&id.to_string(), variant, "");
         (page.newer, page.older) = (newer.map(path), older.map(path));
         let text = page.render().map_err(Problem::internal)?.into_bytes();
@@ -115,10 +136,26 @@ pub async fn page(
     Ok(html_answer(answer))
 }
 
+fn run_capture(capture: &RunCapture, now: OffsetDateTime) -> RunCaptureLine {
+    RunCaptureLine {
+        kind: CaptureKind::parse(&capture.kind).map_or("Capture", capture_pages::kind),
+        href: format!("/console/captures/{}", capture.id),
+        received: When::of(capture.received_at, now),
+    }
+}
+
 /// The page of the session that a report's run is.
 fn session_of(app: &str, run: Option<&str>) -> Option<String> {
     let run = run.filter(|run| Uuid::parse_str(run).is_ok() && !app.is_empty())?;
     Some(session_path(app, run))
+}
+
+/// The memory limit that other runs on the device and the system of a report had, where it may say why the run ended.
+async fn learned_limit(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<u64>, Problem> {
+    let made_on = listed.model.as_deref().zip(listed.os_version.as_deref().and_then(system_version));
+    let may_be_memory = MAY_BE_MEMORY.contains(&listed.kind.as_str());
+    let Some((model, os)) = made_on.filter(|_| may_be_memory) else { return Ok(None) };
+    Ok(memory_limits::learned(tx, &[[&listed.app, model, os]]).await?.pop().flatten())
 }
 
 /// How the source positions of a report are linked.
@@ -173,12 +210,13 @@ fn page_of(
         flame: None,
         took: None,
         jetsam: None,
+        captures: Vec::new(),
         id,
     }
 }
 
 #[derive(Template)]
-#[template(path = "console/thread.html")]
+#[template(path = "console/pages/report_pages/thread.html")]
 struct ThreadPage {
     shell: Shell,
     report: String,
@@ -196,7 +234,7 @@ pub async fn thread(
     let (found, body) = whole(&api, &signed.access, &id, variant).await?;
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let links = source_links(&mut tx, &found).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let viewer = signed.viewer;
     let work = move || {
         let seen = thread_view(&stored_body::report(&body.json)?, position);
@@ -232,8 +270,14 @@ fn facts(found: &FoundReport) -> Vec<(&'static str, String)> {
         ("Frames", frames),
         ("Revision", listed.revision.to_string()),
         ("Size", bytes(found.size)),
+        ("Stands for", stands_for(listed.weight)),
     ];
     facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// What a sampled report counts as; empty for others.
+fn stands_for(weight: u32) -> String {
+    if weight > 1 { counted(weight.into(), "report", "reports") } else { String::new() }
 }
 
 fn image(image: &ImageView) -> ImageLine {
@@ -270,7 +314,7 @@ pub async fn crashed_stack(
     let (found, body) = whole(api, access, id, variant).await?;
     let mut tx = api.tenant(access.tenant()).await?;
     let links = source_links(&mut tx, &found).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let work = move || {
         let seen = view(&stored_body::report(&body.json)?);
         let crashed = seen.threads.first().filter(|thread| !seen.about_memory && !thread.is_sample);

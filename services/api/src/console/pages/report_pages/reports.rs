@@ -1,26 +1,19 @@
 //! `/console/reports`: the reports, newest first.
 
-use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version};
+use crate::console::bar::{BarSelect, FilterBar, app_and_version};
 use crate::console::components::rows::ReportLine;
-use crate::console::link::{EXPORTED_REPORTS, link};
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::shown;
-use crate::http::problem::Problem;
+use crate::console::link::EXPORTED_REPORTS;
+use crate::console::prelude::*;
 use crate::operations::reports::list::{ReportQuery, list_reports};
-use crate::requests::access::ReportsRead;
-use crate::requests::input::Query;
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
-use axum::extract::State;
-use axum::response::Response;
 
 const PATH: &str = "/console/reports";
-const FILTERS: [&str; 7] = ["app", "version", "q", "status", "kind", "group", "debug_id"];
+/// Filters that have no field: a link sets them, and each is shown with a way to take it away.
+const LINKED: [&str; 5] = ["kind", "group", "model", "os_version", "debug_id"];
+const FILTERS: [&str; 9] =
+    ["app", "version", "q", "status", "kind", "group", "model", "os_version", "debug_id"];
 
 #[derive(Template)]
-#[template(path = "console/reports.html")]
+#[template(path = "console/pages/report_pages/reports.html")]
 struct ReportsPage {
     shell: Shell,
     reports: Vec<ReportLine>,
@@ -39,16 +32,15 @@ pub async fn page(
     let Json(found) = list_reports(State(api.clone()), access.clone(), Query(query(&state))).await?;
     let mut tx = api.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let statuses =
         [("", "all"), ("complete", "complete"), ("partial", "partial"), ("none", "not symbolicated")];
     selects.push(BarSelect::of("status", "Status", &statuses, &state));
-    let hidden = ["kind", "group", "debug_id"];
     let bar = FilterBar {
         action: PATH.to_owned(),
         selects,
-        chips: hidden.iter().filter_map(|name| chip(&state, name)).collect(),
-        hidden: hidden.iter().filter_map(|name| Some((*name, state.text(name)?))).collect(),
+        chips: LINKED.iter().filter_map(|name| chip(&state, name)).collect(),
+        hidden: LINKED.iter().filter_map(|name| Some((*name, state.text(name)?))).collect(),
         search: Some(state.text("q").unwrap_or_default()),
         search_label: "Search functions, files and reasons",
     };
@@ -66,16 +58,15 @@ pub(in crate::console::pages) fn query(state: &PageState) -> ReportQuery {
     ReportQuery {
         app: state.text("app"),
         version: state.text("version"),
-        build: None,
-        from: None,
-        to: None,
         kind: state.text("kind"),
         status: state.text("status"),
+        model: state.text("model"),
+        os_version: state.text("os_version"),
         debug_id: state.text("debug_id"),
         group: state.text("group"),
         q: state.text("q"),
-        limit: None,
         cursor: state.text("cursor"),
+        ..ReportQuery::default()
     }
 }
 
@@ -84,6 +75,11 @@ fn chip(state: &PageState, name: &str) -> Option<(String, String)> {
     let value = state.get(name)?;
     let others = FILTERS.iter().filter(|other| **other != name);
     let pairs: Vec<_> = others.map(|other| (*other, state.get(other))).collect();
-    let label = if name == "debug_id" { "debug id" } else { name };
+    let label = match name {
+        "debug_id" => "debug id",
+        "model" => "device",
+        "os_version" => "system",
+        name => name,
+    };
     Some((format!("{label} {}", shown(value)), link(PATH, &pairs)))
 }

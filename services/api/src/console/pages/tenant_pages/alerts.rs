@@ -1,29 +1,20 @@
 //! `/console/alerts`: what the tenant wants to be told of, and what it was told.
 
-use crate::console::bar::PageState;
 use crate::console::form::SentForm;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::{When, counted, shown};
-use crate::http::problem::{Kind, Problem};
+use crate::console::prelude::*;
 use crate::operations::alerts::list::list_alert_rules;
 use crate::operations::alerts::messages::{AlertMessageQuery, list_alert_messages};
 use crate::operations::alerts::{
     change_alert_rule, create_alert_rule, delete_alert_rule, send_alert_again, test_alert_rule,
 };
 use crate::requests::access::TenantAdmin;
-use crate::requests::input::{self, Path, Query};
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
+use crate::requests::input;
 use time::{Duration, OffsetDateTime};
 use unslide_model::Secret;
 use unslide_store::Uuid;
 use unslide_store::alerts::messages::{AlertStatus, ListedAlertMessage};
 use unslide_store::alerts::rules::{
-    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
+    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours, TemplateType,
 };
 
 const PATH: &str = "/console/alerts";
@@ -31,7 +22,7 @@ const PATH: &str = "/console/alerts";
 const MUTED: Duration = Duration::hours(24);
 
 #[derive(Template)]
-#[template(path = "console/alerts.html")]
+#[template(path = "console/pages/tenant_pages/alerts.html")]
 struct AlertsPage {
     shell: Shell,
     rules: Vec<RuleLine>,
@@ -183,11 +174,16 @@ pub async fn create(
         address: Secret::new(form.text("address")),
         secret: Secret::new(form.text("secret")),
         template: form.text("template"),
+        content_type: content_type(&form)?,
         digest_minutes: form.number("digest_minutes")?.unwrap_or(0),
         quiet_hours: quiet_hours(&form)?,
     };
     let _ = create_alert_rule(State(api), signed.access, input::Json(rule)).await?;
     Ok(Redirect::to(PATH).into_response())
+}
+
+fn content_type(form: &SentForm) -> Result<TemplateType, Problem> {
+    if form.has("content_type") { form.word("content_type") } else { Ok(TemplateType::default()) }
 }
 
 fn quiet_hours(form: &SentForm) -> Result<Option<QuietHours>, Problem> {
@@ -234,6 +230,7 @@ pub async fn change_receiver(
         address: Secret::new(form.text("address")),
         secret: Secret::new(form.text("secret")),
         template: form.text("template"),
+        content_type: content_type(&form)?,
         ..AlertRuleChange::default()
     };
     let Json(_) = change_alert_rule(State(api), signed.access, id, input::Json(change)).await?;

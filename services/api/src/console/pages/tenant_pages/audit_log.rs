@@ -1,26 +1,16 @@
 //! `/console/audit-log`: who did what.
 
-use crate::console::bar::PageState;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::{When, shown};
-use crate::http::problem::Problem;
+use crate::console::prelude::*;
 use crate::operations::audit_log::list_audit_log;
 use crate::requests::access::TenantAdmin;
-use crate::requests::input::Query;
 use crate::requests::page::PageQuery;
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
-use axum::extract::State;
-use axum::response::Response;
 use time::OffsetDateTime;
 use unslide_store::audit::AuditEntry;
 
 const PATH: &str = "/console/audit-log";
 
 #[derive(Template)]
-#[template(path = "console/audit_log.html")]
+#[template(path = "console/pages/tenant_pages/audit_log.html")]
 struct AuditLogPage {
     shell: Shell,
     entries: Vec<AuditLine>,

@@ -1,36 +1,29 @@
 //! `/console/dead-letters`: records that could not be processed, why, and another try.
 
-use crate::console::bar::{BarSelect, FilterBar, PageState};
-use crate::console::link::link;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::{When, bytes, shown};
-use crate::http::problem::Problem;
+use crate::console::bar::{BarSelect, FilterBar};
+use crate::console::prelude::*;
+use crate::console::words::bytes;
 use crate::operations::dead_letters::DeadLetter;
-use crate::operations::dead_letters::list::{LetterQuery, list_dead_letters};
+use crate::operations::dead_letters::list::{DeadLetterQuery, list_dead_letters};
 use crate::operations::dead_letters::replay::{ReplayWish, replay_dead_letter};
 use crate::requests::access::TenantAdmin;
-use crate::requests::input::{self, Path, Query};
-use crate::state::Api;
-use askama::Template;
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
-use axum::{Extension, Json};
+use crate::requests::input;
+use axum::Extension;
 use time::OffsetDateTime;
 use unslide_proto::trace::TraceContext;
 
 const PATH: &str = "/console/dead-letters";
 
 #[derive(Template)]
-#[template(path = "console/dead_letters.html")]
+#[template(path = "console/pages/tenant_pages/dead_letters.html")]
 struct DeadLettersPage {
     shell: Shell,
-    letters: Vec<LetterLine>,
+    letters: Vec<DeadLetterLine>,
     next: Option<String>,
     filtered: bool,
 }
 
-struct LetterLine {
+struct DeadLetterLine {
     id: String,
     reason: String,
     same_reason: String,
@@ -49,14 +42,11 @@ pub async fn page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let replayed = state.get("status").map(|status| status == "replayed");
-    let query = LetterQuery {
-        tenant: None,
+    let query = DeadLetterQuery {
         reason: state.text("reason"),
-        from: None,
-        to: None,
         replayed,
-        limit: None,
         cursor: state.text("cursor"),
+        ..DeadLetterQuery::default()
     };
     let now = api.clock.now();
     let Json(found) = list_dead_letters(State(api), signed.access, Query(query)).await?;
@@ -79,9 +69,9 @@ pub async fn page(
     })
 }
 
-fn line(letter: &DeadLetter, now: OffsetDateTime) -> LetterLine {
+fn line(letter: &DeadLetter, now: OffsetDateTime) -> DeadLetterLine {
     let origin = letter.origin.as_ref().or(letter.source.as_ref());
-    LetterLine {
+    DeadLetterLine {
         id: letter.id.clone(),
         reason: shown(&letter.reason),
         same_reason: link(PATH, &[("reason", Some(&letter.reason))]),

@@ -2,6 +2,7 @@
 
 pub mod alerts;
 pub mod audit_log;
+pub mod dead_letter;
 pub mod dead_letters;
 pub mod keys;
 pub mod settings;

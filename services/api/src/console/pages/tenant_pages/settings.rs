@@ -2,25 +2,19 @@
 //! grouping.
 
 use crate::console::form::SentForm;
-use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, html};
-use crate::console::words::{When, counted, grouped, shown, shown_or};
-use crate::http::problem::Problem;
+use crate::console::prelude::*;
+use crate::console::words::grouped;
 use crate::operations::apps::settings::{NewAppSettings, set_app_settings};
 use crate::operations::grouping_rules::{
     GroupingRulesEffect, GroupingRulesTrial, NewGroupingRules, get_grouping_rules, set_grouping_rules,
     try_grouping_rules,
 };
-use crate::requests::access::{Access, TenantAdmin};
+use crate::requests::access::TenantAdmin;
 use crate::requests::input;
-use crate::state::Api;
-use askama::Template;
-use axum::Json;
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
 use unslide_store::app_settings::{self, AppSettings, AppWithSettings};
 use unslide_store::app_signals::{AppSignal, SignalSettings};
 use unslide_store::queries::apps;
+use unslide_symbolicate::grouping::GroupingRules;
 
 const PATH: &str = "/console/settings";
 /// Apps with settings that the page shows.
@@ -29,7 +23,7 @@ const MOST_SHOWN: u32 = 200;
 const MOST_OFFERED: u32 = 50;
 
 #[derive(Template)]
-#[template(path = "console/settings.html")]
+#[template(path = "console/pages/tenant_pages/settings.html")]
 struct SettingsPage {
     shell: Shell,
     apps: Vec<SettingsForm>,
@@ -44,28 +38,15 @@ struct SettingsForm {
     /// The app as it is shown.
     name: String,
     of: AppWithSettings,
-    /// Field, label and value of the signals that can be sampled.
-    sampled: Vec<(&'static str, &'static str, u32)>,
-    /// Field, label and whether it is on, of the others.
-    switched: Vec<(&'static str, &'static str, bool)>,
+    /// Field, label and value of the signals.
+    signals: Vec<(&'static str, &'static str, u32)>,
 }
 
 impl SettingsForm {
     fn of(of: AppWithSettings) -> SettingsForm {
         let signals = of.settings.signals;
-        let (sampled, switched): (Vec<AppSignal>, Vec<AppSignal>) =
-            AppSignal::ALL.into_iter().partition(|signal| signal.can_be_sampled());
         let field = |signal: AppSignal| (signal.as_str(), signal_word(signal), signals.one_in(signal));
-        SettingsForm {
-            name: shown(&of.app),
-            sampled: sampled.into_iter().map(field).collect(),
-            switched: switched
-                .into_iter()
-                .map(field)
-                .map(|(name, label, one)| (name, label, one > 0))
-                .collect(),
-            of,
-        }
+        SettingsForm { name: shown(&of.app), signals: AppSignal::ALL.into_iter().map(field).collect(), of }
     }
 }
 
@@ -74,6 +55,7 @@ fn signal_word(signal: AppSignal) -> &'static str {
     match signal {
         AppSignal::Hangs => "Hangs, slow launches, much CPU and many writes",
         AppSignal::Javascript => "JavaScript errors",
+        AppSignal::Errors => "Errors that the app reports",
         AppSignal::Memory => "Memory warnings and ends out of memory",
         AppSignal::Sessions => "Sessions",
         AppSignal::Metrics => "Metrics",
@@ -85,12 +67,29 @@ fn signal_word(signal: AppSignal) -> &'static str {
 #[derive(Default)]
 struct RulesForm {
     text: String,
+    /// The rules before these; absent where the tenant never had any.
+    previous: Option<String>,
     /// Who changed them last, and when.
     changed: Option<(String, When)>,
     /// How far stored reports are grouped by them.
     progress: String,
+    /// The first line of `text` is the suggestion of a group's page.
+    suggested: bool,
     /// What a trial of `text` found.
     effect: Option<RulesEffect>,
+}
+
+impl RulesForm {
+    /// The same with one more rule, which is not set yet: a text that is no rule of one line is left out.
+    fn with_suggestion(mut self, rule: &str) -> RulesForm {
+        let known = self.text.lines().any(|line| line.trim() == rule);
+        if !known && shown(rule) == rule && GroupingRules::parse(rule).is_ok() {
+            // The first rule that matches a function decides: behind one that does, it would say nothing.
+            self.text = format!("{rule}\n{}", self.text).trim_end().to_owned();
+            self.suggested = true;
+        }
+        self
+    }
 }
 
 struct RulesEffect {
@@ -100,8 +99,16 @@ struct RulesEffect {
 }
 
 /// `GET /console/settings`.
-pub async fn page(State(api): State<Api>, signed: SignedIn<TenantAdmin>) -> Result<Response, Problem> {
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
     let rules = rules(&api, &signed.access).await?;
+    let rules = rules.map(|rules| match state.get("rule") {
+        Some(rule) => rules.with_suggestion(rule),
+        None => rules,
+    });
     answer(&api, signed, rules).await
 }
 
@@ -114,7 +121,7 @@ async fn answer(
     let mut tx = api.tenant(access.tenant()).await?;
     let apps = app_settings::list(&mut tx, access.only_app(), None, MOST_SHOWN).await?;
     let known = apps::names(&mut tx, access.only_app(), MOST_OFFERED).await?;
-    tx.rollback().await?;
+    tx.rollback();
     let has = |name: &String| apps.iter().any(|app| app.app == *name);
     let others = known.into_iter().filter(|name| !name.is_empty() && !has(name));
     let others: Vec<String> = others.collect();
@@ -143,6 +150,8 @@ async fn rules(api: &Api, access: &Access<TenantAdmin>) -> Result<Option<RulesFo
             grouped(moved)
         ),
         text: rules.text,
+        previous: Some(rules.previous),
+        suggested: false,
         effect: None,
     }))
 }
@@ -211,6 +220,7 @@ pub async fn save(
     let signals = SignalSettings {
         hangs: one_in(AppSignal::Hangs)?,
         javascript: one_in(AppSignal::Javascript)?,
+        errors: one_in(AppSignal::Errors)?,
         memory: one_in(AppSignal::Memory)?,
         sessions: one_in(AppSignal::Sessions)?,
         metrics: one_in(AppSignal::Metrics)?,

@@ -1,0 +1,50 @@
+//! What tells one process from all others where its reports name no run.
+
+use crate::json::Value;
+use crate::report::{Image, Report};
+use crate::summary::PartFacts;
+use unslide_model::DebugId;
+
+/// The image of the system in which threads wait: nearly every report has a frame in it.
+const SYSTEM_IMAGE: &str = "libsystem_kernel.dylib";
+
+/// A process, by what both KSCrash and MetricKit say of it. The kernel chooses both addresses at random: that of the
+/// executable for each process, that of the system's libraries at each start of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessIdentity {
+    /// The number of the process.
+    pub pid: u64,
+    /// The app's executable, and where it lies in memory.
+    pub executable: (DebugId, u64),
+    /// The same of a library that all processes have.
+    pub system: (DebugId, u64),
+}
+
+impl Report<'_> {
+    /// The process that ended. `None` where the report lacks a part of it, and for a report
+    /// [about memory](Report::memory_event), which another process writes.
+    #[must_use]
+    pub fn process_identity(&self) -> Option<ProcessIdentity> {
+        if self.memory_event().is_some() {
+            return None;
+        }
+        let facts = PartFacts::of(self, self.main_part());
+        let [pid, process] = facts.system(["process_id", "process_name"]);
+        let name = facts.header("process_name").or(process).and_then(Value::string)?;
+        let images = &self.parts.get(facts.part()?.image_source?)?.images;
+        Some(ProcessIdentity {
+            pid: pid.and_then(Value::unsigned)?,
+            executable: place(images, &name)?,
+            system: place(images, SYSTEM_IMAGE)?,
+        })
+    }
+}
+
+/// The debug id and the address of the image with this file name.
+fn place(images: &[Image<'_>], name: &str) -> Option<(DebugId, u64)> {
+    let is_named = |image: &&Image<'_>| {
+        image.name.is_some_and(|path| path.decode().rsplit('/').next().is_some_and(|file| file == name))
+    };
+    let image = images.iter().find(is_named)?;
+    Some((image.uuid?, image.addr?.to_bits()?))
+}

@@ -1,0 +1,75 @@
+//! The database's time: the clock that all hosts share.
+
+use parking_lot::Mutex;
+use sqlx::postgres::PgConnection;
+use std::sync::Arc;
+use std::time::Duration;
+use time::OffsetDateTime;
+use unslide_model::Clock;
+
+/// How long time is counted on from an answer of the database.
+const OLD: Duration = Duration::from_secs(60);
+
+/// What the database said, and when.
+#[derive(Clone, Copy)]
+struct TimeSample {
+    time: OffsetDateTime,
+    /// By the monotonic clock.
+    at: Duration,
+    round_trip: Duration,
+}
+
+/// The database's time. Each new connection asks for it, and one that is used after a minute without an answer;
+/// in between it is counted on by the monotonic clock. It is late by a round trip at most, never early, and a host's
+/// wall clock has no part in it.
+pub(super) struct DatabaseClock {
+    host: Arc<dyn Clock>,
+    sample: Mutex<TimeSample>,
+}
+
+impl DatabaseClock {
+    /// A clock that shows the host's time until the database has answered.
+    pub(super) fn new(host: Arc<dyn Clock>) -> DatabaseClock {
+        let sample = TimeSample { time: host.now(), at: host.monotonic(), round_trip: Duration::MAX };
+        DatabaseClock { host, sample: Mutex::new(sample) }
+    }
+
+    /// True where the database is to be asked again.
+    pub(super) fn is_old(&self) -> bool {
+        self.is_outdated(&self.sample.lock())
+    }
+
+    fn is_outdated(&self, sample: &TimeSample) -> bool {
+        self.host.monotonic().saturating_sub(sample.at) >= OLD
+    }
+
+    /// Asks the database.
+    pub(super) async fn ask(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        let asked = self.host.monotonic();
+        let time = sqlx::query_scalar("SELECT clock_timestamp()").fetch_one(connection).await?;
+        self.answered(asked, time);
+        Ok(())
+    }
+
+    /// Takes an answer to what was asked at `asked`, unless the one that it has was quicker and is not old.
+    pub(super) fn answered(&self, asked: Duration, time: OffsetDateTime) {
+        let at = self.host.monotonic();
+        let new = TimeSample { time, at, round_trip: at.saturating_sub(asked) };
+        let mut sample = self.sample.lock();
+        if new.round_trip <= sample.round_trip || self.is_outdated(&sample) {
+            *sample = new;
+        }
+    }
+}
+
+impl Clock for DatabaseClock {
+    fn now(&self) -> OffsetDateTime {
+        let sample = *self.sample.lock();
+        let now = sample.time + self.host.monotonic().saturating_sub(sample.at);
+        now.replace_microsecond(now.microsecond()).unwrap_or(now)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.host.monotonic()
+    }
+}

@@ -1,0 +1,455 @@
+//! Groups of reports: one bug each.
+
+pub mod growing;
+
+use super::day;
+use crate::groups::{GroupStatus, MAX_MERGED};
+use crate::number::to_row;
+use crate::reports::term;
+use crate::{Result, TenantTx, Uuid};
+use serde::Serialize;
+use sqlx::{AssertSqlSafe, FromRow, Postgres, QueryBuilder};
+use time::{Date, OffsetDateTime};
+use unslide_model::timestamp;
+use utoipa::ToSchema;
+
+/// The days whose reports [`get`] counts, from the last one back.
+const MOST_DAYS: i64 = 90;
+/// The versions that [`get`] lists, the one with the most reports first.
+const MOST_VERSIONS: i64 = 50;
+/// The models and the OS versions that [`get`] lists, those with the most reports first.
+const MOST_VALUES: i64 = 20;
+/// The groups by which reports are found.
+const MOST_FOUND: i64 = 10_000;
+
+/// The reports of one bug of an app. Texts come from symbols and devices.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
+#[schema(as = Group)]
+pub struct ListedGroup {
+    /// Its id, from the app and the fingerprint.
+    pub id: Uuid,
+    /// Bundle identifier; empty where unknown.
+    #[schema(example = "com.example.shop")]
+    pub app: String,
+    /// Equal for reports of the same bug, of whatever app.
+    pub fingerprint: Uuid,
+    /// `crash`, `exception`, `stack_overflow`, `hang`, `cpu`, `disk_write`, `launch`, `profile`, `out_of_memory`,
+    /// `memory_warning`, `termination`, `user` or `javascript`.
+    #[schema(example = "crash")]
+    pub kind: String,
+    /// What it is about, in one line.
+    #[schema(example = "EXC_BAD_ACCESS (KERN_INVALID_ADDRESS) in Cart.total")]
+    pub title: String,
+    /// The function that is to blame, and its file; absent where none is.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(value_type = Option<String>, example = "Cart.total (Cart.swift)")]
+    pub culprit: String,
+    /// True while the symbols of a frame that counts are missing: with them the reports move to the group of
+    /// their bug.
+    pub provisional: bool,
+    /// Reports that it ever had; those that retention has removed still count. What was sampled counts as many as it
+    /// stands for.
+    pub reports: i64,
+    /// True where `reports`, and what a group counts by version, day, model and system, are estimates: some of the reports
+    /// were sampled. The list of its reports has those that are stored.
+    pub estimated: bool,
+    /// The different devices that these reports name; a report that names none counts for none.
+    #[sqlx(rename = "devices")]
+    pub affected_devices: i64,
+    /// When its first report arrived.
+    #[serde(with = "time::serde::rfc3339")]
+    pub first_seen: OffsetDateTime,
+    /// That report's version.
+    pub first_version: String,
+    /// When its last report arrived.
+    #[serde(with = "time::serde::rfc3339")]
+    pub last_seen: OffsetDateTime,
+    /// That report's version.
+    pub last_version: String,
+    /// Whether it needs attention: `open`, `regressed` (it was resolved and came back), `resolved` or `ignored`.
+    pub status: GroupStatus,
+    /// The version that resolves it, where one was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved_in: Option<String>,
+    /// When it was resolved.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub resolved_at: Option<OffsetDateTime>,
+    /// The version of the report that brought it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regressed_in: Option<String>,
+    /// When that was.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub regressed_at: Option<OffsetDateTime>,
+    /// The name of the person who works on it, as the team wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assignee: Option<String>,
+    /// The group that counts its reports and is listed in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merged_into: Option<Uuid>,
+    /// Only in a list of the groups that grow: what makes it grow.
+    #[sqlx(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growth: Option<GroupGrowth>,
+}
+
+/// Reports of a group in a period and in the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupGrowth {
+    /// Reports that arrived in the period.
+    pub reports: i64,
+    /// Reports that arrived in the period of the same length before it, which ends at the same time of the day: of
+    /// its last day, as much is counted as has passed of today.
+    pub reports_before: i64,
+}
+
+/// Which groups to list. What is `None` does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupFilter {
+    /// Bundle identifier.
+    pub app: Option<String>,
+    /// It has reports of this version.
+    pub version: Option<String>,
+    /// Its first report was of this version.
+    pub first_version: Option<String>,
+    /// What happened.
+    pub kind: Option<String>,
+    /// A report of it has this text in its title, its reason, or a function or file of its crash, in any case.
+    /// Of more than 10,000 such groups those that were seen last count.
+    pub text: Option<String>,
+    /// Symbols are missing, or not.
+    pub provisional: Option<bool>,
+    /// The last report arrived at this time or later.
+    pub seen_from: Option<OffsetDateTime>,
+    /// The first report arrived at this time or later.
+    pub new_from: Option<OffsetDateTime>,
+    /// It has one of these statuses; any where empty.
+    pub status: Vec<GroupStatus>,
+    /// It is assigned to this name; to nobody where empty.
+    pub assignee: Option<String>,
+    /// Its culprit is this.
+    pub culprit: Option<String>,
+    /// It is one of these.
+    pub among: Option<Vec<Uuid>>,
+}
+
+/// What a list of groups goes by; the largest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupOrder {
+    /// When the last report arrived.
+    #[default]
+    LastSeen,
+    /// When the first report arrived.
+    FirstSeen,
+    /// The number of reports.
+    Reports,
+}
+
+impl GroupOrder {
+    fn column(self) -> &'static str {
+        match self {
+            GroupOrder::LastSeen => "g.last_seen",
+            GroupOrder::FirstSeen => "g.first_seen",
+            GroupOrder::Reports => "g.reports",
+        }
+    }
+
+    /// True where a group can stand at `value` in a list of this order.
+    #[must_use]
+    pub fn has(self, value: i64) -> bool {
+        matches!(self, GroupOrder::Reports) || timestamp::from_micros(value).is_some()
+    }
+
+    /// Where a group stands in a list of this order: microseconds or reports, and its id.
+    #[must_use]
+    pub fn position(self, group: &ListedGroup) -> (i64, Uuid) {
+        let value = match self {
+            GroupOrder::LastSeen => crate::outbox::micros(group.last_seen),
+            GroupOrder::FirstSeen => crate::outbox::micros(group.first_seen),
+            GroupOrder::Reports => group.reports,
+        };
+        (value, group.id)
+    }
+}
+
+const COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, g.devices, \
+     g.first_seen, g.first_version, g.last_seen, g.last_version, g.status, g.resolved_in, g.resolved_at, g.regressed_in, \
+     g.regressed_at, g.assignee, g.merged_into, EXISTS (SELECT FROM groups m WHERE m.tenant = g.tenant \
+     AND (m.id = g.id OR m.merged_into = g.id) AND m.own_extrapolated > 0) AS estimated";
+
+/// The groups that fit, at most `limit`, from the one after `after` on, a position of this order.
+pub async fn list(
+    tx: &mut TenantTx,
+    filter: &GroupFilter,
+    order: GroupOrder,
+    after: Option<(i64, Uuid)>,
+    limit: u32,
+) -> Result<Vec<ListedGroup>> {
+    let found = match &filter.text {
+        Some(text) => {
+            let found = found_by(tx, text).await?;
+            Some(listed_as(tx, &found).await?)
+        }
+        None => None,
+    };
+    let (connection, tenant, _) = tx.parts();
+    let mut query =
+        QueryBuilder::<Postgres>::new(format!("SELECT {COLUMNS} FROM groups g WHERE g.tenant = "));
+    query.push_bind(tenant.to_owned());
+    // What is merged is listed as its target; without reports there is nothing to see.
+    query.push(" AND g.merged_into IS NULL AND g.reports > 0");
+    push_filter(&mut query, filter);
+    for found in [found, filter.among.clone()].into_iter().flatten() {
+        query.push(" AND g.id = ANY (").push_bind(found).push(")");
+    }
+    let column = order.column();
+    if let Some((value, id)) = after {
+        query.push(" AND (").push(column).push(", g.id) < (");
+        match order {
+            GroupOrder::Reports => query.push_bind(value),
+            GroupOrder::LastSeen | GroupOrder::FirstSeen => query.push_bind(crate::outbox::time(value)),
+        };
+        query.push(", ").push_bind(id).push(")");
+    }
+    query.push(format!(" ORDER BY {column} DESC, g.id DESC LIMIT ")).push_bind(i64::from(limit));
+    Ok(query.build_query_as().fetch_all(connection).await?)
+}
+
+fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
+    let texts = [
+        ("g.app", &filter.app),
+        ("g.first_version", &filter.first_version),
+        ("g.kind", &filter.kind),
+        ("g.culprit", &filter.culprit),
+    ];
+    for (column, value) in texts {
+        if let Some(value) = value {
+            query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
+        }
+    }
+    if let Some(version) = &filter.version {
+        query.push(
+            " AND EXISTS (SELECT FROM groups m JOIN group_days d ON d.tenant = m.tenant AND d.group_id = m.id \
+             WHERE m.tenant = g.tenant AND (m.id = g.id OR m.merged_into = g.id) AND d.version = ",
+        );
+        query.push_bind(version.replace('\0', "")).push(")");
+    }
+    if let Some(provisional) = filter.provisional {
+        query.push(" AND g.provisional = ").push_bind(provisional);
+    }
+    for (column, from) in [("g.last_seen", filter.seen_from), ("g.first_seen", filter.new_from)] {
+        if let Some(from) = from {
+            query.push(" AND ").push(column).push(" >= ").push_bind(from);
+        }
+    }
+    if !filter.status.is_empty() {
+        let status: Vec<String> = filter.status.iter().map(|status| status.as_str().to_owned()).collect();
+        query.push(" AND g.status = ANY (").push_bind(status).push(")");
+    }
+    if let Some(assignee) = &filter.assignee {
+        query.push(" AND coalesce(g.assignee, '') = ").push_bind(assignee.replace('\0', ""));
+    }
+}
+
+/// A group with its reports by version and by day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = GroupDetail)]
+pub struct GroupCounts {
+    /// The group.
+    #[serde(flatten)]
+    pub group: ListedGroup,
+    /// Its versions, the one with the most reports first, at most 50.
+    #[schema(max_items = 50)]
+    pub versions: Vec<GroupVersion>,
+    /// Its device models, the one with the most reports first, at most 20.
+    #[schema(max_items = 20)]
+    pub devices: Vec<GroupModel>,
+    /// Its versions of operating systems, the one with the most reports first, at most 20.
+    #[schema(max_items = 20)]
+    pub os_versions: Vec<GroupOsVersion>,
+    /// The last 90 days with reports, the newest first.
+    #[schema(max_items = 90)]
+    pub days: Vec<GroupDay>,
+    /// The groups that are merged into it, the one with the most reports first, at most 200. What is counted above
+    /// is counted with theirs.
+    #[schema(max_items = 200)]
+    pub merged: Vec<MergedGroup>,
+}
+
+/// Reports of groups by their value in a dimension, the most frequent values first.
+async fn breakdown(tx: &mut TenantTx, groups: &[Uuid], dimension: &str) -> Result<Vec<(String, i64)>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT value, sum(reports)::bigint AS "reports!" FROM group_breakdowns
+           WHERE tenant = $1 AND group_id = ANY ($2) AND dimension = $3
+           GROUP BY value ORDER BY 2 DESC, value LIMIT $4"#,
+        tenant,
+        groups,
+        dimension,
+        MOST_VALUES
+    );
+    Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.value, row.reports)).collect())
+}
+
+/// A group that is merged into another one.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
+pub struct MergedGroup {
+    /// Its id.
+    pub id: Uuid,
+    /// What it is about, in one line.
+    pub title: String,
+    /// The function that is to blame, and its file; absent where none is.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(value_type = Option<String>)]
+    pub culprit: String,
+    /// Its own reports.
+    pub reports: i64,
+    /// True where `reports` is an estimate: some of them were sampled.
+    pub estimated: bool,
+}
+
+/// A version with reports of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupVersion {
+    /// The version; empty for reports that name none.
+    pub version: String,
+    /// Reports of the version.
+    pub reports: i64,
+}
+
+/// A device model with reports of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupModel {
+    /// The model; empty for reports that name none.
+    #[schema(example = "iPhone16,1")]
+    pub model: String,
+    /// Reports of the model.
+    pub reports: i64,
+}
+
+/// A version of an operating system with reports of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupOsVersion {
+    /// The system's name and version; empty for reports that name neither.
+    #[schema(example = "iOS 18.1")]
+    pub os_version: String,
+    /// Reports of the version.
+    pub reports: i64,
+}
+
+/// A day with reports of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupDay {
+    /// The day of arrival (UTC).
+    #[serde(with = "day")]
+    pub day: Date,
+    /// Reports that arrived on it.
+    pub reports: i64,
+}
+
+/// A group with its reports by version and by day. With `app`, only one of that app.
+pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupCounts>> {
+    let Some(group) = find(tx, id, app).await? else { return Ok(None) };
+    let groups = with_merged(tx, id).await?;
+    let (connection, tenant, _) = tx.parts();
+    let versions = sqlx::query_as!(
+        GroupVersion,
+        r#"SELECT version, sum(reports)::bigint AS "reports!" FROM group_days
+           WHERE tenant = $1 AND group_id = ANY ($2) GROUP BY version ORDER BY 2 DESC, version LIMIT $3"#,
+        tenant,
+        &groups,
+        MOST_VERSIONS
+    )
+    .fetch_all(connection)
+    .await?;
+    let devices = breakdown(tx, &groups, "model").await?;
+    let devices = devices.into_iter().map(|(model, reports)| GroupModel { model, reports }).collect();
+    let os_versions = breakdown(tx, &groups, "os_version").await?;
+    let os_versions =
+        os_versions.into_iter().map(|(os_version, reports)| GroupOsVersion { os_version, reports }).collect();
+    let (connection, tenant, _) = tx.parts();
+    let days = sqlx::query_as!(
+        GroupDay,
+        r#"SELECT day, sum(reports)::bigint AS "reports!" FROM group_days
+           WHERE tenant = $1 AND group_id = ANY ($2) GROUP BY day ORDER BY day DESC LIMIT $3"#,
+        tenant,
+        &groups,
+        MOST_DAYS
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let merged = sqlx::query_as!(
+        MergedGroup,
+        r#"SELECT id, title, culprit, own_reports AS reports, own_extrapolated > 0 AS "estimated!"
+           FROM groups WHERE tenant = $1 AND merged_into = $2 ORDER BY own_reports DESC, id LIMIT $3"#,
+        tenant,
+        id,
+        to_row(MAX_MERGED as u64)
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(Some(GroupCounts { group, versions, devices, os_versions, days, merged }))
+}
+
+/// A group. With `app`, only one of that app.
+pub async fn find(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<ListedGroup>> {
+    let (connection, tenant, _) = tx.parts();
+    // The columns of a list, as the list reads them: not known to the macros.
+    let group = sqlx::query_as(AssertSqlSafe(format!(
+        "SELECT {COLUMNS} FROM groups g WHERE g.tenant = $1 AND g.id = $2 AND ($3::text IS NULL OR g.app = $3)"
+    )))
+    .bind(tenant)
+    .bind(id)
+    .bind(app)
+    .fetch_optional(connection)
+    .await?;
+    Ok(group)
+}
+
+/// The ids whose reports a group counts: its own, and those of the groups that are merged into it.
+pub(super) async fn with_merged(tx: &mut TenantTx, id: Uuid) -> Result<Vec<Uuid>> {
+    let (connection, tenant, _) = tx.parts();
+    let mut ids =
+        sqlx::query_scalar!("SELECT id FROM groups WHERE tenant = $1 AND merged_into = $2", tenant, id)
+            .fetch_all(connection)
+            .await?;
+    ids.push(id);
+    Ok(ids)
+}
+
+/// The groups that are listed for these: their targets where they are merged.
+async fn listed_as(tx: &mut TenantTx, groups: &[Uuid]) -> Result<Vec<Uuid>> {
+    let (connection, tenant, _) = tx.parts();
+    let listed = sqlx::query_scalar!(
+        r#"SELECT DISTINCT coalesce(merged_into, id) AS "id!" FROM groups WHERE tenant = $1 AND id = ANY ($2)"#,
+        tenant,
+        groups
+    );
+    Ok(listed.fetch_all(connection).await?)
+}
+
+/// The groups, merged or not, of which a report has a text; at most [`MOST_FOUND`], those that were seen last.
+pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>> {
+    let pattern = containing(&term(text));
+    let (connection, tenant, _) = tx.parts();
+    let found =
+        sqlx::query_scalar!(r#"SELECT unslide_groups_like($1, $2) AS "id!""#, pattern, MOST_FOUND + 1)
+            .fetch_all(&mut *connection)
+            .await?;
+    if to_row(found.len() as u64) <= MOST_FOUND {
+        return Ok(found);
+    }
+    let newest = sqlx::query_scalar!(
+        "SELECT g.id FROM unslide_groups_like($2, NULL) found JOIN groups g ON g.tenant = $1 AND g.id = found
+         ORDER BY g.last_seen DESC LIMIT $3",
+        tenant,
+        pattern,
+        MOST_FOUND
+    );
+    Ok(newest.fetch_all(connection).await?)
+}
+
+/// A pattern of LIKE for texts that contain this one.
+fn containing(text: &str) -> String {
+    let plain = text.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
+    format!("%{plain}%")
+}

@@ -1,0 +1,192 @@
+//! The index of dead letters: whose they are, who sees them, what a replay leaves behind.
+
+use crate::dead_letters::{
+    DeadLetterCursor, DeadLetterFilter, DeadLetterId, NewDeadLetter, StoredDeadLetter, TopicOffset, count,
+    count_any, get, get_any, list, list_any, note, oldest, purge, replayed, replayed_any,
+};
+use crate::tenants::{self, QuotaLimits, TenantStanding};
+use crate::tests::database::{Database, acme, execute, start, tenant_id};
+use sqlx::Row;
+use time::Duration;
+use unslide_model::TenantId;
+
+pub fn id(offset: i64) -> DeadLetterId {
+    DeadLetterId { topic_id: "0a".repeat(16), partition: 1, offset }
+}
+
+pub fn letter(offset: i64, tenant: Option<&str>) -> NewDeadLetter {
+    NewDeadLetter {
+        id: id(offset),
+        tenant: tenant.map(tenant_id),
+        arrived_at: start() + Duration::seconds(offset / 3),
+        reason: if offset % 2 == 0 { "not_json" } else { "kills_worker" }.to_owned(),
+        detail: "at 7".to_owned(),
+        attempt: (offset == 1).then_some(6),
+        origin: Some(TopicOffset { topic: "crash.reports".to_owned(), partition: 0, offset }),
+        source: None,
+        index: (offset == 2).then_some((3, 4)),
+        value_bytes: (offset != 3).then_some(10),
+    }
+}
+
+async fn noted(database: &Database, letters: &[NewDeadLetter]) -> u64 {
+    let mut tx = database.store.batch().await.unwrap();
+    let noted = note(&mut tx, letters).await.unwrap();
+    tx.commit().await.unwrap();
+    noted
+}
+
+async fn offsets_of(database: &Database, tenant: &TenantId, filter: &DeadLetterFilter) -> Vec<i64> {
+    let mut tx = database.store.tenant(tenant).await.unwrap();
+    let letters = list(&mut tx, filter, None, 100).await.unwrap();
+    assert_eq!(count(&mut tx, filter).await.unwrap(), letters.len() as u64);
+    letters.iter().map(|l| l.found.id.offset).collect()
+}
+
+async fn offsets_of_all(database: &Database, filter: &DeadLetterFilter, tenant: Option<&str>) -> Vec<i64> {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let letters = list_any(&mut tx, filter, tenant, None, 100).await.unwrap();
+    assert_eq!(count_any(&mut tx, filter, tenant).await.unwrap(), letters.len() as u64);
+    letters.iter().map(|l| l.found.id.offset).collect()
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn a_letter_is_its_tenants_or_nobodys_and_is_noted_once() {
+    let database = Database::new().await;
+    let mut gone = database.store.tenant(&tenant_id("gone")).await.unwrap();
+    tenants::create(&mut gone, "gone", &QuotaLimits::default()).await.unwrap().unwrap();
+    tenants::change(&mut gone, "gone", TenantStanding::Deleted, &QuotaLimits::default())
+        .await
+        .unwrap()
+        .unwrap();
+    gone.commit().await.unwrap();
+    let letters = [
+        letter(0, Some("acme")),
+        letter(1, Some("umbrella")),
+        letter(2, Some("acme")),
+        letter(3, None),
+        // Whoever is called so later must not see what came before.
+        letter(4, Some("stranger")),
+        letter(5, Some("gone")),
+    ];
+    assert_eq!(noted(&database, &letters).await, 5);
+    assert_eq!(noted(&database, &letters).await, 0);
+    let everything = DeadLetterFilter::default();
+    assert_eq!(offsets_of(&database, &acme(), &everything).await, [2, 0]);
+    assert_eq!(offsets_of(&database, &tenant_id("umbrella"), &everything).await, [1]);
+    assert_eq!(offsets_of(&database, &tenant_id("stranger"), &everything).await, Vec::<i64>::new());
+    assert_eq!(offsets_of_all(&database, &everything, None).await, [4, 3, 2, 1, 0]);
+    assert_eq!(offsets_of_all(&database, &everything, Some("")).await, [4, 3]);
+    assert_eq!(offsets_of_all(&database, &everything, Some("umbrella")).await, [1]);
+    // What was found comes back as it was.
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    for offset in [0, 2] {
+        let found = get(&mut tx, &id(offset)).await.unwrap().unwrap();
+        assert_eq!(
+            found,
+            StoredDeadLetter { found: letter(offset, Some("acme")), replays: 0, replayed: None }
+        );
+    }
+    for hidden in [1, 3, 4, 9] {
+        assert!(get(&mut tx, &id(hidden)).await.unwrap().is_none());
+    }
+    let nobodys = get_any(&mut tx, &id(3)).await.unwrap().unwrap();
+    assert_eq!(nobodys.found, letter(3, None));
+}
+
+#[tokio::test]
+async fn letters_are_listed_by_filter_and_in_pages() {
+    let database = Database::new().await;
+    let letters: Vec<NewDeadLetter> = (0..20).map(|n| letter(n, Some("acme"))).collect();
+    noted(&database, &letters).await;
+    let reason = DeadLetterFilter { reason: Some("not_json".to_owned()), ..DeadLetterFilter::default() };
+    let time = DeadLetterFilter {
+        from: Some(start() + Duration::SECOND),
+        to: Some(start() + Duration::seconds(2)),
+        ..DeadLetterFilter::default()
+    };
+    assert_eq!(offsets_of(&database, &acme(), &time).await, [5, 4, 3]);
+    assert_eq!(offsets_of_all(&database, &time, None).await, [5, 4, 3]);
+    assert_eq!(offsets_of_all(&database, &reason, None).await.len(), 10);
+    for of_any in [false, true] {
+        let (mut seen, mut after): (Vec<i64>, Option<DeadLetterCursor>) = (Vec::new(), None);
+        loop {
+            let mut tx = database.store.tenant(&acme()).await.unwrap();
+            let page = if of_any {
+                list_any(&mut tx, &reason, None, after.as_ref(), 3).await.unwrap()
+            } else {
+                list(&mut tx, &reason, after.as_ref(), 3).await.unwrap()
+            };
+            let Some(last) = page.last() else { break };
+            after = DeadLetterCursor::read(&DeadLetterCursor::after(last).write());
+            assert!(after.is_some());
+            seen.extend(page.iter().map(|l| l.found.id.offset));
+        }
+        assert_eq!(seen, (0..20).rev().filter(|n| n % 2 == 0).collect::<Vec<i64>>());
+    }
+    for wrong in ["", "1", "x/y", "1/0a-1-1", &format!("1/{}", id(1)).replace("0a", "0A")] {
+        assert_eq!(DeadLetterCursor::read(wrong), None, "{wrong}");
+    }
+    assert!(
+        "0a-1-2".parse::<DeadLetterId>().is_err()
+            && format!("{}-01-2", "0a".repeat(16)).parse::<DeadLetterId>().is_err()
+    );
+}
+
+#[tokio::test]
+async fn a_replay_is_noted_and_changes_no_other_tenants_letter() {
+    let database = Database::new().await;
+    noted(&database, &[letter(0, Some("acme")), letter(1, Some("umbrella")), letter(2, None)]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    replayed(&mut tx, &id(0), "key", "crash.reports/0/7").await.unwrap();
+    replayed(&mut tx, &id(0), "key", "crash.reports/0/8").await.unwrap();
+    replayed_any(&mut tx, &id(2), "key", "crash.reports/0/9").await.unwrap();
+    for (offset, as_any) in [(1, false), (2, false), (7, true)] {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let done = if as_any {
+            replayed_any(&mut tx, &id(offset), "key", "x").await
+        } else {
+            replayed(&mut tx, &id(offset), "key", "x").await
+        };
+        assert!(done.is_err(), "{offset}");
+    }
+    let own = get(&mut tx, &id(0)).await.unwrap().unwrap();
+    let replay = own.replayed.unwrap();
+    assert_eq!((own.replays, replay.at, replay.placed_as.as_str()), (2, start(), "crash.reports/0/8"));
+    tx.commit().await.unwrap();
+    let not_yet = DeadLetterFilter { replayed: Some(false), ..DeadLetterFilter::default() };
+    assert_eq!(offsets_of_all(&database, &not_yet, None).await, [1]);
+    assert_eq!(offsets_of(&database, &acme(), &not_yet).await, Vec::<i64>::new());
+    assert_eq!(oldest(&database.store).await.unwrap(), Some(start()));
+    assert_eq!(purge(&database.store, start() + Duration::MINUTE).await.unwrap(), 3);
+    assert_eq!(oldest(&database.store).await.unwrap(), None);
+}
+
+/// By the plan of the statement that [`list`] has just used, made without knowing its arguments.
+#[tokio::test]
+async fn a_page_of_a_list_begins_where_the_index_says() {
+    let database = Database::new().await;
+    // Few of many: the index that begins with the tenant is the better one.
+    let of = |n| letter(n, Some(if n % 50 == 0 { "acme" } else { "umbrella" }));
+    noted(&database, &(0..2_000).map(of).collect::<Vec<NewDeadLetter>>()).await;
+    execute(&database, "ANALYZE dead_letters").await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    list(&mut tx, &DeadLetterFilter::default(), None, 10).await.unwrap();
+    let (connection, ..) = tx.parts();
+    // With little data only the dearer ways are switched off.
+    for set in ["enable_seqscan = off", "enable_bitmapscan = off", "enable_sort = off"] {
+        let set = format!("SET LOCAL {set}; SET LOCAL plan_cache_mode = force_generic_plan");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(set)).execute(&mut *connection).await.unwrap();
+    }
+    let find = "SELECT name FROM pg_prepared_statements WHERE statement LIKE '%FROM dead_letters%LIMIT $10'";
+    let name: String = sqlx::query_scalar(find).fetch_one(&mut *connection).await.unwrap();
+    let explain =
+        format!("EXPLAIN (COSTS off) EXECUTE {name}('acme', NULL, NULL, NULL, NULL, now(), 'a', 1, 1, 50)");
+    let plan = sqlx::raw_sql(sqlx::AssertSqlSafe(explain)).fetch_all(connection).await.unwrap();
+    let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+    let plan = plan.join("\n");
+    assert!(!plan.contains("Sort") && plan.contains("dead_letters_newest"), "{plan}");
+    let condition = plan.lines().find(|line| line.contains("Index Cond")).expect("an index condition");
+    assert!(condition.contains("tenant = $1") && condition.contains("arrived_at <= $6"), "{plan}");
+}

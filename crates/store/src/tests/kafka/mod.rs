@@ -1,0 +1,4 @@
+//! What the store keeps of topics: dead letters, and the positions of readers.
+
+pub mod dead_letters;
+mod positions;

@@ -1,0 +1,181 @@
+//! What sends the same number of statements however many rows it is about.
+
+use crate::objects::NewObject;
+use crate::reports::{self, Arrival};
+use crate::sessions::EndReason;
+use crate::tests::database::{
+    Database, acme, arrival, debug_id, image, publish, start, symbols as published,
+};
+use crate::tests::symbols::symbols_and_uploads::object;
+use crate::tests::{captures, metrics, sessions};
+use crate::wakes::{self, Arrived};
+use crate::{Result, objects, slots, symbols, uploads, usage};
+use serde_json::json;
+use time::Duration;
+use unslide_model::{ContentHash, Owner, Quality};
+use unslide_testkit::statements;
+
+async fn cost<T>(work: impl Future<Output = Result<T>>) -> usize {
+    let (done, statements) = statements::counted(work).await;
+    done.unwrap();
+    statements
+}
+
+fn assert_same(costs: &[usize]) {
+    assert!(costs[0] > 0, "statements are counted");
+    assert!(costs.iter().all(|cost| *cost == costs[0]), "{costs:?}");
+}
+
+/// Object number `n` of a debug id, among those of as many `rows`.
+fn numbered(rows: u8, n: u8, debug: u8) -> NewObject {
+    let mut hash = [rows; 32];
+    (hash[0], hash[1]) = (n, debug);
+    NewObject { content_hash: ContentHash(hash), ..object(n, Some(debug)) }
+}
+
+#[tokio::test]
+async fn symbols_are_checked_shown_and_deleted_in_the_same_statements_however_many_there_are() {
+    let database = Database::new().await;
+    let (mut checks, mut states, mut deletions, mut ends) = (vec![], vec![], vec![], vec![]);
+    for rows in [1, 40] {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let upload = uploads::create(&mut tx, None, None).await.unwrap();
+        for n in 0..rows {
+            objects::found(&mut tx, upload, "of one debug id", &numbered(rows, n, 100)).await.unwrap();
+        }
+        let ids: Vec<_> = (0..rows).map(|n| debug_id(n + 100)).collect();
+        checks.push(cost(symbols::check(&mut tx, &ids)).await);
+        states.push(cost(uploads::get(&mut tx, upload)).await);
+        deletions.push(cost(symbols::delete(&mut tx, &debug_id(100))).await);
+        let upload = uploads::create(&mut tx, None, None).await.unwrap();
+        for n in 0..rows {
+            objects::found(&mut tx, upload, "each of its own", &numbered(rows, n, n)).await.unwrap();
+        }
+        usage::hold(&mut tx).await.unwrap();
+        ends.push(cost(objects::give_up(&mut tx, upload)).await);
+        tx.commit().await.unwrap();
+    }
+    for costs in [checks, states, deletions, ends] {
+        assert_same(&costs);
+    }
+    // One for each debug id that was deleted, and one for each object that was given up.
+    assert_eq!(database.number("SELECT count(*) FROM jobs WHERE kind = 'purge'").await, 2 + 1 + 40);
+}
+
+#[tokio::test]
+async fn a_report_is_deleted_in_the_same_statements_however_many_images_it_lacks() {
+    let database = Database::new().await;
+    let app = (1..=40).map(|n| image(n, false, None));
+    let images = app.chain((200..=239).map(|n| image(n, true, None))).collect();
+    // The third stays, so that the version does.
+    database.store(&[arrival(1), Arrival { images, ..arrival(2) }, arrival(3)]).await;
+    let mut costs = Vec::new();
+    for n in [1, 2] {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        costs.push(cost(reports::delete(&mut tx, arrival(n).report_id, 0, None)).await);
+        tx.commit().await.unwrap();
+    }
+    assert_same(&costs);
+    assert_eq!(database.number("SELECT count(*) FROM reports").await, 1);
+}
+
+/// Proves: late-symbols
+#[tokio::test]
+async fn a_page_of_a_wake_costs_the_same_statements_however_many_reports_it_has() {
+    let database = Database::new().await;
+    database.store(&(1..=40).map(arrival).collect::<Vec<_>>()).await;
+    let generation = publish(&database, 1, Quality::Dwarf).await;
+    let (id, mut from, mut costs) = (debug_id(1), None, Vec::new());
+    for limit in [2, 30] {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let page = wakes::page(&mut tx, &id, generation, from, limit);
+        let (page, statements) = statements::counted(page).await;
+        let page = page.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!((page.requested, page.next.is_some()), (limit.into(), true));
+        from = page.next;
+        costs.push(statements);
+    }
+    assert_same(&costs);
+}
+
+/// Proves: late-symbols
+#[tokio::test]
+async fn a_page_of_a_wake_for_system_symbols_costs_the_same_statements_however_many_reports_it_has() {
+    let database = Database::new().await;
+    database.store(&(1..=40).map(arrival).collect::<Vec<_>>()).await;
+    let mut tx = database.store.owner(&Owner::System).await.unwrap();
+    let generation = slots::publish(&mut tx, &published(200, Quality::Dwarf)).await.unwrap();
+    tx.commit().await.unwrap();
+    let arrived = [Arrived { debug_id: debug_id(200), generation }];
+    let (mut from, mut costs) = (None, Vec::new());
+    // The first finds the day.
+    for limit in [1, 2, 30] {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let page = wakes::system::page(&mut tx, &arrived, from, limit);
+        let (page, statements) = statements::counted(page).await;
+        let page = page.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!((page.requested, page.next.is_some()), (limit.into(), true));
+        from = page.next;
+        costs.push(statements);
+    }
+    assert_same(&costs[1..]);
+}
+
+/// Proves: late-symbols
+#[tokio::test]
+async fn captures_are_woken_in_the_same_statements_however_many_wait() {
+    let database = Database::new().await;
+    let mut costs = Vec::new();
+    for (n, waiting) in [(1, 2), (2, 20)] {
+        for capture in 0..waiting {
+            captures::waiting(&database, 100 * n + capture, n).await;
+        }
+        let generation = publish(&database, n, Quality::Dwarf).await;
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let arrived = [Arrived { debug_id: debug_id(n), generation }];
+        let wake = crate::captures::wake(&mut tx, &arrived, false, 50);
+        let (woken, statements) = statements::counted(wake).await;
+        tx.commit().await.unwrap();
+        assert_eq!(woken.unwrap(), u64::from(waiting));
+        costs.push(statements);
+    }
+    assert_same(&costs);
+    // One when each came, and one for its symbols.
+    assert_eq!(database.number("SELECT count(*) FROM jobs WHERE kind = 'analyse'").await, 2 * 22);
+}
+
+#[tokio::test]
+async fn events_are_stored_in_the_same_statements_however_many_come_at_once() {
+    let database = Database::new().await;
+    let keep_from = (start() - Duration::days(90)).date();
+    let mut costs = Vec::new();
+    // The first makes the version and the day.
+    for (batch, events) in [("first", 1), ("few", 2), ("many", 40)] {
+        let session = |n: i32, end| sessions::event(&format!("{batch}{n}"), "i1", 0, end);
+        let begun: Vec<_> = (0..events).map(|n| session(n, None)).collect();
+        // As many that complete them, and new ones.
+        let mut ended: Vec<_> = (0..2 * events).map(|n| session(n, Some(EndReason::Exited))).collect();
+        // Ends that ask for a learned limit, each of another app.
+        ended.extend((0..events).map(|n| {
+            let mut asking = sessions::measured(&format!("{batch}{n}"), 10, None);
+            asking.event.app = format!("com.acme.{batch}{n}");
+            asking
+        }));
+        let payload = |n| metrics::arrival(&format!("{batch}{n}"), 0, &json!({}));
+        let payloads: Vec<_> = (0..events).map(payload).collect();
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let begun: Vec<_> = begun.iter().collect();
+        crate::sessions::store(&mut tx, &begun, keep_from).await.unwrap();
+        let (ended, payloads): (Vec<_>, Vec<_>) = (ended.iter().collect(), payloads.iter().collect());
+        let sessions = cost(crate::sessions::store(&mut tx, &ended, keep_from)).await;
+        costs.push((sessions, cost(crate::metrics::store(&mut tx, &payloads, keep_from)).await));
+        tx.commit().await.unwrap();
+    }
+    let (sessions, metrics): (Vec<usize>, Vec<usize>) = costs[1..].iter().copied().unzip();
+    assert_same(&sessions);
+    assert_same(&metrics);
+    assert_eq!(database.number("SELECT count(*) FROM sessions").await, 3 * 43);
+    assert_eq!(database.number("SELECT count(*) FROM metric_payloads").await, 43);
+}

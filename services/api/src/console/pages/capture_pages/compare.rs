@@ -1,0 +1,245 @@
+//! `/console/captures/{id}/compare/{other}`: what has changed between two captures.
+
+use super::CaptureLine;
+use super::analysis::leak_line;
+use super::list::{MOST_ROWS, ShownList, number};
+use crate::console::assets::FLAME_PATH;
+use crate::console::components::flame_view::{FlameSvg, changed_functions};
+use crate::console::prelude::*;
+use crate::console::shell::html_answer;
+use crate::console::words::{bytes, changed_bytes};
+use crate::limits::answers::ReservedAnswer;
+use crate::operations::captures::{CaptureEntry, CapturePair, capture_pair};
+use unslide_model::CaptureKind;
+use unslide_signals::calltree::CallTree;
+use unslide_signals::capture::{CaptureAnalysis, CaptureComparison, ComparedMemory};
+use unslide_signals::memory_graph::MemoryComparison;
+
+#[derive(Template)]
+#[template(path = "console/pages/capture_pages/compare.html")]
+struct ComparePage {
+    shell: Shell,
+    script: &'static str,
+    before: CaptureLine,
+    after: CaptureLine,
+    graph: FlameSvg,
+    has_boxes: bool,
+    explained: &'static str,
+    lists: Vec<ShownList>,
+    /// What is said where there are no lists.
+    unchanged: &'static str,
+    /// What was left out; empty where that is nothing.
+    left_out: String,
+}
+
+/// `GET /console/captures/{id}/compare/{other}`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path((id, other)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let (access, now) = (&signed.access, api.clock.now());
+    let pair = capture_pair(&api, access, (&id, &other)).await?;
+    let viewer = signed.viewer;
+    let work = move || {
+        let mut pair = pair;
+        let (before, after, change) = pair.compare()?;
+        let CapturePair { before: of_before, after: of_after } = pair;
+        let mut reservation = of_after.reservation;
+        let kind = of_after.capture.form.kind();
+        let line = |capture| CaptureLine::of(&CaptureEntry::from(capture), now);
+        let unchanged = unchanged(kind, (&before, &after), &change);
+        let (earlier, later) = (line(of_before.capture), line(of_after.capture));
+        let title = format!("{} of {}: what has changed", later.kind, later.app);
+        let (before, after) = (before.tree.tree_without_rests(), after.tree.tree_without_rests());
+        let graph = FlameSvg::of_difference(&before, &after, &title);
+        reservation.grow(graph.len() as u64 * 2)?;
+        let page = ComparePage {
+            shell: Shell::of(viewer, "captures", title),
+            script: &FLAME_PATH,
+            before: earlier,
+            after: later,
+            graph,
+            has_boxes: before.node_count() + after.node_count() > 2,
+            explained: explained(kind),
+            lists: lists(&change, &before, &after),
+            unchanged,
+            left_out: left_out(&change),
+        };
+        let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
+        Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
+    };
+    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    Ok(html_answer(answer))
+}
+
+fn explained(kind: CaptureKind) -> &'static str {
+    match kind {
+        CaptureKind::MallocLog => {
+            "A function is as wide as the memory that it allocated in both together, and stands below its caller."
+        }
+        CaptureKind::MemoryGraph => {
+            "A class is as wide as the memory that its blocks keep alive in both together, and stands below the class that keeps it alive."
+        }
+        CaptureKind::Profile | CaptureKind::StackSet => {
+            "A function is as wide as its samples in both together, and stands below its caller."
+        }
+    }
+}
+
+/// What has no line in any list.
+fn unchanged(
+    kind: CaptureKind,
+    (before, after): (&CaptureAnalysis, &CaptureAnalysis),
+    change: &CaptureComparison,
+) -> &'static str {
+    let totals = |analysis: &CaptureAnalysis| analysis.graph.as_ref().map(|graph| graph.totals);
+    let same = change.before == change.after && totals(before) == totals(after);
+    match kind {
+        _ if same && change.paths.is_empty() && rows_left_out(change) == 0 => "Nothing has changed.",
+        CaptureKind::Profile | CaptureKind::StackSet => "No function's share has changed.",
+        CaptureKind::MemoryGraph | CaptureKind::MallocLog => "No row that both analyses list has changed.",
+    }
+}
+
+fn rows_left_out(change: &CaptureComparison) -> u64 {
+    change.left_out.saturating_add(change.graph.as_ref().map_or(0, |graph| graph.left_out))
+}
+
+fn left_out(change: &CaptureComparison) -> String {
+    match i64::try_from(rows_left_out(change)).unwrap_or(i64::MAX) {
+        0 => String::new(),
+        rows => format!(
+            "{} left out: too small for one of the two analyses, or for the list of what has changed.",
+            counted(rows, "row or function is", "rows and functions are")
+        ),
+    }
+}
+
+/// The lists of the page that have lines.
+fn lists(change: &CaptureComparison, before: &CallTree, after: &CallTree) -> Vec<ShownList> {
+    let mut lists = match (&change.graph, &change.memory) {
+        (Some(graph), _) => graph_lists(graph),
+        (None, Some(memory)) => vec![memory_list(memory), stacks(change)],
+        (None, None) => vec![functions(before, after)],
+    };
+    lists.retain(|list| !list.lines.is_empty());
+    lists
+}
+
+/// The bytes before and after, and by how many they have changed.
+fn change_cells(before: u64, after: u64) -> [String; 3] {
+    [bytes(before), bytes(after), changed_bytes(before, after)]
+}
+
+fn line(name: String, before: u64, after: u64) -> Vec<String> {
+    std::iter::once(name).chain(change_cells(before, after)).collect()
+}
+
+fn memory_list(ComparedMemory { before, after }: &ComparedMemory) -> ShownList {
+    ShownList {
+        heading: "Memory",
+        caption: "All memory of both logs",
+        columns: &["Kind", "Before", "After", "Change"],
+        lines: vec![
+            line("Heap".to_owned(), before.heap_bytes, after.heap_bytes),
+            line("Virtual memory".to_owned(), before.vm_bytes, after.vm_bytes),
+        ],
+    }
+}
+
+fn stacks(change: &CaptureComparison) -> ShownList {
+    let paths = change.paths.iter().take(MOST_ROWS);
+    let lines =
+        paths.map(|row| line(shown_or(&row.allocator, "unknown stack"), row.weight_before, row.weight_after));
+    ShownList {
+        heading: "Stacks that have changed",
+        caption: "Stacks by what has come to them",
+        columns: &["Function", "Before", "After", "Change"],
+        lines: lines.collect(),
+    }
+}
+
+fn functions(before: &CallTree, after: &CallTree) -> ShownList {
+    let changed = changed_functions(before, after).into_iter();
+    ShownList {
+        heading: "What has changed",
+        caption: "Functions by how their own share of the samples has changed",
+        columns: &["Function", "Before", "After", "Change"],
+        lines: changed.map(|line| std::iter::once(line.name).chain(line.shares).collect()).collect(),
+    }
+}
+
+fn graph_lists(graph: &MemoryComparison) -> Vec<ShownList> {
+    let classes = graph.classes.iter().take(MOST_ROWS).map(|row| {
+        let mut cells = line(shown(&row.name), row.bytes_before, row.bytes_after);
+        cells.push(format!("{} \u{2192} {}", number(row.blocks_before), number(row.blocks_after)));
+        cells
+    });
+    let regions = graph.regions.iter().take(MOST_ROWS).map(|row| {
+        let (before, after) = row.charged();
+        line(shown(&row.name), before, after)
+    });
+    vec![
+        ShownList {
+            heading: "Classes",
+            caption: "Classes by what has come to them",
+            columns: &["Class", "Before", "After", "Change", "Blocks"],
+            lines: classes.collect(),
+        },
+        ShownList {
+            heading: "Regions",
+            caption: "Virtual memory by what it is for: what is dirty or swapped",
+            columns: &["Region", "Before", "After", "Change"],
+            lines: regions.collect(),
+        },
+        ShownList {
+            heading: "New leaks",
+            caption: "What leaked since, by its shape",
+            columns: &["Leaked", "Bytes", "Times"],
+            lines: graph.leaks.iter().take(MOST_ROWS).map(leak_line).collect(),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_model::CaptureForm;
+    use unslide_signals::capture::analyse;
+
+    #[test]
+    fn where_no_list_has_lines_it_is_said_what_has_not_changed() {
+        let read = |form: &CaptureForm, text: &'static str| {
+            analyse(form, &|_| text.as_bytes(), &|_| None).unwrap().analysis
+        };
+        let said = |form: CaptureForm, before: &'static str, after: &'static str| {
+            let (before, after) = (read(&form, before), read(&form, after));
+            let change = CaptureComparison::between(form.kind(), &before, &after).unwrap();
+            let trees = (before.tree.tree_without_rests(), after.tree.tree_without_rests());
+            assert!(lists(&change, &trees.0, &trees.1).is_empty());
+            unchanged(form.kind(), (&before, &after), &change)
+        };
+        let once = "main;draw 3\nmain;load 1\n";
+        assert_eq!(said(CaptureForm::Profile, once, once), "Nothing has changed.");
+        let twice = "main;draw 6\nmain;load 2\n";
+        assert_eq!(said(CaptureForm::Profile, once, twice), "No function's share has changed.");
+        let heap = "COUNT BYTES AVG CLASS_NAME\n1 16 16.0 Cart\n";
+        assert_eq!(said(CaptureForm::MemoryGraph, heap, heap), "Nothing has changed.");
+    }
+
+    #[test]
+    fn graphs_whose_rows_are_left_out_may_have_changed() {
+        let form = CaptureForm::MemoryGraph;
+        let heap = "COUNT BYTES AVG CLASS_NAME\n1 16 16.0 Cart\n";
+        let before = analyse(&form, &|_| heap.as_bytes(), &|_| None).unwrap().analysis;
+        let mut after = before.clone();
+        let graph = after.graph.as_mut().unwrap();
+        graph.classes.clear();
+        graph.cut.classes = true;
+        let change = CaptureComparison::between(form.kind(), &before, &after).unwrap();
+        assert_eq!(rows_left_out(&change), 1);
+        let said = unchanged(form.kind(), (&before, &after), &change);
+        assert_eq!(said, "No row that both analyses list has changed.");
+    }
+}

@@ -1,0 +1,98 @@
+//! The live memory of a log of allocations over time, and what has grown between two of its events.
+
+use super::list::{MOST_ROWS, ShownList, number};
+use crate::console::words::{bytes, changed_bytes, shown_or};
+use std::cmp::Reverse;
+use unslide_signals::malloc::{MemoryHistory, MemoryRow};
+
+/// The history of a log as a page shows it.
+pub struct ShownHistory {
+    /// The events that growth can be shown from, with the one that it is.
+    pub from: Vec<(usize, bool)>,
+    /// The same to.
+    pub to: Vec<(usize, bool)>,
+    pub lists: [ShownList; 2],
+}
+
+impl ShownHistory {
+    /// The history with the growth between two events: without them from the first moment to the last.
+    pub fn of(history: &MemoryHistory, (from, to): (Option<usize>, Option<usize>)) -> ShownHistory {
+        let last = history.events.len().saturating_sub(1);
+        // The moment at an event, or the last one before it.
+        let at = |events: usize| history.events.partition_point(|at| *at <= events).saturating_sub(1);
+        let (from, to) = (from.map_or(0, at), to.map_or(last, at));
+        let choice = |chosen: usize| {
+            history.events.iter().enumerate().map(|(at, events)| (*events, at == chosen)).collect()
+        };
+        let growth = ShownList {
+            heading: "Growth between two events",
+            caption: "Stacks by what has come to them between these two events",
+            columns: &["Function", "Grown by", "Holds"],
+            lines: growth(history, from, to),
+        };
+        let memory = history.events.iter().zip(&history.memory).map(|(events, memory)| {
+            let (heap, vm) = (bytes(memory.heap_bytes), bytes(memory.vm_bytes));
+            vec![format!("{} events", number(*events as u64)), heap, number(memory.heap_blocks), vm]
+        });
+        let memory = ShownList {
+            heading: "Live memory over time",
+            caption: "What was live after these numbers of events",
+            columns: &["After", "Heap", "Blocks", "Virtual memory"],
+            lines: memory.collect(),
+        };
+        ShownHistory { from: choice(from), to: choice(to), lists: [growth, memory] }
+    }
+}
+
+/// The stacks that have changed between two moments, those that grew most first; the others together are the last.
+fn growth(history: &MemoryHistory, from: usize, to: usize) -> Vec<Vec<String>> {
+    let held = |bytes: &[u64], at: usize| bytes.get(at).copied().unwrap_or(0);
+    let mut changed: Vec<(&str, u64, u64)> = Vec::new();
+    for row in &history.stacks {
+        changed.push((&row.allocator, held(&row.bytes, from), held(&row.bytes, to)));
+    }
+    changed.retain(|(_, before, after)| before != after);
+    changed.sort_by_key(|(_, before, after)| Reverse(i128::from(*after) - i128::from(*before)));
+    changed.truncate(MOST_ROWS);
+    let all = |at: usize| history.memory.get(at).map_or(0, MemoryRow::bytes);
+    let listed = |of: fn(&(&str, u64, u64)) -> u64| changed.iter().map(of).fold(0, u64::saturating_add);
+    let (before, after) =
+        (all(from).saturating_sub(listed(|row| row.1)), all(to).saturating_sub(listed(|row| row.2)));
+    let line = |name: String, before, after| vec![name, changed_bytes(before, after), bytes(after)];
+    let mut lines: Vec<Vec<String>> =
+        changed.iter().map(|row| line(shown_or(row.0, "unknown stack"), row.1, row.2)).collect();
+    if before != after {
+        lines.push(line("all others".to_owned(), before, after));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn growth_is_between_the_moments_at_or_before_two_events() {
+        let memory = |bytes| json!({"heap_bytes": bytes, "heap_blocks": 1, "vm_bytes": 0, "vm_ranges": 0});
+        let stack = |name: &str, bytes: [u64; 3]| json!({"stack": 1, "allocator": name, "bytes": bytes, "blocks": bytes});
+        let history: MemoryHistory = serde_json::from_value(json!({
+            "events": [100, 200, 300],
+            "memory": [memory(10), memory(1_000), memory(3_012)],
+            "stacks": [stack("load", [0, 600, 2_600]), stack("draw", [10, 400, 100])]}))
+        .unwrap();
+        let lines = |moments| {
+            let shown = ShownHistory::of(&history, moments);
+            let chosen = |of: &[(usize, bool)]| of.iter().find(|(_, chosen)| *chosen).unwrap().0;
+            let lines: Vec<String> = shown.lists[0].lines.iter().map(|line| line.join("|")).collect();
+            assert!(shown.lists.iter().all(|list| list.lines.iter().all(|l| l.len() == list.columns.len())));
+            (chosen(&shown.from), chosen(&shown.to), lines.join(" "))
+        };
+        let all = (100, 300, "load|+2.5 KiB|2.5 KiB draw|+90 B|100 B all others|+312 B|312 B".to_owned());
+        assert_eq!(lines((None, None)), all);
+        let part =
+            (200, 300, "load|+1.9 KiB|2.5 KiB draw|\u{2212}300 B|100 B all others|+312 B|312 B".to_owned());
+        assert_eq!(lines((Some(250), Some(999))), part);
+        assert_eq!(lines((Some(0), Some(150))), (100, 100, String::new()));
+    }
+}

@@ -1,0 +1,119 @@
+//! `/console/health/breakdown`: one metric of a version by device and by system.
+
+use super::version_health::{BREAKDOWN_PATH, COLUMNS, PATH, in_unit, metric, share, whole};
+use crate::console::bar::{BarSelect, FilterBar, period};
+use crate::console::prelude::*;
+use crate::console::words::estimate;
+use unslide_signals::metrics::MetricName;
+use unslide_store::metrics::MetricDimension;
+use unslide_store::queries::health;
+use unslide_store::queries::health::metric_breakdown::{self, DimensionFigures};
+
+#[derive(Template)]
+#[template(path = "console/pages/metric_breakdown.html")]
+struct BreakdownPage {
+    shell: Shell,
+    app: String,
+    version: String,
+    /// The page of all versions.
+    back: String,
+    days: i64,
+    /// The metric's heading, and a note about it.
+    metric: &'static str,
+    title: &'static str,
+    statistics: Vec<&'static str>,
+    /// Heading, head of the first column, and rows of each table that has some.
+    tables: Vec<(&'static str, &'static str, Vec<FigureRow>)>,
+}
+
+struct FigureRow {
+    value: String,
+    /// Each statistic with the figure; empty without one.
+    figures: Vec<(&'static str, String)>,
+    observations: String,
+}
+
+/// `GET /console/health/breakdown`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let access = &signed.access;
+    let app = access.app(state.text("app"))?.unwrap_or_default();
+    let version = state.get("version").unwrap_or_default();
+    let mut select = metrics();
+    let chosen = select.choose(state.text("metric"));
+    let column = COLUMNS.into_iter().find(|(signal, ..)| *signal == chosen);
+    let Some(((_, head, title), metric)) = column.zip(metric(&chosen)) else {
+        return Err(Problem::new(Kind::InvalidParameter, "metric: the console shows no such metric"));
+    };
+    let [days, _] = health::periods(api.clock.now().date(), u32::try_from(state.days()).unwrap_or(1));
+    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tables = Vec::new();
+    for (by, heading, column) in
+        [(MetricDimension::Model, "By device", "Device"), (MetricDimension::OsVersion, "By system", "System")]
+    {
+        let found = metric_breakdown::of_version(&mut tx, (&app, version), (metric, by), days).await?;
+        if !found.is_empty() {
+            tables.push((heading, column, found.iter().map(|figures| row(figures, metric)).collect()));
+        }
+    }
+    tx.rollback();
+    let hidden = vec![("app", app.clone()), ("version", version.to_owned())];
+    let bar = FilterBar {
+        action: BREAKDOWN_PATH.to_owned(),
+        selects: vec![select, period(&state)],
+        hidden,
+        ..FilterBar::default()
+    };
+    html(&BreakdownPage {
+        shell: Shell::of(signed.viewer, "health", format!("{head} by device and system")).with(bar),
+        back: link(PATH, &[("app", Some(&app)), ("days", state.get("days"))]),
+        app: shown(&app),
+        version: shown_or(version, "no version"),
+        days: state.days(),
+        metric: head,
+        title,
+        statistics: statistics(metric).to_vec(),
+        tables,
+    })
+}
+
+/// The field for the metric.
+fn metrics() -> BarSelect {
+    let measured = COLUMNS.into_iter().filter(|(signal, ..)| metric(signal).is_some());
+    let options = measured.map(|(signal, head, _)| (signal.to_owned(), head.to_owned(), false));
+    BarSelect { name: "metric", label: "Metric", options: options.collect() }
+}
+
+/// What is shown of a metric: of values the median and the worst twentieth.
+fn statistics(metric: MetricName) -> &'static [&'static str] {
+    match metric {
+        MetricName::Requests => &["Failed"],
+        _ if metric.more_is_better() == Some(true) => &["p50", "p5"],
+        _ => &["p50", "p95"],
+    }
+}
+
+fn row(figures: &DimensionFigures, metric: MetricName) -> FigureRow {
+    let value = |value: Option<f64>| value.map(|value| in_unit(metric.unit().as_str(), value));
+    let figure = |statistic: &&'static str| {
+        let text = match *statistic {
+            "Failed" => figures.failed.map(share),
+            "p50" => value(figures.p50),
+            "p5" => value(figures.p5),
+            _ => value(figures.p95),
+        };
+        (*statistic, text.unwrap_or_default())
+    };
+    let (one, many) = match metric {
+        MetricName::Requests => ("request", "requests"),
+        _ => ("value", "values"),
+    };
+    FigureRow {
+        value: shown(&figures.value),
+        figures: statistics(metric).iter().map(figure).collect(),
+        observations: estimate(counted(whole(figures.observations), one, many), figures.estimated),
+    }
+}

@@ -1,0 +1,131 @@
+//! `/console/dead-letters/{id}`: a record that could not be processed, its headers and first bytes.
+
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::words::{When, bytes, shown};
+use crate::http::problem::Problem;
+use crate::operations::dead_letters::get::{BytesShown, open_letter};
+use crate::requests::access::TenantAdmin;
+use crate::requests::input::Path;
+use crate::state::Api;
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use std::fmt::Write as _;
+
+/// Characters of a key, or of the name or value of a header.
+const LONGEST: usize = 500;
+/// Bytes in a line of a value that is not text.
+const IN_A_LINE: usize = 16;
+
+#[derive(Template)]
+#[template(path = "console/pages/tenant_pages/dead_letter.html")]
+struct DeadLetterPage {
+    shell: Shell,
+    id: String,
+    reason: String,
+    detail: String,
+    arrived: When,
+    is_replayed: bool,
+    /// Says what Kafka does not have any more.
+    lost: Option<String>,
+    key: Option<String>,
+    headers: Vec<(String, String)>,
+    preview: Option<Preview>,
+}
+
+/// The beginning of a record's value.
+struct Preview {
+    text: String,
+    /// Which part of the value it is.
+    part: String,
+}
+
+/// `GET /console/dead-letters/{id}`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let (found, first) = open_letter(&api, &signed.access, &id).await?;
+    let letter = found.letter;
+    let headers = found.headers.iter().map(|header| (cut(&header.name), line(&header.value)));
+    html(&DeadLetterPage {
+        shell: Shell::of(signed.viewer, "dead-letters", "Dead letter"),
+        reason: shown(&letter.reason),
+        detail: shown(&letter.detail),
+        arrived: When::of(letter.arrived_at, api.clock.now()),
+        is_replayed: letter.replayed_at.is_some(),
+        lost: found.lost.as_deref().map(shown),
+        key: found.key.as_ref().map(line),
+        headers: headers.collect(),
+        preview: first.map(|first| Preview::of(&first, found.source_bytes.or(letter.value_bytes))),
+        id: letter.id,
+    })
+}
+
+impl Preview {
+    /// The first bytes of a value of `whole` bytes: as text where they are UTF-8, else in hexadecimal.
+    fn of(first: &[u8], whole: Option<u64>) -> Preview {
+        let read = first.len() as u64;
+        let part = match whole.filter(|whole| *whole > read) {
+            Some(whole) => format!("the first {} of {}", bytes(read), bytes(whole)),
+            None => bytes(read),
+        };
+        let text = match std::str::from_utf8(first) {
+            Ok(text) => escaped_lines(text),
+            // The last character is cut.
+            Err(error) if error.error_len().is_none() => {
+                escaped_lines(&String::from_utf8_lossy(first.get(..error.valid_up_to()).unwrap_or_default()))
+            }
+            Err(_) => first.chunks(IN_A_LINE).map(hexadecimal).collect::<Vec<_>>().join("\n"),
+        };
+        Preview { text, part }
+    }
+}
+
+fn escaped_lines(text: &str) -> String {
+    text.lines().map(shown).collect::<Vec<_>>().join("\n")
+}
+
+fn hexadecimal(line: &[u8]) -> String {
+    line.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x} ");
+        text
+    })
+}
+
+fn line(of: &BytesShown) -> String {
+    match of {
+        BytesShown::Text(text) => cut(text),
+        BytesShown::Base64(text) => format!("base64: {}", cut(text)),
+    }
+}
+
+fn cut(text: &str) -> String {
+    let cut: String = text.chars().take(LONGEST).collect();
+    let more = if cut.len() < text.len() { "…" } else { "" };
+    format!("{}{more}", shown(&cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preview_is_text_or_hexadecimal_and_says_how_much_it_leaves_out() {
+        let preview = |first: &[u8], whole| {
+            let Preview { text, part } = Preview::of(first, whole);
+            (text, part)
+        };
+        let of = |text: &str, part: &str| (text.to_owned(), part.to_owned());
+        assert_eq!(preview(b"{\n\"a\": 1", Some(8)), of("{\n\"a\": 1", "8 B"));
+        assert_eq!(preview("aä".as_bytes().split_at(2).0, Some(4_096)), of("a", "the first 2 B of 4.0 KiB"));
+        assert_eq!(preview(b"\x1f\x8b\xff", None), of("1f 8b ff ", "3 B"));
+        assert_eq!(preview(b"", Some(0)), of("", "0 B"));
+        let lines = preview(&[0xff; 17], None).0;
+        assert_eq!(lines.lines().map(str::len).collect::<Vec<_>>(), [48, 3]);
+        assert!(!preview("a\u{202e}b\u{1b}".as_bytes(), None).0.contains(['\u{202e}', '\u{1b}']));
+        assert_eq!(cut(&"x".repeat(501)), format!("{}…", "x".repeat(500)));
+    }
+}

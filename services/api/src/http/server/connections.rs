@@ -1,0 +1,318 @@
+//! The open connections of clients, and which of them make way where there are too many.
+//!
+//! A connection that has not sent a valid key yet is one of a bounded number of its client's address, so
+//! that nobody fills the service with connections that ask for nothing. Where a bound is reached, an open
+//! connection is closed for the new one: those that wait for a request go first, those without a key
+//! before those with one, and of each kind the one that has been so for longest. A request with a valid
+//! key is never cut off.
+
+use super::client_address::Network;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// All open connections. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Connections(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// OpenConnection at once.
+    most: usize,
+    /// OpenConnection at once without a key, of one network.
+    per_network: usize,
+    table: Mutex<Table>,
+    /// A connection has ended, or may make way now.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    open: HashMap<u64, Entry>,
+    /// Counts up with everything that happens.
+    tick: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// `None` while it is not known, or a trusted proxy's.
+    network: Option<Network>,
+    /// Its last request had a valid key.
+    authenticated: bool,
+    /// Requests whose answers are not written yet.
+    requests: u32,
+    /// When it was last opened, or one of its requests began or ended.
+    since: u64,
+    evicted: CancellationToken,
+}
+
+impl Entry {
+    /// What goes first has the least; `None` for what never makes way.
+    fn rank(&self) -> Option<(bool, bool, u64)> {
+        let busy = self.requests > 0;
+        (!busy || !self.authenticated).then_some((busy, self.authenticated, self.since))
+    }
+}
+
+impl Table {
+    fn tick(&mut self) -> u64 {
+        self.tick += 1;
+        self.tick
+    }
+
+    /// Closes one of the connections that `fit`; false where none of them makes way.
+    fn evict(&mut self, fit: impl Fn(&u64, &Entry) -> bool) -> bool {
+        let fitting = self.open.iter().filter(|(id, entry)| fit(id, entry));
+        let first = fitting.filter_map(|(id, entry)| Some((entry.rank()?, *id))).min();
+        let evicted = first.and_then(|(_, id)| self.open.remove(&id));
+        evicted.is_some_and(|entry| {
+            entry.evicted.cancel();
+            true
+        })
+    }
+
+    /// Connections without a key of a network, beside `but`.
+    fn without_key(&self, network: Network, but: u64) -> usize {
+        let of = |(id, entry): &(&u64, &Entry)| {
+            **id != but && entry.network == Some(network) && !entry.authenticated
+        };
+        self.open.iter().filter(of).count()
+    }
+
+    /// Makes way for a connection of a network without a key.
+    fn make_way(&mut self, network: Network, id: u64, per_network: usize) {
+        while self.without_key(network, id) >= per_network {
+            let of = |other: &u64, entry: &Entry| {
+                *other != id && entry.network == Some(network) && !entry.authenticated
+            };
+            if !self.evict(of) {
+                return;
+            }
+        }
+    }
+}
+
+impl Connections {
+    /// Up to `most` connections, and up to `per_network` of one network without a key.
+    #[must_use]
+    pub fn new(most: usize, per_network: usize) -> Connections {
+        let (table, changed) = (Mutex::default(), Notify::new());
+        Connections(Arc::new(Shared { most, per_network: per_network.max(1), table, changed }))
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.table.lock()
+    }
+
+    /// Opens a connection of a network; of `None` where that is not known. `None` where there are too
+    /// many and none makes way.
+    #[must_use]
+    pub fn open(&self, network: Option<Network>) -> Option<OpenConnection> {
+        let mut table = self.table();
+        let id = table.tick();
+        if let Some(network) = network {
+            table.make_way(network, id, self.0.per_network);
+        }
+        if table.open.len() >= self.0.most && !table.evict(|_, _| true) {
+            return None;
+        }
+        let evicted = CancellationToken::new();
+        let entry = Entry { network, authenticated: false, requests: 0, since: id, evicted: evicted.clone() };
+        table.open.insert(id, entry);
+        Some(OpenConnection { client: ClientConnection { connections: self.clone(), id }, evicted })
+    }
+
+    /// Waits until a connection has ended, or may make way.
+    pub async fn changed(&self) {
+        self.0.changed.notified().await;
+    }
+}
+
+/// An open connection, until it is dropped.
+#[derive(Debug)]
+pub struct OpenConnection {
+    client: ClientConnection,
+    evicted: CancellationToken,
+}
+
+impl OpenConnection {
+    /// Who is at the other end.
+    #[must_use]
+    pub fn client(&self) -> &ClientConnection {
+        &self.client
+    }
+
+    /// Waits until it has to make way for another.
+    pub async fn evicted(&self) {
+        self.evicted.cancelled().await;
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.client.connections.table().open.remove(&self.client.id);
+        self.client.connections.0.changed.notify_one();
+    }
+}
+
+/// Who is at the other end of a connection. Says nothing any more once that is closed.
+#[derive(Clone, Debug)]
+pub struct ClientConnection {
+    connections: Connections,
+    id: u64,
+}
+
+impl ClientConnection {
+    /// Notes of a proxy's connection that it is one of this network as long as it is open.
+    pub fn belongs_to(&self, network: Network) {
+        let mut table = self.connections.table();
+        table.make_way(network, self.id, self.connections.0.per_network);
+        if let Some(entry) = table.open.get_mut(&self.id) {
+            entry.network = Some(network);
+        }
+    }
+
+    /// Notes that a request begins. On a trusted proxy's connection it may be another client's than the
+    /// one before: it counts for its own network until it has ended. `None` where too many of that
+    /// network are without a key.
+    #[must_use]
+    pub fn request(&self, proxied: Option<Network>) -> Option<ActiveRequest> {
+        let mut table = self.connections.table();
+        if let Some(network) = proxied
+            && table.without_key(network, self.id) >= self.connections.0.per_network
+        {
+            return None;
+        }
+        let since = table.tick();
+        if let Some(entry) = table.open.get_mut(&self.id) {
+            entry.requests += 1;
+            entry.since = since;
+            if proxied.is_some() {
+                (entry.network, entry.authenticated) = (proxied, false);
+            }
+        }
+        Some(ActiveRequest { client: self.clone(), proxied: proxied.is_some() })
+    }
+
+    /// True while a request is answered.
+    #[must_use]
+    pub fn has_request(&self) -> bool {
+        self.connections.table().open.get(&self.id).is_some_and(|entry| entry.requests > 0)
+    }
+
+    /// Notes that the request has a valid key.
+    pub fn authenticated(&self) {
+        if let Some(entry) = self.connections.table().open.get_mut(&self.id) {
+            entry.authenticated = true;
+        }
+    }
+}
+
+/// A request whose answer is not written yet, until it is dropped.
+#[derive(Debug)]
+pub struct ActiveRequest {
+    client: ClientConnection,
+    proxied: bool,
+}
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        let mut table = self.client.connections.table();
+        let since = table.tick();
+        if let Some(entry) = table.open.get_mut(&self.client.id) {
+            entry.requests = entry.requests.saturating_sub(1);
+            entry.since = since;
+            if self.proxied {
+                entry.network = None;
+            }
+        }
+        drop(table);
+        self.client.connections.0.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(last: u8) -> Option<Network> {
+        Some(Network::of([10, 0, 0, last].into()))
+    }
+
+    fn is_evicted(open: &OpenConnection) -> bool {
+        open.evicted.is_cancelled()
+    }
+
+    #[test]
+    fn one_address_closes_its_own_connections_without_a_key_and_no_others() {
+        let connections = Connections::new(100, 2);
+        let open = |last| connections.open(network(last)).unwrap();
+        let (with_key, other) = (open(1), open(2));
+        with_key.client().authenticated();
+        let (oldest, asking, newest) = (open(1), open(1), open(1));
+        assert!(is_evicted(&oldest) && !is_evicted(&asking));
+        // One whose request is answered stays rather than one that waits for a request.
+        let request = asking.client().request(None).unwrap();
+        let next = open(1);
+        assert!(is_evicted(&newest) && !is_evicted(&asking));
+        drop(request);
+        for open in [&with_key, &other, &asking, &next] {
+            assert!(!is_evicted(open));
+        }
+    }
+
+    #[test]
+    fn where_there_are_too_many_those_that_wait_for_a_request_go_first() {
+        let connections = Connections::new(4, 100);
+        let open = || connections.open(None).unwrap();
+        let (idle_key, busy_key, busy, idle) = (open(), open(), open(), open());
+        idle_key.client().authenticated();
+        busy_key.client().authenticated();
+        let requests = [&busy_key, &busy].map(|open| open.client().request(None).unwrap());
+        let mut later = Vec::new();
+        for expected in [&idle, &idle_key, &busy] {
+            assert!(!is_evicted(expected));
+            let new = open();
+            new.client().authenticated();
+            later.push((new.client().request(None).unwrap(), new));
+            assert!(is_evicted(expected));
+        }
+        // Everything that is open now answers somebody with a key.
+        assert!(connections.open(None).is_none());
+        drop(later.pop());
+        assert!(connections.open(None).is_some() && !is_evicted(&busy_key));
+        drop(requests);
+    }
+
+    #[test]
+    fn a_proxys_connection_that_is_one_clients_makes_way_for_that_clients_next() {
+        let connections = Connections::new(100, 2);
+        let proxied: Vec<_> = (0..4).map(|_| connections.open(None).unwrap()).collect();
+        for open in &proxied[..3] {
+            open.client().belongs_to(Network::of([10, 0, 0, 1].into()));
+        }
+        assert_eq!(proxied.iter().map(is_evicted).collect::<Vec<_>>(), [true, false, false, false]);
+        // After a request it is still that client's.
+        drop(proxied[1].client().request(None));
+        proxied[3].client().belongs_to(Network::of([10, 0, 0, 1].into()));
+        assert!(is_evicted(&proxied[2]) && !is_evicted(&proxied[1]));
+    }
+
+    #[test]
+    fn requests_through_a_proxy_count_for_their_clients_until_they_have_a_key() {
+        let connections = Connections::new(100, 2);
+        let proxied: Vec<_> = (0..4).map(|_| connections.open(None).unwrap()).collect();
+        let ask = |at: usize, last| proxied[at].client().request(network(last));
+        let (_first, second) = (ask(0, 1).unwrap(), ask(1, 1).unwrap());
+        assert!(ask(2, 1).is_none() && ask(2, 2).is_some());
+        proxied[1].client().authenticated();
+        let third = ask(2, 1).unwrap();
+        assert!(ask(3, 1).is_none());
+        // Ended, a proxy's connection is of no client.
+        drop((second, third));
+        assert!(ask(3, 1).is_some());
+        assert!(proxied.iter().all(|open| !is_evicted(open)));
+    }
+}

@@ -1,0 +1,48 @@
+//! Keys that were looked up lately.
+
+use super::changes::AccessChanges;
+use super::rows::{RecentRow, RecentRows};
+use sha2::{Digest, Sha256};
+use std::num::NonZeroUsize;
+use time::OffsetDateTime;
+use unslide_model::{Clock, ContentHash, TenantId};
+use unslide_store::keys::{self, Principal};
+use unslide_store::{Result, Store};
+
+/// Keys that are remembered.
+const MOST: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+
+/// The principals of keys, by a hash of the key. Cheap to clone.
+#[derive(Clone)]
+pub struct RecentKeys(pub(super) RecentRows<ContentHash, Principal>);
+
+impl RecentRow for Principal {
+    fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
+    fn is_over(&self, now: OffsetDateTime) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
+}
+
+impl RecentKeys {
+    pub(super) fn new(changes: &AccessChanges) -> RecentKeys {
+        RecentKeys(RecentRows::new(changes, MOST))
+    }
+
+    /// Who the key belongs to; `None` for a text that is no key in force.
+    ///
+    /// # Errors
+    /// Where the database fails and the key was not confirmed within 30 s before.
+    pub async fn authenticate(
+        &self,
+        store: &Store,
+        clock: &dyn Clock,
+        key: &str,
+    ) -> Result<Option<Principal>> {
+        let (store, text) = (store.clone(), key.to_owned());
+        let look_up = async move { keys::authenticate(&store, &text).await };
+        self.0.get(clock, ContentHash(Sha256::digest(key).into()), look_up).await
+    }
+}

@@ -1,0 +1,376 @@
+//! Rows that were looked up lately, each for as long as it is known to be unchanged.
+
+use super::changes::AccessChanges;
+use lru::LruCache;
+use parking_lot::Mutex;
+use std::hash::Hash;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+use time::OffsetDateTime;
+use tracing::Instrument;
+use unslide_model::{Clock, TenantId};
+
+/// Microseconds for which a row is what it was when that was last confirmed, by a look-up or by the channel of changes.
+const FRESH: i64 = 1_000_000;
+/// The same while the database cannot say.
+const FRESH_IN_OUTAGE: i64 = 30_000_000;
+/// Microseconds after which a row is looked up again, whatever the channel says.
+const LONGEST: i64 = 300_000_000;
+/// How long the request of a row that is known waits for the database.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// Microseconds between two look-ups of known rows while the database does not answer.
+const PAUSE: i64 = 1_000_000;
+/// A row that can be remembered.
+pub trait RecentRow: Clone + Send + 'static {
+    /// Whose change it is forgotten with.
+    fn tenant(&self) -> &TenantId;
+
+    /// True where it came to its end by itself.
+    fn is_over(&self, _now: OffsetDateTime) -> bool {
+        false
+    }
+}
+
+/// Rows of one kind. Cheap to clone.
+pub struct RecentRows<K, R> {
+    remembered: Arc<Mutex<Remembered<K, R>>>,
+    changes: AccessChanges,
+}
+
+impl<K, R> Clone for RecentRows<K, R> {
+    fn clone(&self) -> RecentRows<K, R> {
+        RecentRows { remembered: self.remembered.clone(), changes: self.changes.clone() }
+    }
+}
+
+struct Remembered<K, R> {
+    rows: LruCache<K, Known<R>>,
+    /// When the database is asked again for a known row; `None` where it answered last.
+    ask_again_at: Option<i64>,
+}
+
+#[derive(Clone)]
+struct Known<R> {
+    row: R,
+    /// Microseconds of the monotonic clock when its look-up began.
+    at: i64,
+    /// Until when it is known to be unchanged.
+    confirmed: i64,
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
+    /// Remembers at most `most` rows: the one that was asked for longest ago goes first.
+    pub(super) fn new(changes: &AccessChanges, most: NonZeroUsize) -> RecentRows<K, R> {
+        let remembered = Remembered { rows: LruCache::new(most), ask_again_at: None };
+        RecentRows { remembered: Arc::new(Mutex::new(remembered)), changes: changes.clone() }
+    }
+
+    /// A row, by `look_up` where it is not known; `None` where there is none, which is not remembered.
+    ///
+    /// # Errors
+    /// Where the look-up fails and the row was not confirmed within 30 s before.
+    pub(super) async fn get<E: Send + 'static>(
+        &self,
+        clock: &dyn Clock,
+        key: K,
+        look_up: impl Future<Output = Result<Option<R>, E>> + Send + 'static,
+    ) -> Result<Option<R>, E> {
+        let at = clock.monotonic_micros();
+        self.changes.used(at);
+        let Some(known) = self.known(&key, clock.now()) else { return self.remember(key, at, look_up).await };
+        let age = at.saturating_sub(known.confirmed);
+        if age < FRESH && at.saturating_sub(known.at) < LONGEST {
+            return Ok(Some(known.row));
+        }
+        if age >= FRESH_IN_OUTAGE {
+            return self.remember(key, at, look_up).await;
+        }
+        if self.is_paused(at) {
+            return Ok(Some(known.row));
+        }
+        // It goes on where the request does not wait for it: what it finds counts for the next one.
+        let rows = self.clone();
+        let looking_up = async move { rows.remember(key, at, look_up).await }.in_current_span();
+        match tokio::time::timeout(PATIENCE, tokio::spawn(looking_up)).await {
+            Ok(Ok(Ok(found))) => return Ok(found),
+            Ok(_) => {}
+            Err(_) => self.pause(at),
+        }
+        Ok(Some(known.row))
+    }
+
+    /// What is remembered, with the latest time at which it is known to have been so.
+    fn known(&self, key: &K, now: OffsetDateTime) -> Option<Known<R>> {
+        let mut remembered = self.remembered.lock();
+        let known = remembered.rows.get_mut(key)?;
+        known.confirmed = known.confirmed.max(self.changes.confirmed(known.at));
+        Some(known.clone()).filter(|known| !known.row.is_over(now))
+    }
+
+    /// Looks a row up and remembers it, unless something changed meanwhile: it may be the row of before.
+    async fn remember<E>(
+        &self,
+        key: K,
+        at: i64,
+        look_up: impl Future<Output = Result<Option<R>, E>>,
+    ) -> Result<Option<R>, E> {
+        let changes = self.changes.counted();
+        let found = look_up.await.inspect_err(|_| self.pause(at))?;
+        let mut remembered = self.remembered.lock();
+        remembered.ask_again_at = None;
+        match &found {
+            Some(row) if self.changes.counted() == changes => {
+                let known = Known { row: row.clone(), at, confirmed: at };
+                remembered.rows.put(key, known);
+            }
+            _ => drop(remembered.rows.pop(&key)),
+        }
+        Ok(found)
+    }
+
+    /// Notes that a look-up which began at a time failed or takes long.
+    fn pause(&self, at: i64) {
+        let mut remembered = self.remembered.lock();
+        remembered.ask_again_at = remembered.ask_again_at.max(Some(at + PAUSE));
+    }
+
+    /// True while the database did not answer a moment ago. Then one request asks it again, and the others go on.
+    fn is_paused(&self, now: i64) -> bool {
+        let mut remembered = self.remembered.lock();
+        match remembered.ask_again_at {
+            None => false,
+            Some(at) if now < at => true,
+            Some(_) => {
+                remembered.ask_again_at = Some(now + PAUSE);
+                false
+            }
+        }
+    }
+
+    /// Forgets the rows of a tenant.
+    pub(super) fn forget(&self, tenant: &TenantId) {
+        let rows = &mut self.remembered.lock().rows;
+        let of = rows.iter().filter(|(_, known)| known.row.tenant() == tenant);
+        for key in of.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            rows.pop(&key);
+        }
+    }
+
+    /// Forgets all rows.
+    pub(super) fn clear(&self) {
+        self.remembered.lock().rows.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{Ready, pending, ready};
+    use tokio::time::Instant;
+    use unslide_model::FixedClock;
+
+    const SECOND: i64 = 1_000_000;
+
+    #[derive(Clone)]
+    struct Row(TenantId);
+
+    impl RecentRow for Row {
+        fn tenant(&self) -> &TenantId {
+            &self.0
+        }
+    }
+
+    type Found = Result<Option<Row>, &'static str>;
+
+    fn acme() -> TenantId {
+        TenantId::new("acme").unwrap()
+    }
+
+    fn found() -> Ready<Found> {
+        ready(Ok(Some(Row(acme()))))
+    }
+
+    fn gone() -> Ready<Found> {
+        ready(Ok(None))
+    }
+
+    fn fails() -> Ready<Found> {
+        ready(Err("the database is down"))
+    }
+
+    fn unasked() -> impl Future<Output = Found> + Send + 'static {
+        std::future::poll_fn(|_| panic!("the database is asked"))
+    }
+
+    /// A process that looked a row up when its clock began.
+    struct Process {
+        rows: RecentRows<&'static str, Row>,
+        changes: AccessChanges,
+        clock: FixedClock,
+    }
+
+    impl Process {
+        fn new() -> Process {
+            let changes = AccessChanges::default();
+            let rows = RecentRows::new(&changes, NonZeroUsize::MIN);
+            Process { rows, changes, clock: FixedClock::at_micros(0) }
+        }
+
+        /// One that hears nothing of changes.
+        async fn that_knew_a_row(seconds: i64) -> Process {
+            let process = Process::new();
+            assert!(process.has(found()).await.unwrap());
+            process.wait(seconds * SECOND);
+            process
+        }
+
+        /// One that hears of changes.
+        async fn that_listens() -> Process {
+            let process = Process::new();
+            process.changes.begin(0);
+            assert!(process.has(found()).await.unwrap());
+            process
+        }
+
+        fn wait(&self, micros: i64) {
+            self.clock.advance_micros(micros);
+        }
+
+        fn heartbeat(&self) {
+            self.changes.heard_until(self.clock.monotonic_micros());
+        }
+
+        async fn has(
+            &self,
+            look_up: impl Future<Output = Found> + Send + 'static,
+        ) -> Result<bool, &'static str> {
+            Ok(self.rows.get(&self.clock, "row", look_up).await?.is_some())
+        }
+    }
+
+    /// Proves: keys
+    #[tokio::test]
+    async fn while_the_channel_is_heard_a_row_is_looked_up_every_five_minutes() {
+        let process = Process::that_listens().await;
+        for _ in 0..999 {
+            process.wait(300_000);
+            process.heartbeat();
+            assert!(process.has(unasked()).await.unwrap());
+        }
+        process.wait(300_000);
+        process.heartbeat();
+        assert!(!process.has(gone()).await.unwrap());
+    }
+
+    /// Proves: keys
+    #[tokio::test]
+    async fn without_a_heartbeat_for_a_second_the_database_is_asked() {
+        let process = Process::that_listens().await;
+        process.wait(5 * SECOND);
+        process.heartbeat();
+        process.wait(SECOND - 1);
+        assert!(process.has(unasked()).await.unwrap());
+        process.wait(1);
+        assert!(!process.has(gone()).await.unwrap());
+    }
+
+    /// Proves: keys
+    #[tokio::test]
+    async fn a_change_that_is_heard_counts_for_the_next_request() {
+        let process = Process::that_listens().await;
+        process.rows.forget(&TenantId::new("umbrella").unwrap());
+        assert!(process.has(unasked()).await.unwrap());
+        process.rows.forget(&acme());
+        assert!(!process.has(gone()).await.unwrap());
+    }
+
+    /// Proves: keys
+    #[tokio::test]
+    async fn a_row_that_was_read_before_a_change_is_not_remembered_after_it() {
+        let process = Process::new();
+        process.changes.begin(0);
+        let (changes, rows) = (process.changes.clone(), process.rows.clone());
+        let overtaken = async move {
+            changes.count();
+            rows.forget(&acme());
+            found().await
+        };
+        assert!(process.has(overtaken).await.unwrap());
+        assert!(!process.has(gone()).await.unwrap());
+    }
+
+    /// Proves: keys
+    #[tokio::test]
+    async fn a_channel_says_nothing_of_rows_that_were_read_before_it() {
+        let process = Process::that_listens().await;
+        process.wait(SECOND / 2);
+        // The connection was lost and made again: what was changed between the two was not heard.
+        process.changes.begin(process.clock.monotonic_micros());
+        process.wait(SECOND / 2);
+        process.heartbeat();
+        assert!(!process.has(gone()).await.unwrap());
+    }
+
+    /// Proves: keys
+    #[tokio::test]
+    async fn without_the_database_a_row_counts_for_half_a_minute_after_it_was_confirmed() {
+        for (seconds, is_let_in) in [(29, true), (30, false)] {
+            let process = Process::that_listens().await;
+            process.wait(100 * SECOND);
+            process.heartbeat();
+            assert!(process.has(unasked()).await.unwrap());
+            process.wait(seconds * SECOND);
+            assert_eq!(process.has(fails()).await.is_ok(), is_let_in, "{seconds}");
+        }
+        assert!(Process::that_knew_a_row(29).await.has(fails()).await.unwrap());
+        let process = Process::that_knew_a_row(30).await;
+        assert!(process.has(fails()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn where_too_many_are_remembered_the_one_that_was_asked_for_longest_ago_goes() {
+        let process = Process::that_listens().await;
+        assert!(process.rows.get(&process.clock, "other", found()).await.unwrap().is_some());
+        assert!(!process.has(gone()).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_row_that_is_not_known_any_more_waits_for_the_database() {
+        let process = Process::that_knew_a_row(30).await;
+        let waits = tokio::time::timeout(Duration::from_secs(9), process.has(pending()));
+        assert!(waits.await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_known_row_waits_a_moment_for_a_database_that_does_not_answer_and_the_next_not_at_all() {
+        let process = Process::that_knew_a_row(2).await;
+        let start = Instant::now();
+        assert!(process.has(pending()).await.unwrap());
+        assert!(start.elapsed() < 2 * PATIENCE);
+        for _ in 0..100 {
+            assert!(process.has(unasked()).await.unwrap());
+        }
+        assert!(start.elapsed() < 2 * PATIENCE);
+        // After a second one request asks, and the others do not wait for its answer.
+        process.wait(PAUSE);
+        let (first, second) = tokio::join!(process.has(pending()), process.has(pending()));
+        assert!(first.unwrap() && second.unwrap());
+        assert!(start.elapsed() < 3 * PATIENCE);
+        process.wait(PAUSE);
+        assert!(!process.has(gone()).await.unwrap());
+        assert!(!process.has(gone()).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_late_look_up_finds_counts_for_the_next_request() {
+        let process = Process::that_knew_a_row(2).await;
+        let late = async {
+            tokio::time::sleep(2 * PATIENCE).await;
+            gone().await
+        };
+        assert!(process.has(late).await.unwrap());
+        tokio::time::sleep(2 * PATIENCE).await;
+        assert!(!process.has(gone()).await.unwrap());
+    }
+}

@@ -1,0 +1,53 @@
+//! Grouping rules of tenants that symbolicated lately.
+
+use super::changes::AccessChanges;
+use super::rows::{RecentRow, RecentRows};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use unslide_model::{Clock, TenantId};
+use unslide_symbolicate::grouping::GroupingRules;
+
+/// Tenants whose rules are remembered. They may have 64 KiB each.
+const MOST: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
+
+/// The rules of tenants. Cheap to clone.
+#[derive(Clone)]
+pub struct RecentRules(pub(super) RecentRows<TenantId, TenantRules>);
+
+/// The rules of one tenant.
+#[derive(Clone)]
+pub(super) struct TenantRules {
+    tenant: TenantId,
+    rules: Arc<GroupingRules>,
+}
+
+impl RecentRow for TenantRules {
+    fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+}
+
+impl RecentRules {
+    pub(super) fn new(changes: &AccessChanges) -> RecentRules {
+        RecentRules(RecentRows::new(changes, MOST))
+    }
+
+    /// A tenant's rules; `look_up` asks the database for them.
+    ///
+    /// # Errors
+    /// Where the database fails and the rules were not confirmed within 30 s before.
+    pub async fn get<E: Send + 'static>(
+        &self,
+        clock: &dyn Clock,
+        tenant: &TenantId,
+        look_up: impl Future<Output = Result<GroupingRules, E>> + Send + 'static,
+    ) -> Result<Arc<GroupingRules>, E> {
+        let of = tenant.clone();
+        let look_up = async move {
+            let rules = Arc::new(look_up.await?);
+            Ok(Some(TenantRules { tenant: of, rules }))
+        };
+        let found = self.0.get(clock, tenant.clone(), look_up).await?;
+        Ok(found.map(|found| found.rules).unwrap_or_default())
+    }
+}

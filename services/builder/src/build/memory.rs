@@ -1,0 +1,113 @@
+//! The memory of child processes: what one may have, and the budget of all that run at the same time.
+
+use crate::config::{ANALYSES, BACKFILLS, Settings};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use unslide_runtime::fairness::{FairPermit, FairSemaphore};
+
+/// What a child needs beside what grows with the object that it builds.
+const BASE_BYTES: u64 = 64 << 20;
+
+/// The memory that child processes share.
+pub(crate) struct MemoryBudget {
+    /// The least that a child gets.
+    least_bytes: u64,
+    /// The most that a child gets: it leaves room for a small one.
+    most_bytes: u64,
+    /// KiB of all children. Jobs were taken fairly among tenants before, so the semaphore has no owners.
+    free: FairSemaphore<()>,
+    /// The turn of a child that has more than the least.
+    large: Arc<Semaphore>,
+}
+
+/// Memory of one child, until it is dropped.
+pub(crate) struct MemoryGrant {
+    pub(crate) bytes: u64,
+    _large: Option<OwnedSemaphorePermit>,
+    _permits: Vec<FairPermit<()>>,
+}
+
+impl MemoryBudget {
+    pub(crate) fn new(settings: &Settings) -> MemoryBudget {
+        let jobs = settings.uploads.saturating_add(ANALYSES).saturating_add(BACKFILLS) as u64;
+        let all_bytes = settings.build_bytes.saturating_mul(jobs);
+        let all = kib(all_bytes);
+        MemoryBudget {
+            least_bytes: settings.build_bytes,
+            most_bytes: all_bytes.saturating_sub(settings.build_bytes).max(settings.build_bytes),
+            free: FairSemaphore::new("KiB of child processes", all, all),
+            large: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// Waits for memory for a child that builds an object of `size` bytes, or 0 where it does something else. A
+    /// large object waits until others leave enough. It takes its memory in pieces, one large object at a time,
+    /// so that small ones go on meanwhile.
+    pub(crate) async fn acquire(&self, size: u64) -> MemoryGrant {
+        let bytes = self.limit(size);
+        let large = match bytes > self.least_bytes {
+            true => Arc::clone(&self.large).acquire_owned().await.ok(),
+            false => None,
+        };
+        let (mut permits, mut left) = (Vec::new(), bytes);
+        while left > 0 {
+            let piece = left.min(self.least_bytes.max(1));
+            permits.push(self.free.acquire(&(), kib(piece)).await);
+            left -= piece;
+        }
+        MemoryGrant { bytes, _large: large, _permits: permits }
+    }
+
+    /// A symcache takes less than 1.5 times its object's size while it is built.
+    fn limit(&self, size: u64) -> u64 {
+        if size == 0 {
+            return self.least_bytes;
+        }
+        let needed = size.saturating_add(size / 2).saturating_add(BASE_BYTES);
+        needed.min(self.most_bytes).max(self.least_bytes)
+    }
+}
+
+fn kib(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn a_large_object_has_memory_for_its_size_and_leaves_some_for_others() {
+        let memory = MemoryBudget::new(&Settings::default());
+        assert_eq!(memory.limit(0), GIB);
+        assert_eq!(memory.limit(100 << 20), GIB);
+        assert_eq!(memory.limit(2 * GIB), 3 * GIB + BASE_BYTES);
+        assert_eq!(memory.limit(4 * GIB), 4 * GIB);
+        assert_eq!(memory.limit(u64::MAX), 4 * GIB);
+    }
+
+    #[tokio::test]
+    async fn small_objects_run_together_and_a_large_one_waits_until_it_fits() {
+        let memory = MemoryBudget::new(&Settings::default());
+        let mut small: Vec<MemoryGrant> = Vec::new();
+        for _ in 0..5 {
+            small.push(memory.acquire(1 << 20).await);
+        }
+        let mut large = Box::pin(memory.acquire(4 * GIB));
+        assert!((&mut large).now_or_never().is_none());
+        small.clear();
+        let large = large.await;
+        assert_eq!(large.bytes, 4 * GIB);
+        // Beside it small ones go on, and another large one waits.
+        let mut another = Box::pin(memory.acquire(4 * GIB));
+        assert!((&mut another).now_or_never().is_none());
+        for _ in 0..3 {
+            drop(memory.acquire(1 << 20).now_or_never().unwrap());
+        }
+        drop(large);
+        assert_eq!(another.await.bytes, 4 * GIB);
+    }
+}

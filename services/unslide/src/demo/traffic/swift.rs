@@ -1,0 +1,97 @@
+//! Crashes in the framework of the two apps, which is in Swift: an arithmetic overflow and a recursion without an end.
+
+use super::{BoxError, OVERFLOW, backtraces};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The framework's dSYM, as an upload. It is the same for all builds of the apps.
+pub const DSYM: &[u8] = include_bytes!("../../../demo/Loyalty.dSYM.zip");
+/// Where the framework crashes.
+const FRAMEWORK: &[u8] = include_bytes!("../../../demo/loyalty.json");
+/// Where it is loaded, behind the app's image.
+const BEHIND_APP: u64 = 0x10_0000;
+/// Calls of the recursion in a report.
+const CALLS: usize = 300;
+
+/// The framework's id and size, and offsets in its code.
+#[derive(Deserialize)]
+struct Framework {
+    uuid: String,
+    size: u64,
+    /// Where the sum of points overflows, and where its caller goes on.
+    trap: u64,
+    after_add: u64,
+    /// Where the recursion finds no more stack, where each of its calls goes on, and the first one's caller.
+    stack_full: u64,
+    after_recursion: u64,
+    after_next: u64,
+}
+
+/// Lets the framework crash that the crashed thread of a report has called.
+pub fn crash_in_framework(report: &mut Value, bug: usize) -> Result<(), BoxError> {
+    let framework: Framework = serde_json::from_slice(FRAMEWORK)?;
+    let mut image = report["binary_images"][0].clone();
+    let app = image["name"].as_str().unwrap_or_default();
+    let folder = app.rsplit_once('/').map_or(app, |(folder, _)| folder);
+    let base = image["image_addr"].as_u64().unwrap_or_default() + BEHIND_APP;
+    image["name"] = json!(format!("{folder}/Frameworks/Loyalty.framework/Loyalty"));
+    image["uuid"] = json!(framework.uuid);
+    image["image_addr"] = json!(base);
+    image["image_vmaddr"] = json!(0);
+    image["image_size"] = json!(framework.size);
+    let frame = |offset: u64| {
+        json!({"object_name": "Loyalty", "object_addr": base, "symbol_name": "<redacted>", "symbol_addr": base,
+               "instruction_addr": base + offset})
+    };
+    let stack_pointer =
+        report["crash"]["threads"][0]["registers"]["basic"]["sp"].as_u64().unwrap_or_default();
+    let (address, called) = if bug == OVERFLOW {
+        (base + framework.trap, vec![frame(framework.trap), frame(framework.after_add)])
+    } else {
+        let mut called = vec![frame(framework.after_recursion); CALLS];
+        called.insert(0, frame(framework.stack_full));
+        called.push(frame(framework.after_next));
+        (stack_pointer.saturating_sub(16), called)
+    };
+    report["crash"]["error"]["address"] = json!(address);
+    // Where the thread stopped is the innermost frame's address, and no return address.
+    report["crash"]["threads"][0]["registers"]["basic"]["pc"] = called[0]["instruction_addr"].clone();
+    if let Some(images) = report["binary_images"].as_array_mut() {
+        images.push(image);
+    }
+    if let Some(frames) = backtraces(report).next() {
+        frames.splice(..0, called);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::builds::BUILDS;
+    use super::super::{RECURSION, report};
+    use super::*;
+    use crate::offline::symbolicate::Library;
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+    use std::path::Path;
+    use unslide_report::{ReadLimits, Report};
+    use unslide_symbolicate::{Context, Plan};
+
+    #[test]
+    fn the_framework_traps_and_recurses_as_its_dsym_says() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/Loyalty.dSYM.zip");
+        let (library, notes) = Library::search(&[path]).unwrap();
+        assert!(notes.is_empty(), "{notes:?}");
+        let title = |bug: usize| {
+            let mut random = SmallRng::seed_from_u64(7);
+            let sent = report(&BUILDS[1], bug, 1, 1_800_000_000_000, &mut random).unwrap();
+            let read = Report::read(&sent.body, &ReadLimits::default()).unwrap();
+            let plan = Plan::new(&read);
+            let symbols = library.for_report(&plan.needs());
+            let enriched = plan.enrich_within(&|id| symbols.get(id), &Context::default());
+            enriched.grouping.unwrap().title
+        };
+        assert_eq!(title(OVERFLOW), "Arithmetic overflow in Loyalty.Account.add");
+        assert_eq!(title(RECURSION), "Stack overflow in Loyalty.Tier.next");
+    }
+}

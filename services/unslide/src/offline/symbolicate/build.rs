@@ -1,0 +1,137 @@
+//! Symcaches built in child processes, as builders build them: a file that needs too much memory ends its child alone.
+
+use crate::quantity;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime;
+use unslide_builder::{BuildError, SymcacheSource, build_symcache};
+use unslide_model::DebugId;
+use unslide_runtime::child::ChildProgram;
+use unslide_store::objects::ObjectStatus;
+use unslide_symbolicate::ImageSymbols;
+use unslide_symbolicate::symcache::{SymCache, SymCacheError};
+
+/// What the child is started with.
+#[cfg(not(test))]
+const CHILD: &[&str] = &[crate::serve::BUILD_SYMCACHE];
+#[cfg(test)]
+const CHILD: &[&str] = &[
+    "offline::symbolicate::build::tests::a_child_builds_what_its_folder_says",
+    "--exact",
+    "--nocapture",
+    "--test-threads=1",
+];
+
+/// The bounds of builds.
+#[derive(Clone, Copy, clap::Args)]
+pub struct BuildArguments {
+    /// Memory that the build of one dSYM or source map may take, such as 8GiB; mapped files are not counted
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = quantity::bytes)]
+    build_memory: u64,
+}
+
+impl Default for BuildArguments {
+    fn default() -> BuildArguments {
+        BuildArguments { build_memory: 4 << 30 }
+    }
+}
+
+/// Why a file was not built.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalBuildError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error("its symcache is damaged")]
+    Symcache(#[from] SymCacheError),
+}
+
+impl LocalBuildError {
+    /// What is said of an image whose symbols were to come from the file.
+    pub fn symbols(&self) -> ImageSymbols {
+        match self {
+            LocalBuildError::Io(_) | LocalBuildError::Build(BuildError::Failed(_)) => {
+                ImageSymbols::FetchingFailed
+            }
+            LocalBuildError::Build(BuildError::Rejected(ObjectStatus::Malformed, _))
+            | LocalBuildError::Symcache(_) => ImageSymbols::Malformed,
+            LocalBuildError::Build(BuildError::Rejected(..)) => ImageSymbols::Unsupported,
+        }
+    }
+}
+
+impl BuildArguments {
+    /// The symbols of a slice of a file, or of the source map of a bundle with a debug id of its own.
+    ///
+    /// # Errors
+    /// Where the file gives none, or no child can work.
+    pub fn build(
+        &self,
+        file: &Path,
+        range: Range<usize>,
+        bundle: Option<DebugId>,
+    ) -> Result<ImageSymbols, LocalBuildError> {
+        let range = range.start as u64..range.end as u64;
+        let source = SymcacheSource { file, range, bundle };
+        let program = ChildProgram::current(CHILD)?.in_this_group();
+        let setting = "--build-memory raises it";
+        let building = build_symcache(&program, &source, self.build_memory, setting);
+        let symcache = runtime::Builder::new_current_thread().enable_all().build()?.block_on(building)?;
+        Ok(ImageSymbols::found(Arc::new(SymCache::parse(symcache)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use unslide_testkit::{fixtures, macho};
+
+    #[test]
+    fn a_child_builds_what_its_folder_says() {
+        if Path::new("request.json").exists() {
+            unslide_builder::serve_child().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_build_that_reaches_its_memory_ends_alone_and_names_the_option() {
+        let mut dsym = tempfile::NamedTempFile::new().unwrap();
+        let bytes = macho::many_functions();
+        dsym.write_all(&bytes).unwrap();
+        let build = |build: BuildArguments| build.build(dsym.path(), 0..bytes.len(), None);
+        let error = build(BuildArguments { build_memory: 64 << 20 }).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(text, "it needs more than 67108864 bytes of memory (--build-memory raises it)");
+        assert!(matches!(error.symbols(), ImageSymbols::Unsupported));
+        assert!(matches!(build(BuildArguments::default()), Ok(ImageSymbols::Found { .. })));
+    }
+
+    /// File names of macOS are UTF-8.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_path_need_not_be_utf_8() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        use unslide_symbolicate::object::objects;
+
+        let folder = tempfile::tempdir().unwrap();
+        let dsym = folder.path().join(OsStr::from_bytes(b"app-\xFF"));
+        let bytes = std::fs::read(fixtures::dsym("app")).unwrap();
+        let range = objects(&bytes).unwrap().remove(0).range;
+        std::fs::write(&dsym, &bytes).unwrap();
+        let symbols = BuildArguments::default().build(&dsym, range, None).unwrap();
+        assert!(matches!(symbols, ImageSymbols::Found { .. }));
+    }
+
+    #[test]
+    fn what_is_damaged_and_what_is_gone_are_told_apart() {
+        let dsym = fixtures::dsym("app");
+        let build = |file: &Path| BuildArguments::default().build(file, 0..100, None).unwrap_err().symbols();
+        assert!(matches!(build(&dsym), ImageSymbols::Malformed));
+        assert!(matches!(build(Path::new("no/such/file")), ImageSymbols::FetchingFailed));
+    }
+}

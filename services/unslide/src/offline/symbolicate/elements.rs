@@ -1,0 +1,92 @@
+//! An array of reports, as the HTTP sink of the crash handler sends them, as a record for each element.
+
+use crate::offline::symbolicate::input::{InputRecord, describe, is_array};
+use unslide_report::{Element, ReadLimits, split};
+use unslide_symbolicate::most_bytes;
+
+/// The record, or the elements of the array that it is, so that many are answered at a time.
+pub fn elements(record: InputRecord) -> Vec<InputRecord> {
+    let InputRecord::Report { line, bytes, ending } = record else { return vec![record] };
+    if !is_array(&bytes) {
+        return vec![InputRecord::Report { line, bytes, ending }];
+    }
+    match split(&bytes, &ReadLimits::default()) {
+        Ok(found) => records(line, &bytes, &ending, &found),
+        Err(error) => {
+            let problem = describe(&error);
+            let none = InputRecord::NoReport { line, problem, log: None };
+            vec![none, InputRecord::Filler([bytes, ending].concat())]
+        }
+    }
+}
+
+fn records(line: u64, bytes: &[u8], ending: &[u8], found: &[Element<'_>]) -> Vec<InputRecord> {
+    let mut records = Vec::with_capacity(found.len() * 2 + 1);
+    let mut copied = 0;
+    for (at, element) in found.iter().enumerate() {
+        let number = at + 1;
+        let none = |found: &str, log| InputRecord::NoReport {
+            line,
+            problem: format!(
+                "element {number} of the array: not_a_report: a report is an object, this is {found}"
+            ),
+            log,
+        };
+        match element {
+            Element::Report(element) => {
+                // The element is a part of the record, so its offset is that of its first byte.
+                let start = element.as_ptr() as usize - bytes.as_ptr() as usize;
+                records.push(InputRecord::Between(bytes[copied..start].to_vec()));
+                copied = start + element.len();
+                let room = share(element.len(), bytes.len());
+                records.push(InputRecord::Element { line, number, bytes: element.to_vec(), room });
+            }
+            // A report that the device has rendered is a log already.
+            Element::Text(log) => records.push(none("a string", Some(log.decode().into_owned()))),
+            Element::Other { found, .. } => records.push(none(found, None)),
+        }
+    }
+    records.push(InputRecord::Between([&bytes[copied..], ending].concat()));
+    records
+}
+
+/// The most bytes of an element's answer. The elements have together what one report of their size would have.
+fn share(element: usize, array: usize) -> usize {
+    let share = most_bytes(array) as u128 * element as u128 / array.max(1) as u128;
+    usize::try_from(share).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_report_of_an_array_is_a_record_and_nothing_is_lost() {
+        let array = b"\xEF\xBB\xBF[ {\"a\":1} , \"text\", 3,{} ]";
+        let record = InputRecord::Report { line: 7, bytes: array.to_vec(), ending: b"\n".to_vec() };
+        let records = elements(record);
+        let reports: Vec<_> = records
+            .iter()
+            .filter_map(|record| match record {
+                InputRecord::Element { line: 7, number, bytes, .. } => Some((*number, bytes.as_slice())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(reports, [(1, &b"{\"a\":1}"[..]), (4, b"{}")]);
+        let rest: Vec<u8> = records
+            .iter()
+            .flat_map(|record| match record {
+                InputRecord::Element { bytes, .. } | InputRecord::Between(bytes) => bytes.clone(),
+                _ => Vec::new(),
+            })
+            .collect();
+        assert_eq!(rest, [&array[..], b"\n"].concat());
+    }
+
+    #[test]
+    fn the_answers_of_an_array_are_together_no_larger_than_that_of_one_report() {
+        let lengths = [700, 20, 3_000_000];
+        let array = lengths.iter().sum::<usize>() + 4;
+        assert!(lengths.iter().map(|length| share(*length, array)).sum::<usize>() <= most_bytes(array));
+    }
+}

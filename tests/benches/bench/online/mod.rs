@@ -1,0 +1,12 @@
+//! Reports, requests and queries through real servers.
+
+pub mod fairness;
+pub mod flow;
+pub mod guarantee;
+pub mod http;
+pub mod late;
+pub mod latency;
+pub mod queries;
+mod quota;
+pub mod scale;
+pub mod unpacking;

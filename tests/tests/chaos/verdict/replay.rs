@@ -1,0 +1,186 @@
+//! Replays the topics from their start into an empty store, and compares.
+//! Proves: replay
+
+use super::bodies;
+use crate::drain::positions;
+use crate::world::World;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Tables that do not come from the topics, with why.
+const APART: [&str; 28] = [
+    // Made by people and by uploads.
+    "tenants",
+    "api_keys",
+    "audit_log",
+    "uploads",
+    "objects",
+    "upload_objects",
+    "partial_uploads",
+    "upload_parts",
+    "symbol_slots",
+    // Of rules that people make; a replay tells nothing again.
+    "alert_rules",
+    "alert_events",
+    "alert_messages",
+    // What dashboards are told of as it happens, and what a search finds: a group keeps words of reports that have left.
+    "live_events",
+    "group_terms",
+    // Work, and where it stands.
+    "jobs",
+    "outbox",
+    "positions",
+    "partition_leases",
+    "_sqlx_migrations",
+    "reprocesses",
+    "grouping_rules",
+    "system_wakes",
+    "tenant_erasures",
+    // Bodies move to object storage when the installation finds the time: see `bodies`.
+    "report_bodies",
+    "segments",
+    "report_frames",
+    "external_bodies",
+    "condemned_objects",
+];
+/// Columns that say when something was done here, or what was asked and not what is known.
+const PASSING: [&str; 13] = [
+    "stored_at",
+    "updated_at",
+    "seen_at",
+    "created_at",
+    "requested_revision",
+    "requested_at",
+    "asked_at",
+    "requested_needs",
+    "ask_pending",
+    "reprocess_id",
+    "retry_needs",
+    "retry_at",
+    "retries",
+];
+/// The column that is not compared in one table: a day's row is raised by the wake that asks for all of the
+/// day's reports, and a replay makes a wake of its own.
+const BY_WAKES: (&str, &str) = ("system_waits", "seen_generation");
+/// What an indexer has to know to take the topics' word.
+const COPIED: [&str; 2] = ["tenants", "symbol_slots"];
+const INDEXER: &str = "indexer-replay";
+
+/// Stores the topics once more, from their start, and says how the two stores differ.
+pub async fn differences(
+    world: &Arc<World>,
+    length: Duration,
+    limit: Duration,
+) -> Result<Vec<String>, String> {
+    let url = world.installation.lock().await.database_url();
+    let replayed = format!("{url}_replay");
+    let mut first = connect(&url).await?;
+    let name = replayed.rsplit_once('/').map_or("", |(_, name)| name);
+    first.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await.map_err(text)?;
+    {
+        let mut installation = world.installation.lock().await;
+        let done = installation.command_with(&["migrate"], &[("UNSLIDE_POSTGRES__URL", &replayed)]);
+        if done.0 != 0 {
+            return Err(format!("the second database is not migrated: {}{}", done.1, done.2));
+        }
+        let mut second = connect(&replayed).await?;
+        for table in COPIED {
+            copy(&mut first, &mut second, table).await?;
+        }
+        // Bodies stay in their rows here, so that each place is compared with the other.
+        let settings =
+            [("UNSLIDE_POSTGRES__URL", replayed.as_str()), ("UNSLIDE_INDEXER__SEGMENT_AFTER", "7d")];
+        installation.start_service(INDEXER, "indexer", &settings);
+    }
+    let mut second = connect(&replayed).await?;
+    let wanted = positions(&mut first).await?;
+    let begin = Instant::now();
+    loop {
+        let reached = positions(&mut second).await?;
+        let there = |topic: &String, partition: &i32, next: &i64| {
+            reached.get(topic).and_then(|p| p.get(partition)).is_some_and(|at| at >= next)
+        };
+        let mut all = wanted.iter().flat_map(|(topic, p)| p.iter().map(move |(p, next)| (topic, p, next)));
+        if all.all(|(topic, partition, next)| there(topic, partition, next)) {
+            break;
+        }
+        if begin.elapsed() > limit {
+            return Err(format!("the replay is at {reached:?} after {limit:?} and not at {wanted:?}"));
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    let process = world.installation.lock().await.take(INDEXER);
+    tokio::task::block_in_place(|| process.terminate(Duration::from_secs(30)));
+    let mut differences = Vec::new();
+    let tables = tables(&mut first).await?;
+    for table in &tables {
+        let (kept, again) = (rows(&mut first, table).await?, rows(&mut second, table).await?);
+        world.note(&format!("{table}: {} rows", kept.values().sum::<usize>()));
+        compare(table, &kept, &again, &mut differences);
+    }
+    differences.extend(bodies::differences(world, (&url, &replayed), length).await?);
+    Ok(differences)
+}
+
+/// Rows with how often each is there.
+type Rows = BTreeMap<String, usize>;
+
+fn compare(table: &str, kept: &Rows, again: &Rows, differences: &mut Vec<String>) {
+    for (row, times) in kept {
+        let replayed = again.get(row).copied().unwrap_or(0);
+        if *times > replayed {
+            differences.push(format!("{table}: only in the store: {row}"));
+        }
+    }
+    for (row, times) in again {
+        let stored = kept.get(row).copied().unwrap_or(0);
+        if *times > stored {
+            differences.push(format!("{table}: only in the replay: {row}"));
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
+fn text(error: sqlx::Error) -> String {
+    error.to_string()
+}
+
+async fn connect(url: &str) -> Result<PgConnection, String> {
+    let mut connection = PgConnection::connect(url).await.map_err(text)?;
+    connection.execute("SET timezone = 'UTC'").await.map_err(text)?;
+    Ok(connection)
+}
+
+/// Every table that is not apart; a new one is compared unless it is named above.
+async fn tables(database: &mut PgConnection) -> Result<Vec<String>, String> {
+    let all = "SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+               AND NOT relispartition ORDER BY relname";
+    let rows = sqlx::query(all).fetch_all(database).await.map_err(text)?;
+    let names = rows.iter().map(|row| row.get::<String, _>(0));
+    Ok(names.filter(|name| !APART.contains(&name.as_str())).collect())
+}
+
+async fn rows(database: &mut PgConnection, table: &str) -> Result<Rows, String> {
+    let by_wakes = (table == BY_WAKES.0).then_some(BY_WAKES.1);
+    let passing: Vec<String> = PASSING.into_iter().chain(by_wakes).map(|c| format!("'{c}'")).collect();
+    let passing = passing.join(", ");
+    let question = format!("SELECT (to_jsonb(t) - ARRAY[{passing}])::text FROM {table} t");
+    let mut found = Rows::new();
+    for row in sqlx::query(AssertSqlSafe(question)).fetch_all(database).await.map_err(text)? {
+        *found.entry(row.get(0)).or_default() += 1;
+    }
+    Ok(found)
+}
+
+async fn copy(from: &mut PgConnection, to: &mut PgConnection, table: &str) -> Result<(), String> {
+    let all = format!("SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]')::text FROM {table} t");
+    let rows: String = sqlx::query_scalar(AssertSqlSafe(all)).fetch_one(from).await.map_err(text)?;
+    let insert = format!(
+        "INSERT INTO {table} SELECT * FROM jsonb_populate_recordset(NULL::{table}, $1::jsonb) ON CONFLICT DO NOTHING"
+    );
+    sqlx::query(AssertSqlSafe(insert)).bind(rows).execute(to).await.map_err(text)?;
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! Reports from Kafka to consumers: the straight way, and what happens when a part of it fails.
+
+mod consumers;
+mod dead_letters;
+mod delivery;
+mod hang;
+mod journey;
+mod workers;

@@ -1,0 +1,5 @@
+//! dSYMs: their uploads, and the reports that wait for them.
+
+mod late_symbols;
+mod symbols;
+mod uploads;
