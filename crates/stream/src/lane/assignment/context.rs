@@ -12,6 +12,7 @@ use rdkafka::statistics::Statistics;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 pub(in crate::lane) use crate::read::spread::TopicPartition;
@@ -107,6 +108,8 @@ pub(in crate::lane) struct Ownership {
     pub shares_changed: bool,
     /// Records that can be had and are neither polled nor held back, as the client last said.
     pub waiting: i64,
+    /// When what is waiting was last set by a rewind.
+    pub rewound: Option<Instant>,
 }
 
 impl Ownership {
@@ -115,8 +118,19 @@ impl Ownership {
         self.next_epoch
     }
 
+    /// Takes over the client's figures of the partitions that are this lane's. They come some time after they were
+    /// `gathered`: those from before a rewind do not know what comes again.
+    fn update(&mut self, statistics: &Statistics, gathered: Instant) -> Lag {
+        let mut lag = self.lag(statistics);
+        if self.rewound.is_some_and(|at| gathered <= at) {
+            lag.waiting = lag.waiting.max(self.waiting);
+        }
+        self.waiting = lag.waiting;
+        lag
+    }
+
     /// What the client's figures say of the partitions that are this lane's.
-    pub(in crate::lane) fn lag(&mut self, statistics: &Statistics) -> Lag {
+    fn lag(&self, statistics: &Statistics) -> Lag {
         let (mut waiting, mut open, mut queued, mut again, mut bytes) = (0, 0, 0, 0, 0);
         for ((topic, partition), owned) in &self.owned {
             let known = statistics.topics.get(&**topic).and_then(|t| t.partitions.get(partition));
@@ -191,11 +205,13 @@ pub(in crate::lane) struct LaneContext {
     /// the assignment.
     pub ownership: Mutex<Ownership>,
     pub observer: Arc<dyn Observer>,
+    /// Before the client was made.
+    created: Instant,
 }
 
 impl LaneContext {
     pub(in crate::lane) fn new(observer: Arc<dyn Observer>) -> LaneContext {
-        LaneContext { ownership: Mutex::new(Ownership::default()), observer }
+        LaneContext { ownership: Mutex::new(Ownership::default()), observer, created: Instant::now() }
     }
 
     /// Writes attempts back that did not end with the process, while their partitions are given up.
@@ -275,9 +291,8 @@ impl ClientContext for LaneContext {
     }
 
     fn stats(&self, statistics: Statistics) {
-        let mut ownership = self.ownership.lock();
-        let Lag { waiting, open, bytes } = ownership.lag(&statistics);
-        ownership.waiting = waiting;
+        let age = Duration::from_micros(u64::try_from(statistics.age).unwrap_or(0));
+        let Lag { waiting, open, bytes } = self.ownership.lock().update(&statistics, self.created + age);
         self.observer.lag(waiting, open);
         self.observer.fetched(bytes);
     }
@@ -367,13 +382,27 @@ mod tests {
         Statistics { topics, ..Statistics::default() }
     }
 
-    fn waiting(gates: [Gate; 2], fetched: [i64; 2], queued: i64) -> i64 {
+    fn owning(gates: [Gate; 2]) -> Ownership {
         let owned =
             |gate| AssignedPartition { gate, epoch: 1, mark: Mark::Unread, noted: None, touched: true };
         let places = [("t".into(), 0), ("t".into(), 1)];
-        let mut ownership =
-            Ownership { owned: places.into_iter().zip(gates.map(owned)).collect(), ..Ownership::default() };
-        ownership.lag(&statistics(fetched, queued)).waiting
+        Ownership { owned: places.into_iter().zip(gates.map(owned)).collect(), ..Ownership::default() }
+    }
+
+    fn waiting(gates: [Gate; 2], fetched: [i64; 2], queued: i64) -> i64 {
+        owning(gates).lag(&statistics(fetched, queued)).waiting
+    }
+
+    #[test]
+    fn what_a_rewind_brings_again_waits_until_the_client_has_counted_anew() {
+        let mut ownership = owning([Gate::Open, Gate::Open]);
+        let all_fetched = statistics([10, 10], 0);
+        let before = Instant::now();
+        (ownership.waiting, ownership.rewound) = (2, Some(before + Duration::from_secs(1)));
+        assert_eq!(ownership.update(&all_fetched, before).waiting, 2);
+        assert_eq!(ownership.update(&statistics([5, 10], 0), before).waiting, 5);
+        assert_eq!(ownership.update(&all_fetched, before + Duration::from_secs(2)).waiting, 0);
+        assert_eq!(ownership.waiting, 0);
     }
 
     #[test]

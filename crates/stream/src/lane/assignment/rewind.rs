@@ -5,6 +5,7 @@ use rdkafka::Offset;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long one question to the group's coordinator may take.
 const WITHIN: Duration = Duration::from_secs(3);
@@ -38,8 +39,9 @@ pub(in crate::lane) fn rewind(consumer: &BaseConsumer<LaneContext>) -> KafkaResu
     }
     ownership.renew_epochs();
     ownership.forget_marks();
-    // What was polled comes again. The client's next figures say what waits of it.
+    // What was polled comes again. The client's figures say later what waits of it.
     ownership.waiting = ownership.waiting.max(i64::try_from(touched.len()).unwrap_or(i64::MAX));
+    ownership.rewound = Some(Instant::now());
     tracing::info!(partitions = touched.len(), "went back to the committed offsets");
     Ok(())
 }
