@@ -313,24 +313,21 @@ CREATE TABLE group_days (
     tenant   text NOT NULL,
     group_id uuid NOT NULL,
     day      date NOT NULL,
-    version  text NOT NULL,
     reports  bigint NOT NULL,
-    PRIMARY KEY (tenant, group_id, day, version)
+    PRIMARY KEY (tenant, group_id, day)
 );
--- The groups with reports of late. A count that changes does not touch it.
-CREATE INDEX group_days_day ON group_days (tenant, day DESC);
 SELECT unslide_protect('group_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- The same by what the reports were made on. A value is empty where reports name none, so each dimension adds up to all
--- reports.
+-- The same by the app's version and by what the reports were made on. A value is empty where reports name none, so each
+-- dimension adds up to all reports.
 CREATE TABLE group_breakdowns (
     tenant    text NOT NULL,
     group_id  uuid NOT NULL,
-    dimension text NOT NULL CHECK (dimension IN ('model', 'os_version')),
-    day       date NOT NULL,
+    dimension text NOT NULL CHECK (dimension IN ('version', 'model', 'os_version')),
     value     text NOT NULL,
+    day       date NOT NULL,
     reports   bigint NOT NULL,
-    PRIMARY KEY (tenant, group_id, dimension, day, value)
+    PRIMARY KEY (tenant, group_id, dimension, value, day)
 );
 SELECT unslide_protect('group_breakdowns', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 

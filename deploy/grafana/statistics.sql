@@ -38,8 +38,8 @@ GRANT SELECT (tenant, app, version, day, reports, fatal, devices, frames_total, 
 GRANT SELECT (tenant, id, app, kind, title, culprit, provisional, reports, devices, first_seen, first_version, last_seen,
               last_version, merged_into, status, resolved_in, regressed_in)
     ON public.groups TO unslide_stats;
-GRANT SELECT (tenant, group_id, day, version, reports) ON public.group_days TO unslide_stats;
-GRANT SELECT (tenant, group_id, dimension, day, value, reports) ON public.group_breakdowns TO unslide_stats;
+GRANT SELECT (tenant, group_id, day, reports) ON public.group_days TO unslide_stats;
+GRANT SELECT (tenant, group_id, dimension, value, day, reports) ON public.group_breakdowns TO unslide_stats;
 GRANT SELECT (tenant, app, version, dimension, day, value, metric, observations, failed, squares, sketch) ON public.metric_days
     TO unslide_stats;
 GRANT SELECT (tenant, app, version, day, sessions, crashed, out_of_memory, unexplained, background_memory)
@@ -58,12 +58,12 @@ CREATE VIEW unslide_stats.groups WITH (security_invoker = true) AS
            first_seen, first_version, last_seen, last_version
     FROM public.groups WHERE merged_into IS NULL AND reports > 0;
 
--- Reports of groups by version and day.
+-- Reports of groups by day.
 CREATE VIEW unslide_stats.group_days WITH (security_invoker = true) AS
-    SELECT d.day::timestamp AT TIME ZONE 'UTC' AS day, g.app, coalesce(g.merged_into, g.id) AS group_id, d.version, d.reports
+    SELECT d.day::timestamp AT TIME ZONE 'UTC' AS day, g.app, coalesce(g.merged_into, g.id) AS group_id, d.reports
     FROM public.group_days d JOIN public.groups g ON g.tenant = d.tenant AND g.id = d.group_id;
 
--- The same by device model and by OS version.
+-- The same by version, by device model and by OS version.
 CREATE VIEW unslide_stats.group_breakdowns WITH (security_invoker = true) AS
     SELECT b.day::timestamp AT TIME ZONE 'UTC' AS day, g.app, coalesce(g.merged_into, g.id) AS group_id, b.dimension, b.value,
            b.reports

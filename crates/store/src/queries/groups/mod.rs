@@ -128,8 +128,6 @@ pub struct GroupFilter {
     pub assignee: Option<String>,
     /// Its culprit is this.
     pub culprit: Option<String>,
-    /// It is one of these.
-    pub among: Option<Vec<Uuid>>,
 }
 
 /// What a list of groups goes by; the largest first.
@@ -198,7 +196,7 @@ pub async fn list(
     // What is merged is listed as its target; without reports there is nothing to see.
     query.push(" AND g.merged_into IS NULL AND g.reports > 0");
     push_filter(&mut query, filter);
-    for found in [found, filter.among.clone()].into_iter().flatten() {
+    if let Some(found) = found {
         query.push(" AND g.id = ANY (").push_bind(found).push(")");
     }
     let column = order.column();
@@ -228,8 +226,9 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
     }
     if let Some(version) = &filter.version {
         query.push(
-            " AND EXISTS (SELECT FROM groups m JOIN group_days d ON d.tenant = m.tenant AND d.group_id = m.id \
-             WHERE m.tenant = g.tenant AND (m.id = g.id OR m.merged_into = g.id) AND d.version = ",
+            " AND EXISTS (SELECT FROM groups m JOIN group_breakdowns b ON b.tenant = m.tenant AND b.group_id = m.id \
+             WHERE m.tenant = g.tenant AND (m.id = g.id OR m.merged_into = g.id) AND b.dimension = 'version' \
+             AND b.value = ",
         );
         query.push_bind(version.replace('\0', "")).push(")");
     }
@@ -275,8 +274,13 @@ pub struct GroupCounts {
     pub merged: Vec<MergedGroup>,
 }
 
-/// Reports of groups by their value in a dimension, the most frequent values first.
-async fn breakdown(tx: &mut TenantTx, groups: &[Uuid], dimension: &str) -> Result<Vec<(String, i64)>> {
+/// Reports of groups by their value in a dimension, the most frequent values first, at most `most`.
+async fn breakdown(
+    tx: &mut TenantTx,
+    groups: &[Uuid],
+    dimension: &str,
+    most: i64,
+) -> Result<Vec<(String, i64)>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT value, sum(reports)::bigint AS "reports!" FROM group_breakdowns
@@ -285,7 +289,7 @@ async fn breakdown(tx: &mut TenantTx, groups: &[Uuid], dimension: &str) -> Resul
         tenant,
         groups,
         dimension,
-        MOST_VALUES
+        most
     );
     Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.value, row.reports)).collect())
 }
@@ -350,20 +354,11 @@ pub struct GroupDay {
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupCounts>> {
     let Some(group) = find(tx, id, app).await? else { return Ok(None) };
     let groups = with_merged(tx, id).await?;
-    let (connection, tenant, _) = tx.parts();
-    let versions = sqlx::query_as!(
-        GroupVersion,
-        r#"SELECT version, sum(reports)::bigint AS "reports!" FROM group_days
-           WHERE tenant = $1 AND group_id = ANY ($2) GROUP BY version ORDER BY 2 DESC, version LIMIT $3"#,
-        tenant,
-        &groups,
-        MOST_VERSIONS
-    )
-    .fetch_all(connection)
-    .await?;
-    let devices = breakdown(tx, &groups, "model").await?;
+    let versions = breakdown(tx, &groups, "version", MOST_VERSIONS).await?;
+    let versions = versions.into_iter().map(|(version, reports)| GroupVersion { version, reports }).collect();
+    let devices = breakdown(tx, &groups, "model", MOST_VALUES).await?;
     let devices = devices.into_iter().map(|(model, reports)| GroupModel { model, reports }).collect();
-    let os_versions = breakdown(tx, &groups, "os_version").await?;
+    let os_versions = breakdown(tx, &groups, "os_version", MOST_VALUES).await?;
     let os_versions =
         os_versions.into_iter().map(|(os_version, reports)| GroupOsVersion { os_version, reports }).collect();
     let (connection, tenant, _) = tx.parts();

@@ -1,4 +1,4 @@
-//! The rows of `group_breakdowns`: reports of groups by device model and by OS version.
+//! The rows of `group_breakdowns`: reports of groups by version, by device model and by OS version.
 
 use super::GroupChange;
 use crate::reports::rollups::day;
@@ -8,40 +8,40 @@ use std::collections::BTreeMap;
 use time::Date;
 
 /// The dimensions of a report, and its value in each.
-fn values(made_on: &MadeOn) -> [(&'static str, String); 2] {
+fn values(version: &str, made_on: &MadeOn) -> [(&'static str, String); 3] {
     let model = name(made_on.model.as_deref().unwrap_or_default());
     let os: Vec<&str> =
         [&made_on.os_name, &made_on.os_version].into_iter().flatten().map(String::as_str).collect();
-    [("model", model), ("os_version", name(os.join(" ").trim()))]
+    [("version", version.to_owned()), ("model", model), ("os_version", name(os.join(" ").trim()))]
 }
 
 /// Adds to what groups count by dimension. The groups' rows are locked.
 pub(super) async fn count(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
-    let mut rows: BTreeMap<(Uuid, &str, Date, String), i64> = BTreeMap::new();
+    let mut rows: BTreeMap<(Uuid, &str, String, Date), i64> = BTreeMap::new();
     for one in counted {
-        for (dimension, value) in values(&one.made_on) {
-            *rows.entry((one.row.id, dimension, day(one.received_at), value)).or_default() += one.reports();
+        for (dimension, value) in values(&one.version, &one.made_on) {
+            *rows.entry((one.row.id, dimension, value, day(one.received_at))).or_default() += one.reports();
         }
     }
     rows.retain(|_, reports| *reports != 0);
     let groups: Vec<Uuid> = rows.keys().map(|key| key.0).collect();
     let dimensions: Vec<String> = rows.keys().map(|key| key.1.to_owned()).collect();
-    let days: Vec<Date> = rows.keys().map(|key| key.2).collect();
-    let values: Vec<String> = rows.keys().map(|key| key.3.clone()).collect();
+    let values: Vec<String> = rows.keys().map(|key| key.2.clone()).collect();
+    let days: Vec<Date> = rows.keys().map(|key| key.3).collect();
     let reports: Vec<i64> = rows.values().copied().collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        r#"INSERT INTO group_breakdowns AS b (tenant, group_id, dimension, day, value, reports)
-           SELECT $1, n.group_id, n.dimension, n.day, n.value, n.reports
-           FROM unnest($2::uuid[], $3::text[], $4::date[], $5::text[], $6::bigint[])
-                AS n (group_id, dimension, day, value, reports)
-           ORDER BY n.group_id, n.dimension COLLATE "C", n.day, n.value COLLATE "C"
-           ON CONFLICT (tenant, group_id, dimension, day, value) DO UPDATE SET reports = b.reports + EXCLUDED.reports"#,
+        r#"INSERT INTO group_breakdowns AS b (tenant, group_id, dimension, value, day, reports)
+           SELECT $1, n.group_id, n.dimension, n.value, n.day, n.reports
+           FROM unnest($2::uuid[], $3::text[], $4::text[], $5::date[], $6::bigint[])
+                AS n (group_id, dimension, value, day, reports)
+           ORDER BY n.group_id, n.dimension COLLATE "C", n.value COLLATE "C", n.day
+           ON CONFLICT (tenant, group_id, dimension, value, day) DO UPDATE SET reports = b.reports + EXCLUDED.reports"#,
         tenant,
         &groups,
         &dimensions,
-        &days,
         &values,
+        &days,
         &reports
     )
     .execute(&mut *connection)
@@ -72,9 +72,12 @@ mod tests {
             os_name: os_name.map(str::to_owned),
             os_version: os_version.map(str::to_owned),
         };
-        let of = |made_on| values(&made_on).map(|(_, value)| value);
-        assert_eq!(of(made_on(Some("iPhone16,1"), Some("iOS"), Some("18.1"))), ["iPhone16,1", "iOS 18.1"]);
-        assert_eq!(of(made_on(None, None, Some("18.1"))), ["", "18.1"]);
-        assert_eq!(of(made_on(None, None, None)), ["", ""]);
+        let of = |made_on| values("1.2", &made_on).map(|(_, value)| value);
+        assert_eq!(
+            of(made_on(Some("iPhone16,1"), Some("iOS"), Some("18.1"))),
+            ["1.2", "iPhone16,1", "iOS 18.1"]
+        );
+        assert_eq!(of(made_on(None, None, Some("18.1"))), ["1.2", "", "18.1"]);
+        assert_eq!(of(made_on(None, None, None)), ["1.2", "", ""]);
     }
 }

@@ -216,13 +216,13 @@ async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>], empty: EmptyGroup
     let placeholders: BTreeMap<Uuid, GroupRow<'_>> =
         targets.values().map(|id| (*id, GroupRow { id: *id, app: String::new(), grouping: None })).collect();
     let mut groups: BTreeMap<Uuid, Delta<'_>> = BTreeMap::new();
-    let mut days: BTreeMap<(Uuid, Date, String), i64> = BTreeMap::new();
+    let mut days: BTreeMap<(Uuid, Date), i64> = BTreeMap::new();
     for one in counted {
         groups.entry(one.row.id).or_insert_with(|| Delta::of(&one.row)).add_own(one);
         if let Some((target, row)) = targets.get(&one.row.id).and_then(|id| placeholders.get_key_value(id)) {
             Span::add(&mut groups.entry(*target).or_insert_with(|| Delta::of(row)).total, one);
         }
-        *days.entry((one.row.id, day(one.received_at), one.version.clone())).or_default() += one.reports();
+        *days.entry((one.row.id, day(one.received_at))).or_default() += one.reports();
     }
     days.retain(|_, reports| *reports != 0);
     let created = write::groups(tx, &groups).await?;

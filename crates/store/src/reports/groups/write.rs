@@ -185,23 +185,21 @@ pub(super) async fn look_again(
     }
 }
 
-/// Adds to what groups count by day and version.
-pub(super) async fn days(tx: &mut TenantTx, days: &BTreeMap<(Uuid, Date, String), i64>) -> Result<()> {
+/// Adds to what groups count by day.
+pub(super) async fn days(tx: &mut TenantTx, days: &BTreeMap<(Uuid, Date), i64>) -> Result<()> {
     let groups: Vec<Uuid> = days.keys().map(|key| key.0).collect();
     let dates: Vec<Date> = days.keys().map(|key| key.1).collect();
-    let versions: Vec<String> = days.keys().map(|key| key.2.clone()).collect();
     let reports: Vec<i64> = days.values().copied().collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        r#"INSERT INTO group_days AS d (tenant, group_id, day, version, reports)
-           SELECT $1, n.group_id, n.day, n.version, n.reports
-           FROM unnest($2::uuid[], $3::date[], $4::text[], $5::bigint[]) AS n (group_id, day, version, reports)
-           ORDER BY n.group_id, n.day, n.version COLLATE "C"
-           ON CONFLICT (tenant, group_id, day, version) DO UPDATE SET reports = d.reports + EXCLUDED.reports"#,
+        r#"INSERT INTO group_days AS d (tenant, group_id, day, reports)
+           SELECT $1, n.group_id, n.day, n.reports
+           FROM unnest($2::uuid[], $3::date[], $4::bigint[]) AS n (group_id, day, reports)
+           ORDER BY n.group_id, n.day
+           ON CONFLICT (tenant, group_id, day) DO UPDATE SET reports = d.reports + EXCLUDED.reports"#,
         tenant,
         &groups,
         &dates,
-        &versions,
         &reports
     )
     .execute(&mut *connection)

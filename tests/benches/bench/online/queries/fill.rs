@@ -183,8 +183,8 @@ fn one_day(day: u64, fill: Fill, indexes: &Indexes) -> Vec<String> {
                  sum(frames_symbolicated), count(*), 0, 0 FROM {table} GROUP BY 1, 2, 3"
         ),
         format!(
-            "INSERT INTO group_days (tenant, group_id, day, version, reports) \
-             SELECT tenant, group_id, ({begin})::date, version, count(*) FROM {table} GROUP BY 1, 2, 4"
+            "INSERT INTO group_days (tenant, group_id, day, reports) \
+             SELECT tenant, group_id, ({begin})::date, count(*) FROM {table} GROUP BY 1, 2"
         ),
         format!(
             "INSERT INTO waits (tenant, debug_id, received_at, report_id, variant, seen_generation) \
@@ -192,7 +192,9 @@ fn one_day(day: u64, fill: Fill, indexes: &Indexes) -> Vec<String> {
              WHERE get_byte(device, 0) < 5"
         ),
     ];
-    for (dimension, value) in [("model", "model"), ("os_version", "os_name || ' ' || os_version")] {
+    let dimensions =
+        [("version", "version"), ("model", "model"), ("os_version", "os_name || ' ' || os_version")];
+    for (dimension, value) in dimensions {
         statements.push(format!(
             "INSERT INTO group_breakdowns (tenant, group_id, dimension, day, value, reports) \
              SELECT tenant, group_id, '{dimension}', ({begin})::date, {value}, count(*) FROM {table} GROUP BY 1, 2, 5"
