@@ -77,6 +77,10 @@ pub(in crate::lane) struct AssignedPartition {
     pub touched: bool,
 }
 
+/// For so long after a seek the client may still say that it has fetched to the end: what is fetched next is counted by
+/// the thread of a broker, which waits for answers first.
+const SEEK: Duration = Duration::from_secs(2);
+
 /// What waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lane) struct Lag {
@@ -119,10 +123,10 @@ impl Ownership {
     }
 
     /// Takes over the client's figures of the partitions that are this lane's. They come some time after they were
-    /// `gathered`: those from before a rewind do not know what comes again.
+    /// `gathered`: those from before a rewind, or shortly after it, do not know what comes again.
     fn update(&mut self, statistics: &Statistics, gathered: Instant) -> Lag {
         let mut lag = self.lag(statistics);
-        if self.rewound.is_some_and(|at| gathered <= at) {
+        if self.rewound.is_some_and(|at| gathered <= at + SEEK) {
             lag.waiting = lag.waiting.max(self.waiting);
         }
         self.waiting = lag.waiting;
@@ -398,10 +402,11 @@ mod tests {
         let mut ownership = owning([Gate::Open, Gate::Open]);
         let all_fetched = statistics([10, 10], 0);
         let before = Instant::now();
-        (ownership.waiting, ownership.rewound) = (2, Some(before + Duration::from_secs(1)));
+        (ownership.waiting, ownership.rewound) = (2, Some(before));
         assert_eq!(ownership.update(&all_fetched, before).waiting, 2);
+        assert_eq!(ownership.update(&all_fetched, before + SEEK).waiting, 2);
         assert_eq!(ownership.update(&statistics([5, 10], 0), before).waiting, 5);
-        assert_eq!(ownership.update(&all_fetched, before + Duration::from_secs(2)).waiting, 0);
+        assert_eq!(ownership.update(&all_fetched, before + 2 * SEEK).waiting, 0);
         assert_eq!(ownership.waiting, 0);
     }
 
