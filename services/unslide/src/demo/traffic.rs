@@ -7,6 +7,7 @@
 //! other UUIDs. The same numbers come with every run.
 
 mod builds;
+mod hangs;
 mod javascript;
 mod metrics;
 mod sessions;
@@ -380,7 +381,7 @@ fn made(
     report["binary_images"][0]["uuid"] = json!(build.uuid);
     move_image(&mut report, random.random_range(0..1_u64 << 12) << 14);
     if number == HANG {
-        add_profile(&mut report, build, random);
+        hangs::sample(&mut report, build, random)?;
     }
     for frames in backtraces(&mut report) {
         frames.drain(..first.min(frames.len()));
@@ -396,36 +397,6 @@ fn made(
 fn backtraces(report: &mut Value) -> impl Iterator<Item = &mut Vec<Value>> {
     let threads = report["crash"]["threads"].as_array_mut().into_iter().flatten();
     threads.filter_map(|thread| thread["backtrace"]["contents"].as_array_mut())
-}
-
-/// How long the main thread hung, and where: samples of the demo's stack. The broken release spends more time in the
-/// cart.
-fn add_profile(report: &mut Value, build: &Build, random: &mut SmallRng) {
-    const INTERVAL: u64 = 10_000_000;
-    let mut frames: Vec<Value> = backtraces(report).flat_map(|frames| frames.iter().cloned()).collect();
-    // A profile's return addresses are decremented by the device.
-    for frame in frames.iter_mut().skip(1) {
-        frame["instruction_addr"] = json!(frame["instruction_addr"].as_u64().unwrap_or_default() - 1);
-    }
-    let in_cart = if build.version == "2.5.0" { 8 } else { 3 };
-    let number = random.random_range(30..260_u64);
-    let samples = (0..number).map(|at| {
-        let first = match random.random_range(0..10) {
-            part if part < in_cart => 0,
-            8 => 1,
-            9 => 5,
-            _ => 3,
-        };
-        let begin = at * INTERVAL;
-        let indices: Vec<usize> = (first..frames.len()).collect();
-        json!({"time_start_uptime": begin, "time_end_uptime": begin + 40_000, "duration": 40_000, "frames": indices})
-    });
-    let samples: Vec<Value> = samples.collect();
-    let nanos = number * INTERVAL;
-    report["crash"]["error"]["hang"] =
-        json!({"hang_start_nanos": 0, "hang_end_nanos": nanos, "hang_recovered": true});
-    report["crash"]["error"]["profile"] = json!({"name": "hang", "time_units": "nanoseconds", "duration": nanos,
-        "expected_sample_interval": INTERVAL, "frames": frames, "samples": samples});
 }
 
 /// Loads the app's image elsewhere.

@@ -1,4 +1,4 @@
-//! Crashes in the framework of the two apps, which is in Swift: an arithmetic overflow and a recursion without an end.
+//! The framework of the two apps, which is in Swift: it crashes by an arithmetic overflow and a recursion without an end.
 
 use super::{BoxError, OVERFLOW, backtraces};
 use serde::Deserialize;
@@ -13,11 +13,13 @@ const BEHIND_APP: u64 = 0x10_0000;
 /// Calls of the recursion in a report.
 const CALLS: usize = 300;
 
-/// The framework's id and size, and offsets in its code.
+/// The framework in the process of a report: its id and size, where it is loaded, and offsets in its code.
 #[derive(Deserialize)]
-struct Framework {
+pub struct Framework {
     uuid: String,
     size: u64,
+    #[serde(skip)]
+    base: u64,
     /// Where the sum of points overflows, and where its caller goes on.
     trap: u64,
     after_add: u64,
@@ -27,38 +29,62 @@ struct Framework {
     after_next: u64,
 }
 
+impl Framework {
+    /// Adds the framework's image to a report.
+    pub fn load(report: &mut Value) -> Result<Framework, BoxError> {
+        let mut framework: Framework = serde_json::from_slice(FRAMEWORK)?;
+        let mut image = report["binary_images"][0].clone();
+        let app = image["name"].as_str().unwrap_or_default();
+        let folder = app.rsplit_once('/').map_or(app, |(folder, _)| folder);
+        framework.base = image["image_addr"].as_u64().unwrap_or_default() + BEHIND_APP;
+        image["name"] = json!(format!("{folder}/Frameworks/Loyalty.framework/Loyalty"));
+        image["uuid"] = json!(framework.uuid);
+        image["image_addr"] = json!(framework.base);
+        image["image_vmaddr"] = json!(0);
+        image["image_size"] = json!(framework.size);
+        if let Some(images) = report["binary_images"].as_array_mut() {
+            images.push(image);
+        }
+        Ok(framework)
+    }
+
+    /// The frames of the sum of points as it returns, the innermost first.
+    pub fn sum(&self) -> Vec<Value> {
+        // The function returns right before the trap.
+        self.sum_at(self.trap - 4)
+    }
+
+    fn sum_at(&self, offset: u64) -> Vec<Value> {
+        vec![self.frame(offset), self.frame(self.after_add)]
+    }
+
+    /// The frames of a recursion with this number of calls, the innermost first.
+    pub fn recursion(&self, calls: usize) -> Vec<Value> {
+        let mut frames = vec![self.frame(self.after_recursion); calls];
+        frames.insert(0, self.frame(self.stack_full));
+        frames.push(self.frame(self.after_next));
+        frames
+    }
+
+    fn frame(&self, offset: u64) -> Value {
+        json!({"object_name": "Loyalty", "object_addr": self.base, "symbol_name": "<redacted>",
+               "symbol_addr": self.base, "instruction_addr": self.base + offset})
+    }
+}
+
 /// Lets the framework crash that the crashed thread of a report has called.
 pub fn crash_in_framework(report: &mut Value, bug: usize) -> Result<(), BoxError> {
-    let framework: Framework = serde_json::from_slice(FRAMEWORK)?;
-    let mut image = report["binary_images"][0].clone();
-    let app = image["name"].as_str().unwrap_or_default();
-    let folder = app.rsplit_once('/').map_or(app, |(folder, _)| folder);
-    let base = image["image_addr"].as_u64().unwrap_or_default() + BEHIND_APP;
-    image["name"] = json!(format!("{folder}/Frameworks/Loyalty.framework/Loyalty"));
-    image["uuid"] = json!(framework.uuid);
-    image["image_addr"] = json!(base);
-    image["image_vmaddr"] = json!(0);
-    image["image_size"] = json!(framework.size);
-    let frame = |offset: u64| {
-        json!({"object_name": "Loyalty", "object_addr": base, "symbol_name": "<redacted>", "symbol_addr": base,
-               "instruction_addr": base + offset})
-    };
+    let framework = Framework::load(report)?;
     let stack_pointer =
         report["crash"]["threads"][0]["registers"]["basic"]["sp"].as_u64().unwrap_or_default();
     let (address, called) = if bug == OVERFLOW {
-        (base + framework.trap, vec![frame(framework.trap), frame(framework.after_add)])
+        (framework.base + framework.trap, framework.sum_at(framework.trap))
     } else {
-        let mut called = vec![frame(framework.after_recursion); CALLS];
-        called.insert(0, frame(framework.stack_full));
-        called.push(frame(framework.after_next));
-        (stack_pointer.saturating_sub(16), called)
+        (stack_pointer.saturating_sub(16), framework.recursion(CALLS))
     };
     report["crash"]["error"]["address"] = json!(address);
     // Where the thread stopped is the innermost frame's address, and no return address.
     report["crash"]["threads"][0]["registers"]["basic"]["pc"] = called[0]["instruction_addr"].clone();
-    if let Some(images) = report["binary_images"].as_array_mut() {
-        images.push(image);
-    }
     if let Some(frames) = backtraces(report).next() {
         frames.splice(..0, called);
     }
