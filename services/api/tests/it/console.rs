@@ -605,7 +605,9 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
     let (key, now) = (world.master("acme").await, world.host.clock.now());
     let id = |number: u8| format!("0000000{number}-1111-1111-1111-111111111111");
     for (number, version, millis) in [(1, "1.0", 900), (2, "1.0", 2_300), (3, "2.0", 150_000)] {
-        store(&world, "acme", &hang(&id(number), version, millis), 1, now).await;
+        let mut hang = hang(&id(number), version, millis);
+        hang["report"]["sampled"] = json!(0.5);
+        store(&world, "acme", &hang, 1, now).await;
     }
     store(&world, "acme", &crash(A, "1.0"), 1, now).await;
     let browser = Browser::signed_in(&world, &key).await;
@@ -629,6 +631,11 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
     for wanted in ["How long it took", "900 ms", "2.3 s", "2 min 30 s", &format!("{group}/flame")] {
         assert!(shown.contains(wanted), "{wanted} in {shown}");
     }
+    // Counts and charts are scaled, the samples of a flame graph are not.
+    let estimated = "Estimated from a sample.";
+    assert!(shown.contains("about 6 reports") && shown.contains(estimated), "{shown}");
+    let list = browser.get("/console/groups?kind=hang").await.text;
+    assert!(list.contains(estimated), "{list}");
     let merged = browser.get(&format!("{group}/flame")).await.text;
     assert!(merged.contains("30 samples from 3 reports") && merged.contains("compared with"), "{merged}");
     let one = browser.get(&format!("{group}/flame?version=1.0")).await.text;
@@ -643,7 +650,8 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
     for none in [format!("/console/reports/{A}/flame"), format!("{crash}/flame")] {
         assert_eq!(browser.get(&none).await.status, StatusCode::NOT_FOUND, "{none}");
     }
-    assert!(!browser.get(&crash).await.text.contains("/flame"));
+    let crash = browser.get(&crash).await.text;
+    assert!(!crash.contains("/flame") && !crash.contains(estimated), "{crash}");
     world.stop().await;
 }
 

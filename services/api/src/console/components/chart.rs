@@ -14,6 +14,9 @@ const HEIGHT: i64 = 160;
 /// Between two bars.
 const GAP: i64 = 2;
 
+/// What a chart says where its counts are estimates.
+const ESTIMATED: &str = "Estimated from a sample.";
+
 /// The days or the hours that a chart has a bar for.
 pub struct ChartTimes {
     step: TrendStep,
@@ -62,6 +65,7 @@ pub struct StackedBars {
     first: String,
     last: String,
     highest: String,
+    note: Option<&'static str>,
     empty: bool,
 }
 
@@ -87,7 +91,11 @@ struct StackedBar {
 
 impl StackedBars {
     /// The bars of these times, of rows that may have others.
-    pub fn of(what: &'static str, mut rows: Vec<VersionCount>, times: &ChartTimes) -> StackedBars {
+    pub fn of(
+        (what, is_estimated): (&'static str, bool),
+        mut rows: Vec<VersionCount>,
+        times: &ChartTimes,
+    ) -> StackedBars {
         rows.retain(|row| (times.first..=times.last).contains(&row.at));
         let several_apps = rows.iter().any(|row| row.version.is_some() && row.app != rows_app(&rows));
         let label = |row: &VersionCount| match &row.version {
@@ -129,6 +137,7 @@ impl StackedBars {
             first: times.label(times.first),
             last: times.label(times.last),
             highest: grouped(highest),
+            note: is_estimated.then_some(ESTIMATED),
             empty: highest == 0,
         }
     }
@@ -183,7 +192,10 @@ const SPARK_HEIGHT: i64 = 20;
 
 impl Sparkline {
     /// The days from the first to the last with their reports.
-    pub fn of(counts: &BTreeMap<Date, i64>, first: Date, last: Date) -> Sparkline {
+    pub fn of(
+        (counts, is_estimated): (&BTreeMap<Date, i64>, bool),
+        (first, last): (Date, Date),
+    ) -> Sparkline {
         let days = days(first, last);
         let highest = days.iter().filter_map(|date| counts.get(date)).copied().max().unwrap_or(0);
         let total: i64 = days.iter().filter_map(|date| counts.get(date)).sum();
@@ -196,12 +208,10 @@ impl Sparkline {
             (at * SPARK_STEP, SPARK_HEIGHT - height, height)
         });
         let number = i64::try_from(days.len()).unwrap_or(0);
+        let label =
+            format!("{} reports in {number} days, {} on the busiest", grouped(total), grouped(highest));
         Sparkline {
-            label: format!(
-                "{} reports in {number} days, {} on the busiest",
-                grouped(total),
-                grouped(highest)
-            ),
+            label: if is_estimated { format!("{label}. {ESTIMATED}") } else { label },
             bars: bars.collect(),
             width: number * SPARK_STEP - 2,
         }
@@ -235,7 +245,8 @@ mod tests {
     fn hours_have_a_bar_each() {
         let first = datetime!(2026 - 11 - 01 22:00 UTC);
         let rows = vec![VersionCount { at: first + Duration::HOUR, ..row(first.date(), Some("1.0"), 4) }];
-        let bars = StackedBars::of("Crashes", rows, &ChartTimes::hours(first, first + Duration::hours(2)));
+        let bars =
+            StackedBars::of(("Crashes", false), rows, &ChartTimes::hours(first, first + Duration::hours(2)));
         let shown: Vec<_> = bars.bars.iter().map(|bar| (bar.at.as_str(), bar.total.as_str())).collect();
         assert_eq!(shown, [("11-01 22:00 UTC", "0"), ("11-01 23:00 UTC", "4"), ("11-02 00:00 UTC", "0")]);
         assert_eq!((bars.unit, bars.highest.as_str()), ("hour", "4"));
@@ -251,7 +262,7 @@ mod tests {
             row(last, Some("2.0"), 5),
             row(last, None, 15),
         ];
-        let bars = StackedBars::of("Crashes", rows, &ChartTimes::days(first, last));
+        let bars = StackedBars::of(("Crashes", false), rows, &ChartTimes::days(first, last));
         let labels: Vec<_> = bars.series.iter().map(|series| series.label.as_str()).collect();
         assert_eq!(labels, ["1.0", "2.0", "other versions"]);
         assert_eq!(bars.bars.len(), 3);
@@ -259,6 +270,21 @@ mod tests {
         assert!(bars.bars[1].pieces.is_empty());
         assert_eq!(bars.bars[2].total, "20");
         assert_eq!(bars.highest, "40");
-        assert!(!bars.empty && StackedBars::of("Crashes", Vec::new(), &ChartTimes::days(first, last)).empty);
+        let none = StackedBars::of(("Crashes", false), Vec::new(), &ChartTimes::days(first, last));
+        assert!(!bars.empty && none.empty);
+    }
+
+    #[test]
+    fn charts_of_estimates_say_so() {
+        let day = date!(2026 - 11 - 01);
+        let counts = BTreeMap::from([(day, 8)]);
+        for is_estimated in [false, true] {
+            let rows = vec![row(day, Some("1.0"), 8)];
+            let bars = StackedBars::of(("Reports", is_estimated), rows, &ChartTimes::days(day, day));
+            let line = Sparkline::of((&counts, is_estimated), (day, day));
+            for chart in [bars.render().unwrap(), line.render().unwrap()] {
+                assert_eq!(chart.contains(ESTIMATED), is_estimated, "{chart}");
+            }
+        }
     }
 }

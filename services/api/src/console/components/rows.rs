@@ -85,7 +85,7 @@ impl GroupLine {
             culprit: shown(&group.culprit),
             app: shown_or(&group.app, "unknown app"),
             tags: tags(group, now),
-            trend: Sparkline::of(days.unwrap_or(&none), first, now.date()),
+            trend: Sparkline::of((days.unwrap_or(&none), group.estimated), (first, now.date())),
             reports,
             beside,
             first_seen: When::of(group.first_seen, now),

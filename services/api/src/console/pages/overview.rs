@@ -91,7 +91,8 @@ impl OverviewPeriod {
             TrendStep::Hour => ChartTimes::hours(self.begins, self.now.truncate_to_hour()),
             TrendStep::Day => ChartTimes::days(self.first, self.now.date()),
         };
-        Ok(StackedBars::of("Crashes", rows, &times))
+        // Crashes are never sampled.
+        Ok(StackedBars::of(("Crashes", false), rows, &times))
     }
 
     /// The totals of the period and of the one before it.

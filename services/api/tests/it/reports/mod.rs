@@ -102,6 +102,7 @@ async fn store_from(
             model: summary.device_model,
             reason: Some("it crashed".to_owned()),
             summary: shown,
+            sampled: summary.sampled,
             frames: reports::FrameTotals { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },
             grouping: ours.and_then(|ours| ours.grouping),
             terms: report.search_terms(),

@@ -111,7 +111,11 @@ pub async fn page(
         last: (When::of(group.last_seen, now), shown_or(&group.last_version, "no version")),
         reports: estimate(counted(group.reports, "report", "reports"), group.estimated),
         devices: counted(group.affected_devices, "device", "devices"),
-        chart: StackedBars::of("Reports", days(&found), &ChartTimes::days(first, now.date())),
+        chart: StackedBars::of(
+            ("Reports", group.estimated),
+            days(&found),
+            &ChartTimes::days(first, now.date()),
+        ),
         versions: versions(&found),
         models: models(&found),
         os_versions: os_versions(&found),
