@@ -269,6 +269,7 @@ fn malloc_log<'f, 's>(
         images: &images,
         at,
         from,
+        history: true,
         most_rows: MOST_ROWS,
         most_functions: MOST_FUNCTIONS,
     };

@@ -76,8 +76,9 @@ pub(super) fn moments(events: usize) -> Vec<usize> {
 }
 
 /// The stacks that held most at any moment of a replay, each with the most that it held. The log is replayed again for
-/// what they held at the others, so that no more than the sums of one moment are in memory.
-pub(super) fn largest_stacks(mut replay: Replay<'_>, moments: &[usize]) -> StackTotals {
+/// what they held at the others, so that no more than the sums of one moment are in memory. The replay then stands at
+/// the last moment.
+pub(super) fn largest_stacks(replay: &mut Replay<'_>, moments: &[usize]) -> StackTotals {
     let mut most = StackTotals::new();
     for end in moments {
         replay.advance_to(*end);
@@ -106,7 +107,7 @@ mod tests {
     use super::super::event::{EventLayout, EventLog};
     use super::super::stack_table::tests::{ROOT, plain};
     use super::super::stack_table::{SlotForm, StackTable};
-    use crate::malloc::LogQuestion;
+    use crate::malloc::{Checkpoints, LogQuestion, MemorySummary};
 
     const EVENTS: usize = 2_000;
 
@@ -133,6 +134,7 @@ mod tests {
             images: &[],
             at: None,
             from: None,
+            history: true,
             most_rows: 10,
             most_functions: 10,
         }
@@ -160,6 +162,24 @@ mod tests {
         }
         let early = LogQuestion { at: Some(5), ..question }.answer(&|_| None).unwrap();
         assert!(early.memory.history.is_none());
+    }
+
+    #[test]
+    fn an_answer_is_that_by_checkpoints_with_or_without_a_history() {
+        let bytes = log();
+        let table = plain(&[(0, 0), (0x104, ROOT), (0x1010, 1), (0x1020, 1)]);
+        for (at, from) in [(None, None), (Some(1_500), Some(700)), (Some(300), Some(1_200)), (Some(64), None)]
+        {
+            let with = LogQuestion { at, from, ..question(&bytes, &table) };
+            let without = LogQuestion { history: false, ..with };
+            let mut checkpoints = Checkpoints::new(with.log).unwrap();
+            let mut expected = with.answer_from(&mut checkpoints, &|_| None).memory;
+            let text = |memory: &MemorySummary| serde_json::to_string(memory).unwrap();
+            assert_eq!(text(&without.answer(&|_| None).unwrap().memory), text(&expected), "{at:?} {from:?}");
+            expected.history = with.history(&|_| None).unwrap();
+            assert_eq!(expected.history.is_some(), at != Some(64));
+            assert_eq!(text(&with.answer(&|_| None).unwrap().memory), text(&expected), "{at:?} {from:?}");
+        }
     }
 
     #[test]

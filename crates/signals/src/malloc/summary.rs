@@ -3,7 +3,6 @@
 use super::checkpoints::Checkpoints;
 use super::event::EventLog;
 use super::history::{MemoryHistory, largest_stacks, moments};
-use super::live::LiveSet;
 use super::replay::{EventCounts, Replay, SortedByAddress};
 use super::stack_table::StackTable;
 use super::totals::{MemoryRow, StackGrowth, StackTotals, growth, sum};
@@ -29,6 +28,8 @@ pub struct LogQuestion<'a> {
     pub at: Option<usize>,
     /// Also what has grown since this many events, and what was allocated before and is still live.
     pub from: Option<usize>,
+    /// Also the live memory over time, which takes a second replay.
+    pub history: bool,
     /// The most rows of each list.
     pub most_rows: usize,
     /// The most functions of a row.
@@ -77,7 +78,7 @@ pub struct MemorySummary {
     /// What was allocated before [`LogQuestion::from`] and is live: it may be leaked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older: Option<Vec<StackRow>>,
-    /// The live memory over time; left out where too few events were replayed.
+    /// The live memory over time; left out where it is not asked for or too few events were replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<MemoryHistory>,
 }
@@ -145,8 +146,7 @@ pub struct GrowthRow {
 }
 
 impl LogQuestion<'_> {
-    /// Replays the log, also for its history. One that is sorted by address is summed, where nothing is asked of a
-    /// moment.
+    /// Replays the log. One that is sorted by address is summed, where nothing is asked of a moment.
     ///
     /// # Errors
     /// [`SortedByAddress`].
@@ -154,16 +154,23 @@ impl LogQuestion<'_> {
         &self,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> Result<LogAnswer, SortedByAddress> {
-        match Checkpoints::new(self.log) {
-            Ok(mut checkpoints) => {
-                let mut answer = self.answer_from(&mut checkpoints, symbols);
-                drop(checkpoints);
-                answer.memory.history = self.history(symbols)?;
-                Ok(answer)
-            }
-            Err(sorted) if self.at.is_some() || self.from.is_some() => Err(sorted),
-            Err(_) => Ok(self.of_totals(symbols)),
-        }
+        let start = match Replay::new(self.log) {
+            Ok(start) => start,
+            Err(sorted) if self.at.is_some() || self.from.is_some() => return Err(sorted),
+            Err(_) => return Ok(self.of_totals(symbols)),
+        };
+        let before = self.from.map(|from| {
+            let mut replay = start.clone();
+            replay.advance_to(from);
+            (from, replay.live().by_stack())
+        });
+        // The history's last moment is that of the answer.
+        let (mut replay, moments) = (start.clone(), self.moments());
+        let largest = largest_stacks(&mut replay, &moments);
+        let mut answer = self.of_replay(before, &replay, symbols);
+        drop(replay);
+        answer.memory.history = self.history_of(start, moments, &largest, symbols);
+        Ok(answer)
     }
 
     /// The same without a history, by checkpoints of its log, which more than one question of it can share.
@@ -173,7 +180,35 @@ impl LogQuestion<'_> {
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> LogAnswer {
         let before = self.from.map(|from| (from, checkpoints.replay_to(from).live().by_stack()));
-        let replay = checkpoints.replay_to(self.at.unwrap_or(usize::MAX));
+        self.of_replay(before, &checkpoints.replay_to(self.at.unwrap_or(usize::MAX)), symbols)
+    }
+
+    /// What was live at moments up to [`LogQuestion::at`]; `None` where these are too few events. The log is replayed
+    /// twice for it.
+    ///
+    /// # Errors
+    /// [`SortedByAddress`].
+    pub fn history<'s>(
+        &self,
+        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    ) -> Result<Option<MemoryHistory>, SortedByAddress> {
+        let (start, moments) = (Replay::new(self.log)?, self.moments());
+        let largest = largest_stacks(&mut start.clone(), &moments);
+        Ok(self.history_of(start, moments, &largest, symbols))
+    }
+
+    /// The moments of the history; without one only that of the answer.
+    fn moments(&self) -> Vec<usize> {
+        let end = self.at.unwrap_or(usize::MAX).min(self.log.len());
+        if self.history { moments(end) } else { vec![end] }
+    }
+
+    fn of_replay<'s>(
+        &self,
+        before: Option<(usize, StackTotals)>,
+        replay: &Replay<'_>,
+        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    ) -> LogAnswer {
         let live = replay.live();
         let after = live.by_stack();
         let tree = self.tree(&after, symbols);
@@ -186,28 +221,23 @@ impl LogQuestion<'_> {
         let grown = growth(&before, &after);
         let rows = grown.iter().take(self.most_rows).map(|grown| self.growth_row(grown, &tree, &earlier));
         memory.growth = Some(rows.collect());
-        memory.older = Some(self.older_rows(live, from, &tree));
+        memory.older = Some(self.stack_rows(&live.older_than(from as u64), &tree));
         LogAnswer { memory, tree, earlier: Some(earlier) }
     }
 
-    /// What was live at moments up to [`LogQuestion::at`]; `None` where these are too few events. The log is replayed
-    /// twice for it.
-    ///
-    /// # Errors
-    /// [`SortedByAddress`].
-    pub fn history<'s>(
+    fn history_of<'s>(
         &self,
+        start: Replay<'_>,
+        moments: Vec<usize>,
+        largest: &StackTotals,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
-    ) -> Result<Option<MemoryHistory>, SortedByAddress> {
-        let start = Replay::new(self.log)?;
-        let moments = moments(self.at.unwrap_or(usize::MAX).min(self.log.len()));
+    ) -> Option<MemoryHistory> {
         if moments.len() < 2 {
-            return Ok(None);
+            return None;
         }
-        let largest = largest_stacks(start.clone(), &moments);
-        let tree = self.tree(&largest, symbols);
+        let tree = self.tree(largest, symbols);
         let allocator = |stack| allocator(&nodes(stack, &[&tree]));
-        Ok(Some(MemoryHistory::of(start, moments, &largest, allocator)))
+        Some(MemoryHistory::of(start, moments, largest, allocator))
     }
 
     fn tree<'s>(
@@ -269,10 +299,6 @@ impl LogQuestion<'_> {
             StackRow { stack, bytes, blocks, allocator, functions }
         })
         .collect()
-    }
-
-    fn older_rows(&self, live: &LiveSet, from: usize, tree: &StackTree) -> Vec<StackRow> {
-        self.stack_rows(&live.older_than(from as u64), tree)
     }
 
     /// The row of a stack that one of the trees has.

@@ -8,6 +8,7 @@ use crate::offline::symbolicate::{BuildArguments, Lacking, Library, map_unpacked
 use crate::output::{Console, note};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
+use unslide_model::DebugId;
 use unslide_signals::calltree::{GraphPlace, TreeDifference, difference_graph, flame_graph};
 use unslide_signals::malloc::{
     Checkpoints, EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, SortedByAddress,
@@ -119,24 +120,27 @@ pub fn run(arguments: &Arguments) -> Outcome {
         log,
         table: StackTable::new(&stacks, form),
         images: &images,
-        at: None,
+        at: arguments.at.first().copied(),
         from: arguments.from,
+        // A flame graph has none.
+        history: arguments.flame.is_none(),
         most_rows: MOST_ROWS,
         most_functions: MOST_FUNCTIONS,
     };
+    let symbols = |id: &DebugId| library.symbols(id);
     let mut shown = ShownLog { arguments, lacking: Lacking::default(), memories: Vec::new() };
-    if arguments.at.is_empty() {
-        shown.add(question.answer(&|id| library.symbols(id))?)?;
+    if arguments.at.len() <= 1 {
+        shown.add(question.answer(&symbols)?)?;
     } else {
         let mut checkpoints = Checkpoints::new(log)?;
         for at in &arguments.at {
             let question = LogQuestion { at: Some(*at), ..question };
-            shown.add(question.answer_from(&mut checkpoints, &|id| library.symbols(id)))?;
+            shown.add(question.answer_from(&mut checkpoints, &symbols))?;
         }
         if let Some(last) = shown.memories.iter_mut().max_by_key(|memory| memory.position) {
             drop(checkpoints);
             let question = LogQuestion { at: last.position, ..question };
-            last.history = question.history(&|id| library.symbols(id))?;
+            last.history = question.history(&symbols)?;
         }
     }
     shown.print()?;
