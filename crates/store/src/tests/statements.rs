@@ -15,10 +15,13 @@ use time::Duration;
 use unslide_model::{ContentHash, Owner, Quality};
 use unslide_testkit::statements;
 
-async fn cost<T>(work: impl Future<Output = Result<T>>) -> usize {
+async fn counted<T>(work: impl Future<Output = Result<T>>) -> (T, usize) {
     let (done, statements) = statements::counted(work).await;
-    done.unwrap();
-    statements
+    (done.unwrap(), statements)
+}
+
+async fn cost<T>(work: impl Future<Output = Result<T>>) -> usize {
+    counted(work).await.1
 }
 
 fn assert_same(costs: &[usize]) {
@@ -88,13 +91,11 @@ async fn a_page_of_a_wake_costs_the_same_statements_however_many_reports_it_has(
     let (id, mut from, mut costs) = (debug_id(1), None, Vec::new());
     for limit in [2, 30] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let page = wakes::page(&mut tx, &id, generation, from, limit);
-        let (page, statements) = statements::counted(page).await;
-        let page = page.unwrap();
+        let (page, cost) = counted(wakes::page(&mut tx, &id, generation, from, limit)).await;
         tx.commit().await.unwrap();
         assert_eq!((page.requested, page.next.is_some()), (limit.into(), true));
         from = page.next;
-        costs.push(statements);
+        costs.push(cost);
     }
     assert_same(&costs);
 }
@@ -112,13 +113,11 @@ async fn a_page_of_a_wake_for_system_symbols_costs_the_same_statements_however_m
     // The first finds the day.
     for limit in [1, 2, 30] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let page = wakes::system::page(&mut tx, &arrived, from, limit);
-        let (page, statements) = statements::counted(page).await;
-        let page = page.unwrap();
+        let (page, cost) = counted(wakes::system::page(&mut tx, &arrived, from, limit)).await;
         tx.commit().await.unwrap();
         assert_eq!((page.requested, page.next.is_some()), (limit.into(), true));
         from = page.next;
-        costs.push(statements);
+        costs.push(cost);
     }
     assert_same(&costs[1..]);
 }
@@ -135,11 +134,10 @@ async fn captures_are_woken_in_the_same_statements_however_many_wait() {
         let generation = publish(&database, n, Quality::Dwarf).await;
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         let arrived = [Arrived { debug_id: debug_id(n), generation }];
-        let wake = crate::captures::wake(&mut tx, &arrived, false, 50);
-        let (woken, statements) = statements::counted(wake).await;
+        let (woken, cost) = counted(crate::captures::wake(&mut tx, &arrived, false, 50)).await;
         tx.commit().await.unwrap();
-        assert_eq!(woken.unwrap(), u64::from(waiting));
-        costs.push(statements);
+        assert_eq!(woken, u64::from(waiting));
+        costs.push(cost);
     }
     assert_same(&costs);
     // One when each came, and one for its symbols.

@@ -3,7 +3,7 @@
 use super::world::{World, generation, id, tenant};
 use crate::object_store::suite::clear;
 use tokio::task::JoinHandle;
-use unslide_artifacts::{CacheLimits, Fault, Hint, Operation, SymcacheCache};
+use unslide_artifacts::{CacheLimits, Fault, Hint, Hold, Operation, SymcacheCache};
 use unslide_model::{DebugId, Scoped};
 use unslide_symbolicate::ImageSymbols;
 
@@ -12,11 +12,20 @@ fn fetching(cache: &SymcacheCache, id: &Scoped<DebugId>) -> JoinHandle<Option<u6
     tokio::spawn(async move { generation(&cache, &id).await })
 }
 
-/// Waits until one more operation has begun.
-async fn begun(world: &World, operation: Operation, before: usize) {
+/// A fetch whose operation has begun and is held before it answers.
+async fn held_fetch(
+    world: &World,
+    operation: Operation,
+    cache: &SymcacheCache,
+    id: &Scoped<DebugId>,
+) -> (Hold, JoinHandle<Option<u64>>) {
+    let hold = world.memory.hold(operation, "symcache");
+    let before = world.memory.calls(operation);
+    let fetching = fetching(cache, id);
     while world.memory.calls(operation) == before {
         tokio::task::yield_now().await;
     }
+    (hold, fetching)
 }
 
 /// Proves: late-symbols
@@ -30,10 +39,8 @@ async fn an_event_during_a_fetch_makes_its_answer_worthless() {
             world.tenants(&ours, before).await;
         }
         // The fetch has seen the bucket without the new symcache, and is held before it answers.
-        let hold = world.memory.hold(Operation::Get, "symcache");
         let calls = world.memory.calls(Operation::Get);
-        let fetching = fetching(&cache, &ours);
-        begun(&world, Operation::Get, calls).await;
+        let (hold, fetching) = held_fetch(&world, Operation::Get, &cache, &ours).await;
         world.tenants(&ours, 2).await;
         cache.forget(&ours, 2);
         drop(hold);
@@ -44,10 +51,8 @@ async fn an_event_during_a_fetch_makes_its_answer_worthless() {
     // The event of the very generation that is being fetched changes nothing.
     let ours = tenant("acme").scope(id(5));
     world.tenants(&ours, 7).await;
-    let hold = world.memory.hold(Operation::Get, "symcache");
     let calls = world.memory.calls(Operation::Get);
-    let fetching = fetching(&cache, &ours);
-    begun(&world, Operation::Get, calls).await;
+    let (hold, fetching) = held_fetch(&world, Operation::Get, &cache, &ours).await;
     cache.forget(&ours, 7);
     drop(hold);
     assert_eq!(fetching.await.unwrap(), Some(7));
@@ -61,10 +66,7 @@ async fn a_deletion_during_a_fetch_counts_while_object_storage_still_has_them() 
     let cache = world.open(1 << 30);
     let ours = tenant("acme").scope(id(1));
     world.tenants(&ours, 1).await;
-    let calls = world.memory.calls(Operation::Get);
-    let hold = world.memory.hold(Operation::Get, "symcache");
-    let fetching = fetching(&cache, &ours);
-    begun(&world, Operation::Get, calls).await;
+    let (hold, fetching) = held_fetch(&world, Operation::Get, &cache, &ours).await;
     cache.delete(&ours, 2);
     assert_eq!(generation(&cache, &ours).await, None, "the next one does not wait for the download");
     drop(hold);
@@ -84,9 +86,7 @@ async fn a_gap_during_a_fetch_makes_its_answer_worthless() {
             world.tenants(&ours, before).await;
         }
         let calls = world.memory.calls(Operation::Get);
-        let hold = world.memory.hold(Operation::Get, "symcache");
-        let fetching = fetching(&cache, &ours);
-        begun(&world, Operation::Get, calls).await;
+        let (hold, fetching) = held_fetch(&world, Operation::Get, &cache, &ours).await;
         world.tenants(&ours, 2).await;
         cache.missed_events();
         drop(hold);
@@ -103,10 +103,7 @@ async fn a_gap_while_a_file_is_compared_makes_the_comparison_worthless() {
     let ours = world.used(&cache, "acme", 1, 1).await;
     cache.missed_events();
     // Object storage says that nothing has changed, and is held before it answers.
-    let heads = world.memory.calls(Operation::Head);
-    let hold = world.memory.hold(Operation::Head, "symcache");
-    let fetching = fetching(&cache, &ours);
-    begun(&world, Operation::Head, heads).await;
+    let (hold, fetching) = held_fetch(&world, Operation::Head, &cache, &ours).await;
     world.tenants(&ours, 2).await;
     cache.missed_events();
     drop(hold);
@@ -120,10 +117,8 @@ async fn an_event_before_the_request_does_not_cost_its_answer() {
     let world = World::new();
     let cache = world.open_for(10, CacheLimits { downloads: 1, ..CacheLimits::default() });
     let (first, second) = (tenant("acme").scope(id(1)), tenant("acme").scope(id(2)));
-    let hold = world.memory.hold(Operation::Get, "symcache");
     let calls = world.memory.calls(Operation::Get);
-    let busy = fetching(&cache, &first);
-    begun(&world, Operation::Get, calls).await;
+    let (hold, busy) = held_fetch(&world, Operation::Get, &cache, &first).await;
     // The second waits for its turn; its request will see what this event speaks of.
     let waiting = fetching(&cache, &second);
     tokio::task::yield_now().await;
@@ -140,10 +135,7 @@ async fn a_tenant_that_was_forgotten_during_a_fetch_leaves_nothing() {
     let cache = world.open(1 << 30);
     let ours = tenant("acme").scope(id(1));
     world.tenants(&ours, 1).await;
-    let calls = world.memory.calls(Operation::Get);
-    let hold = world.memory.hold(Operation::Get, "symcache");
-    let fetching = fetching(&cache, &ours);
-    begun(&world, Operation::Get, calls).await;
+    let (hold, fetching) = held_fetch(&world, Operation::Get, &cache, &ours).await;
     clear(&world.store, &unslide_artifacts::keys::tenant_prefix(&ours.tenant)).await;
     cache.forget_tenant(&ours.tenant);
     drop(hold);
