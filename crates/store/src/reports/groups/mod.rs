@@ -52,20 +52,8 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
         let old = change.previous.as_ref().and_then(|previous| Some((previous, previous.group?)));
         let texts = GroupTexts::of(&change.arrival.facts);
         let was = old.map(|(previous, id)| (id, &previous.version, &previous.made_on, &previous.texts));
-        if was == new.as_ref().map(|row| (row.id, &version, &made_on, &texts)) {
-            // Nothing is counted anew, but its culprit may be known better.
-            counted.extend(new.map(|row| GroupChange {
-                row,
-                version,
-                made_on,
-                received_at,
-                from: None,
-                sign: 0,
-                weight,
-            }));
-            continue;
-        }
-        if let Some((previous, id)) = old {
+        let is_same = was == new.as_ref().map(|row| (row.id, &version, &made_on, &texts));
+        if let Some((previous, id)) = old.filter(|_| !is_same) {
             let from = (previous.app.as_str(), previous.version.as_str());
             counted.push(leaving(id, from, &previous.made_on, received_at, weight));
             let stays = new.as_ref().is_some_and(|row| row.id == id) && previous.texts == texts;
@@ -79,16 +67,9 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
             version: version.clone(),
             received_at,
         }));
-        let from = old.map(|(_, id)| id);
-        counted.extend(new.map(|row| GroupChange {
-            row,
-            version,
-            made_on,
-            received_at,
-            from,
-            sign: 1,
-            weight,
-        }));
+        // The same is not counted anew, but its culprit may be known better.
+        let (from, sign) = if is_same { (None, 0) } else { (old.map(|(_, id)| id), 1) };
+        counted.extend(new.map(|row| GroupChange { row, version, made_on, received_at, from, sign, weight }));
     }
     let written = write(tx, &counted, EmptyGroups::Forget).await?;
     let counting = changes.iter().rev().filter(|change| change.counts());
