@@ -21,6 +21,7 @@ const LONGEST: i64 = 300_000_000;
 const PATIENCE: Duration = Duration::from_millis(300);
 /// Microseconds between two look-ups of known rows while the database does not answer.
 const PAUSE: i64 = 1_000_000;
+
 /// A row that can be remembered.
 pub trait RecentRow: Clone + Send + 'static {
     /// Whose change it is forgotten with.

@@ -2,6 +2,7 @@
 
 mod client_address;
 mod client_stream;
+mod connection_source;
 mod connections;
 mod proxy_protocol;
 mod unreadable_request;
@@ -14,9 +15,9 @@ use crate::limits::pace::ClientPace;
 use crate::metrics::ConnectionMetrics;
 use axum::Router;
 use axum::body::Body;
-use bytes::Bytes;
 use client_address::Network;
 use client_stream::ClientStream;
+use connection_source::ConnectionSource;
 use connections::{Connections, OpenConnection};
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -128,49 +129,6 @@ async fn next(
     }
 }
 
-/// Whose a connection is.
-struct Named {
-    peer: IpAddr,
-    /// Those whose word on the clients of its requests counts.
-    proxies: Option<TrustedProxies>,
-    /// What was read of it.
-    first: Bytes,
-}
-
-/// Whose connection this is: a trusted proxy may say that first. `None` where it is over.
-async fn named(
-    stream: &mut TcpStream,
-    peer: IpAddr,
-    client: &ClientConnection,
-    settings: &ConnectionSettings,
-    finish: &CancellationToken,
-) -> Option<Named> {
-    if !settings.proxies.trusts(peer) {
-        return Some(Named { peer, proxies: None, first: Bytes::new() });
-    }
-    let reading = tokio::time::timeout(settings.head, proxy_protocol::read(stream));
-    let read = tokio::select! {
-        read = reading => read.ok()?,
-        () = finish.cancelled() => return None,
-    };
-    let (header, first) = match read {
-        Ok(read) => read,
-        Err(error) => {
-            tracing::warn!(client.address = %peer, %error, "a proxy does not say whose a connection is");
-            return None;
-        }
-    };
-    // Behind a header, `X-Forwarded-For` is the client's own word, but for that of another proxy which the header names.
-    let Some(peer) = header.map_or(Some(peer), |header| header.client) else {
-        return Some(Named { peer, proxies: None, first });
-    };
-    let is_proxy = settings.proxies.trusts(peer);
-    if !is_proxy {
-        client.belongs_to(Network::of(peer));
-    }
-    Some(Named { peer, proxies: is_proxy.then(|| settings.proxies.clone()), first })
-}
-
 async fn connection(
     mut stream: TcpStream,
     peer: IpAddr,
@@ -182,15 +140,15 @@ async fn connection(
     // Answers are written whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     bound_unsent(&stream);
-    let named = named(&mut stream, peer, &client, &settings, &finish).await;
-    let Some(Named { peer, proxies, first }) = named else { return };
+    let source = ConnectionSource::read(&mut stream, peer, &client, &settings, &finish).await;
+    let Some(ConnectionSource { address, proxies, first }) = source else { return };
     let stream =
         ClientStream::new(TokioIo::new(stream), client.clone(), settings.pace, settings.metrics.stalled)
             .after(first);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let forwarded = proxies.as_ref().and_then(|proxies| proxies.forwarded_for(request.headers()));
-        request.extensions_mut().insert(Peer(peer));
-        request.extensions_mut().insert(ClientAddress(forwarded.unwrap_or(peer)));
+        request.extensions_mut().insert(Peer(address));
+        request.extensions_mut().insert(ClientAddress(forwarded.unwrap_or(address)));
         answer(app.clone(), request.map(Body::new), client.clone(), forwarded.map(Network::of))
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -247,14 +205,14 @@ mod tests {
     use std::sync::Arc;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    fn limits(limit: usize) -> ConnectionSettings {
+    pub(super) fn limits(limit: usize) -> ConnectionSettings {
         let metrics = ConnectionMetrics::new(&prometheus::Registry::new()).unwrap();
         let (pace, head) = (ClientPace::new(Duration::from_secs(60), 1), Duration::from_secs(60));
         let (per_network, proxies) = (limit, TrustedProxies::default());
         ConnectionSettings { limit, per_network, proxies, head, pace, metrics }
     }
 
-    async fn server(
+    pub(super) async fn server(
         app: Router,
         limits: ConnectionSettings,
         drain: Duration,
@@ -421,48 +379,6 @@ mod tests {
         assert_eq!(evicted.get(), 0);
         stop.cancel();
         drop(idle);
-        task.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn the_client_of_a_trusted_proxy_is_the_one_that_it_names() {
-        let named = get(async |axum::Extension(client): axum::Extension<ClientAddress>| client.0.to_string());
-        let app = Router::new().route("/", named);
-        let head = "GET / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.1\r\nconnection: close\r\n\r\n";
-        let (trusted, none) = (&["127.0.0.0/8"][..], &[][..]);
-        for (proxies, before, client) in [
-            (trusted, "", "192.0.2.1"),
-            // What a proxy of layer 4 passes on is the client's own word, but for another proxy's.
-            (trusted, "PROXY TCP4 192.0.2.2 127.0.0.1 50000 443\r\n", "192.0.2.2"),
-            (trusted, "PROXY TCP4 127.0.0.9 127.0.0.1 50000 443\r\n", "192.0.2.1"),
-            // Also where it names nobody.
-            (trusted, "PROXY UNKNOWN\r\n", "127.0.0.1"),
-            (trusted, "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", "127.0.0.1"),
-            (none, "", "127.0.0.1"),
-        ] {
-            let limits = ConnectionSettings { proxies: TrustedProxies::read(proxies).unwrap(), ..limits(8) };
-            let (address, stop, task) = server(app.clone(), limits, Duration::from_secs(5)).await;
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(format!("{before}{head}").as_bytes()).await.unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.unwrap();
-            assert!(answer.ends_with(&format!("\r\n\r\n{client}")), "{before}{answer}");
-            stop.cancel();
-            task.await.unwrap();
-        }
-    }
-
-    #[tokio::test]
-    async fn who_is_no_trusted_proxy_speaks_for_nobody_else() {
-        let app = Router::new().route("/", get(|| async { "done" }));
-        let (address, stop, task) = server(app, limits(8), Duration::from_secs(5)).await;
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let head = "PROXY TCP4 192.0.2.2 127.0.0.1 50000 443\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n";
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-        stop.cancel();
         task.await.unwrap();
     }
 
