@@ -3,8 +3,9 @@
 //! operation that names a thing is asked.
 
 use crate::cases::{Case, Foreign, absent, attempt, cases, document, key_of, operations};
+use crate::console::Browser;
 use crate::reports::{A, B, crash, store};
-use crate::signals::sessions;
+use crate::signals::{captures, sessions};
 use crate::world::{World, tenant};
 use reqwest::Method;
 use std::sync::Arc;
@@ -290,6 +291,23 @@ async fn reading_costs_the_same_statements_however_many_rows_there_are() {
     }
     assert!(costs[0].iter().all(|statements| *statements > 0), "the proxy counts");
     assert_eq!(costs[0], costs[1]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn earlier_captures_are_looked_up_only_for_one_with_an_analysis() {
+    let (world, passed) = counted(|_| {}).await;
+    let acme = world.master("acme").await;
+    let analysed = captures::analysed(&world, "acme", &acme).await;
+    let path = "/v1/captures?app=com.example.shop&version=1.0&kind=profile";
+    let waiting = world.post(path, &acme, "main;wait 1\n").await.expect(202)["id"].clone();
+    let browser = Browser::signed_in(&world, &acme).await;
+    let cost = async |id: &str| {
+        let page = format!("/console/captures/{id}");
+        least(&passed, async || drop(browser.page(&page).await)).await.0
+    };
+    let (of_waiting, of_analysed) = (cost(waiting.as_str().unwrap()).await, cost(&analysed).await);
+    assert!(of_waiting > 0 && of_waiting < of_analysed, "{of_waiting} and {of_analysed}");
     world.stop().await;
 }
 

@@ -36,20 +36,26 @@ pub async fn page(
     let moments = (state.number("from")?, state.number("to")?);
     let (access, now) = (&signed.access, api.clock.now());
     let found = analysis(&api, access, ("id", &id)).await?;
-    let mut tx = api.tenant(access.tenant()).await?;
-    let earlier = captures::earlier(&mut tx, &found.capture, MOST_EARLIER).await?;
-    tx.rollback();
+    let has_analysis = !found.json.is_empty();
+    let earlier = if has_analysis {
+        let mut tx = api.tenant(access.tenant()).await?;
+        let earlier = captures::earlier(&mut tx, &found.capture, MOST_EARLIER).await?;
+        tx.rollback();
+        earlier
+    } else {
+        Vec::new()
+    };
     let may_delete = access.principal.may(Scope::TenantAdmin);
     let viewer = signed.viewer;
     let work = move || {
         let mut found = found;
         // The tree, and that of the app's functions.
-        let read = if found.json.is_empty() { None } else { Some(found.read(2)?) };
+        let read = if has_analysis { Some(found.read(2)?) } else { None };
         let FoundAnalysis { capture, mut reservation, .. } = found;
         let line = |capture| CaptureLine::of(&CaptureEntry::from(capture), now);
         let compared =
             |other: Capture| (format!("/console/captures/{}/compare/{}", capture.id, other.id), line(other));
-        let earlier = if read.is_none() { Vec::new() } else { earlier.into_iter().map(compared).collect() };
+        let earlier = earlier.into_iter().map(compared).collect();
         let line = line(capture);
         let title = format!("{} of {}", line.kind, line.app);
         let shown = read.map(|analysis| ShownAnalysis::of(&analysis, &title, moments));
