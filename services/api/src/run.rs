@@ -4,7 +4,6 @@ use crate::alerts::{AlertSender, AlertTopic, AllowedNetworks};
 use crate::app::{app, document};
 use crate::background::deleted_tenants;
 use crate::background::key_uses::KeyUses;
-use crate::background::symbol_events;
 use crate::background::topics_check::TopicsCheck;
 use crate::config::Config;
 use crate::entropy::Entropy;
@@ -24,7 +23,7 @@ use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
 use unslide_runtime::{Host, sampled};
 use unslide_store::Store;
-use unslide_stream::Producer;
+use unslide_stream::{Producer, TailReader};
 
 /// Open connections.
 const CONNECTIONS: usize = 4_096;
@@ -162,9 +161,13 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     });
     let (downloads, connections) = (config.symcaches.downloads, postgres.max_connections);
     let permits = Permits::new(&limits, downloads, connections, &metrics.refused);
+    let (for_events, topic) = (symcaches.clone(), config.kafka.topics().symbol_events);
+    let symbol_events = TailReader::start(&config.kafka, &topic, host.clock.clone(), move |event| {
+        event.read_value(|value| for_events.take_event(value.as_deref()));
+    })?;
     let api = Api::new(Inner {
         deleted_tenants: deleted_tenants::forget(&config.kafka, host.clock.clone(), symcaches.clone())?,
-        symbol_events: symbol_events::follow(&config.kafka, host.clock.clone(), symcaches.clone())?,
+        symbol_events,
         symcaches,
         recent,
         key_uses,

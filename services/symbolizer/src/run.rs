@@ -22,7 +22,7 @@ use unslide_proto::trace::Ids;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Host};
 use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Suspects, Timings};
-use unslide_stream::{BatchLimits, Signatures, StreamError, TailProgress};
+use unslide_stream::{BatchLimits, Signatures, StreamError, TailProgress, TailReader};
 
 /// How often figures that nobody reports are taken over.
 const REFRESH: Duration = Duration::from_secs(5);
@@ -78,7 +78,10 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let (downloads, probe) = (config.symcaches.downloads, CYCLE);
     let symbols =
         SymbolSource::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), downloads, probe);
-    let events = crate::symbols::symbol_events::follow(&config.kafka, host.clock.clone(), cache.clone())?;
+    let (for_events, topic) = (cache.clone(), config.kafka.topics().symbol_events);
+    let events = TailReader::start(&config.kafka, &topic, host.clock.clone(), move |event| {
+        event.read_value(|value| for_events.take_event(value.as_deref()));
+    })?;
     let forget = cache.clone();
     let tenants =
         Tenants::start(&config.kafka, host.clock.clone(), move |tenant| forget.forget_tenant(tenant))?;

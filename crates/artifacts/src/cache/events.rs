@@ -6,13 +6,16 @@ use unslide_proto::Message;
 use unslide_proto::symbol::SymbolEvent;
 
 impl SymcacheCache {
-    /// Takes the value of an event: what is known of its symbols is dropped, where it is older, and remembered as missing
-    /// where they were deleted.
+    /// Takes the value of the next event: what is known of its symbols is dropped, where it is older, and remembered as
+    /// missing where they were deleted. `None` says that events may have been missed, as [`SymcacheCache::missed_events`].
     ///
     /// # Errors
-    /// What is wrong with an event that can't be read. What it would have said is not known: nothing that is remembered
-    /// counts any more, as after [`SymcacheCache::missed_events`].
-    pub fn take_event(&self, value: &[u8]) -> Result<(), String> {
+    /// What is wrong with an event that can't be read: it counts as missed.
+    pub fn take_event(&self, value: Option<&[u8]>) -> Result<(), String> {
+        let Some(value) = value else {
+            self.missed_events();
+            return Ok(());
+        };
         self.apply(value).inspect_err(|_| self.missed_events())
     }
 

@@ -7,14 +7,17 @@ use crate::read::waking::WakingConsumer;
 use crate::record::Record;
 use crate::settings::Settings;
 use crate::signal::Signal;
+use bytes::Bytes;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::{Message, Offset, TopicPartitionList};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
+use tracing::field::debug;
 use unslide_model::Clock;
 
 /// What a reader tells its owner, on the reader's own thread, in order.
@@ -24,6 +27,21 @@ pub enum TailEvent {
     Record(Record),
     /// Records may have been missed, or come again: the topic is read from its start once more.
     Gap,
+}
+
+impl TailEvent {
+    /// Lets `read` read the record's value, or `None` for a gap. A tombstone is passed over, and what is wrong with a value
+    /// is logged.
+    pub fn read_value<E: Display>(self, read: impl FnOnce(Option<Bytes>) -> Result<(), E>) {
+        let (at, value) = match self {
+            TailEvent::Gap => (None, None),
+            TailEvent::Record(Record { value: None, .. }) => return,
+            TailEvent::Record(Record { at, value, .. }) => (Some(at), value),
+        };
+        if let Err(error) = read(value) {
+            tracing::error!(record = at.as_ref().map(debug), "a record of a table can't be read: {error}");
+        }
+    }
 }
 
 /// How far a reader is.
@@ -307,5 +325,29 @@ impl<F: FnMut(TailEvent)> Table<F> {
             self.behind.insert(*partition);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Headers, RecordRef};
+
+    fn record(value: Option<&'static str>) -> TailEvent {
+        let at = RecordRef { topic: "table".into(), partition: 0, offset: 0 };
+        let value = value.map(Bytes::from);
+        TailEvent::Record(Record { at, time_millis: None, key: None, value, headers: Headers::new() })
+    }
+
+    #[test]
+    fn gaps_and_values_are_read_whatever_is_wrong_with_them_and_tombstones_are_not() {
+        let mut seen = Vec::new();
+        for event in [record(Some("first")), record(None), TailEvent::Gap, record(Some("second"))] {
+            event.read_value(|value| {
+                seen.push(value);
+                Err("no such format")
+            });
+        }
+        assert_eq!(seen, [Some("first".into()), None, Some("second".into())]);
     }
 }

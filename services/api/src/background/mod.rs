@@ -2,5 +2,4 @@
 
 pub mod deleted_tenants;
 pub mod key_uses;
-pub mod symbol_events;
 pub mod topics_check;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use unslide_model::{Clock, TenantId};
 use unslide_proto::symbol::{TenantConfig, TenantState};
-use unslide_stream::{Settings, StreamError, TailEvent, TailProgress, TailReader};
+use unslide_stream::{Settings, StreamError, TailProgress, TailReader};
 use unslide_symbolicate::grouping::GroupingRules;
 
 /// What becomes of a tenant's reports.
@@ -69,17 +69,11 @@ impl Tenants {
         let table = Arc::clone(&rows);
         let topic = settings.topics().tenant_config;
         let reader = TailReader::start(settings, &topic, clock.clone(), move |event| {
-            // After a gap the rows come again; what is known stays known meanwhile.
-            if let TailEvent::Record(record) = event
-                && let Some(value) = record.value
-            {
-                match TenantConfig::decode(value) {
-                    Ok(config) => apply(&table, &config, &deleted),
-                    Err(e) => {
-                        tracing::error!(record = ?record.at, "a tenant's configuration can't be read: {e}");
-                    }
-                }
-            }
+            event.read_value(|value| {
+                // After a gap the rows come again; what is known stays known meanwhile.
+                let Some(value) = value else { return Ok(()) };
+                TenantConfig::decode(value).map(|config| apply(&table, &config, &deleted))
+            });
         })?;
         Ok(Tenants { rows, reader, clock, refresh_at: AtomicI64::new(i64::MIN) })
     }

@@ -2,7 +2,6 @@
 
 pub mod breaker;
 pub mod patience;
-pub mod symbol_events;
 
 use crate::symbols::breaker::{Breaker, Verdict};
 use crate::symbols::patience::Patience;
