@@ -56,7 +56,7 @@ impl From<unslide_artifacts::StorageError> for JobFailure {
 
 impl From<std::io::Error> for JobFailure {
     fn from(error: std::io::Error) -> JobFailure {
-        let detail = format!("the builder's disk: {error}");
+        let detail = format!("cannot use temporary files: {error}");
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem => {
                 JobFailure::Server(detail)

@@ -95,3 +95,18 @@ async fn build_in_folder(
         Err(refused) => Ok(Err(refused)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn a_full_disk_is_said_of_temporary_files_and_names_their_folder() {
+        let full = || Error::from(ErrorKind::StorageFull);
+        let folder = std::env::temp_dir();
+        let expected =
+            format!("cannot use temporary files: {} (temporary files are in {})", full(), folder.display());
+        assert_eq!(BuildError::from(JobFailure::from(full())).to_string(), expected);
+    }
+}
