@@ -1,4 +1,4 @@
-//! What can go wrong with object storage, told apart by who has to act.
+//! What can go wrong with object storage, by who has to act.
 
 use std::io;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// What is fetched, and in which version: the one place that pins it.
 const POM: &str = include_str!("../pom.xml");
 
-/// Where progress is told: one short line for people a call.
+/// Where progress is reported: one short line for people a call.
 pub type Progress<'a> = dyn Fn(&str) + Sync + 'a;
 
 /// Fetched servers, complete and ready to run.

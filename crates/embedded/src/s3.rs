@@ -135,7 +135,7 @@ async fn serve(listener: TcpListener, service: S3Service, mut stopped: oneshot::
     let _ = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
 }
 
-/// Serves one connection until its client closes it, or to the end of its request when told to stop.
+/// Serves one connection until its client closes it, or to the end of its request once the server stops.
 async fn connection(socket: TcpStream, service: S3Service, mut told: watch::Receiver<()>) {
     // Small answers should not wait for more to send.
     let _ = socket.set_nodelay(true);

@@ -1,4 +1,4 @@
-//! Crash logs in other formats, told by their beginning, so that an error can name them.
+//! Crash logs in other formats, recognised by their beginning, so that an error can name them.
 //!
 //! Sources: Apple, "Interpreting the JSON format of a crash report" (`.ips`: a header object on the first line, with
 //! `bug_type`, and the body behind it) and "Examining the fields in a crash report" (the older text).

@@ -30,7 +30,7 @@ pub const MOST_ELEMENTS: usize = 1_000;
 ///
 /// # Errors
 /// [`ReadError`] where the record is too large, or holds more than [`MOST_ELEMENTS`], or where it is scanned and breaks the grammar; then
-/// nothing of it can be told apart.
+/// nothing of it can be separated.
 pub fn split<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a>>, ReadError> {
     if let Some(event) = event_of_record(record) {
         return Ok(vec![Element::Report(event)]);

@@ -31,7 +31,7 @@ pub(crate) fn log(level: RDKafkaLogLevel, facility: &str, text: &str) {
 
 pub(crate) fn log_error(error: &KafkaError, reason: &str) {
     match error.rdkafka_error_code() {
-        // Asked for, and told to the reader as well.
+        // Asked for, and reported to the reader as well.
         Some(RDKafkaErrorCode::PartitionEOF) => {}
         // Said of a pattern that no topic matches yet, too.
         Some(RDKafkaErrorCode::UnknownTopicOrPartition) => {

@@ -92,7 +92,7 @@ pub trait Processor: Send + Sync + 'static {
     fn queued(&self, _waits: bool) {}
 
     /// The partitions that are this lane's have changed: for limits that are shared out by partitions.
-    /// Called on the lane's thread, as soon as Kafka has told how many partitions the topics have.
+    /// Called on the lane's thread, as soon as the topics' numbers of partitions are known.
     fn assigned(&self, _shares: &[TopicShare]) {}
 
     /// The end of a record that can't be processed: dead-letter, with its bytes untouched.

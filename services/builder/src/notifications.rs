@@ -62,7 +62,7 @@ impl Notifications {
 }
 
 impl Waiter {
-    /// Forgets the news so far: what they told of is about to be looked at.
+    /// Marks the notifications so far as seen: the caller looks at what they are about next.
     pub(crate) fn looked(&mut self) {
         self.0.mark_unchanged();
     }

@@ -1,4 +1,4 @@
-//! What the indexer is told at its start.
+//! The settings of the indexer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

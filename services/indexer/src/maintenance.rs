@@ -16,7 +16,7 @@ use unslide_store::{Store, dead_letters, partitions, positions, quarantine, repo
 
 /// Requests that one transaction looks at.
 const PAGE: u32 = 500;
-/// Between two looks at what is over, and at crashes that were told twice: both go through much.
+/// Between two looks at what is over, and at crashes that were reported twice: both go through much.
 const SELDOM: Duration = Duration::from_secs(600);
 
 /// Runs until the shutdown begins. Every indexer does: each part bears being done twice.

@@ -1,4 +1,4 @@
-//! What the symbolizer is told at its start.
+//! The settings of the symbolizer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

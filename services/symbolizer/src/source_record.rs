@@ -17,7 +17,7 @@ pub enum Reason {
     Cold,
     /// The tenant is over its rate.
     OverShare,
-    /// Nobody has told of the tenant yet.
+    /// The tenant is not known yet.
     UnknownTenant,
     /// A body could not be stored for now.
     NotStored,

@@ -94,7 +94,7 @@ impl Worker {
 
     /// The topic of a report with this history. What comes from a tenant's own input goes to the tenant's
     /// own output. Where that was removed meanwhile, a copy or a request goes to the output of all, so
-    /// that nobody else's waits for it; an input itself is not read then.
+    /// that no other tenant's waits for it; an input itself is not read then.
     fn output_topic(&self, tenant: &TenantId, history: &Provenance<'_>) -> String {
         let origin = &history.origin.topic;
         let own = self.tenant_topics && self.topics.tenant_of_input(origin).as_ref() == Some(tenant);

@@ -39,7 +39,7 @@ pub fn prepare(service: Service, configuration: &Configuration, host: &Host) -> 
     Ok((service.name(), run))
 }
 
-/// Runs a service until it is told to stop.
+/// Runs a service until a signal stops it.
 pub fn run(service: Service, configured: &Configured) -> Outcome {
     let configuration = configuration::load(configured, Some(service))?;
     telemetry::init(&configuration.process.log)?;

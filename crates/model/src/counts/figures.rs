@@ -1,6 +1,6 @@
 //! Figures that a part of the program keeps of itself, with names for metrics.
 
-/// A family of figures of a `T`: one name, told apart by the values of one label.
+/// A family of figures of a `T`: one name, and one label with a value for each.
 #[derive(Debug)]
 pub struct Figures<T> {
     /// The metric's name; those of counters end in `_total`.

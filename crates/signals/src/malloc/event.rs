@@ -1,4 +1,4 @@
-//! The records of a log. Their layout cannot be told from the bytes, so that it is always stated.
+//! The records of a log. Their layout cannot be detected from the bytes, so that it is always stated.
 
 /// The bits of a record's type that say what happened.
 const ALLOCATED: u32 = 2;

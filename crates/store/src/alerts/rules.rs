@@ -1,4 +1,4 @@
-//! Rules: what a tenant wants to be told of, and where to.
+//! Rules: what a tenant wants to be notified of, and where.
 
 use crate::column::words;
 use crate::{Result, TenantTx, Uuid};

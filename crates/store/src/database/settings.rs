@@ -28,7 +28,7 @@ pub struct Settings {
     #[serde(skip)]
     pub role: String,
     /// Takes a login too that could leave that role: a superuser, or the owner of the tables. For a
-    /// server that nobody else uses, such as `unslide dev`'s.
+    /// dedicated server, such as `unslide dev`'s.
     pub any_login: bool,
 }
 
@@ -46,7 +46,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Settings for a server that nobody else uses, with any login.
+    /// Settings for a dedicated server, with any login.
     #[must_use]
     pub fn with_url(url: impl Into<String>) -> Settings {
         Settings { url: Secret::new(url), any_login: true, ..Settings::default() }

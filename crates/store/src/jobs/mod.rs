@@ -218,7 +218,7 @@ pub async fn progressed(tx: &mut OwnerTx, job: &JobLease, work: &Work) -> Result
     update_job!(tx, job, "attempts = 1, payload = $4, last_error = NULL, updated_at = $5", json, now)
 }
 
-/// Makes sure that nobody else has a job until the transaction ends.
+/// Locks a job until the transaction ends.
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.

@@ -15,7 +15,7 @@ pub struct TerminationEvidence {
     pub first_launch: bool,
     /// The version or the build of the app differs.
     pub app_upgraded: bool,
-    /// The app called `exit` or `abort`, or was told that it is terminated.
+    /// The app called `exit` or `abort`, or was notified that it is terminated.
     pub exit_called: bool,
     /// There is a crash report of the session.
     pub crash_reported: bool,

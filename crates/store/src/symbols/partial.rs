@@ -93,7 +93,7 @@ impl From<Row> for Partial {
     }
 }
 
-/// An id for an upload that is not there yet, so that object storage can be told first.
+/// An id for an upload that is not there yet: the multipart upload of object storage begins first.
 pub async fn new_id(tx: &mut OwnerTx) -> Result<Uuid> {
     let (connection, _, now) = tx.parts();
     Ok(sqlx::query_scalar!(r#"SELECT unslide_uuid($1) AS "id!""#, now).fetch_one(connection).await?)

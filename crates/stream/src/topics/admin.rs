@@ -268,7 +268,7 @@ pub(crate) async fn delete_all(settings: &Settings, topics: &[&str]) -> Result<(
 }
 
 /// Checks every topic; with [`Settings::tenant_topics`] those of tenants as well, as many as there
-/// are: one that a tenant lacks is nobody else's trouble. All problems are reported at once.
+/// are: one that a tenant lacks affects this tenant alone. All problems are reported at once.
 ///
 /// Relaxed settings leave out what a single broker can't offer: replicas and in-sync replicas.
 ///

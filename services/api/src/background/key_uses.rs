@@ -57,7 +57,7 @@ impl KeyUses {
         (uses, task)
     }
 
-    /// Notes that a key was used now, unless the database has been told so in the last minute.
+    /// Notes that a key was used now, unless the database has noted a use in the last minute.
     pub fn note(&self, principal: &Principal, now: OffsetDateTime) {
         let mut uses = self.0.lock();
         let written = uses.written.peek(&principal.key_id).copied().max(principal.last_used_at);

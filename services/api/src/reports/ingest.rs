@@ -1,7 +1,7 @@
 //! From a request body to the reports in it.
 //!
 //! Taken are one report as a bare object, an array of reports (what KSCrash's HTTP sink sends), one
-//! report a line (NDJSON), each also with gzip, told by its magic bytes whatever the headers say;
+//! report a line (NDJSON), each also with gzip, detected by its magic bytes whatever the headers say;
 //! and all of these as the parts of multipart/form-data. A report is taken as it is: whether it is
 //! a good one is for the symbolizer to find out.
 

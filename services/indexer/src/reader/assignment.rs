@@ -36,7 +36,7 @@ pub struct Assignment {
     mine: BTreeMap<Arc<str>, Vec<i32>>,
     /// Where each partition of this reader's goes on.
     pub positions: Positions,
-    /// Topics that can't be read for now, and why. They are nobody else's hindrance.
+    /// Topics that can't be read for now, and why. Other topics are read meanwhile.
     pub troubles: Vec<(Arc<str>, IndexerError)>,
 }
 
@@ -132,7 +132,7 @@ impl Assignment {
     }
 
     /// What others have to read of these topics, up to where their logs end now. What lies wrong with one
-    /// tenant's topic is nobody else's hindrance, `shared` is everybody's.
+    /// tenant's topic stops this tenant alone, one of `shared` stops all.
     pub fn of_others(&self, shared: &str) -> Vec<ReplayTarget> {
         let mut targets = Vec::new();
         for (topic, facts) in &self.facts {

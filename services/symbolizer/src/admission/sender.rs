@@ -21,7 +21,7 @@ pub enum Admission {
         /// What it may use.
         limits: AllowedUse,
     },
-    /// Nobody has told of the tenant, and somebody still may.
+    /// The tenant is unknown, and may still become known.
     Early {
         /// The tenant.
         tenant: TenantId,
@@ -118,7 +118,7 @@ impl Worker {
         }
     }
 
-    /// True where nobody can tell of the tenant any more: the table was read past the record's time,
+    /// True where the tenant can't become known any more: the table was read past the record's time,
     /// and the record is old enough for any relay that was behind.
     fn is_final(&self, entry: &SourceRecord<'_>) -> bool {
         let now = self.clock.now_micros();
@@ -128,8 +128,8 @@ impl Worker {
     }
 
     /// Reads on in the table of tenants where a record names one that is not known and the table was
-    /// not read past the record's time. Where it can't be read, those records wait in the retry tiers
-    /// and nobody else does.
+    /// not read past the record's time. Where it can't be read, only those records wait in the
+    /// retry tiers.
     pub async fn refresh(&self, batch: &[unslide_stream::Record]) {
         let read_through = self.tenants.read_through_micros().unwrap_or(i64::MIN);
         let stranger = |record: &unslide_stream::Record| {

@@ -21,7 +21,7 @@ pub enum TenantStatus {
     Suspended,
     /// The tenant was deleted.
     Deleted,
-    /// Nobody has told of this tenant.
+    /// The tenant is unknown.
     Unknown,
 }
 
@@ -83,7 +83,7 @@ impl Tenants {
         self.reader.caught_up().await
     }
 
-    /// Reads on to what is the end now, so that a tenant that was told of before this call is known.
+    /// Reads on to what is the end now, so that a tenant that was written before this call is known.
     /// Where that can't be done it is not tried again at once: what is known has to do meanwhile.
     pub async fn refresh(&self) {
         let now = self.clock.monotonic_micros();

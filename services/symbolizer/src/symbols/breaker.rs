@@ -80,15 +80,15 @@ impl Breaker {
         Breaker { limits, inner: Mutex::new(inner) }
     }
 
-    /// What may be done now (microseconds of a clock). Who is told to probe is the only one for as long
-    /// as the breaker would stay open.
+    /// What may be done now (microseconds of a clock). One caller probes, for as long as the
+    /// breaker would stay open.
     pub fn ask(&self, now: i64) -> Verdict {
         let open = micros(self.limits.open);
         let mut inner = self.inner.lock();
         let (until, reason) = match &inner.state {
             State::Closed => return Verdict::Closed,
             State::Open { until, reason } => (*until, reason.clone()),
-            // A probe whose end nobody told: the lane lost its partitions, or the process was busy.
+            // A probe without an end: the lane lost its partitions, or the process was busy.
             State::Probing { since, reason } => (since.saturating_add(open), reason.clone()),
         };
         if now < until {

@@ -232,7 +232,7 @@ impl SymbolSource {
         }
         let rest = wanted.iter().filter(|one| !fetched.contains_key(*one)).cloned().collect();
         fetched.extend(self.try_all(rest, patience).await?);
-        // What opened it are failures of many: no report is told of its own.
+        // Many failures opened it: no report shows its own.
         if fetched.values().any(|got| matches!(got, Got::Failed(_))) {
             self.still_closed()?;
         }

@@ -107,7 +107,7 @@ pub struct Running {
     servers: Arc<Servers>,
 }
 
-/// Runs everything until it is told to stop.
+/// Runs everything until a signal stops it.
 pub fn run(arguments: &Arguments) -> Outcome {
     // A shell that took over what the last run printed names that run's file, which this one writes anew.
     let own = operator::is_of(arguments.configured.config.as_deref(), &arguments.data_dir);
@@ -148,7 +148,7 @@ pub fn quiet(configuration: &mut Configuration, verbose: bool) {
     }
 }
 
-/// Starts everything; `None` where it was told to stop before it was ready.
+/// Starts everything; `None` where it was stopped before it was ready.
 ///
 /// # Errors
 /// Where a server or service does not start. Nothing is left running.
@@ -295,7 +295,7 @@ async fn tenant_and_key(
 ) -> Result<(Credentials, Option<i64>), BoxError> {
     let announced = tenant::make(store, &start.tenant, None, &tenants::QuotaLimits::default()).await?;
     if announced.is_none() && new_topics {
-        // Kafka's data was lost, the database's was not: the workers have to be told anew.
+        // Kafka's data was lost, the database's was not: the workers need its messages again.
         tenants::announce_all(store).await?;
     }
     if let Some(kept) = Credentials::read(&start.data)

@@ -67,7 +67,7 @@ impl Search {
                 }
                 Ok(kind) if kind.is_file() && (bundle || self.binaries) => match starts_as_mach_o(&path) {
                     Ok(true) => self.add(&path),
-                    // A bundle's DWARF folder holds nothing else: a file that is cut or broken is told of.
+                    // A bundle's DWARF folder holds nothing else: a file that is cut or broken is reported.
                     Ok(false) if bundle && path.parent().is_some_and(|parent| parent.ends_with("DWARF")) => {
                         self.failed.push((path, "is no Mach-O file".to_owned()));
                     }

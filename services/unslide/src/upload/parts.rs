@@ -10,8 +10,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use unslide_model::ContentHash;
 
-/// Files up to this size go in one request: it is what a service takes as one part unless it is told
-/// otherwise.
+/// Files up to this size go in one request: a service takes as much as one part unless its settings
+/// say otherwise.
 pub const WHOLE: u64 = 8 << 20;
 /// Bytes after which the bar moves.
 const PIECE: usize = 1 << 18;

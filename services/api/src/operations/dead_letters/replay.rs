@@ -59,7 +59,7 @@ pub async fn replay_dead_letter(
 ) -> Result<axum::Json<Replayed>, Problem> {
     let id = parameter("id", &id)?;
     let scope = DeadLetterScope::of(&access)?;
-    // Another tenant's dead letter must not be told apart from none, also not by what Kafka says.
+    // Another tenant's dead letter must not be distinguishable from none, also not by what Kafka says.
     let mut tx = scope.begin(&api).await?;
     scope.find(&mut tx, &id).await?;
     tx.rollback();

@@ -43,7 +43,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 
 /// Send metric payloads
 ///
-/// Takes one payload of at most 256 KiB or an array of at most 1,000, in at most 1 MiB, also gzipped (told by its first
+/// Takes one payload of at most 256 KiB or an array of at most 1,000, in at most 1 MiB, also gzipped (detected by its first
 /// bytes): what one device measured in one period, as JSON of our own or as MetricKit's `jsonRepresentation()`. The
 /// payloads go to the topic `crash.metrics`; the answer comes when the broker has all of them. A payload is counted once, by
 /// its `id`. A period that ended more than 30 days before its payload arrives is not counted.

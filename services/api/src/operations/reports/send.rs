@@ -40,7 +40,7 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 /// Send reports
 ///
 /// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each
-/// also gzipped (told by its first bytes), or any of these in multipart/form-data. Anything that is
+/// also gzipped (detected by its first bytes), or any of these in multipart/form-data. Anything that is
 /// a JSON object is taken. The reports go to Kafka byte for byte; the answer comes when the broker
 /// has all of them. A request that failed may be sent again: the same report twice is one report.
 ///

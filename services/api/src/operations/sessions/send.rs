@@ -40,7 +40,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 
 /// Send session events
 ///
-/// Takes one event or an array of at most 1,000, in at most 1 MiB, also gzipped (told by its first bytes).
+/// Takes one event or an array of at most 1,000, in at most 1 MiB, also gzipped (detected by its first bytes).
 /// The events go to the topic `crash.sessions`; the answer comes when the broker has all of them. A
 /// session is counted once, by its `id`, however often its events come: send an event when a session
 /// begins and one when it has ended, or only the latter. After a crash, send the crashed session at the next

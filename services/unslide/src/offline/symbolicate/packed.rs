@@ -1,4 +1,4 @@
-//! Input that is packed: gzip and zstd are told by how they begin. Archives of symbols.
+//! Input that is packed: gzip and zstd are detected by how they begin. Archives of symbols.
 
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
