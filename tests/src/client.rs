@@ -118,18 +118,46 @@ impl Client {
         panic!("upload {id} is not done after a minute");
     }
 
-    /// Asks a path again and again until `done` says yes to its body.
+    /// GETs a path again and again until `done` says yes to the status and the JSON body.
     ///
     /// # Panics
     /// Where that has not come after `limit`.
     pub async fn wait_for(&self, path: &str, limit: Duration, done: impl Fn(u16, &Value) -> bool) -> Value {
+        self.ask_until(path, None, limit, done).await
+    }
+
+    /// POSTs bytes again and again until `done` says yes to the status and the JSON body.
+    ///
+    /// # Panics
+    /// Where that has not come after `limit`.
+    pub async fn post_until(
+        &self,
+        path: &str,
+        body: &[u8],
+        limit: Duration,
+        done: impl Fn(u16, &Value) -> bool,
+    ) -> Value {
+        self.ask_until(path, Some(body), limit, done).await
+    }
+
+    /// POSTs bytes, or GETs where there are none, until `done` says yes to the answer.
+    async fn ask_until(
+        &self,
+        path: &str,
+        sent: Option<&[u8]>,
+        limit: Duration,
+        done: impl Fn(u16, &Value) -> bool,
+    ) -> Value {
         let mut waited = Duration::ZERO;
         loop {
-            let (status, body) = self.get(path).await;
+            let (status, body) = match sent {
+                Some(sent) => self.post(path, sent.to_vec()).await,
+                None => self.get(path).await,
+            };
             if done(status, &body) {
                 return body;
             }
-            assert!(waited < limit, "GET {path}: after {limit:?} it is {status} {body}");
+            assert!(waited < limit, "{path}: after {limit:?} it is {status} {body}");
             tokio::time::sleep(Duration::from_millis(200)).await;
             waited += Duration::from_millis(200);
         }

@@ -12,7 +12,7 @@ use unslide_tests::app::App;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(300);
 /// The run of the app that reports, metrics and a capture are of.
 const SESSION: &str = "5e551011-0000-4000-8000-000000000001";
 
@@ -35,20 +35,20 @@ async fn with_reports() -> Installation {
     client.upload(app.dsym.clone()).await;
     let input = installation.topic("crash.reports");
     for number in 1..4 {
-        client.post("/v1/reports", app.report(number).set("report.run_id", SESSION).bytes()).await;
+        let report = app.report(number).set("report.run_id", SESSION).bytes();
+        send(&client, "/v1/reports", &report).await;
     }
-    client.post("/v1/reports", next.report(4).bytes()).await;
-    client.post("/v1/reports", hang(&app, 5)).await;
-    client.post("/v1/reports", large(&app, 6)).await;
-    client.post("/v1/reports", hostile()).await;
+    for report in [next.report(4).bytes(), hang(&app, 5), large(&app, 6), hostile()] {
+        send(&client, "/v1/reports", &report).await;
+    }
     installation.topics.produce(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
     let path = format!("/v1/captures?app=com.example.shop&version=1.2&kind=profile&session_id={SESSION}");
-    let (_, sent) = client.post(&path, b"main;checkout;total 30\nmain;checkout;draw 12\n".to_vec()).await;
+    let sent = send(&client, &path, b"main;checkout;total 30\nmain;checkout;draw 12\n").await;
     let path = format!("/v1/captures/{}", sent["id"].as_str().expect("an id"));
     client.wait_for(&path, SOON, |_, capture| capture["state"] == "ready").await;
     // One to compare it with.
     let path = "/v1/captures?app=com.example.shop&version=1.3&kind=profile";
-    let (_, sent) = client.post(path, b"main;checkout;total 9\nmain;checkout;draw 40\n".to_vec()).await;
+    let sent = send(&client, path, b"main;checkout;total 9\nmain;checkout;draw 40\n").await;
     let path = format!("/v1/captures/{}", sent["id"].as_str().expect("an id"));
     client.wait_for(&path, SOON, |_, capture| capture["state"] == "ready").await;
     let stored = |status, page: &serde_json::Value| {
@@ -63,16 +63,21 @@ async fn with_reports() -> Installation {
     installation
 }
 
+/// Sends bytes as a patient client does, until the service has them; its answer.
+async fn send(client: &Client, path: &str, body: &[u8]) -> Value {
+    client.post_until(path, body, SOON, |status, _| status == 202).await
+}
+
 /// Sends the session of the first reports and of the capture, with a metric payload of it.
 async fn send_session(client: &Client) {
     let now = SystemClock.now();
     let time = |time: OffsetDateTime| time.format(&Rfc3339).expect("a time");
     let session = json!({"id": SESSION, "installation": "one", "app": "com.example.shop", "version": "1.2",
         "started_at": time(now - time::Duration::MINUTE), "duration": 60, "end_reason": "crashed"});
-    client.post("/v1/sessions", session.to_string().into_bytes()).await;
+    send(client, "/v1/sessions", session.to_string().as_bytes()).await;
     let metrics = json!({"id": "m1", "app": "com.example.shop", "version": "1.2", "device": "iPhone16,1", "os": "iOS 18.3", "measured_at": time(now),
         "session": SESSION, "measurements": [{"name": "launch_time", "unit": "ms", "value": 800}]});
-    client.post("/v1/metrics", metrics.to_string().into_bytes()).await;
+    send(client, "/v1/metrics", metrics.to_string().as_bytes()).await;
     // Its start and its end, three reports, the metrics and the capture.
     let told =
         |status, page: &Value| status == 200 && page["items"].as_array().is_some_and(|all| all.len() == 7);
