@@ -12,7 +12,7 @@ use unslide_tests::client::Client;
 
 /// Deaths of builders in one job, each counted as an attempt.
 const DEATHS: i32 = 8;
-/// How long a builder may take until it is inside the wake.
+/// How long the load may take until a report waits, and a builder until it is inside the wake.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// A report that waits for the image, which the wake's first page comes to.
@@ -38,10 +38,17 @@ pub async fn kill_inside(world: &Arc<World>, client: &Client, apps: &Apps) -> Re
     let image = apps.next.debug_id;
     // While somebody has the report's key, the wake stays inside its page.
     sqlx::raw_sql("BEGIN").execute(&mut holder).await.map_err(failed)?;
-    let waiting = sqlx::query(WAITING).bind(LIMITED).bind(image.uuid()).fetch_optional(&mut holder);
-    if waiting.await.map_err(failed)?.is_none() {
-        world.note(&format!("no report of {LIMITED} waits for the next build: no wake is killed"));
-        return Ok(false);
+    let begin = Instant::now();
+    loop {
+        let waiting = sqlx::query(WAITING).bind(LIMITED).bind(image.uuid()).fetch_optional(&mut holder);
+        if waiting.await.map_err(failed)?.is_some() {
+            break;
+        }
+        if begin.elapsed() > LONGEST {
+            world.note(&format!("no report of {LIMITED} waits for the next build: no wake is killed"));
+            return Ok(false);
+        }
+        sleep(Duration::from_millis(200)).await;
     }
     uploads::upload(world, client, LIMITED, "/v1/symbols", &apps.next.dsym).await?;
     let mut wake = wake_of(&mut watcher, image).await.map_err(failed)?;
