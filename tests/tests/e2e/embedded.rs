@@ -7,7 +7,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Stdio;
 use unslide_tests::binary;
@@ -77,7 +77,7 @@ async fn use_bucket(client: &aws_sdk_s3::Client, bucket: &str) {
 async fn any_client_may_talk_to_the_embedded_servers_and_ctrl_c_ends_all() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, unslide_embedded::free_port().expect("a port")));
     let mut child = binary::command(&["dev", "--json", "--listen", "127.0.0.1:0"])
         .arg("--data-dir")
         .arg(&data)
