@@ -17,7 +17,7 @@ impl Browser {
     /// Where the key is refused.
     pub async fn sign_in(url: &str, key: &str) -> Browser {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().timeout(Duration::from_secs(60)).redirect(Policy::none());
+        let http = reqwest::Client::builder().timeout(Duration::from_secs(300)).redirect(Policy::none());
         let http = http.build().expect("a client");
         let request = http.post(format!("{url}/console/sign-in")).header("sec-fetch-site", "same-origin");
         let answer = request.body(format!("key={key}&name=Robin&next=")).send().await.expect("an answer");

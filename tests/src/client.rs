@@ -19,7 +19,7 @@ impl Client {
     #[must_use]
     pub fn new(url: &str, key: &str) -> Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().expect("a client");
+        let http = reqwest::Client::builder().timeout(Duration::from_secs(300)).build().expect("a client");
         Client { http, url: url.trim_end_matches('/').to_owned(), key: key.to_owned() }
     }
 
@@ -101,12 +101,12 @@ impl Client {
     /// Uploads symbols and waits until the builder is done with them; the upload as it is then.
     ///
     /// # Panics
-    /// Where the upload is refused or not done within a minute.
+    /// Where the upload is refused or not done within five minutes.
     pub async fn upload(&self, file: Vec<u8>) -> Value {
         let (status, accepted) = self.post("/v1/symbols", file).await;
         assert_eq!(status, 202, "{accepted}");
         let id = accepted["id"].as_str().expect("an id").to_owned();
-        for _ in 0..6 {
+        for _ in 0..30 {
             let (status, upload) = self.get(&format!("/v1/symbols/uploads/{id}?wait=10s")).await;
             assert_eq!(status, 200, "{upload}");
             if !["queued", "building", "processing", "received"]
@@ -115,7 +115,7 @@ impl Client {
                 return upload;
             }
         }
-        panic!("upload {id} is not done after a minute");
+        panic!("upload {id} is not done after five minutes");
     }
 
     /// GETs a path again and again until `done` says yes to the status and the JSON body.

@@ -290,11 +290,11 @@ impl Installation {
     /// Waits until a process says that it is ready.
     ///
     /// # Panics
-    /// Where it ends or is not ready after a minute.
+    /// Where it ends or is not ready after five minutes.
     pub async fn wait_ready(&mut self, name: &str) {
         let port = self.admin_port(name);
         let http = Client::new(&format!("http://127.0.0.1:{port}"), "");
-        for _ in 0..600 {
+        for _ in 0..3_000 {
             if let Some(status) = self.process(name).ended() {
                 panic!("{name} has ended ({status}):\n{}", self.logged(name));
             }
@@ -324,17 +324,17 @@ impl Installation {
     /// Waits until a metric of a process, named as in [`Installation::metric`], has a value.
     ///
     /// # Panics
-    /// Where it has not after a minute.
+    /// Where it has not after five minutes.
     pub async fn wait_metric(&mut self, name: &str, metric: &str, wanted: f64) {
         let mut last = None;
-        for _ in 0..300 {
+        for _ in 0..1_500 {
             last = self.metric(name, metric).await;
             if last == Some(wanted) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        panic!("{name}: {metric} is {last:?} and not {wanted} after a minute:\n{}", self.logged(name));
+        panic!("{name}: {metric} is {last:?} and not {wanted} after five minutes:\n{}", self.logged(name));
     }
 
     /// A running process.
@@ -378,7 +378,7 @@ impl Installation {
     /// Where a process does not end in time or not with success.
     pub async fn stop(mut self) {
         for (name, process) in std::mem::take(&mut self.processes) {
-            let status = tokio::task::block_in_place(|| process.terminate(Duration::from_secs(40)));
+            let status = tokio::task::block_in_place(|| process.terminate(Duration::from_secs(120)));
             assert!(status.success(), "{name} ended with {status}:\n{}", self.logged(&name));
         }
         self.topics.delete(&self.prefix).await;

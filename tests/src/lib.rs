@@ -13,3 +13,6 @@ pub mod installation;
 pub mod plan;
 pub mod proxy;
 pub mod topics;
+
+/// How long what comes by itself may take where other tests use the machine.
+pub const SOON: std::time::Duration = std::time::Duration::from_secs(300);

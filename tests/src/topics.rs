@@ -107,7 +107,7 @@ impl Topics {
     /// # Panics
     /// Where Kafka does not answer.
     pub async fn delete(&self, prefix: &str) {
-        let metadata = self.reader().fetch_metadata(None, Duration::from_secs(20)).expect("metadata");
+        let metadata = self.reader().fetch_metadata(None, Duration::from_secs(60)).expect("metadata");
         let names: Vec<&str> = metadata
             .topics()
             .iter()
@@ -149,7 +149,7 @@ impl Topics {
     /// Where Kafka does not answer.
     pub fn scan(&self, topic: &str, mut see: impl FnMut(Record)) {
         let consumer = self.reader();
-        let wait = Duration::from_secs(20);
+        let wait = Duration::from_secs(60);
         let metadata = consumer.fetch_metadata(Some(topic), wait).expect("metadata");
         let partitions: Vec<i32> =
             metadata.topics()[0].partitions().iter().map(rdkafka::metadata::MetadataPartition::id).collect();

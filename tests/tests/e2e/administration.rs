@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 use std::time::Duration;
+use unslide_tests::SOON;
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
 
-const SOON: Duration = Duration::from_secs(300);
 /// What is told of and not sent by anybody.
 const NO_KEY: &str = "7d444840-9dc0-41d1-b245-5ffdce74fad2";
 

@@ -3,14 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use unslide_tests::SOON;
 use unslide_tests::app::{App, FUNCTIONS, functions};
 use unslide_tests::binary;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
 use unslide_tests::topics::Topics;
-
-const SOON: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {

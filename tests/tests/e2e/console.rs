@@ -3,16 +3,15 @@
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{Clock, SystemClock};
 use unslide_testkit::reports::{ARM64, Frame, Image, Report, Style, Thread, sampled_hang};
+use unslide_tests::SOON;
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
 
-const SOON: Duration = Duration::from_secs(300);
 /// The run of the app that reports, metrics and a capture are of.
 const SESSION: &str = "5e551011-0000-4000-8000-000000000001";
 

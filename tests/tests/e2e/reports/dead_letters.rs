@@ -3,9 +3,8 @@
 
 use serde_json::{Value, json};
 use std::time::Duration;
+use unslide_tests::SOON;
 use unslide_tests::installation::{Installation, TENANT};
-
-const SOON: Duration = Duration::from_secs(90);
 
 /// The dead letters, once there are `count`.
 async fn letters(installation: &Installation, count: usize) -> Vec<Value> {

@@ -10,13 +10,13 @@ use unslide_proto::Message;
 use unslide_proto::report::LedgerRecord;
 use unslide_proto::report::ledger_record::Entry;
 use unslide_testkit::servers;
+use unslide_tests::SOON;
 use unslide_tests::app::{App, FUNCTIONS, functions};
 use unslide_tests::deadly;
 use unslide_tests::installation::{BUCKET, Installation, Place, TENANT};
 use unslide_tests::proxy::{Proxy, Weather};
 use unslide_tests::topics::{Record, Topics};
 
-const SOON: Duration = Duration::from_secs(120);
 const LIMITED: (&str, &str) = ("UNSLIDE_TENANTS__UNITS_PER_SECOND", "4");
 
 /// Starts what is not a worker, and makes the tenant.
@@ -198,7 +198,7 @@ async fn a_worker_that_is_told_to_end_under_load_hands_its_partitions_over() {
     }
     send(&installation, &app, TENANT, 0..200).await;
     let leaving = installation.take("symbolizer-0");
-    let ending = tokio::task::spawn_blocking(move || leaving.terminate(Duration::from_secs(40)));
+    let ending = tokio::task::spawn_blocking(move || leaving.terminate(Duration::from_secs(120)));
     send(&installation, &app, TENANT, 200..400).await;
     let status = ending.await.expect("waits");
     assert!(status.success(), "{status}:\n{}", installation.logged("symbolizer-0"));

@@ -2,11 +2,10 @@
 //! Proves: outages
 
 use std::time::Duration;
+use unslide_tests::SOON;
 use unslide_tests::app::App;
 use unslide_tests::debugger;
 use unslide_tests::installation::{Installation, TENANT};
-
-const SOON: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_into_kafka_that_never_returns_ends_the_process_and_another_goes_on() {

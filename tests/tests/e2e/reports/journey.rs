@@ -1,10 +1,8 @@
 //! Upload, report, enriched report, query: the main job through every service.
 
-use std::time::Duration;
+use unslide_tests::SOON;
 use unslide_tests::app::{App, FUNCTIONS, functions};
 use unslide_tests::installation::{Installation, TENANT};
-
-const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_uploaded_dsym_answers_reports_on_kafka_and_over_http() {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::time::Duration;
+use unslide_tests::SOON;
 use unslide_tests::app::App;
 use unslide_tests::installation::{Installation, TENANT};
 
-const SOON: Duration = Duration::from_secs(120);
 const WORKERS: [&str; 2] = ["symbolizer-0", "symbolizer-1"];
 
 /// The numbers of the reports in a topic, by origin; fails where one came twice.

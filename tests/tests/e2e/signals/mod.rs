@@ -13,13 +13,11 @@ mod profiles;
 
 use futures::future::{LocalBoxFuture, join_all};
 use serde_json::{Value, json};
-use std::time::Duration;
+use unslide_tests::SOON;
 use unslide_tests::app::App;
 use unslide_tests::browser::Browser;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
-
-const SOON: Duration = Duration::from_secs(60);
 
 /// One installation for all signals. Each is of an app of its own.
 struct World {

@@ -5,10 +5,10 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use unslide_tests::SOON;
 use unslide_tests::app::{App, FUNCTIONS, functions};
 use unslide_tests::installation::{Installation, TENANT};
 
-const SOON: Duration = Duration::from_secs(60);
 /// Reports that wait for one dSYM, so many that they are woken in several pages and come back in many
 /// transactions. `make bench` has ten thousand.
 const WAITING: u32 = 2_500;
@@ -21,7 +21,7 @@ async fn stored(installation: &Installation, revision: u32, count: u32) {
     let question =
         format!("SELECT count(*) FROM reports WHERE tenant = '{TENANT}' AND revision = {revision}");
     let mut last = 0;
-    for _ in 0..1_200 {
+    for _ in 0..3_000 {
         let asked = sqlx::query_scalar(AssertSqlSafe(question.clone())).fetch_one(&mut database).await;
         last = asked.expect("an answer");
         if last == i64::from(count) {

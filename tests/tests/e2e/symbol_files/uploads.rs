@@ -120,7 +120,7 @@ async fn wait_sent(installation: &Installation, wanted: &[(&str, &str)]) {
     let wanted: Vec<(String, String)> =
         wanted.iter().map(|(name, state)| ((*name).to_owned(), (*state).to_owned())).collect();
     let mut last = Vec::new();
-    for _ in 0..300 {
+    for _ in 0..3_000 {
         last = sent(installation).await;
         if last == wanted {
             return;
@@ -134,6 +134,19 @@ fn upload(url: &str, key: &str, more: &[&str], files: &[&PathBuf]) -> Child {
     let mut command = binary::command(&["upload", "--url", url, "--api-key", key]);
     command.args(more).args(files).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("starts")
+}
+
+/// Kills a command once its connection was cut.
+async fn kill_when_cut(wire: &Wire, mut command: Child) {
+    while wire.cuts() == 0 {
+        if command.try_wait().expect("can be asked").is_some() {
+            let ended = command.wait_with_output().expect("ended");
+            panic!("nothing was cut: {}", String::from_utf8_lossy(&ended.stderr));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    command.kill().expect("killed");
+    command.wait().expect("ends");
 }
 
 /// The output of a command that succeeds.
@@ -159,19 +172,14 @@ async fn what_the_service_has_is_not_sent_again_and_what_is_cut_off_is() {
     installation.wait_ready("api").await;
     installation.wait_ready("builder").await;
     let builder = installation.take("builder");
-    tokio::task::block_in_place(|| builder.terminate(Duration::from_secs(40)));
+    tokio::task::block_in_place(|| builder.terminate(Duration::from_secs(120)));
     let (url, api) = (installation.url.clone(), installation.url["http://".len()..].to_owned());
 
     // A run that is killed in the middle of its second file.
     let half = PADDING as u64 / 2;
     let wire = Wire::start(api.clone(), std::fs::metadata(&first).expect("a file").len() + half, true).await;
-    let mut killed = upload(&wire.url(), &key, &["--jobs", "1", "--no-wait"], &[&first, &second]);
-    while wire.cuts() == 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    killed.kill().expect("killed");
-    killed.wait().expect("ends");
-    drop(wire);
+    let killed = upload(&wire.url(), &key, &["--jobs", "1", "--no-wait"], &[&first, &second]);
+    kill_when_cut(&wire, killed).await;
     wait_sent(&installation, &[("first.tar.gz", "queued"), ("second.tar.gz", "incomplete-body")]).await;
 
     // The next sends the second file alone, and waits for both: no builder runs yet.
@@ -232,18 +240,13 @@ async fn a_half_sent_file_goes_on_where_it_stopped() {
 
     // A run that is killed in the middle of the second of three parts.
     let wire = Wire::start(api.clone(), PART + PART / 2, true).await;
-    let mut killed = upload(&wire.url(), &key, &[], &[&first]);
-    while wire.cuts() == 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    killed.kill().expect("killed");
-    killed.wait().expect("ends");
-    drop(wire);
+    let killed = upload(&wire.url(), &key, &[], &[&first]);
+    kill_when_cut(&wire, killed).await;
     wait_sent(&installation, &[("large.tar.gz", "receiving")]).await;
 
     // The api ends and comes again; the next run sends the other two parts.
     let ended = installation.take("api");
-    tokio::task::block_in_place(|| ended.terminate(Duration::from_secs(40)));
+    tokio::task::block_in_place(|| ended.terminate(Duration::from_secs(120)));
     installation.start_service("api", "api", &[]);
     installation.wait_ready("api").await;
     let wire = Wire::start(api.clone(), u64::MAX, false).await;
