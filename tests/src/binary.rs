@@ -1,5 +1,6 @@
 //! The `unslide` binary of this build, and its processes.
 
+use crate::SOON;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -181,10 +182,10 @@ impl Process {
     /// Asks the process to end and waits for it.
     ///
     /// # Panics
-    /// Where it has not ended after `limit`.
-    pub fn terminate(self, limit: Duration) -> ExitStatus {
+    /// Where it has not ended after [`SOON`].
+    pub fn terminate(self) -> ExitStatus {
         let name = self.name.clone();
-        self.end(limit).unwrap_or_else(|| panic!("{name} has not ended {limit:?} after SIGTERM"))
+        self.end(SOON).unwrap_or_else(|| panic!("{name} has not ended {SOON:?} after SIGTERM"))
     }
 
     /// How the process ended, if it has.

@@ -378,7 +378,7 @@ impl Installation {
     /// Where a process does not end in time or not with success.
     pub async fn stop(mut self) {
         for (name, process) in std::mem::take(&mut self.processes) {
-            let status = tokio::task::block_in_place(|| process.terminate(Duration::from_secs(120)));
+            let status = tokio::task::block_in_place(|| process.terminate());
             assert!(status.success(), "{name} ended with {status}:\n{}", self.logged(&name));
         }
         self.topics.delete(&self.prefix).await;

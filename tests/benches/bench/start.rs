@@ -64,7 +64,7 @@ fn run(folder: &std::path::Path, settle: Duration, watched: Duration) -> Run {
     let threads = process.use_by_thread().values().map(|used| used.count).sum();
     let run = Run { ready, processes: tree.len(), resident, proportional, idle, threads };
     std::fs::remove_file(&log).expect("removed");
-    process.terminate(Duration::from_secs(60));
+    process.terminate();
     run
 }
 

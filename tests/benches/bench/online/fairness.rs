@@ -203,7 +203,7 @@ async fn costs(input: &Input, reports: u32) -> (f64, f64) {
         let spent = installation.process(name).cpu() - before;
         costs.push(spent.as_secs_f64() * 1_000.0 / f64::from(reports));
         let process = installation.take(name);
-        tokio::task::block_in_place(|| process.terminate(Duration::from_secs(40)));
+        tokio::task::block_in_place(|| process.terminate());
     }
     installation.stop().await;
     (costs[1], costs[0])

@@ -113,7 +113,7 @@ pub async fn differences(
         sleep(Duration::from_secs(1)).await;
     }
     let process = world.installation.lock().await.take(INDEXER);
-    tokio::task::block_in_place(|| process.terminate(Duration::from_secs(30)));
+    tokio::task::block_in_place(|| process.terminate());
     let mut differences = Vec::new();
     let tables = tables(&mut first).await?;
     for table in &tables {

@@ -3,7 +3,6 @@
 //! Proves: one-outcome
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 use tempfile::TempDir;
 use unslide_embedded::S3Endpoint;
 use unslide_proto::Message;
@@ -198,7 +197,7 @@ async fn a_worker_that_is_told_to_end_under_load_hands_its_partitions_over() {
     }
     send(&installation, &app, TENANT, 0..200).await;
     let leaving = installation.take("symbolizer-0");
-    let ending = tokio::task::spawn_blocking(move || leaving.terminate(Duration::from_secs(120)));
+    let ending = tokio::task::spawn_blocking(move || leaving.terminate());
     send(&installation, &app, TENANT, 200..400).await;
     let status = ending.await.expect("waits");
     assert!(status.success(), "{status}:\n{}", installation.logged("symbolizer-0"));

@@ -172,7 +172,7 @@ async fn what_the_service_has_is_not_sent_again_and_what_is_cut_off_is() {
     installation.wait_ready("api").await;
     installation.wait_ready("builder").await;
     let builder = installation.take("builder");
-    tokio::task::block_in_place(|| builder.terminate(Duration::from_secs(120)));
+    tokio::task::block_in_place(|| builder.terminate());
     let (url, api) = (installation.url.clone(), installation.url["http://".len()..].to_owned());
 
     // A run that is killed in the middle of its second file.
@@ -246,7 +246,7 @@ async fn a_half_sent_file_goes_on_where_it_stopped() {
 
     // The api ends and comes again; the next run sends the other two parts.
     let ended = installation.take("api");
-    tokio::task::block_in_place(|| ended.terminate(Duration::from_secs(120)));
+    tokio::task::block_in_place(|| ended.terminate());
     installation.start_service("api", "api", &[]);
     installation.wait_ready("api").await;
     let wire = Wire::start(api.clone(), u64::MAX, false).await;
