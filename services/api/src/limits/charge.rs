@@ -208,4 +208,15 @@ pub(crate) mod tests {
         // 320 and 999 are owed, at two and a half a second.
         assert_eq!(retry_after(charge.take(1, false)), "528");
     }
+
+    #[test]
+    fn after_the_time_that_a_refusal_names_any_request_fits() {
+        let clock = Arc::new(FixedClock::at_micros(0));
+        let charge = Charge { clock: clock.clone(), ..request(1.0) };
+        assert!(charge.take(1, false).unwrap());
+        charge.take(4, true).unwrap();
+        assert_eq!(retry_after(charge.take(1, false)), "5");
+        clock.advance_micros(5_000_000);
+        assert!(charge.take(1, false).unwrap(), "the bucket is full");
+    }
 }
