@@ -162,8 +162,8 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
     keys::revoke(&mut tx, id, None).await.unwrap();
     tx.commit().await.unwrap();
-    world.forget_keys().await;
     assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+    world.until_refused(&key).await;
     assert_eq!(browser.sign_in(&key, "").await.status, StatusCode::UNAUTHORIZED);
     world.stop().await;
 }

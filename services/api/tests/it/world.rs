@@ -158,17 +158,18 @@ impl World {
         (key.id, text.reveal().to_owned())
     }
 
-    /// Changes what a tenant may use.
+    /// Changes what a tenant may use. Only a key that the api has not seen before is sure to have it at once.
     pub async fn limit(&self, of: &str, limits: &tenants::QuotaLimits) {
         let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
         tenants::change(&mut tx, of, tenants::TenantStanding::Active, limits).await.unwrap().unwrap();
         tx.commit().await.unwrap();
-        self.forget_keys().await;
     }
 
-    /// Waits until the api looks up anew what it knew of keys and their tenants.
-    pub async fn forget_keys(&self) {
-        tokio::time::sleep(Duration::from_millis(1_100)).await;
+    /// Checks that a key which was revoked beside the api comes to be refused.
+    pub async fn until_refused(&self, key: &str) {
+        let is_refused = async || self.get("/v1/symbols", key).await.status == StatusCode::UNAUTHORIZED;
+        assert!(eventually(is_refused).await, "the key is in force");
+        self.get("/v1/symbols", key).await.expect_problem(401, "unauthorized");
     }
 
     /// A key with every scope.
@@ -212,7 +213,7 @@ impl World {
     pub async fn sent(&self, at_least: usize) -> Vec<Record> {
         let (kafka, topic) = (&self.config.kafka, self.config.kafka.topics().input);
         let mut records = Vec::new();
-        for _ in 0..300 {
+        for _ in 0..1_800 {
             records = scan::whole_topic(kafka, &topic).await.unwrap();
             if records.len() >= at_least {
                 break;
@@ -254,14 +255,20 @@ impl World {
 
     /// Returns once a metric has this value.
     pub async fn until(&self, line: &str, value: f64) {
-        for _ in 0..3_000 {
-            if self.seen(line) == Some(value) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("{line} is {} and not {value}", self.figure(line));
+        let is_reached = eventually(async || self.seen(line) == Some(value)).await;
+        assert!(is_reached, "{line} is {} and not {value}", self.figure(line));
     }
+}
+
+/// Waits for a condition, and returns whether it came to hold.
+pub async fn eventually(mut holds: impl AsyncFnMut() -> bool) -> bool {
+    for _ in 0..3_000 {
+        if holds().await {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    false
 }
 
 /// A body whose bytes come when they are sent, and whose end is the sender's.

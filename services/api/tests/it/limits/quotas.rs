@@ -99,6 +99,7 @@ async fn a_service_without_a_word_for_the_tenant_has_its_own_limits() {
     // A tenant's own limit goes up, but a report not past what the service takes.
     let own = QuotaLimits { symbol_bytes: 9_000, report_bytes: 1 << 30, ..QuotaLimits::default() };
     world.limit("acme", &own).await;
+    let key = world.master("acme").await;
     world.post("/v1/symbols", &key, file(2_001, 1)).await.expect(202);
     world.post_json("/v1/reports", &key, &large).await.expect_problem(413, "too-large");
     world.stop().await;

@@ -174,7 +174,8 @@ async fn what_is_announced_is_held_against_the_limits_before_any_byte() {
 
     // And so many at once.
     world.limit("acme", &QuotaLimits::default()).await;
-    let refused = begin(announced(&files[2])).await;
+    let key = world.master("acme").await;
+    let refused = world.post_json("/v1/symbols/uploads", &key, &announced(&files[2])).await;
     assert!(refused.headers.contains_key("retry-after"));
     let detail = refused.expect_problem(429, "rate-limited");
     assert!(detail.contains("open_uploads") && detail.contains("is 2"), "{detail}");
@@ -196,12 +197,14 @@ async fn the_limit_counts_when_an_upload_is_completed() {
     let id = id(&world.begin(&key, &file).await);
     world.part(&key, &id, 1, &file).await.expect(204);
     world.limit("acme", &QuotaLimits { symbol_bytes: 4_999, ..QuotaLimits::default() }).await;
+    let key = world.master("acme").await;
     let detail = world.complete(&key, &id).await.expect_problem(507, "symbol-quota");
     assert!(detail.contains("this file has 5000"), "{detail}");
     world.complete(&key, &id).await.expect_problem(409, "upload-ended");
     assert_eq!(world.objects("acme").await, Vec::<String>::new());
     assert_eq!(world.partials().await, 0);
     world.limit("acme", &QuotaLimits { symbol_bytes: 5_000, ..QuotaLimits::default() }).await;
+    let key = world.master("acme").await;
     let id = self::id(&world.begin(&key, &file).await);
     world.part(&key, &id, 1, &file).await.expect(204);
     world.complete(&key, &id).await.expect(202);
