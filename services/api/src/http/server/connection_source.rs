@@ -54,11 +54,10 @@ impl ConnectionSource {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{limits, server};
+    use super::super::tests::{LONG, limits, server};
     use super::super::{ClientAddress, ConnectionSettings, TrustedProxies};
     use axum::Router;
     use axum::routing::get;
-    use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
@@ -79,7 +78,7 @@ mod tests {
             (none, "", "127.0.0.1"),
         ] {
             let limits = ConnectionSettings { proxies: TrustedProxies::read(proxies).unwrap(), ..limits(8) };
-            let (address, stop, task) = server(app.clone(), limits, Duration::from_secs(5)).await;
+            let (address, stop, task) = server(app.clone(), limits, LONG).await;
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(format!("{before}{head}").as_bytes()).await.unwrap();
             let mut answer = String::new();
@@ -93,7 +92,7 @@ mod tests {
     #[tokio::test]
     async fn the_proxy_protocol_is_refused_of_a_peer_that_is_no_trusted_proxy() {
         let app = Router::new().route("/", get(|| async { "done" }));
-        let (address, stop, task) = server(app, limits(8), Duration::from_secs(5)).await;
+        let (address, stop, task) = server(app, limits(8), LONG).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = "PROXY TCP4 192.0.2.2 127.0.0.1 50000 443\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n";
         stream.write_all(head.as_bytes()).await.unwrap();

@@ -205,9 +205,12 @@ mod tests {
     use std::sync::Arc;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+    /// Longer than anything here takes.
+    pub(super) const LONG: Duration = Duration::from_secs(60);
+
     pub(super) fn limits(limit: usize) -> ConnectionSettings {
         let metrics = ConnectionMetrics::new(&prometheus::Registry::new()).unwrap();
-        let (pace, head) = (ClientPace::new(Duration::from_secs(60), 1), Duration::from_secs(60));
+        let (pace, head) = (ClientPace::new(LONG, 1), LONG);
         let (per_network, proxies) = (limit, TrustedProxies::default());
         ConnectionSettings { limit, per_network, proxies, head, pace, metrics }
     }
@@ -241,8 +244,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(100)).await;
             "done"
         });
-        let (address, stop, task) =
-            server(Router::new().route("/", slow), limits(8), Duration::from_secs(5)).await;
+        let (address, stop, task) = server(Router::new().route("/", slow), limits(8), LONG).await;
         let mut stream = send(address, "/").await;
         begun.notified().await;
         stop.cancel();
@@ -256,7 +258,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_cannot_be_read_is_answered_with_problem_details() {
         let app = Router::new().route("/", get(|| async { "done" }));
-        let (address, stop, task) = server(app, limits(8), Duration::from_secs(5)).await;
+        let (address, stop, task) = server(app, limits(8), LONG).await;
         let long = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "a".repeat(70_000));
         let many = format!("GET / HTTP/1.1\r\nhost: a\r\n{}\r\n", "a: b\r\n".repeat(200));
         for (request, status, slug) in [
@@ -308,12 +310,12 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap();
+        tokio::time::timeout(LONG, wait).await.unwrap();
     }
 
     async fn answered(stream: &mut TcpStream) -> bool {
         let mut answer = [0; 1024];
-        let read = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut answer)).await.unwrap();
+        let read = tokio::time::timeout(LONG, stream.read(&mut answer)).await.unwrap();
         read.is_ok_and(|read| answer[..read].starts_with(b"HTTP/1.1 200"))
     }
 
@@ -322,8 +324,7 @@ mod tests {
         let (begun, go_on) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
         let limits = limits(1);
         let (open, evicted) = (limits.metrics.open.clone(), limits.metrics.evicted.clone());
-        let (address, stop, task) =
-            server(keyed(begun.clone(), go_on.clone()), limits, Duration::from_secs(5)).await;
+        let (address, stop, task) = server(keyed(begun.clone(), go_on.clone()), limits, LONG).await;
         let mut first = send(address, "/wait").await;
         begun.notified().await;
         let mut second = send(address, "/").await;
@@ -345,8 +346,7 @@ mod tests {
     async fn connections_without_a_key_make_way_for_those_with_one() {
         let limits = ConnectionSettings { per_network: 4, ..limits(16) };
         let open = limits.metrics.open.clone();
-        let (address, stop, task) =
-            server(keyed(Arc::default(), Arc::default()), limits, Duration::from_secs(5)).await;
+        let (address, stop, task) = server(keyed(Arc::default(), Arc::default()), limits, LONG).await;
         let mut tenant = send(address, "/").await;
         assert!(answered(&mut tenant).await);
         let mut idle = Vec::new();
@@ -369,8 +369,7 @@ mod tests {
         let proxies = TrustedProxies::read(&["127.0.0.0/8"]).unwrap();
         let limits = ConnectionSettings { per_network: 2, proxies, ..limits(16) };
         let (open, evicted) = (limits.metrics.open.clone(), limits.metrics.evicted.clone());
-        let (address, stop, task) =
-            server(keyed(Arc::default(), Arc::default()), limits, Duration::from_secs(5)).await;
+        let (address, stop, task) = server(keyed(Arc::default(), Arc::default()), limits, LONG).await;
         let mut idle = Vec::new();
         for _ in 0..8 {
             idle.push(TcpStream::connect(address).await.unwrap());
@@ -394,13 +393,13 @@ mod tests {
         let mut limits = limits(1);
         limits.pace = ClientPace::new(Duration::from_millis(200), 16 << 10);
         let stalled = limits.metrics.stalled.clone();
-        let (address, stop, task) = server(app, limits, Duration::from_secs(5)).await;
+        let (address, stop, task) = server(app, limits, LONG).await;
         let mut never_reads_on = send(address, "/").await;
         // Its request has a valid key: it does not make way.
         never_reads_on.read_exact(&mut [0; 12]).await.unwrap();
         let mut second = send(address, "/short").await;
         let answered = async { second.read(&mut [0; 1024]).await.unwrap() };
-        assert!(tokio::time::timeout(Duration::from_secs(20), answered).await.unwrap() > 0);
+        assert!(tokio::time::timeout(LONG, answered).await.unwrap() > 0);
         assert_eq!(stalled.get(), 1);
         drop(second);
         stop.cancel();
@@ -420,6 +419,6 @@ mod tests {
         let _stream = send(address, "/").await;
         begun.notified().await;
         stop.cancel();
-        tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
+        tokio::time::timeout(LONG, task).await.unwrap().unwrap();
     }
 }

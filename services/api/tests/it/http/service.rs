@@ -174,7 +174,7 @@ async fn readiness_asks_the_servers_and_names_the_one_that_is_away() {
 }
 
 async fn until_ready(world: &World) -> Readiness {
-    for _ in 0..300 {
+    for _ in 0..1_800 {
         let answer = world.host.health.ask_now().await;
         if answer.ready {
             return answer;

@@ -3,7 +3,7 @@
 
 use crate::cases::{attempt, cases, document, operations};
 use crate::reports::{A, crash, store};
-use crate::world::{Answer, World, padded, report, slow, tenant};
+use crate::world::{Answer, World, eventually, padded, report, slow, tenant};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -236,7 +236,7 @@ async fn symbols_that_one_tenant_fetches_leave_room_for_another() {
         world.send(world.request(Method::POST, "/v1/symbolicate", &key).body(crash.to_string())).await
     };
     let mut next =
-        async || tokio::time::timeout(Duration::from_secs(20), asks.recv()).await.unwrap().unwrap();
+        async || tokio::time::timeout(Duration::from_secs(120), asks.recv()).await.unwrap().unwrap();
     let telling = async {
         let first = next().await;
         assert!(first.contains("/t/acme/"), "{first}");
@@ -260,7 +260,7 @@ async fn symbols_that_one_tenant_fetches_leave_room_for_another() {
 #[tokio::test]
 async fn answers_to_one_tenant_leave_room_for_another() {
     let world = World::with(|limits| {
-        (limits.answer_bytes, limits.tenant_share) = (64 << 20, 50);
+        (limits.answer_bytes, limits.tenant_share, limits.answer_stall_seconds) = (64 << 20, 50, 600);
     })
     .await;
     let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
@@ -324,7 +324,7 @@ async fn letters_that_one_tenant_reads_leave_a_reader_for_another() {
 #[tokio::test]
 async fn every_operation_does_with_one_connection_of_its_tenant() {
     let world = World::configured(|config| {
-        (config.api.limits.tenant_share, config.api.limits.request_seconds) = (1, 10);
+        (config.api.limits.tenant_share, config.api.limits.request_seconds) = (1, 50);
     })
     .await;
     let key = world.master("acme").await;
@@ -406,11 +406,6 @@ const LOCKS: &str =
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
 
 pub async fn until_locks(world: &World, number: i64) {
-    for _ in 0..500 {
-        if world.number(LOCKS).await == number {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("{} statements wait, and not {number}", world.number(LOCKS).await);
+    let is_reached = eventually(async || world.number(LOCKS).await == number).await;
+    assert!(is_reached, "{} statements wait, and not {number}", world.number(LOCKS).await);
 }

@@ -180,7 +180,7 @@ async fn a_cut_connection_leaves_a_note_and_no_object() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let upload = tokio::time::timeout(Duration::from_secs(20), failed).await.unwrap();
+    let upload = tokio::time::timeout(Duration::from_secs(120), failed).await.unwrap();
     assert_eq!(upload.reason.as_deref(), Some("incomplete-body"));
     assert_eq!(world.objects("acme").await, Vec::<String>::new());
     let status = world.get(&format!("/v1/symbols/uploads/{}", upload.id), &key).await.expect(200);
@@ -201,7 +201,10 @@ async fn a_stalled_body_is_given_up() {
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(&mach_o(1_000)).await.unwrap();
     let mut answer = String::new();
-    tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(120), stream.read_to_string(&mut answer))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("/problems/body-timeout"), "{answer}");
     world.stop().await;
 }
@@ -215,10 +218,10 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
         let address = world.url.strip_prefix("http://").unwrap();
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         let head = format!(
-            "POST /v1/symbols HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer {key}\r\ncontent-length: 20000000\r\n\r\n"
+            "POST /v1/symbols HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer {key}\r\ncontent-length: 4000000\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(&vec![b'x'; 20_000_000]).await.unwrap();
+        stream.write_all(&vec![b'x'; 4_000_000]).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
@@ -283,13 +286,12 @@ async fn waiting_ends_when_the_upload_is_built() {
     let path = format!("/v1/symbols/uploads/{upload}");
     let early = world.get(&format!("{path}?wait=100ms"), &key).await.expect(200);
     assert_eq!(early["status"], "queued");
-    let waited = format!("{path}?wait=30s");
-    let begun = tokio::time::Instant::now();
+    // The client gives up before this time is over.
+    let waited = format!("{path}?wait=60s");
     let (answer, ()) = tokio::join!(world.get(&waited, &key), async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        world.until(r#"unslide_api_in_flight{kind="waits"}"#, 1.0).await;
         build(&world, upload, ContentHash(Sha256::digest(&file).into())).await;
     });
-    assert!(begun.elapsed() < Duration::from_secs(29));
     let done = answer.expect(200);
     assert_eq!(done["status"], "done");
     let object = &done["objects"][0];
