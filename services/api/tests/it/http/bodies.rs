@@ -69,7 +69,7 @@ async fn what_is_unpacked_takes_room_wherever_it_is_packed() {
 /// connection.
 #[tokio::test]
 async fn what_is_answered_takes_room_until_it_is_written() {
-    let world = World::start().await;
+    let world = World::with(|limits| limits.answer_stall_seconds = 600).await;
     let key = world.master("acme").await;
     let mut large = crash(A, "1.0");
     large["user"] = "x".repeat(18_000_000).into();
@@ -109,7 +109,7 @@ fn gunzip(bytes: &[u8]) -> Vec<u8> {
 /// Room for the encoder is taken and given back like that of the answer.
 #[tokio::test]
 async fn answers_are_compressed_for_clients_that_ask_and_take_room_until_they_are_written() {
-    let world = World::start().await;
+    let world = World::with(|limits| limits.answer_stall_seconds = 600).await;
     let key = world.master("acme").await;
     let mut large = crash(A, "1.0");
     // Its gzip, too, is more than a connection takes before it is read.
