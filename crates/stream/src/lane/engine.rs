@@ -453,10 +453,11 @@ impl<P: Processor> Engine<P> {
     }
 
     fn report(&mut self) {
-        if !self.is_busy() {
+        let busy = self.is_busy();
+        if !busy {
             self.progress = Instant::now();
         }
-        let stalled = self.progress.elapsed() >= self.lane.timings.stall;
+        let stalled = busy && self.progress.elapsed() >= self.lane.timings.stall;
         let ready: usize = self.ready.iter().map(Ready::bytes).sum();
         let backlog: usize = self.backlog.iter().map(Batch::bytes).sum();
         self.observer.in_flight(self.gather.bytes() + backlog + self.slot.bytes() + ready);
