@@ -180,8 +180,7 @@ async fn a_tenants_input_without_its_output_waits_and_holds_up_nobody_else() {
         let shared = bench.wait(&bench.names.output, n as usize - 2).await;
         assert_eq!(shared.len(), n as usize - 2, "the shared topic goes on");
     }
-    let status = lane.status().borrow().clone();
-    assert_eq!((status.paused, status.records), (None, 2));
+    assert_eq!(until(&lane, |s| s.records == 2).await.paused, None);
     let said = bench.worker.outputs.check().unwrap_err();
     assert!(said.contains("inputs of 1 tenants") && said.contains("unslide tenant topics"), "{said}");
     assert!(!said.contains("acme"), "{said}");

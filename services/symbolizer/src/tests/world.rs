@@ -440,10 +440,15 @@ pub fn symbolicated(record: &Record) -> u64 {
     json(record)["symbolication"]["frames"]["symbolicated"].as_u64().unwrap_or(0)
 }
 
-pub async fn paused(lane: &Lane) -> LaneStatus {
+/// Waits until the lane's status is as wanted.
+pub async fn until(lane: &Lane, wanted: impl FnMut(&LaneStatus) -> bool) -> LaneStatus {
     let mut status = lane.status();
-    let waited = tokio::time::timeout(Duration::from_secs(60), status.wait_for(|s| s.paused.is_some())).await;
-    waited.unwrap().unwrap().clone()
+    let waited = tokio::time::timeout(Duration::from_secs(60), status.wait_for(wanted)).await;
+    waited.expect("the lane gets there").unwrap().clone()
+}
+
+pub async fn paused(lane: &Lane) -> LaneStatus {
+    until(lane, |s| s.paused.is_some()).await
 }
 
 /// Why readiness says that a lane is not ready.
