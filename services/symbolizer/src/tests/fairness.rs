@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{Fault, Operation};
-use unslide_model::{Clock, SystemClock};
+use unslide_model::{Clock, SystemClock, TenantId};
 use unslide_proto::headers;
 use unslide_proto::symbol::{TenantLimits, TenantState};
 use unslide_runtime::CpuPool;
@@ -164,7 +164,14 @@ async fn wait_of(bench: &Bench, tenant: &str, count: usize) -> Vec<Record> {
 async fn limit(bench: &Bench, tenant: &str, units_per_second: u32) {
     let limits = TenantLimits { units_per_second, ..TenantLimits::default() };
     tell(&bench.producer, &bench.names, tenant, TenantState::Active, limits).await;
-    bench.worker.tenants.refresh().await;
+    let tenant = TenantId::new(tenant).unwrap();
+    for _ in 0..600 {
+        if bench.worker.tenants.limits(&tenant).units_per_second == units_per_second {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the worker does not learn the limit of {tenant}");
 }
 
 /// 60 reports of one tenant over its rate and 3 of another, and a rate of neither: each has one outcome
