@@ -22,7 +22,7 @@ async fn a_transaction_ends_where_its_outputs_are_enough_and_the_next_goes_on() 
     let outputs = bench.wait(&bench.names.output, 12).await;
     assert_eq!(outputs.len(), 12);
     assert!(outputs.iter().all(|output| symbolicated(output) > 0));
-    let ledger = bench.read(&bench.names.ledger).await.into_iter();
+    let ledger = bench.wait(&bench.names.ledger, 12).await.into_iter();
     let batches = ledger.filter_map(|r| match LedgerRecord::decode(r.value.unwrap()).unwrap().entry {
         Some(Entry::Batch(batch)) => Some(batch.partitions.iter().map(|p| p.records).sum::<u64>()),
         _ => None,
