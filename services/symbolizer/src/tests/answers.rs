@@ -2,7 +2,6 @@
 
 use super::world::*;
 use prost::Message;
-use std::time::Duration;
 use unslide_artifacts::{Fault, Operation};
 use unslide_proto::body;
 use unslide_proto::headers;
@@ -94,12 +93,6 @@ async fn every_record_has_its_outcome() {
         ("unknown_tenant", &two),
     ];
     assert_eq!(reasons, expected);
-    for _ in 0..300 {
-        if !bench.terminals().await.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
     assert_eq!(bench.terminals().await, [(Outcome::DroppedDeleted, 0)]);
     bench.end(vec![lane]).await;
 }
@@ -139,12 +132,6 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
     assert_eq!(second.key, first.key);
 
     ask(3, second).await;
-    for _ in 0..300 {
-        if !bench.terminals().await.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
     assert_eq!(bench.terminals().await, [(Outcome::Unchanged, 3)]);
     let ledger = bench.read(&bench.names.ledger).await;
     let of_variant = ledger.iter().filter(|record| record.headers.text(headers::VARIANT) == Some("4"));
@@ -200,20 +187,9 @@ async fn a_request_whose_symbols_fail_in_every_tier_says_so() {
     bench.ask(&first, first.value.as_ref().unwrap(), wishes).await;
     bench.clock.ahead(3_600);
     lanes.push(bench.retry());
-    for _ in 0..100 {
-        if !bench.terminals().await.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    let ledger = bench.read(&bench.names.ledger).await;
-    let entries = ledger.into_iter().map(|r| LedgerRecord::decode(r.value.unwrap()).unwrap().entry);
-    let ends: Vec<_> = entries
-        .filter_map(|entry| match entry {
-            Some(Entry::Terminal(end)) => Some((end.outcome(), end.revision, end.requested_at_micros)),
-            _ => None,
-        })
-        .collect();
+    let ends = bench.wait_ends().await;
+    let ends: Vec<_> =
+        ends.iter().map(|end| (end.outcome(), end.revision, end.requested_at_micros)).collect();
     assert_eq!(ends, [(Outcome::FetchingFailed, 2, 1_700)], "and which request it was");
     assert_eq!(bench.reasons(&bench.names.retry_10m).await.len(), 1, "after the last tier");
     assert_eq!(bench.read(&bench.names.output).await.len(), 1);
@@ -241,12 +217,6 @@ async fn a_request_of_a_deleted_tenant_is_dropped_and_nothing_of_it_published() 
     let published = bench.wait(&bench.names.output, 1).await;
     assert_eq!(published.len(), 1);
     assert_eq!(published[0].headers.text(headers::TENANT), Some("acme"));
-    for _ in 0..50 {
-        if !bench.terminals().await.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
     assert_eq!(bench.terminals().await, [(Outcome::DroppedDeleted, 2)]);
     let ledger = bench.read(&bench.names.ledger).await;
     let of_variant = ledger.iter().filter(|record| record.headers.text(headers::VARIANT) == Some("3"));

@@ -150,7 +150,7 @@ async fn a_step_of_the_wall_clock_stalls_no_rate_and_no_tier() {
 
 /// All outputs, once there are `count` of a tenant.
 async fn wait_of(bench: &Bench, tenant: &str, count: usize) -> Vec<Record> {
-    for _ in 0..100 {
+    for _ in 0..600 {
         let outputs = bench.read(&bench.names.output).await;
         if of(&outputs, tenant).len() >= count {
             return outputs;

@@ -99,7 +99,7 @@ async fn a_segment_that_cannot_be_read_for_now_is_waited_for() {
     ask(&bench, &app, id, 2, place.clone()).await;
     let waiting = bench.wait(&bench.names.retry_10s, 1).await.remove(0);
     assert_eq!(waiting.headers.text(headers::REASON), Some("fetch_failed"));
-    assert!(bench.terminals().await.is_empty() && bench.read(&bench.names.output).await.is_empty());
+    assert!(bench.ends().await.is_empty() && bench.read(&bench.names.output).await.is_empty());
     bench.memory.heal();
     bench.clock.ahead(3_600);
     lanes.push(bench.retry());

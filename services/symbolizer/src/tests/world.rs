@@ -357,7 +357,7 @@ impl Bench {
 
     /// The records of a topic once there are `count`.
     pub async fn wait(&self, topic: &str, count: usize) -> Vec<Record> {
-        for _ in 0..100 {
+        for _ in 0..600 {
             let records = self.read(topic).await;
             if records.len() >= count {
                 return records;
@@ -386,12 +386,12 @@ impl Bench {
         panic!("the tenants were not read");
     }
 
-    /// Ends of single records in the ledger.
+    /// The outcomes and revisions of single records that ended, once the ledger has one.
     pub async fn terminals(&self) -> Vec<(Outcome, u32)> {
-        self.ends().await.iter().map(|end| (end.outcome(), end.revision)).collect()
+        self.wait_ends().await.iter().map(|end| (end.outcome(), end.revision)).collect()
     }
 
-    /// The same with all that they say.
+    /// Ends of single records that the ledger has now.
     pub async fn ends(&self) -> Vec<TerminalOutcome> {
         let ledger = self.read(&self.names.ledger).await;
         let entries = ledger.into_iter().map(|r| LedgerRecord::decode(r.value.unwrap()).unwrap());
@@ -400,6 +400,18 @@ impl Bench {
             _ => None,
         });
         terminal.collect()
+    }
+
+    /// The same, once there is one.
+    pub async fn wait_ends(&self) -> Vec<TerminalOutcome> {
+        for _ in 0..600 {
+            let ends = self.ends().await;
+            if !ends.is_empty() {
+                return ends;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("no single record has ended in the ledger");
     }
 
     pub async fn publish(&self, app: &App, generation: u64) {
