@@ -49,6 +49,8 @@ pub async fn counted<T>(work: impl Future<Output = T>) -> (T, usize) {
     COUNTING.call_once(|| {
         tracing::subscriber::set_global_default(StatementCounter)
             .expect("no other subscriber in this process");
+        // An event that another thread registered before the subscriber was stored counts as unwanted.
+        tracing::callsite::rebuild_interest_cache();
     });
     let before = SENT.get();
     let done = work.await;
