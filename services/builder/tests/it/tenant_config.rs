@@ -123,8 +123,6 @@ async fn a_message_that_can_not_be_read_is_set_aside_and_counted() {
     world.builder();
     let long = std::time::Duration::from_secs(60);
     assert!(outbox::wait_sent(&world.store, &acme(), id, long).await.unwrap());
-    while world.gauge("unslide_builder_set_aside_messages") != 1 {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    world.until_gauge("unslide_builder_set_aside_messages", 1).await;
     world.stop().await;
 }

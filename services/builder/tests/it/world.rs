@@ -22,6 +22,9 @@ use unslide_stream::{Record, TailEvent, TailReader};
 use unslide_symbolicate::symcache::VERSION;
 use zip::write::SimpleFileOptions;
 
+/// Bounds what a test waits for, on a machine that is busy.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
 pub struct World {
     pub config: Config,
     pub objects: ObjectStore,
@@ -100,11 +103,20 @@ impl World {
         self.figure("unslide_builder_jobs_running", kind)
     }
 
-    /// A gauge without labels, of all builders together.
-    pub fn gauge(&self, name: &str) -> i64 {
-        let families = self.builders.iter().flat_map(|(host, _)| host.metrics.gather());
-        let of = families.filter(|family| family.name() == name);
-        of.flat_map(|mut family| family.take_metric()).map(|m| m.get_gauge().get_value() as i64).sum()
+    /// Waits until a gauge without labels has this value, all builders together.
+    pub async fn until_gauge(&self, name: &str, wanted: i64) {
+        let gauge = || -> i64 {
+            let families = self.builders.iter().flat_map(|(host, _)| host.metrics.gather());
+            let of = families.filter(|family| family.name() == name);
+            of.flat_map(|mut family| family.take_metric()).map(|m| m.get_gauge().get_value() as i64).sum()
+        };
+        let reached = async {
+            while gauge() != wanted {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        assert!(reached.is_ok(), "{name} is {} and not {wanted}", gauge());
     }
 
     /// A gauge of all builders together, of one value of its label.
@@ -238,8 +250,7 @@ pub struct Topic {
 
 impl Topic {
     pub async fn next(&mut self) -> Record {
-        let next = tokio::time::timeout(Duration::from_secs(30), self.records.recv()).await;
-        next.expect("a record within 30 s").unwrap()
+        tokio::time::timeout(PATIENCE, self.records.recv()).await.expect("a record").unwrap()
     }
 
     pub async fn event(&mut self) -> SymbolEvent {
