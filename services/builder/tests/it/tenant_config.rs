@@ -1,7 +1,7 @@
 //! What the workers are told of tenants.
 //! Proves: outages
 
-use crate::world::{World, acme};
+use crate::world::{PATIENCE, World, acme};
 use unslide_proto::Message;
 use unslide_proto::symbol::{TenantConfig, TenantState};
 use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
@@ -39,10 +39,9 @@ async fn versions_come_in_order_and_carry_no_secrets() {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let (_, deletion) = erasure::begin(&mut tx).await.unwrap().unwrap();
     tx.commit().await.unwrap();
-    let long = std::time::Duration::from_secs(30);
-    assert!(outbox::wait_sent(&world.store, &acme(), deletion.unwrap(), long).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &acme(), deletion.unwrap(), PATIENCE).await.unwrap());
     for id in sent {
-        assert!(outbox::wait_sent(&world.store, &acme(), id, long).await.unwrap(), "none is overtaken");
+        assert!(outbox::wait_sent(&world.store, &acme(), id, PATIENCE).await.unwrap(), "none is overtaken");
     }
     let secret = text.reveal().rsplit_once('_').unwrap().1.to_owned();
     let mut last = 0;
@@ -78,8 +77,7 @@ async fn a_message_that_is_sent_again_says_nothing_older_than_what_was_sent() {
         );
         tx.commit().await.unwrap();
     }
-    let long = std::time::Duration::from_secs(60);
-    assert!(outbox::wait_sent(&world.store, &acme(), changed[2], long).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &acme(), changed[2], PATIENCE).await.unwrap());
     world.stop_builders().await;
     while TenantConfig::decode(topic.next().await.value.unwrap()).unwrap().version < 4 {}
     let mut sql = world.connect().await;
@@ -90,7 +88,7 @@ async fn a_message_that_is_sent_again_says_nothing_older_than_what_was_sent() {
         .unwrap();
     sqlx::Connection::close(sql).await.unwrap();
     world.builder();
-    assert!(outbox::wait_sent(&world.store, &acme(), changed[0], long).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &acme(), changed[0], PATIENCE).await.unwrap());
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     tenants::change(&mut tx, "acme", TenantStanding::Suspended, &QuotaLimits::default())
         .await
@@ -121,8 +119,7 @@ async fn a_message_that_can_not_be_read_is_set_aside_and_counted() {
         .unwrap();
     tx.commit().await.unwrap();
     world.builder();
-    let long = std::time::Duration::from_secs(60);
-    assert!(outbox::wait_sent(&world.store, &acme(), id, long).await.unwrap());
+    assert!(outbox::wait_sent(&world.store, &acme(), id, PATIENCE).await.unwrap());
     world.until_gauge("unslide_builder_set_aside_messages", 1).await;
     world.stop().await;
 }
