@@ -3,6 +3,7 @@
 use crate::world::{World, zip_of};
 use std::path::Path;
 use std::time::Duration;
+use unslide_builder::Settings;
 use unslide_runtime::child::ChildProgram;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::uploads;
@@ -49,14 +50,19 @@ fn object(abbreviations: Vec<u8>, entries: &[u8]) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_child_ends_at_is_too_complex_and_is_built_where_the_limits_rise() {
     let mut world = World::start(0).await;
-    world.config.builder.build_bytes = 64 << 20;
-    world.config.builder.build_seconds = 1;
-    world.builder();
     // Entries of one byte with 60,000 attributes that take none.
     let flags = [&[1, 0x11, 1, 0, 0, 2, 0x34, 0][..], &[0x3F, 0x19].repeat(60_000), &[0, 0, 0]].concat();
     let slow = object(flags, &[&[1][..], &[2; 200_000], &[0]].concat());
     let large = many_functions();
-    for (name, bytes, limit) in [("slow", &slow, "build_cpu"), ("large", &large, "build_memory")] {
+    let settings = world.config.builder.clone();
+    // One limit at a time: on a slow machine either could be reached first.
+    for (name, bytes, limit, builder) in [
+        ("slow", &slow, "build_cpu", Settings { build_seconds: 1, ..settings.clone() }),
+        ("large", &large, "build_memory", Settings { build_bytes: 64 << 20, ..settings }),
+    ] {
+        world.stop_builders().await;
+        world.config.builder = builder;
+        world.builder();
         let (upload, objects) = world.wait(world.upload(name, bytes).await).await;
         assert_eq!(upload.reason.as_deref(), Some("nothing_usable"), "{upload:?}");
         let object = &objects[0].object;
@@ -76,7 +82,6 @@ async fn what_a_child_ends_at_is_too_complex_and_is_built_where_the_limits_rise(
     assert_eq!(upload.reason.as_deref(), Some("too_complex"), "unpacking has the limits too: {upload:?}");
     world.stop_builders().await;
     world.config.builder.build_bytes = 2 << 30;
-    world.config.builder.build_seconds = 600;
     world.builder();
     let (object, known) = world.one("large", &large).await;
     assert_eq!((object.status, known), (ObjectStatus::Ready, false));
