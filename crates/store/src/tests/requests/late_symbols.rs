@@ -134,7 +134,7 @@ async fn is_lost(database: &Database, n: u8, order: &[bool], protocol: Protocol)
     let building = build(database.store.clone(), n, builder_steps);
     let all = Box::pin(async { tokio::join!(indexing, building, schedule) });
     let (asked, woken, ()) =
-        tokio::time::timeout(Duration::from_secs(20), all).await.expect("neither waits for ever");
+        tokio::time::timeout(Duration::from_secs(120), all).await.expect("neither waits for ever");
     !asked && !woken
 }
 
