@@ -1,6 +1,7 @@
 //! Symbols that come after the reports that wait for them.
 
 use crate::world::{World, acme};
+use time::OffsetDateTime;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{BodyKey, ContentHash, DebugId, Owner, Quality, ReportId, TenantId};
 use unslide_proto::Message;
@@ -20,12 +21,12 @@ fn id(n: u16) -> ReportId {
 }
 
 /// Report `n`, which lacks the symbols of an image.
-fn arrival(world: &World, n: u16, debug_id: DebugId, system: bool) -> Arrival {
+fn arrival(received_at: OffsetDateTime, n: u16, debug_id: DebugId, system: bool) -> Arrival {
     Arrival {
         report_id: id(n),
         content_hash: ContentHash([n.to_be_bytes()[1]; 32]),
         revision: 1,
-        received_at: world.host.clock.now(),
+        received_at,
         body: unslide_proto::body::compress(BODY),
         size: BODY.len() as u64,
         facts: ReportDetails { status: "partial".into(), ..ReportDetails::default() },
@@ -50,7 +51,7 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
     let file = std::fs::read(dsym("app")).unwrap();
     let debug_id = objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let now = world.host.clock.now();
-    let arrival = |n: u16| Arrival { received_at: now, ..arrival(&world, n, debug_id, false) };
+    let arrival = |n: u16| arrival(now, n, debug_id, false);
     unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let stored = reports::store(&mut tx, &[arrival(1), arrival(2)], Effects::Now, None).await.unwrap();
@@ -119,7 +120,7 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
     unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
     for tenant in [&acme(), &umbrella] {
         let mut tx = world.store.tenant(tenant).await.unwrap();
-        reports::store(&mut tx, &[arrival(&world, 1, debug_id, true)], Effects::Now, None).await.unwrap();
+        reports::store(&mut tx, &[arrival(now, 1, debug_id, true)], Effects::Now, None).await.unwrap();
         tx.commit().await.unwrap();
     }
     let upload = world.upload_of(&Owner::System, "libapp.dylib", &file).await;
@@ -154,14 +155,15 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
     world.stop().await;
 }
 
-/// Stores reports that lack the symbols of an image.
-async fn store(world: &World, debug_id: DebugId, reports: std::ops::RangeInclusive<u16>) {
+/// Stores reports that lack the symbols of an image; gives when they were received.
+async fn store(world: &World, debug_id: DebugId, reports: std::ops::RangeInclusive<u16>) -> OffsetDateTime {
     let now = world.host.clock.now();
     unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
-    let arrivals: Vec<Arrival> = reports.map(|n| arrival(world, n, debug_id, false)).collect();
+    let arrivals: Vec<Arrival> = reports.map(|n| arrival(now, n, debug_id, false)).collect();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     reports::store(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
+    now
 }
 
 /// Symbols for an image come, without an object.
@@ -261,11 +263,11 @@ async fn an_upload_that_makes_an_image_better_counts_as_late_symbols_too() {
     let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
     let names = std::fs::read(binary("app-symtab")).unwrap();
     let debug_id = objects(&names).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
-    store(&world, debug_id, 1..=3).await;
+    let received_at = store(&world, debug_id, 1..=3).await;
     world.one("app-symtab", &names).await;
     assert_eq!(requests_for(&mut requests, 3).await, [(id(1), 2), (id(2), 2), (id(3), 2)]);
     // Two are answered with the symbol table's names, one with the news that they help nothing.
-    let mut answers: Vec<Arrival> = (1..=2).map(|n| arrival(&world, n, debug_id, false)).collect();
+    let mut answers: Vec<Arrival> = (1..=2).map(|n| arrival(received_at, n, debug_id, false)).collect();
     for answer in &mut answers {
         answer.revision = 2;
         (answer.images[0].found, answer.images[0].seen_generation) = (true, 1);
