@@ -1,6 +1,6 @@
 //! What an indexer holds at most.
 
-use crate::world::{World, acme};
+use crate::world::{Running, World, acme};
 use std::time::Duration;
 use unslide_indexer::Settings;
 
@@ -15,19 +15,25 @@ async fn a_transaction_holds_so_many_bytes_however_much_waits() {
     }
     // What is no report is noted here.
     let closed = world.close("unreadable_records").await;
-    let own = Settings { batch_bytes: BOUND as usize, batch_wait_milliseconds: 5_000, ..Settings::default() };
-    let running = world.start_with(own);
-    let in_flight = || running.counter("unslide_indexer_in_flight_bytes");
-    while in_flight() == 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let held = in_flight();
+    let own = Settings { batch_bytes: BOUND as usize, ..Settings::default() };
+    // The first batch ends by its bytes, however slowly its records come.
+    let running = world.start_with(Settings { batch_wait_milliseconds: 600_000, ..own.clone() });
+    let in_flight = |running: &Running| running.counter("unslide_indexer_in_flight_bytes");
+    let held = loop {
+        match in_flight(&running) {
+            0 => tokio::time::sleep(Duration::from_millis(20)).await,
+            held => break held,
+        }
+    };
     assert!((2 * RECORD as u64..=BOUND).contains(&held), "{held} bytes are in work");
     World::open(closed).await;
+    running.stop().await;
+    // The last one is not full: an indexer that waits for less time stores it.
+    let running = world.start_with(own);
     world.until("SELECT count(*) FROM unreadable_records", 12).await;
     world.send(1, 1, None).await;
     world.until(&format!("SELECT count(*) FROM reports WHERE tenant = '{}'", acme()), 1).await;
-    while in_flight() > 0 {
+    while in_flight(&running) > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     running.stop().await;
