@@ -8,7 +8,9 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
+use tokio::time::Instant;
 use unslide_artifacts::ObjectStore;
 use unslide_embedded::S3Endpoint;
 use unslide_model::{Secret, SystemClock, TenantId};
@@ -39,6 +41,25 @@ async fn execute(url: &str, statements: &str) {
     let mut connection = PgConnection::connect(url).await.expect("PostgreSQL");
     sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut connection).await.expect(statements);
     connection.close().await.expect("closed");
+}
+
+/// Drops a database. Waits for connections that are ending, and fails where a client keeps one open.
+pub async fn drop_database(name: &str) {
+    let mut connection = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
+    let open = "SELECT concat_ws(' ', application_name, state, query) FROM pg_stat_activity
+                WHERE datname = $1 AND backend_type = 'client backend'";
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let left: Vec<String> =
+            sqlx::query_scalar(open).bind(name).fetch_all(&mut connection).await.expect(open);
+        if left.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < end, "connections to {name} are open: {left:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    connection.close().await.expect("closed");
+    execute(&servers::postgres(), &format!("DROP DATABASE {name}")).await;
 }
 
 impl TestServers {
@@ -141,8 +162,11 @@ impl TestServers {
     pub async fn stop(self, killed: bool) {
         self.store.close().await;
         admin::delete(&self.kafka).await.expect("no topics");
-        let force = if killed { " WITH (FORCE)" } else { "" };
-        execute(&servers::postgres(), &format!("DROP DATABASE {}{force}", self.database)).await;
+        if killed {
+            execute(&servers::postgres(), &format!("DROP DATABASE {} WITH (FORCE)", self.database)).await;
+        } else {
+            drop_database(&self.database).await;
+        }
         if let Some(s3) = self.s3 {
             s3.stop().await;
         }

@@ -206,7 +206,6 @@ impl World {
 
     pub async fn end(self) {
         self.store.close().await;
-        // Fails where a connection was left open.
-        admin(&servers::postgres(), &format!("DROP DATABASE {}", self.name)).await;
+        unslide_harness::drop_database(&self.name).await;
     }
 }
