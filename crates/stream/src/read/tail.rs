@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
-use tracing::field::debug;
 use unslide_model::Clock;
 
 /// What a reader tells its owner, on the reader's own thread, in order.
@@ -39,7 +38,7 @@ impl TailEvent {
             TailEvent::Record(Record { at, value, .. }) => (Some(at), value),
         };
         if let Err(error) = read(value) {
-            tracing::error!(record = at.as_ref().map(debug), "a record of a table can't be read: {error}");
+            tracing::error!(record = ?at, "a record of a table can't be read: {error}");
         }
     }
 }

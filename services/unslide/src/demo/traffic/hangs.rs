@@ -90,7 +90,8 @@ mod tests {
         let tree = report_tree(&stored, &stored.profile().unwrap()).tree;
         let all = tree.total().weight;
         let ended = tree.functions(usize::MAX).into_iter().filter(|function| function.own > 0);
-        let shares = ended.map(|function| (function.frame.name, function.own * 100 / all)).collect();
+        let shares =
+            ended.map(|function| (function.frame.name.to_string(), function.own * 100 / all)).collect();
         let grouping = enriched.grouping.unwrap();
         (grouping.title, grouping.fingerprint, shares)
     }
