@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use time::{Date, Duration, OffsetDateTime, Time};
 
 /// The groups of which [`list`] finds those that grow.
-const MOST_GROUPS: u32 = 1_000;
+const MOST_GROUPS: u32 = 500;
 
 /// The groups that match and have more reports in a period than in the one before it, the largest growth first.
 /// The period is from the first day until now. Today is not over: of the last day of the period before, the
-/// same share counts. With a version, its reports alone count. Of more than 1,000 groups that match, those that were
+/// same share counts. With a version, its reports alone count. Of more than 500 groups that match, those that were
 /// seen last are looked at.
 pub async fn list(
     tx: &mut TenantTx,
@@ -47,18 +47,20 @@ async fn growing(
     let today = (now.time() - Time::MIDNIGHT) / Duration::DAY;
     let rows = sqlx::query!(
         r#"SELECT t.id AS "id!", t.reports AS "reports!", t.reports_before AS "reports_before!"
-           FROM (SELECT coalesce(g.merged_into, g.id) AS id,
+           FROM (SELECT g.target AS id,
                         coalesce(sum(d.reports) FILTER (WHERE d.day >= $3), 0)::bigint AS reports,
                         coalesce(round(sum(d.reports * CASE WHEN d.day = $3 - 1 THEN $7::float8 ELSE 1 END)
                                        FILTER (WHERE d.day < $3)), 0)::bigint AS reports_before
-                 FROM groups g CROSS JOIN LATERAL (
+                 FROM (SELECT id AS target, id FROM unnest($2::uuid[]) AS one (id)
+                       UNION ALL
+                       SELECT merged_into, id FROM groups WHERE tenant = $1 AND merged_into = ANY ($2)) g
+                 CROSS JOIN LATERAL (
                      SELECT day, reports FROM group_days
                      WHERE $6::text IS NULL AND tenant = $1 AND group_id = g.id AND day >= $4 AND day < $5
                      UNION ALL
                      SELECT day, reports FROM group_breakdowns
                      WHERE tenant = $1 AND group_id = g.id AND dimension = 'version' AND value = $6
                        AND day >= $4 AND day < $5) d
-                 WHERE g.tenant = $1 AND (g.id = ANY ($2) OR g.merged_into = ANY ($2))
                  GROUP BY 1) t
            WHERE t.reports > t.reports_before"#,
         tenant,

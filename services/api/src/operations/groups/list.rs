@@ -47,8 +47,8 @@ pub struct GroupQuery {
     #[param(max_length = 1024)]
     pub assignee: Option<String>,
     /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` where absent. With `growing`
-    /// the groups with more reports in the last 7 days (UTC) than in the 7 before, the one with the most more first; of more than 1,000 groups
-    /// that match, among those that were seen last. `growth` has the numbers.
+    /// the groups with more reports in the last 7 days (UTC) than in the 7 before, the one with the most more first.
+    /// Of more than 500 groups that match, those that were seen last are looked at. `growth` has the numbers.
     pub sort: Option<String>,
     /// Entries a page, 1 to 500; 50 where absent.
     #[param(minimum = 1, maximum = 500)]
