@@ -1,7 +1,7 @@
 //! Looks at topics from outside: what they hold, how far a group has come, and every committed
 //! record of a range. Joins no group and commits nothing.
 
-use crate::client::{ASK, Logging};
+use crate::client::{ASK, Logging, watermarks};
 use crate::error::StreamError;
 use crate::record::Record;
 use crate::settings::Settings;
@@ -126,7 +126,7 @@ impl Scanner {
     /// # Errors
     /// What Kafka said.
     pub fn stable(&self, topic: &str, partition: i32) -> Result<(i64, i64), StreamError> {
-        watermarks(&self.committed, topic, partition)
+        bounds(&self.committed, topic, partition)
     }
 
     /// One after the last offset that the log holds, committed or not.
@@ -134,7 +134,7 @@ impl Scanner {
     /// # Errors
     /// What Kafka said.
     pub fn end(&self, topic: &str, partition: i32) -> Result<i64, StreamError> {
-        Ok(watermarks(&self.all, topic, partition)?.1)
+        Ok(bounds(&self.all, topic, partition)?.1)
     }
 
     /// The first offset of each partition with a record that is not older than `millis` (since the
@@ -336,12 +336,7 @@ pub async fn whole_topic(settings: &Settings, topic: &str) -> Result<Vec<Record>
     read.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
 }
 
-fn watermarks(
-    client: &BaseConsumer<Logging>,
-    topic: &str,
-    partition: i32,
-) -> Result<(i64, i64), StreamError> {
-    client
-        .fetch_watermarks(topic, partition, ASK)
+fn bounds(client: &BaseConsumer<Logging>, topic: &str, partition: i32) -> Result<(i64, i64), StreamError> {
+    watermarks(client, topic, partition, ASK)
         .map_err(|e| StreamError::kafka(format!("asking what {topic}/{partition} holds"), e))
 }

@@ -1,7 +1,7 @@
 //! Reads a compacted topic from its start to its end, then follows it. Joins no group and keeps no
 //! position: the topic is a table, and each process holds its own copy.
 
-use crate::client::Logging;
+use crate::client::{Logging, watermarks};
 use crate::error::StreamError;
 use crate::read::waking::WakingConsumer;
 use crate::record::Record;
@@ -272,7 +272,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
         }
         let mut ends = BTreeMap::new();
         for partition in partitions {
-            let bounds = self.consumer.fetch_watermarks(&self.topic, partition, LOOK_WITHIN)?;
+            let bounds = watermarks(&self.consumer, &self.topic, partition, LOOK_WITHIN)?;
             ends.insert(partition, bounds);
         }
         // After a long interruption, or where the log ends before what was read (the topic was

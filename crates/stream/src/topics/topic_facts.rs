@@ -1,6 +1,6 @@
 //! What a topic is at this moment: its identity, its partitions, and what each holds.
 
-use crate::client::{ASK, Logging};
+use crate::client::{ASK, Logging, watermarks};
 use crate::error::StreamError;
 use crate::settings::Settings;
 use rdkafka::bindings as sys;
@@ -91,8 +91,7 @@ fn ask(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicFacts, Stream
     let partitions = numbers
         .into_iter()
         .map(|partition| {
-            let (start, end) = client
-                .fetch_watermarks(topic, partition, ASK)
+            let (start, end) = watermarks(client, topic, partition, ASK)
                 .map_err(|e| StreamError::kafka(format!("asking what {topic}/{partition} holds"), e))?;
             Ok(PartitionFacts { partition, start, end })
         })
