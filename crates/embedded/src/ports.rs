@@ -5,6 +5,8 @@ use crate::random::random_bytes;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Below those that Linux gives to connections on their own (from 32,768 on), so that none of these takes
 /// the port of a server while it is started, or started again.
@@ -13,7 +15,8 @@ const COUNT: u16 = 12_000;
 /// Ports that are tried before any will do.
 const TRIES: usize = 64;
 
-/// A port of the loopback interface that nobody has now.
+/// A port of the loopback interface that nobody has now, and that this process was not given before: whom
+/// it gave one may not listen on it yet.
 ///
 /// # Errors
 /// Where there is none.
@@ -49,9 +52,13 @@ pub(crate) fn address(wanted: Option<SocketAddr>, kept: &Path) -> Result<SocketA
     listen(wanted, kept)?.local_addr().at("listen on", kept)
 }
 
+/// One port after the other, from one at random.
 fn some_port(ip: IpAddr) -> Result<std::io::Result<TcpListener>, Error> {
+    static NEXT: OnceLock<AtomicU16> = OnceLock::new();
+    let random = AtomicU16::new(u16::from_le_bytes(random_bytes::<2>()?));
+    let next = NEXT.get_or_init(|| random);
     for _ in 0..TRIES {
-        let port = FIRST + u16::from_le_bytes(random_bytes::<2>()?) % COUNT;
+        let port = FIRST + next.fetch_add(1, Ordering::Relaxed) % COUNT;
         if let Ok(listener) = TcpListener::bind((ip, port)) {
             return Ok(Ok(listener));
         }
@@ -62,6 +69,13 @@ fn some_port(ip: IpAddr) -> Result<std::io::Result<TcpListener>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_port_is_given_twice() {
+        let given: Vec<u16> = (0..500).map(|_| free_port().unwrap()).collect();
+        let distinct: std::collections::BTreeSet<u16> = given.iter().copied().collect();
+        assert_eq!(distinct.len(), given.len(), "none of them listens yet");
+    }
 
     #[test]
     fn a_port_is_kept_while_it_is_free() {
