@@ -16,10 +16,9 @@ const READY: &str = "database system is ready to accept connections";
 const LONGEST_START: Duration = Duration::from_secs(60);
 
 /// Small memory, few processes. Parallel queries and compiled ones do not pay at this size.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 10] = [
     "unix_socket_directories=",
     "max_connections=100",
-    "shared_buffers=8MB",
     "io_method=sync",
     "wal_level=minimal",
     "max_wal_senders=0",

@@ -164,10 +164,10 @@ fn settle(target: &Path, name: &str) -> PathBuf {
 }
 
 /// FNV-1a: a key for a folder, no protection against anyone.
-struct Fnv(u64);
+pub(crate) struct Fnv(pub(crate) u64);
 
 impl Fnv {
-    fn new() -> Fnv {
+    pub(crate) fn new() -> Fnv {
         Fnv(0xCBF2_9CE4_8422_2325)
     }
 
@@ -177,7 +177,7 @@ impl Fnv {
         }
     }
 
-    fn folder(&mut self, folder: &Path) {
+    pub(crate) fn folder(&mut self, folder: &Path) {
         let read = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         let mut paths: Vec<PathBuf> = read.flatten().map(|entry| entry.path()).collect();
         paths.sort();

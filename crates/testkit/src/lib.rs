@@ -1,6 +1,8 @@
 //! What tests share: where the real servers are, and generated input.
 
 pub mod corpus;
+#[cfg(feature = "databases")]
+pub mod databases;
 pub mod fixtures;
 pub mod macho;
 pub mod memory;

@@ -8,16 +8,14 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
-use tokio::time::Instant;
 use unslide_artifacts::ObjectStore;
 use unslide_embedded::S3Endpoint;
 use unslide_model::{Secret, SystemClock, TenantId};
 use unslide_store::Store;
 use unslide_store::tenants::{self, QuotaLimits};
 use unslide_stream::admin;
-use unslide_testkit::servers;
+use unslide_testkit::{databases, servers};
 
 const BUCKET: &str = "unslide";
 
@@ -36,42 +34,15 @@ pub struct TestServers {
     folder: TempDir,
 }
 
-/// Runs statements as the superuser of PostgreSQL.
-async fn execute(url: &str, statements: &str) {
-    let mut connection = PgConnection::connect(url).await.expect("PostgreSQL");
-    sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut connection).await.expect(statements);
-    connection.close().await.expect("closed");
-}
-
-/// Drops a database. Waits for connections that are ending, and fails where a client keeps one open.
-pub async fn drop_database(name: &str) {
-    let mut connection = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
-    let open = "SELECT concat_ws(' ', application_name, state, query) FROM pg_stat_activity
-                WHERE datname = $1 AND backend_type = 'client backend'";
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        let left: Vec<String> =
-            sqlx::query_scalar(open).bind(name).fetch_all(&mut connection).await.expect(open);
-        if left.is_empty() {
-            break;
-        }
-        assert!(Instant::now() < end, "connections to {name} are open: {left:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    connection.close().await.expect("closed");
-    execute(&servers::postgres(), &format!("DROP DATABASE {name}")).await;
-}
-
 impl TestServers {
     /// Makes them, with names that begin so. `change` sets what is special about the topics.
     pub async fn start(name: &str, change: impl FnOnce(&mut unslide_stream::Settings)) -> TestServers {
         let name = servers::unique(name);
+        let migrate = async |url| {
+            unslide_store::migrate(&Secret::new(url)).await.expect("migrated");
+        };
         let database = name.replace('-', "_");
-        execute(&servers::postgres(), &format!("CREATE DATABASE {database}")).await;
-        let server = servers::postgres();
-        let (server, _) = server.rsplit_once('/').expect("a URL with a database");
-        let postgres = unslide_store::Settings::with_url(format!("{server}/{database}"));
-        unslide_store::migrate(&postgres.url).await.expect("migrated");
+        let postgres = unslide_store::Settings::with_url(databases::create(&database, migrate).await);
         let store = Store::connect(&postgres, Arc::new(SystemClock)).await.expect("a database");
         let mut kafka = unslide_stream::Settings {
             topic_prefix: format!("{name}."),
@@ -118,7 +89,7 @@ impl TestServers {
 
     /// Changes the database as its superuser.
     pub async fn execute(&self, statements: &str) {
-        execute(self.postgres.url.reveal(), statements).await;
+        databases::execute(self.postgres.url.reveal(), statements).await;
     }
 
     /// The number that a query gives to the superuser.
@@ -141,11 +112,11 @@ impl TestServers {
     /// Lets nobody connect to the database any more and ends all connections, or lets them in again.
     pub async fn let_connect(&self, allowed: bool) {
         let alter = format!("ALTER DATABASE {} WITH ALLOW_CONNECTIONS {allowed}", self.database);
-        execute(&servers::postgres(), &alter).await;
+        databases::execute(&servers::postgres(), &alter).await;
         if !allowed {
             let of = format!("datname = '{}' AND pid <> pg_backend_pid()", self.database);
             let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {of}");
-            execute(&servers::postgres(), &end).await;
+            databases::execute(&servers::postgres(), &end).await;
         }
     }
 
@@ -163,9 +134,10 @@ impl TestServers {
         self.store.close().await;
         admin::delete(&self.kafka).await.expect("no topics");
         if killed {
-            execute(&servers::postgres(), &format!("DROP DATABASE {} WITH (FORCE)", self.database)).await;
+            let statement = format!("DROP DATABASE {} WITH (FORCE)", self.database);
+            databases::execute(&servers::postgres(), &statement).await;
         } else {
-            drop_database(&self.database).await;
+            databases::drop(&self.database).await;
         }
         if let Some(s3) = self.s3 {
             s3.stop().await;

@@ -8,8 +8,9 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
+use tokio::sync::Mutex;
 use unslide_model::{ContentHash, DebugId, FixedClock, Quality, ReportGrouping, ReportId, Secret, TenantId};
-use unslide_testkit::servers;
+use unslide_testkit::{databases, servers};
 
 /// 20 November 2026, 08:00 UTC.
 pub const START_MICROS: i64 = 1_795_161_600_000_000;
@@ -23,25 +24,20 @@ pub struct Database {
     pub url: String,
     pub clock: Arc<FixedClock>,
     pub store: Store,
+    /// The connection of [`Database::rows`].
+    owner: Mutex<Option<PgConnection>>,
 }
 
 pub async fn admin(statement: &str) {
-    let mut connection = PgConnection::connect(&servers::postgres()).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
+    databases::execute(&servers::postgres(), statement).await;
 }
 
-/// The URL of another database on the same server, perhaps as another role.
-pub fn url_of(database: &str, role: Option<&str>) -> String {
-    let url = servers::postgres();
-    let (rest, _) = url.rsplit_once('/').unwrap();
-    match role {
-        None => format!("{rest}/{database}"),
-        Some(role) => {
-            let (scheme, rest) = rest.split_once("://").unwrap();
-            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-            format!("{scheme}://{role}:{role}@{host}/{database}")
-        }
-    }
+/// The URL of another database on the same server as a role, whose password is its name.
+pub fn url_of(database: &str, role: &str) -> String {
+    let url = databases::url(database);
+    let (scheme, rest) = url.split_once("://").unwrap();
+    let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
+    format!("{scheme}://{role}:{role}@{address}")
 }
 
 impl Database {
@@ -49,13 +45,14 @@ impl Database {
     /// [`start`].
     pub async fn new() -> Database {
         let name = servers::unique("unslide-store").replace('-', "_");
-        admin(&format!("CREATE DATABASE {name}")).await;
-        let url = url_of(&name, None);
-        migrate(&Secret::new(url.clone())).await.unwrap();
+        let migrate = async |url| {
+            migrate(&Secret::new(url)).await.unwrap();
+        };
+        let url = databases::create(&name, migrate).await;
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
         let settings = Settings { max_connections: 24, ..Settings::with_url(url.clone()) };
         let store = Store::connect_timed(&settings, clock.clone()).await.unwrap();
-        let database = Database { name, url, clock, store };
+        let database = Database { name, url, clock, store, owner: Mutex::new(None) };
         for tenant in ["acme", "umbrella"] {
             let mut tx = database.store.tenant(&tenant_id(tenant)).await.unwrap();
             tenants::create(&mut tx, tenant, &QuotaLimits::default()).await.unwrap().unwrap();
@@ -78,8 +75,12 @@ impl Database {
 
     /// Rows as the owner sees them: those of all tenants.
     pub async fn rows(&self, query: &str) -> Vec<PgRow> {
-        let mut connection = PgConnection::connect(&self.url).await.unwrap();
-        sqlx::query(AssertSqlSafe(query.to_owned())).fetch_all(&mut connection).await.unwrap()
+        let mut owner = self.owner.lock().await;
+        if owner.is_none() {
+            *owner = Some(PgConnection::connect(&self.url).await.unwrap());
+        }
+        let query = sqlx::query(AssertSqlSafe(query.to_owned())).persistent(false);
+        query.fetch_all(owner.as_mut().unwrap()).await.unwrap()
     }
 
     /// When the outstanding request of a report was sent; the clock's time where there is none.
@@ -162,8 +163,7 @@ impl Database {
 
 /// Changes the database as its owner.
 pub async fn execute(database: &Database, statement: &str) {
-    let mut connection = PgConnection::connect(&database.url).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
+    databases::execute(&database.url, statement).await;
 }
 
 impl Drop for Database {

@@ -368,7 +368,7 @@ async fn the_service_cannot_leave_its_cage() {
     // A superuser that takes the service's role can leave it, and so can who may do without policies.
     let login = format!("b_{}", unslide_testkit::servers::unique("cage").replace('-', "_"));
     admin(&format!("CREATE ROLE {login} LOGIN BYPASSRLS PASSWORD '{login}' IN ROLE unslide_service")).await;
-    let url = url_of(database.url.rsplit('/').next().unwrap(), Some(&login));
+    let url = url_of(database.url.rsplit('/').next().unwrap(), &login);
     let beyond = Settings { any_login: false, ..Settings::with_url(url) };
     let refused = Store::connect(&beyond, Arc::new(SystemClock)).await.err();
     admin(&format!("DROP ROLE {login}")).await;
@@ -384,7 +384,7 @@ async fn from_a_login(database: &Database) {
     let login = format!("l_{}", unslide_testkit::servers::unique("cage").replace('-', "_"));
     admin(&format!("CREATE ROLE {login} LOGIN PASSWORD '{login}' IN ROLE unslide_service")).await;
     let name = database.url.rsplit('/').next().unwrap().to_owned();
-    let tried = tokio::spawn(try_to_leave(url_of(&name, Some(&login)))).await;
+    let tried = tokio::spawn(try_to_leave(url_of(&name, &login))).await;
     admin(&format!("DROP ROLE {login}")).await;
     tried.unwrap();
 }

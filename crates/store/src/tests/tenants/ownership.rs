@@ -16,14 +16,14 @@ async fn clear(owner: &str, login: &str, database: &str) {
 
 async fn serve(owner: &str, login: &str, database: &str) {
     let clock = Arc::new(FixedClock::at_micros(START_MICROS));
-    let settings = Settings { any_login: false, ..Settings::with_url(url_of(database, Some(login))) };
+    let settings = Settings { any_login: false, ..Settings::with_url(url_of(database, login)) };
     let early = Store::connect(&settings, clock.clone()).await;
     assert!(matches!(early.err(), Some(StoreError::NotMigrated { .. })));
-    let owner_url = Secret::new(url_of(database, Some(owner)));
+    let owner_url = Secret::new(url_of(database, owner));
     let first = migrate(&owner_url).await.unwrap();
     assert_eq!((first.applied, migrate(&owner_url).await.unwrap().applied), (first.total, 0));
     admin(&format!("GRANT unslide_service TO {owner}")).await;
-    let of_owner = Settings { any_login: false, ..Settings::with_url(url_of(database, Some(owner))) };
+    let of_owner = Settings { any_login: false, ..Settings::with_url(url_of(database, owner)) };
     let refused = Store::connect(&of_owner, clock.clone()).await;
     assert!(matches!(refused.err(), Some(StoreError::UnsafeLogin(name)) if name == owner));
     let store = Store::connect_timed(&settings, clock).await.unwrap();

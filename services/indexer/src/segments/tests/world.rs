@@ -16,7 +16,7 @@ use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, ReportDetai
 use unslide_store::segments::ReportBody;
 use unslide_store::tenants::{self, QuotaLimits};
 use unslide_store::{Store, migrate, partitions, queries};
-use unslide_testkit::servers;
+use unslide_testkit::{databases, servers};
 
 /// 20 November 2026, 08:00 UTC.
 const START_MICROS: i64 = 1_795_161_600_000_000;
@@ -42,18 +42,13 @@ pub struct World {
     pub bodies: BTreeMap<(TenantId, u8), Vec<u8>>,
 }
 
-async fn admin(url: &str, statement: &str) {
-    let mut connection = PgConnection::connect(url).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
-}
-
 impl World {
     pub async fn new() -> World {
         let name = servers::unique("unslide-segments").replace('-', "_");
-        let server = servers::postgres();
-        admin(&server, &format!("CREATE DATABASE {name}")).await;
-        let url = format!("{}/{name}", server.rsplit_once('/').unwrap().0);
-        migrate(&Secret::new(url.clone())).await.unwrap();
+        let migrate = async |url| {
+            migrate(&Secret::new(url)).await.unwrap();
+        };
+        let url = databases::create(&name, migrate).await;
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
         let settings = unslide_store::Settings::with_url(url.clone());
         let store = Store::connect_timed(&settings, clock.clone()).await.unwrap();
@@ -136,7 +131,7 @@ impl World {
 
     /// Changes the database as its owner.
     pub async fn execute(&self, statement: &str) {
-        admin(&self.url, statement).await;
+        databases::execute(&self.url, statement).await;
     }
 
     pub async fn number(&self, query: &str) -> i64 {
@@ -206,6 +201,6 @@ impl World {
 
     pub async fn end(self) {
         self.store.close().await;
-        unslide_harness::drop_database(&self.name).await;
+        databases::drop(&self.name).await;
     }
 }

@@ -1,0 +1,92 @@
+//! Databases on the PostgreSQL that tests share, one for each test.
+
+use crate::fixtures::Fnv;
+use crate::servers;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+/// The advisory lock of whoever makes the template.
+const TEMPLATE_LOCK: i64 = 0x756e_736c_6964_6574;
+
+/// The URL of another database on the server.
+#[must_use]
+pub fn url(database: &str) -> String {
+    let server = servers::postgres();
+    format!("{}/{database}", server.rsplit_once('/').map_or(server.as_str(), |(server, _)| server))
+}
+
+/// Runs statements in the database of a URL.
+///
+/// # Panics
+/// Where one fails.
+pub async fn execute(url: &str, statements: &str) {
+    let mut connection = PgConnection::connect(url).await.expect("PostgreSQL");
+    sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut connection).await.expect(statements);
+    connection.close().await.expect("closed");
+}
+
+/// Makes a database with the schema of the migrations; its URL. It is a copy, which takes a fraction of the time of the
+/// migrations: `migrate` gets the URL of the one that is copied, once for each state of the migrations.
+///
+/// # Panics
+/// Where PostgreSQL or `migrate` fails.
+pub async fn create(name: &str, migrate: impl AsyncFnOnce(String)) -> String {
+    static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+    let template = TEMPLATE.get_or_init(|| make_template(migrate)).await;
+    execute(&servers::postgres(), &format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+    url(name)
+}
+
+async fn make_template(migrate: impl AsyncFnOnce(String)) -> String {
+    let mut key = Fnv::new();
+    key.folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations"));
+    let name = format!("unslide_template_{:016x}", key.0);
+    let unfinished = format!("{name}_unfinished");
+    let mut server = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
+    sqlx::query("SELECT pg_advisory_lock($1)")
+        .bind(TEMPLATE_LOCK)
+        .execute(&mut server)
+        .await
+        .expect("a lock");
+    let found = sqlx::query("SELECT FROM pg_database WHERE datname = $1").bind(&name);
+    if found.fetch_optional(&mut server).await.expect("databases").is_none() {
+        for statement in ["DROP DATABASE IF EXISTS", "CREATE DATABASE"] {
+            let statement = AssertSqlSafe(format!("{statement} {unfinished}"));
+            sqlx::query(statement).execute(&mut server).await.expect("a database");
+        }
+        migrate(url(&unfinished)).await;
+        until_unused(&mut server, &unfinished).await;
+        let rename = AssertSqlSafe(format!("ALTER DATABASE {unfinished} RENAME TO {name}"));
+        sqlx::query(rename).execute(&mut server).await.expect("renamed");
+    }
+    server.close().await.expect("closed");
+    name
+}
+
+/// Drops a database. Waits for connections that are ending.
+///
+/// # Panics
+/// Where a client keeps one open.
+pub async fn drop(name: &str) {
+    let mut server = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
+    until_unused(&mut server, name).await;
+    let statement = AssertSqlSafe(format!("DROP DATABASE {name}"));
+    sqlx::query(statement).execute(&mut server).await.expect("dropped");
+    server.close().await.expect("closed");
+}
+
+async fn until_unused(server: &mut PgConnection, name: &str) {
+    let open = "SELECT concat_ws(' ', application_name, state, query) FROM pg_stat_activity
+                WHERE datname = $1 AND backend_type = 'client backend'";
+    let mut left = Vec::<String>::new();
+    for _ in 0..3_000 {
+        left = sqlx::query_scalar(open).bind(name).fetch_all(&mut *server).await.expect(open);
+        if left.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("connections to {name} are open: {left:?}");
+}
