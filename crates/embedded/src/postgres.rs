@@ -28,8 +28,9 @@ const SETTINGS: [&str; 10] = [
     "huge_pages=off",
     "max_logical_replication_workers=0",
 ];
-/// For tests only: a crash of the machine may cost the data.
-const FAST: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
+/// For tests only, several of which run at once: a crash of the machine may cost the data.
+const FAST: [&str; 4] =
+    ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=500"];
 
 /// A running database server.
 pub(crate) struct Postgres {
