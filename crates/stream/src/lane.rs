@@ -172,11 +172,21 @@ pub struct LaneConfig {
 }
 
 impl LaneConfig {
+    /// The name of its consumer group.
+    fn group(&self, settings: &Settings) -> String {
+        unslide_proto::lanes::group(&settings.topic_prefix, &self.name)
+    }
+
+    /// What it subscribes to.
+    fn subscription(&self) -> Vec<&str> {
+        self.topics.iter().chain(&self.pattern).map(String::as_str).collect()
+    }
+
     /// The options of its consumer, for its member of the group.
     fn consumer_config(&self, settings: &Settings, member: &str) -> ClientConfig {
         let mut config = settings.consumer();
         config
-            .set("group.id", unslide_proto::lanes::group(&settings.topic_prefix, &self.name))
+            .set("group.id", self.group(settings))
             .set("group.instance.id", member)
             .set("auto.offset.reset", "earliest")
             .set("partition.assignment.strategy", "cooperative-sticky")

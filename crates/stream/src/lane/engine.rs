@@ -37,7 +37,7 @@ pub(super) const NOTE: Duration = Duration::from_secs(2);
 
 pub(super) struct Engine<P> {
     pub(super) lane: LaneConfig,
-    settings: Settings,
+    pub(super) settings: Settings,
     pub(super) processor: Arc<P>,
     pub(super) observer: Arc<dyn Observer>,
     status: watch::Sender<LaneStatus>,
@@ -74,6 +74,8 @@ pub(super) struct Engine<P> {
     pub(super) progress: Instant,
     /// After Kafka did not tell how many partitions there are: when it is asked again.
     pub(super) shares_not_before: Option<Instant>,
+    /// When the group is looked at for partitions that nobody has.
+    pub(super) orphans_at: Option<Instant>,
     #[cfg(test)]
     pub(super) faults: super::tests::Faults,
 }
@@ -94,8 +96,9 @@ impl<P: Processor> Engine<P> {
         let context = LaneContext::new(Arc::clone(&observer));
         let consumer = WakingConsumer::new(&config, context, Arc::clone(&control.signal))
             .map_err(|e| failed(StreamError::kafka("making the lane's consumer", e)))?;
-        let topics: Vec<&str> = lane.topics.iter().chain(&lane.pattern).map(String::as_str).collect();
-        consumer.subscribe(&topics).map_err(|e| failed(StreamError::kafka("joining the group", e)))?;
+        consumer
+            .subscribe(&lane.subscription())
+            .map_err(|e| failed(StreamError::kafka("joining the group", e)))?;
         let producer = TxProducer::new(settings, &member, lane.timings.transaction, &control, &observer)
             .map_err(failed)?;
         Ok(Engine {
@@ -118,6 +121,7 @@ impl<P: Processor> Engine<P> {
             polled: Instant::now(),
             progress: Instant::now(),
             shares_not_before: None,
+            orphans_at: None,
             #[cfg(test)]
             faults: super::tests::Faults::default(),
             lane,
@@ -153,6 +157,9 @@ impl<P: Processor> Engine<P> {
             self.let_go_of_lost();
             self.end_trial();
             self.tell_shares();
+            if !stopping {
+                self.look_for_orphans()?;
+            }
             self.start_producer()?;
             if self.rewinding {
                 self.rewind();
@@ -194,7 +201,7 @@ impl<P: Processor> Engine<P> {
         tracing::info!(commits = self.commits, records = self.records, "the lane has stopped");
     }
 
-    fn failed(&self, source: StreamError) -> LaneError {
+    pub(super) fn failed(&self, source: StreamError) -> LaneError {
         LaneError::Client { lane: self.lane.name.clone(), source: Box::new(source) }
     }
 

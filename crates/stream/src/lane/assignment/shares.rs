@@ -20,6 +20,7 @@ impl<P: Processor> Engine<P> {
                 return;
             }
             ownership.shares_changed = false;
+            self.orphans_at = Some(Instant::now() + self.lane.timings.session);
             ownership.owned.keys().cloned().collect()
         };
         let mut assigned: BTreeMap<Arc<str>, usize> = BTreeMap::new();
@@ -35,7 +36,8 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    fn shares(&self, assigned: &BTreeMap<Arc<str>, usize>) -> Option<Vec<TopicShare>> {
+    /// This many of the partitions of each topic; `None` where Kafka does not tell how many there are.
+    pub(super) fn shares(&self, assigned: &BTreeMap<Arc<str>, usize>) -> Option<Vec<TopicShare>> {
         let _call = self.control.watch.enter("metadata");
         // One question for all, where there may be many topics.
         let asked: Vec<Option<&str>> = if assigned.len() > 4 {

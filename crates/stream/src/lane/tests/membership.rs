@@ -3,24 +3,26 @@
 use super::*;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
-fn members(settings: &Settings) -> usize {
+/// The members of the lane's group; `None` while it is being divided.
+fn members(settings: &Settings) -> Option<usize> {
     let group = format!("{}unslide.live", settings.topic_prefix);
     let asker: BaseConsumer = settings.base().create().unwrap();
     let groups = asker.fetch_group_list(Some(&group), ANSWER).unwrap();
-    groups.groups().iter().find(|g| g.name() == group).map_or(0, |g| g.members().len())
+    let found = groups.groups().iter().find(|g| g.name() == group);
+    found.map_or(Some(0), |g| matches!(g.state(), "Stable" | "Empty").then(|| g.members().len()))
 }
 
 /// Waits until the lane's group has so many members, and for less than a session.
 async fn until_members(settings: &Settings, wanted: usize, why: &str) {
     let mut found = members(settings);
     for _ in 0..300 {
-        if found == wanted {
+        if found == Some(wanted) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
         found = members(settings);
     }
-    panic!("{found} members and not {wanted}: {why}");
+    panic!("{found:?} members and not {wanted}: {why}");
 }
 
 /// While another worker joins, the first one is in the middle of a batch with records of every
@@ -81,6 +83,41 @@ async fn a_restart_keeps_the_place_and_leaving_gives_it_up() {
     let lane = bench.start("other", &bench.copier());
     assert_once(&bench.outputs(50).await, 50);
     stop(lane).await;
+    bench.done().await;
+}
+
+/// The first worker dies after the group told it to give two of its partitions up, and before it did. When it is there
+/// again it has none to give up.
+/// Proves: one-outcome
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_dies_while_partitions_move_leaves_none_behind() {
+    let bench = Bench::new().await;
+    let config = bench.config("a");
+    let client =
+        config.consumer_config(&bench.settings, &format!("{}unslide.live.a", bench.settings.topic_prefix));
+    let dying: BaseConsumer = client.create().unwrap();
+    dying.subscribe(&config.subscription()).unwrap();
+    let dying = tokio::task::spawn_blocking(move || {
+        while dying.assignment().unwrap().count() < 4 {
+            drop(dying.poll(Duration::from_millis(100)));
+        }
+        dying
+    });
+    // It polls no more: what it is to give up stays with it.
+    let dying = dying.await.unwrap();
+    let copier = bench.copier();
+    let b = bench.start("b", &copier);
+    until_members(&bench.settings, 2, "the first has to give two up").await;
+    assert_eq!(b.status().borrow().partitions, 0);
+    let a = bench.start("a", &bench.copier());
+    until(&b, |s| s.partitions == 2).await;
+    until(&a, |s| s.partitions == 2).await;
+    bench.input(numbers(0..100)).await;
+    assert_once(&bench.outputs(100).await, 100);
+    stop(a).await;
+    stop(b).await;
+    // It was fenced off, and has nothing to say any more.
+    std::mem::forget(dying);
     bench.done().await;
 }
 

@@ -1,0 +1,110 @@
+//! Partitions that the group has given to nobody.
+//!
+//! Partitions move in two steps: one member gives some up and joins again, and then another gets them. A worker that is
+//! killed between the two and started again finds its place by its name (KIP-345) and gets what it was to keep (KIP-429): it
+//! has nothing to give up, and the second step never comes. So a lane looks at its group some time after each change.
+
+use crate::StreamError;
+use crate::lane::assignment::membership;
+use crate::lane::engine::{Engine, NOTE};
+use crate::lane::{LaneError, Processor};
+use bytes::Buf;
+use rdkafka::consumer::Consumer;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The state of a group whose members have what was given to them.
+const STABLE: &str = "Stable";
+
+/// What the members of a group have, when it is divided.
+struct GroupShares {
+    /// The member ids.
+    members: Vec<String>,
+    /// Partitions of each topic that members have.
+    assigned: BTreeMap<Arc<str>, usize>,
+}
+
+impl<P: Processor> Engine<P> {
+    /// Where partitions are nobody's, one member leaves its group and joins again: that divides all of them anew.
+    pub(in crate::lane) fn look_for_orphans(&mut self) -> Result<(), LaneError> {
+        if self.orphans_at.is_none_or(|at| Instant::now() < at) {
+            return Ok(());
+        }
+        // Whatever is seen, and until nothing is missing.
+        self.orphans_at = Some(Instant::now() + self.lane.timings.session);
+        let Some(GroupShares { members, assigned }) = self.group_shares() else { return Ok(()) };
+        let Some(shares) = self.shares(&assigned) else { return Ok(()) };
+        let orphans: usize = shares.iter().map(|share| share.total.saturating_sub(share.assigned)).sum();
+        if orphans == 0 {
+            self.orphans_at = None;
+            return Ok(());
+        }
+        let own = membership::member_id(&self.consumer);
+        if members.iter().min() == Some(&own) {
+            tracing::warn!(partitions = orphans, "nobody has these partitions: joining the group again");
+            let _call = self.control.watch.enter("join the group again");
+            membership::leave(&self.consumer);
+            let joined = self.consumer.subscribe(&self.lane.subscription());
+            joined.map_err(|e| self.failed(StreamError::kafka("joining the group again", e)))?;
+        }
+        Ok(())
+    }
+
+    /// What the members of this lane's group have; `None` while the group is being divided, or cannot be asked.
+    fn group_shares(&self) -> Option<GroupShares> {
+        let _call = self.control.watch.enter("look at the group");
+        let name = self.lane.group(&self.settings);
+        let groups = match self.consumer.fetch_group_list(Some(&name), NOTE) {
+            Ok(groups) => groups,
+            Err(e) => {
+                tracing::debug!(error = %e, "the group's members are not known yet");
+                return None;
+            }
+        };
+        let group = groups.groups().iter().find(|group| group.name() == name && group.state() == STABLE)?;
+        let mut assigned: BTreeMap<Arc<str>, usize> =
+            self.lane.topics.iter().map(|topic| (topic.as_str().into(), 0)).collect();
+        for member in group.members() {
+            for (topic, partitions) in assigned_partitions(member.assignment().unwrap_or_default())? {
+                *assigned.entry(topic.into()).or_default() += partitions;
+            }
+        }
+        let members = group.members().iter().map(|member| member.id().to_owned()).collect();
+        Some(GroupShares { members, assigned })
+    }
+}
+
+/// The number of partitions of each topic in what a member was given, as Kafka's `ConsumerProtocolAssignment`: a version,
+/// and an array of topics, each a name and an array of partitions. `None` where it is none.
+fn assigned_partitions(mut bytes: &[u8]) -> Option<Vec<(String, usize)>> {
+    if bytes.is_empty() {
+        return Some(Vec::new());
+    }
+    bytes.try_get_i16().ok()?;
+    let mut topics = Vec::new();
+    for _ in 0..bytes.try_get_i32().ok()? {
+        let length = usize::try_from(bytes.try_get_i16().ok()?).ok()?;
+        let (name, rest) = bytes.split_at_checked(length)?;
+        bytes = rest;
+        let partitions = usize::try_from(bytes.try_get_i32().ok()?).ok()?;
+        bytes = bytes.get(partitions.checked_mul(size_of::<i32>())?..)?;
+        topics.push((String::from_utf8(name.to_vec()).ok()?, partitions));
+    }
+    Some(topics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_counted_by_topic() {
+        let bytes = b"\0\x01\0\0\0\x02\0\x01a\0\0\0\x02\0\0\0\0\0\0\0\x03\0\x02bc\0\0\0\0\xff\xff\xff\xff";
+        assert_eq!(assigned_partitions(bytes), Some(vec![("a".into(), 2), ("bc".into(), 0)]));
+        assert_eq!(assigned_partitions(b""), Some(Vec::new()));
+        for length in 1..bytes.len() - 4 {
+            assert_eq!(assigned_partitions(&bytes[..length]), None, "{length}");
+        }
+    }
+}
