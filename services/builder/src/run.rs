@@ -10,6 +10,7 @@ use crate::notifications::Notifications;
 use crate::relay::{self, maintenance};
 use crate::requests::pace::RequestPace;
 use crate::worker;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +111,11 @@ fn prepare(folder: &Path) -> std::io::Result<()> {
             process == std::process::id() || !Path::new("/proc").join(process.to_string()).exists()
         });
         if dead {
-            std::fs::remove_dir_all(path)?;
+            match std::fs::remove_dir_all(path) {
+                // Another builder of this folder was first.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                cleared => cleared?,
+            }
         }
     }
     Ok(())
@@ -146,4 +151,26 @@ where
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prepare;
+
+    #[test]
+    fn builders_of_one_folder_clear_it_at_the_same_time() {
+        let folder = tempfile::tempdir().unwrap();
+        // No process has such a number.
+        let left = |n: u32| folder.path().join(format!("job-{}-{n}", u32::MAX));
+        for n in 0..300 {
+            std::fs::create_dir_all(left(n).join("inside")).unwrap();
+        }
+        std::thread::scope(|scope| {
+            let builders: Vec<_> = (0..4).map(|_| scope.spawn(|| prepare(folder.path()))).collect();
+            for builder in builders {
+                builder.join().unwrap().unwrap();
+            }
+        });
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }
