@@ -9,7 +9,7 @@ pub use captures::{FormContent, FormFile};
 pub use server::ApiServer;
 pub use symbols::{Accepted, Begun, BuiltObject, Upload};
 
-use crate::failure::Exit;
+use crate::failure::exit::Exit;
 use bytes::Bytes;
 use futures::Stream;
 use reqwest::{Body, Method, RequestBuilder, Response, StatusCode};

@@ -1,7 +1,7 @@
 //! Base64 VLQ, in which source maps write their mappings: five bits a digit with the lowest first, bit 5 for one
 //! more digit, and the lowest bit of a number for its sign.
 
-use crate::object::ObjectError;
+use crate::object::error::ObjectError;
 
 /// What stands for no source and no name.
 pub(super) const NONE: u32 = u32::MAX;

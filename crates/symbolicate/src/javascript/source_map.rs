@@ -4,7 +4,7 @@
 //! make the map malformed; nothing in it is trusted.
 
 use super::mappings::{FunctionMap, Mapping, NONE, SectionStart, malformed, read_mappings};
-use crate::object::ObjectError;
+use crate::object::error::ObjectError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,14 +8,15 @@ mod kafka;
 pub mod mail;
 mod networks;
 pub mod receiver;
+mod settings;
 mod text;
 
 pub use channels::check_secret;
 pub use kafka::AlertTopic;
 pub use mail::Mailer;
 pub use networks::AllowedNetworks;
+pub use settings::Alerts;
 
-use crate::config::Alerts;
 use prometheus::IntCounterVec;
 use receiver::HttpSender;
 use std::collections::BTreeSet;
