@@ -2,7 +2,7 @@
 
 use crate::json::Value;
 use crate::report::{ErrorKind, Report};
-use crate::summary::PartFacts;
+use crate::summary::facts::PartFacts;
 
 /// `crash.error` of the crash of interest, as far as all kinds of crashes have it. Every text is the device's
 /// claim.

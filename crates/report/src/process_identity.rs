@@ -2,7 +2,7 @@
 
 use crate::json::Value;
 use crate::report::{Image, Report};
-use crate::summary::PartFacts;
+use crate::summary::facts::PartFacts;
 use unslide_model::DebugId;
 
 /// The image of the system in which threads wait: nearly every report has a frame in it.

@@ -2,8 +2,9 @@
 
 use crate::image_message::ImageMessage;
 use crate::jetsam::JetsamEvent;
-use crate::memory::MEMORY_MEMBERS;
-use crate::profile::{CallStackTree, Diagnostic};
+use crate::memory::member::MEMORY_MEMBERS;
+use crate::profile::diagnostic_kind::Diagnostic;
+use crate::profile::tree::CallStackTree;
 use crate::{BlankFrame, Number, Ours, Text, Warning};
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, ReportId};

@@ -6,20 +6,18 @@
 //! Hermes.
 
 mod module;
-mod ours;
+pub(crate) mod ours;
 mod stack;
 
 use crate::json::Value;
 use crate::report::{ErrorKind, Report};
-use crate::summary::PartFacts;
+use crate::summary::facts::PartFacts;
 use crate::{Number, Text};
 pub use module::BundleModule;
-pub use ours::OurJavaScriptFrame;
-pub(crate) use ours::{OurContext, read_frames};
+pub(crate) use ours::OurContext;
+pub use ours::{MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame};
 use unslide_model::{DebugId, shell_word};
 
-/// Frames of one error that are read.
-pub const MOST_JAVASCRIPT_FRAMES: usize = 256;
 /// Characters of a function's name or a file's address.
 const MOST_CHARS: usize = 512;
 /// Bytes of a stack that is one text.

@@ -1,9 +1,10 @@
 //! What we say of an error of JavaScript, read back.
 
-use super::{MOST_JAVASCRIPT_FRAMES, number};
 use crate::json::{Value, debug_id};
 use unslide_model::DebugId;
 
+/// Frames of one error that are read.
+pub const MOST_JAVASCRIPT_FRAMES: usize = 256;
 /// Lines around a frame's own, and that line.
 const MOST_LINES: usize = 11;
 
@@ -69,15 +70,16 @@ impl OurJavaScriptFrame {
             b"function" => frame.function = value.string(),
             b"function_source" => frame.by_device = value.text().is_some_and(|source| source.is("device")),
             b"file" => frame.file = value.string(),
-            b"line" => frame.line = number(value),
-            b"column" => frame.column = number(value),
+            b"line" => frame.line = value.unsigned_32(),
+            b"column" => frame.column = value.unsigned_32(),
             b"in_app" => frame.in_app = value.boolean() == Some(true),
             b"approximate" => frame.approximate = value.boolean() == Some(true),
             b"context" => {
                 let [first, lines] = value.members(["first_line", "lines"]);
                 let lines = lines.map(Value::items).unwrap_or_default();
                 let lines = lines.into_iter().take(MOST_LINES).filter_map(Value::string).collect();
-                frame.context = Some(OurContext { first_line: first.and_then(number).unwrap_or(1), lines });
+                frame.context =
+                    Some(OurContext { first_line: first.and_then(Value::unsigned_32).unwrap_or(1), lines });
             }
             _ => {}
         });

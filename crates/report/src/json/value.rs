@@ -147,6 +147,11 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// An integer of 32 bits without sign.
+    pub(crate) fn unsigned_32(self) -> Option<u32> {
+        self.unsigned().and_then(|number| u32::try_from(number).ok())
+    }
+
     /// A boolean.
     pub(crate) fn boolean(self) -> Option<bool> {
         match self.first() {

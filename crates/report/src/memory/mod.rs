@@ -5,14 +5,14 @@
 //! when a footprint passes a threshold (`singleMemory`, `threshold`, `LaunchTime`).
 
 mod ended;
-mod member;
+pub(crate) mod member;
 
 use crate::Number;
 use crate::jetsam::{JetsamEvent, JetsamProcess};
 use crate::json::Value;
 use crate::report::{Backtrace, BacktraceOrigin, Report, ReportPart};
-use crate::summary::PartFacts;
-pub(crate) use member::{MEMORY_MEMBERS, MemoryMember};
+use crate::summary::facts::PartFacts;
+use member::MemoryMember;
 use std::fmt;
 use time::OffsetDateTime;
 

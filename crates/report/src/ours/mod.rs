@@ -3,7 +3,7 @@
 mod frame;
 
 use crate::Number;
-use crate::javascript::{OurJavaScriptFrame, read_frames};
+use crate::javascript::ours::{OurJavaScriptFrame, read_frames};
 use crate::json::{Value, debug_id};
 pub use frame::{OurCall, OurFrame};
 use time::OffsetDateTime;
@@ -93,8 +93,8 @@ impl Ours {
         value.each(|key, value| match key {
             b"version" => version = value.unsigned(),
             b"engine" => engine = value.string(),
-            b"revision" => ours.revision = small(value),
-            b"supersedes" => ours.supersedes = small(value),
+            b"revision" => ours.revision = value.unsigned_32(),
+            b"supersedes" => ours.supersedes = value.unsigned_32(),
             b"status" => ours.status = value.string().unwrap_or_default(),
             b"reason" => ours.reason = value.string(),
             b"tenant" => ours.tenant = value.string(),
@@ -116,10 +116,6 @@ impl Ours {
         ours.engine = engine.filter(|engine| engine.starts_with(ENGINE_PREFIX))?;
         Some(ours)
     }
-}
-
-fn small(value: Value<'_>) -> Option<u32> {
-    value.unsigned().and_then(|number| u32::try_from(number).ok())
 }
 
 impl FrameCounts {

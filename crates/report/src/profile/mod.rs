@@ -1,19 +1,17 @@
 //! Where the time of a report went: the stacks that were sampled.
 
 mod diagnostic;
-mod diagnostic_kind;
+pub(crate) mod diagnostic_kind;
 mod direction;
 mod stacks;
-mod tree;
+pub(crate) mod tree;
 
 use crate::json::Value;
 use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report};
-use crate::summary::PartFacts;
-pub(crate) use diagnostic_kind::Diagnostic;
+use crate::summary::facts::PartFacts;
 pub use diagnostic_kind::DiagnosticKind;
 use stacks::Stacks;
 use std::collections::VecDeque;
-pub(crate) use tree::{CallStackTree, TreeNode};
 pub use tree::{TreeEnds, tree_samples};
 
 /// The most nodes of a profile.

@@ -2,7 +2,7 @@
 
 use super::call_tree::call_stack_tree;
 use crate::json::{JsonMember, JsonScanner, MemberSlots, Stop};
-use crate::profile::{Diagnostic, DiagnosticKind};
+use crate::profile::diagnostic_kind::{Diagnostic, DiagnosticKind};
 use crate::report::Backtrace;
 
 /// The diagnostics of a part.

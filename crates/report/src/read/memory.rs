@@ -3,7 +3,8 @@
 
 use super::frames;
 use crate::json::{JsonScanner, MemberSlot, MemberSlots, Stop};
-use crate::memory::{ALLOCATION_FRAMES, MEMORY_MEMBERS, MemoryMember};
+use crate::memory::ALLOCATION_FRAMES;
+use crate::memory::member::{MEMORY_MEMBERS, MemoryMember};
 use crate::report::{Backtrace, BacktraceOrigin, MemorySections, ThreadFacts};
 
 /// What was met in one of the three. Of a member that occurs twice the last one counts.

@@ -1,6 +1,6 @@
 //! What a list of reports shows of each.
 
-mod facts;
+pub(crate) mod facts;
 mod terms;
 mod timestamp;
 
@@ -11,7 +11,7 @@ use crate::json::{Number, Value};
 use crate::memory::{MemoryEvent, MemoryEventKind};
 use crate::ours::OurCall;
 use crate::report::{Backtrace, Report};
-pub(crate) use facts::{PartFacts, nearest_first};
+use facts::PartFacts;
 use time::OffsetDateTime;
 pub(crate) use timestamp::device_time;
 use unslide_model::{DebugId, ReportId};

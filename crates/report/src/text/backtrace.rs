@@ -6,7 +6,7 @@ use super::{escaped, escaped_file_name, escaped_text, string};
 use crate::blank::FrameSlot;
 use crate::ours::{OurCall, OurFrame};
 use crate::report::{Backtrace, BacktraceOrigin, Frame};
-use crate::summary::PartFacts;
+use crate::summary::facts::PartFacts;
 use crate::{Number, device_name};
 use std::borrow::Cow;
 use std::cmp::Reverse;

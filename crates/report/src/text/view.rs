@@ -7,7 +7,7 @@ use super::threads::{CallView, FrameView, ThreadView, ViewRoom};
 use super::{escaped_file_name, rest, string};
 use crate::ours::OurCall;
 use crate::report::{Backtrace, BacktraceOrigin, Frame, Report};
-use crate::summary::PartFacts;
+use crate::summary::facts::PartFacts;
 use crate::{AllocationWeight, CrashError, FrameSlot, Number};
 use std::borrow::Cow;
 use std::cmp::Reverse;
