@@ -112,7 +112,8 @@ pub struct ByteBudget {
     /// Fetched and not yet polled, for one consumer. Every lane of a symbolizer has one, and so has
     /// every other reader.
     pub fetched: usize,
-    /// Produced and not yet acknowledged, for one producer. Every lane of a symbolizer has one.
+    /// Produced and not yet acknowledged, for one client. Every lane of a symbolizer has one; a producer
+    /// outside of transactions has another for large records.
     pub produced: usize,
 }
 

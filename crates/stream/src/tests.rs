@@ -364,6 +364,13 @@ fn noise(bytes: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(bytes).collect()
 }
 
+/// Bytes of a producer's records in this state.
+fn produced(producer: &Producer, state: &str) -> usize {
+    let [bytes] = &Producer::FIGURES;
+    let found = (bytes.read)(producer).into_iter().find(|(name, _)| *name == state);
+    found.map(|(_, figure)| figure as usize).unwrap()
+}
+
 #[tokio::test]
 async fn a_producer_whose_broker_takes_nothing_holds_its_budget_and_lets_the_rest_wait() {
     const RECORD: usize = 60_000;
@@ -373,11 +380,7 @@ async fn a_producer_whose_broker_takes_nothing_holds_its_budget_and_lets_the_res
     settings.max_record_bytes = 64 << 10;
     settings.budget.produced = 4 * settings.max_record_bytes;
     let producer = Producer::new(&settings).unwrap();
-    let figure = |state| {
-        let [bytes] = &Producer::FIGURES;
-        let found = (bytes.read)(&producer).into_iter().find(|(name, _)| *name == state);
-        found.map(|(_, figure)| figure as usize).unwrap()
-    };
+    let figure = |state| produced(&producer, state);
     let (told, mut ends) = tokio::sync::mpsc::unbounded_channel();
     let senders: Vec<_> = (0..12)
         .map(|n| {
@@ -404,6 +407,35 @@ async fn a_producer_whose_broker_takes_nothing_holds_its_budget_and_lets_the_res
     }
     assert_eq!(figure("waiting"), 0);
     senders.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn a_small_record_does_not_wait_for_large_ones() {
+    // Somebody listens there who never answers.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut settings = Settings::single_broker(mute.local_addr().unwrap().to_string());
+    settings.max_record_bytes = 2 << 20;
+    settings.budget.produced = 4 << 20;
+    let producer = Producer::new(&settings).unwrap();
+    let figure = |state| produced(&producer, state);
+    let record = |bytes| OutRecord::to("nowhere", vec![0_u8; bytes]);
+    let mut large: Vec<_> = (0..6)
+        .map(|_| {
+            let (producer, record) = (producer.clone(), record(3 << 19));
+            tokio::spawn(async move { producer.send(&record).await })
+        })
+        .collect();
+    while figure("queued") == 0 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let before = figure("waiting");
+    assert!(before > 0, "the queue has room for all");
+    let small = record(1 << 10);
+    let mut small = std::pin::pin!(producer.send(&small));
+    assert!(futures::poll!(&mut small).is_pending(), "nobody has taken it");
+    assert_eq!(figure("waiting"), before, "the small one is in the client's queue");
+    large.iter_mut().for_each(|task| task.abort());
 }
 
 #[tokio::test]

@@ -4,13 +4,14 @@ use crate::error::StreamError;
 use crate::record::OutRecord;
 use crate::settings::Settings;
 use crate::write::polled::{Delivered, Delivery, PolledProducer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::ClientConfig;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::producer::Producer as _;
 use rdkafka::statistics::Statistics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 use tokio::time::{Instant, sleep, timeout_at};
 use unslide_model::Figures;
 
@@ -20,16 +21,27 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(10);
 /// How often the client reports what its queue holds, in milliseconds. Each report is large.
 const FIGURES: &str = "5000";
+/// A record with more bytes goes by a client of its own: compressing some megabytes and having the broker check
+/// them takes tens of milliseconds, and what one client sends to a broker waits for what it sent before.
+const LARGE_BYTES: usize = 1 << 20;
 
-/// Writes records outside of transactions. Cheap to clone; clones share one client.
+/// Writes records outside of transactions. Cheap to clone; clones share their clients.
 #[derive(Clone)]
 pub struct Producer {
-    inner: Arc<PolledProducer>,
+    small: Arc<ProducerClient>,
+    /// For large records; made for the first of them.
+    large: Arc<OnceCell<ProducerClient>>,
+    config: ClientConfig,
     max_bytes: usize,
-    queued: Arc<AtomicU64>,
     waiting: Arc<AtomicU64>,
+}
+
+/// A client and the order in which records enter its queue.
+struct ProducerClient {
+    inner: Arc<PolledProducer>,
+    queued: Arc<AtomicU64>,
     /// Held by the one record that asks for room.
-    turn: Arc<Mutex<()>>,
+    turn: Mutex<()>,
 }
 
 /// Bytes of a record that waits for room.
@@ -59,8 +71,9 @@ impl Producer {
         help: "Bytes of records in the Kafka client's queue, and of those that wait for room in it.",
         label: "state",
         read: |producer| {
-            let bytes = |of: &AtomicU64| of.load(Ordering::Relaxed);
-            vec![("queued", bytes(&producer.queued)), ("waiting", bytes(&producer.waiting))]
+            let clients = [Some(&*producer.small), producer.large.get()];
+            let queued = clients.into_iter().flatten().map(|client| client.queued.load(Ordering::Relaxed));
+            vec![("queued", queued.sum()), ("waiting", producer.waiting.load(Ordering::Relaxed))]
         },
     }];
 
@@ -71,25 +84,21 @@ impl Producer {
     pub fn new(settings: &Settings) -> Result<Producer, StreamError> {
         let mut config = settings.checked()?.producer();
         config.set("message.timeout.ms", "30000").set("statistics.interval.ms", FIGURES);
-        let queued = Arc::new(AtomicU64::new(0));
-        let bytes = queued.clone();
-        let takes_down = move |statistics: &Statistics| bytes.store(statistics.msg_size, Ordering::Relaxed);
-        let inner = PolledProducer::start(&config, Box::new(takes_down))
-            .map_err(|e| StreamError::kafka("making the producer", e))?;
-        let max_bytes = settings.max_output_bytes();
+        let small =
+            ProducerClient::start(&config).map_err(|e| StreamError::kafka("making the producer", e))?;
         Ok(Producer {
-            inner: Arc::new(inner),
-            max_bytes,
-            queued,
+            small: Arc::new(small),
+            large: Arc::default(),
+            config,
+            max_bytes: settings.max_output_bytes(),
             waiting: Arc::default(),
-            turn: Arc::default(),
         })
     }
 
-    /// Writes a record; returns when all in-sync replicas have it. Records of one key that are sent
-    /// one after the other keep their order. Where the client's queue is full the record waits, after
-    /// thirty seconds it was not sent. What is in the queue is given up after thirty seconds: it may
-    /// then be on the log or not.
+    /// Writes a record; returns when all in-sync replicas have it. Records of one key keep their order
+    /// where one is sent after the other was written. Where the client's queue is full the record waits,
+    /// after thirty seconds it was not sent. What is in the queue is given up after thirty seconds: it
+    /// may then be on the log or not.
     ///
     /// # Errors
     /// [`StreamError::TooLarge`], or what the broker said.
@@ -114,22 +123,15 @@ impl Producer {
         }
     }
 
-    /// Gives a record to the client as soon as its queue has room.
-    async fn enqueue(&self, record: &OutRecord, bytes: usize) -> Result<Delivery, KafkaError> {
-        let full = |e: &KafkaError| e.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
+    /// Gives a record to its client as soon as the queue there has room.
+    async fn enqueue(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
         let _waiting = Waiting::of(&self.waiting, bytes);
-        let deadline = Instant::now() + PATIENCE;
-        // One asks for room at a time: those behind it stay behind it.
-        let Ok(_turn) = timeout_at(deadline, self.turn.lock()).await else {
-            return Err(KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull));
+        let client = if bytes > LARGE_BYTES {
+            self.large.get_or_try_init(async || ProducerClient::start(&self.config)).await?
+        } else {
+            &*self.small
         };
-        loop {
-            match self.inner.send(record) {
-                Err(e) if full(&e) && Instant::now() < deadline => {}
-                sent => return sent,
-            }
-            sleep(LOOK).await;
-        }
+        client.enqueue(record, bytes).await
     }
 
     /// Writes records in order and waits for all of them; ends at the first that fails.
@@ -145,7 +147,7 @@ impl Producer {
     /// # Errors
     /// [`StreamError`] where Kafka does not answer within `within`, or the topic is not there.
     pub async fn probe(&self, topic: &str, within: Duration) -> Result<usize, StreamError> {
-        let (client, name) = (self.inner.clone(), topic.to_owned());
+        let (client, name) = (self.small.inner.clone(), topic.to_owned());
         let answer = tokio::task::spawn_blocking(move || {
             let metadata = client
                 .client()
@@ -157,11 +159,50 @@ impl Producer {
         answer.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
     }
 
-    /// Waits until everything sent is on the log, at most `within`.
+    /// Waits until everything sent is on the log, at most `within` for each client.
     pub async fn flush(&self, within: Duration) {
-        let client = self.inner.clone();
-        // The outcome of each record goes to its sender.
-        let _ = tokio::task::spawn_blocking(move || client.flush(within)).await;
+        for client in [Some(&*self.small), self.large.get()].into_iter().flatten() {
+            let client = client.inner.clone();
+            // The outcome of each record goes to its sender.
+            let _ = tokio::task::spawn_blocking(move || client.flush(within)).await;
+        }
+    }
+}
+
+impl ProducerClient {
+    fn start(config: &ClientConfig) -> KafkaResult<ProducerClient> {
+        let queued = Arc::new(AtomicU64::new(0));
+        let bytes = queued.clone();
+        let takes_down = move |statistics: &Statistics| bytes.store(statistics.msg_size, Ordering::Relaxed);
+        let inner = Arc::new(PolledProducer::start(config, Box::new(takes_down))?);
+        Ok(ProducerClient { inner, queued, turn: Mutex::default() })
+    }
+
+    /// Gives a record to the client as soon as its queue has room.
+    async fn enqueue(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
+        let full = |e: &KafkaError| e.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
+        let deadline = Instant::now() + PATIENCE;
+        // One asks for room at a time: those behind it stay behind it.
+        let Ok(_turn) = timeout_at(deadline, self.turn.lock()).await else {
+            return Err(KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull));
+        };
+        loop {
+            match self.give(record, bytes).await {
+                Err(e) if full(&e) && Instant::now() < deadline => {}
+                sent => return sent,
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// The client copies the record: a large one not on a thread that answers others.
+    async fn give(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
+        if bytes <= LARGE_BYTES {
+            return self.inner.send(record);
+        }
+        let (client, record) = (Arc::clone(&self.inner), record.clone());
+        let sent = tokio::task::spawn_blocking(move || client.send(&record)).await;
+        sent.unwrap_or(Err(KafkaError::Canceled))
     }
 }
 

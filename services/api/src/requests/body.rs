@@ -126,10 +126,15 @@ pub fn unpacked(
     charge: &mut Charge,
 ) -> Result<Bytes, Problem> {
     job_bytes(body.len());
-    match body.starts_with(GZIP) {
+    match is_packed(body) {
         true => Ok(gunzip(body, limit, reserved, charge)?.into()),
         false => Ok(body.clone()),
     }
+}
+
+/// True for a body that begins like gzip.
+pub fn is_packed(body: &[u8]) -> bool {
+    body.starts_with(GZIP)
 }
 
 /// Unpacks gzip to at most `limit` bytes; reserves them before it holds them, whatever the data says of its
