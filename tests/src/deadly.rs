@@ -1,4 +1,4 @@
-//! A report that kills whoever works on it: a worker that asks for its symbols is killed before it has
+//! A report that kills its workers: a worker that asks for its symbols is killed before it has
 //! an answer, each time, as by a bug that one report brings out.
 
 use crate::app::App;

@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Halts a thread for good in a call that waits; returns when it stands. Its process goes on, and can end.
+/// Halts a thread permanently in a call that waits; returns when it stands. Its process goes on, and can end.
 ///
 /// # Panics
 /// Where the thread does not wait for anything, or the kernel does not allow it: the process has to be one that this

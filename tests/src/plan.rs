@@ -53,7 +53,7 @@ impl fmt::Display for Target {
 pub enum Fault {
     /// The process is killed, and started again after a while.
     Kill,
-    /// The process is told to end, as when a worker is taken away, and one is added after a while.
+    /// The process gets SIGTERM, as when a worker is taken away, and one is added after a while.
     Remove,
     /// The process stands still for a while: long enough that others take its work, or not.
     Freeze,

@@ -15,8 +15,8 @@ const COUNT: u16 = 12_000;
 /// Ports that are tried before any will do.
 const TRIES: usize = 64;
 
-/// A port of the loopback interface that nobody has now, and that this process was not given before: whom
-/// it gave one may not listen on it yet.
+/// A port of the loopback interface that is free now and that this function did not return before: an earlier
+/// caller may not listen on its port yet.
 ///
 /// # Errors
 /// Where there is none.

@@ -366,7 +366,7 @@ fn noise(bytes: usize) -> Vec<u8> {
 
 /// Bytes of a producer's records in this state.
 fn produced(producer: &Producer, state: &str) -> usize {
-    let [bytes] = &Producer::FIGURES;
+    let [bytes] = &Producer::STATS;
     let found = (bytes.read)(producer).into_iter().find(|(name, _)| *name == state);
     found.map(|(_, figure)| figure as usize).unwrap()
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
-/// The advisory lock of whoever makes the template.
+/// The advisory lock of the process that makes the template.
 const TEMPLATE_LOCK: i64 = 0x756e_736c_6964_6574;
 
 /// The URL of another database on the server.

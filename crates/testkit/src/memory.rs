@@ -31,7 +31,7 @@ fn given_back(bytes: usize) {
 }
 
 #[expect(unsafe_code, reason = "an allocator is unsafe; this one passes everything on")]
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());

@@ -201,11 +201,11 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
 
 /// Has the metrics read what the api, its cache, object storage, the database and Kafka's client hold.
 fn watch(registry: &prometheus::Registry, api: &Api) -> Result<(), prometheus::Error> {
-    sampled::watch(registry, &api.permits, &Permits::FIGURES)?;
-    sampled::watch(registry, &api.symcaches, &SymcacheCache::FIGURES)?;
-    sampled::watch(registry, &api.objects, &ObjectStore::FIGURES)?;
-    sampled::watch(registry, &api.store, &Store::FIGURES)?;
-    sampled::watch(registry, &api.producer, &Producer::FIGURES)
+    sampled::watch(registry, &api.permits, &Permits::STATS)?;
+    sampled::watch(registry, &api.symcaches, &SymcacheCache::STATS)?;
+    sampled::watch(registry, &api.objects, &ObjectStore::STATS)?;
+    sampled::watch(registry, &api.store, &Store::STATS)?;
+    sampled::watch(registry, &api.producer, &Producer::STATS)
 }
 
 /// Readiness asks the three servers themselves, and says what is wrong with the topics.

@@ -16,9 +16,9 @@ pub(crate) fn watch(
     store: &Store,
     work: &WorkFolder,
 ) -> Result<(), Error> {
-    sampled::watch(registry, objects, &ObjectStore::FIGURES)?;
-    sampled::watch(registry, store, &Store::FIGURES)?;
-    sampled::watch(registry, work, &WorkFolder::FIGURES)
+    sampled::watch(registry, objects, &ObjectStore::STATS)?;
+    sampled::watch(registry, store, &Store::STATS)?;
+    sampled::watch(registry, work, &WorkFolder::STATS)
 }
 
 const SECONDS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];

@@ -14,8 +14,8 @@ use unslide_store::segments::PendingDay;
 /// # Errors
 /// Where the registry has metrics of these names already.
 pub fn watch(registry: &Registry, objects: &ObjectStore, store: &Store) -> Result<(), prometheus::Error> {
-    sampled::watch(registry, objects, &ObjectStore::FIGURES)?;
-    sampled::watch(registry, store, &Store::FIGURES)
+    sampled::watch(registry, objects, &ObjectStore::STATS)?;
+    sampled::watch(registry, store, &Store::STATS)
 }
 
 const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
@@ -113,7 +113,7 @@ impl Metrics {
             )?,
             oldest_dead_letter: make.gauge(
                 "unslide_indexer_oldest_dead_letter_seconds",
-                "Age of the oldest dead letter that nobody has replayed.",
+                "Age of the oldest dead letter that was not replayed.",
             )?,
         })
     }

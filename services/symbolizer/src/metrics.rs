@@ -41,8 +41,8 @@ pub fn watch(
     cache: &SymcacheCache,
     objects: &ObjectStore,
 ) -> Result<(), prometheus::Error> {
-    sampled::watch(registry, cache, &SymcacheCache::FIGURES)?;
-    sampled::watch(registry, objects, &ObjectStore::FIGURES)
+    sampled::watch(registry, cache, &SymcacheCache::STATS)?;
+    sampled::watch(registry, objects, &ObjectStore::STATS)
 }
 
 const SECONDS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];

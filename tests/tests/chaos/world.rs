@@ -44,7 +44,7 @@ pub struct World {
     begin: Instant,
     /// The processes of the service that are to run now.
     wanted: Plain<BTreeSet<String>>,
-    /// The ids of the symbolizers' processes, for whoever cannot wait for the installation.
+    /// The ids of the symbolizers' processes, for a fault that cannot wait for the installation.
     symbolizers: Plain<BTreeMap<String, u32>>,
     /// The clock of symbolizers that start from now on.
     clock: Plain<Option<Ahead>>,

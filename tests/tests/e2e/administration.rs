@@ -7,7 +7,7 @@ use unslide_tests::app::App;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
 
-/// What is told of and not sent by anybody.
+/// The id of a key that is not there.
 const NO_KEY: &str = "7d444840-9dc0-41d1-b245-5ffdce74fad2";
 
 /// Runs a command that ends with the exit code `code` and says `said` on standard error.

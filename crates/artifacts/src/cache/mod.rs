@@ -6,22 +6,22 @@ mod download_space;
 mod events;
 mod eviction;
 mod fetch;
-mod figures;
 mod limits;
 mod missing;
 mod state;
+mod stats;
 #[cfg(test)]
 mod tests;
 
 use crate::ObjectStore;
 use disk::Disk;
 use download_space::DownloadSpace;
-pub use figures::{CacheStats, Evictions};
 use limits::REMEMBER_MISSING_MICROS;
 pub use limits::{CacheLimits, CacheSettings};
 use missing::Negative;
 use parking_lot::Mutex;
 use state::CacheState;
+pub use stats::{CacheStats, Evictions};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::Handle;

@@ -5,7 +5,7 @@ use crate::StorageError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use unslide_model::Figures;
+use unslide_model::Stats;
 
 /// Figures of an object store since it was made, and its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct StoreStats {
 
 impl ObjectStore {
     /// What an object store says of its bound.
-    pub const FIGURES: [Figures<ObjectStore>; 2] = [
-        Figures {
+    pub const STATS: [Stats<ObjectStore>; 2] = [
+        Stats {
             name: "unslide_objects_requests",
             help: "Requests to object storage that run, or wait for their turn.",
             label: "state",
@@ -34,7 +34,7 @@ impl ObjectStore {
                 vec![("running", stats.running), ("waiting", stats.waiting)]
             },
         },
-        Figures {
+        Stats {
             name: "unslide_objects_requests_total",
             help: "Requests to object storage, by their end.",
             label: "end",

@@ -2,5 +2,5 @@
 
 pub mod cost;
 pub(super) mod distinct;
-pub(super) mod figures;
 pub(super) mod quantile;
+pub(super) mod stats;

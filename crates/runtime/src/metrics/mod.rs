@@ -83,7 +83,7 @@ mod tests {
         let metrics = Metrics::default();
         let registry = metrics.registry(Some("api")).unwrap();
         let client = Arc::new(());
-        let figures = unslide_model::Figures::<Arc<()>> {
+        let figures = unslide_model::Stats::<Arc<()>> {
             name: "open",
             help: "Open.",
             label: "state",

@@ -3,7 +3,7 @@
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, IntCounterVec, IntGaugeVec, Opts, Registry};
-use unslide_model::Figures;
+use unslide_model::Stats;
 
 /// Label values and what is read for them.
 type Read = dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync;
@@ -53,9 +53,9 @@ impl Collector for Counters {
 pub fn watch<T: Clone + Send + Sync + 'static>(
     registry: &Registry,
     of: &T,
-    families: &[Figures<T>],
+    families: &[Stats<T>],
 ) -> Result<(), Error> {
-    for &Figures { name, help, label, read } in families {
+    for &Stats { name, help, label, read } in families {
         let (of, options) = (of.clone(), Opts::new(name, help));
         let read = Box::new(move || read(&of));
         if name.ends_with("_total") {
@@ -81,13 +81,13 @@ mod tests {
         let metrics = Metrics::default();
         let registry = metrics.registry(Some("builder")).unwrap();
         let kept = Arc::new(AtomicU64::new(3));
-        let open: Figures<Arc<AtomicU64>> = Figures {
+        let open: Stats<Arc<AtomicU64>> = Stats {
             name: "open",
             help: "Open now.",
             label: "state",
             read: |kept| vec![("on", kept.load(Ordering::Relaxed))],
         };
-        let seen: Figures<Arc<AtomicU64>> = Figures {
+        let seen: Stats<Arc<AtomicU64>> = Stats {
             name: "seen_total",
             help: "Seen.",
             label: "of",

@@ -4,8 +4,8 @@
 //! transaction that makes the row takes them off that list. So a sender that breaks off leaves nothing.
 //!
 //! A builder analyses a capture in *runs*. Only the last run that was begun may end, and the row names the run
-//! that answers. Its end notes which symbols it has seen, in the way of [`crate::reports`]' waits: whoever of
-//! "symbols arrive" and "an analysis ends" is second sees the first.
+//! that answers. Its end notes which symbols it has seen, in the way of [`crate::reports`]' waits: of
+//! "symbols arrive" and "an analysis ends", the second sees the first.
 
 mod list;
 mod receive;

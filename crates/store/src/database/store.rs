@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use time::OffsetDateTime;
 use tokio::runtime::Handle;
-use unslide_model::{Clock, Figures, Owner, TenantId};
+use unslide_model::{Clock, Owner, Stats, TenantId};
 
 /// A connection that was given back within this time is used again without asking whether it still stands: the pool asks
 /// when it is given back.
@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// What the pool says of its bound.
-    pub const FIGURES: [Figures<Store>; 1] = [Figures {
+    pub const STATS: [Stats<Store>; 1] = [Stats {
         name: "unslide_postgres_connections",
         help: "Connections to the database, all and those not in use.",
         label: "state",

@@ -1,4 +1,4 @@
-//! Alerts: a cause is told once for each rule, and a message is sent until somebody took it.
+//! Alerts: a cause has one message for each rule, and a message is sent until its target took it.
 
 use crate::alerts::events::{AlertCause, raise};
 use crate::alerts::messages::{

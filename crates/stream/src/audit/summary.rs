@@ -19,7 +19,7 @@ pub struct SummaryRow {
     pub topic: String,
     /// Its partition.
     pub partition: i32,
-    /// Whose they are; empty where nobody's.
+    /// The tenant; empty for records without one.
     pub tenant: String,
     /// Committed records.
     pub records: u64,

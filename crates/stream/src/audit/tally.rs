@@ -278,7 +278,7 @@ impl AuditTally {
     }
 
     /// A committed record of a consumed topic. `tenant` is what its header says; anything that is no
-    /// slug counts as nobody's.
+    /// slug counts as one without a tenant.
     pub fn record(&mut self, part: usize, offset: i64, tenant: &[u8]) {
         let number = match self.parts[part].owner {
             Some(owner) => owner,

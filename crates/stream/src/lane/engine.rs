@@ -74,8 +74,8 @@ pub(super) struct Engine<P> {
     pub(super) progress: Instant,
     /// After Kafka did not tell how many partitions there are: when it is asked again.
     pub(super) shares_not_before: Option<Instant>,
-    /// When the group is looked at for partitions that nobody has.
-    pub(super) orphans_at: Option<Instant>,
+    /// When the lane next looks for unassigned partitions of its group.
+    pub(super) unassigned_check_at: Option<Instant>,
     #[cfg(test)]
     pub(super) faults: super::tests::Faults,
 }
@@ -121,7 +121,7 @@ impl<P: Processor> Engine<P> {
             polled: Instant::now(),
             progress: Instant::now(),
             shares_not_before: None,
-            orphans_at: None,
+            unassigned_check_at: None,
             #[cfg(test)]
             faults: super::tests::Faults::default(),
             lane,
@@ -158,7 +158,7 @@ impl<P: Processor> Engine<P> {
             self.end_trial();
             self.tell_shares();
             if !stopping {
-                self.look_for_orphans()?;
+                self.check_for_unassigned()?;
             }
             self.start_producer()?;
             if self.rewinding {

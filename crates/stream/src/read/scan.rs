@@ -256,7 +256,7 @@ impl Scanner {
                         each(&Sighting(&message));
                         shown += 1;
                     }
-                    // The last one may be a marker, which is never shown: then the end is told.
+                    // The last one may be a marker, which is never shown: then the client reports the end.
                     if message.offset() + 1 >= end {
                         open.remove(&message.partition());
                     }

@@ -1,4 +1,4 @@
-//! The producer that only one process has at a time: whoever starts it under a name fences off the one that had
+//! The producer that only one process has at a time: a process that starts it under a name fences off the one that had
 //! the name before, also in the middle of a transaction.
 
 use crate::error::StreamError;

@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::{Instant, sleep, timeout_at};
-use unslide_model::Figures;
+use unslide_model::Stats;
 
 /// How long a record waits for room in the client's queue.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the queue is asked for room.
 const LOOK: Duration = Duration::from_millis(10);
 /// How often the client reports what its queue holds, in milliseconds. Each report is large.
-const FIGURES: &str = "5000";
+const STATS: &str = "5000";
 /// A record with more bytes goes by a client of its own: compressing some megabytes and having the broker check
 /// them takes tens of milliseconds, and what one client sends to a broker waits for what it sent before.
 const LARGE_BYTES: usize = 1 << 20;
@@ -66,7 +66,7 @@ impl Drop for Waiting<'_> {
 
 impl Producer {
     /// What the producer says of its bound. What the queue holds is up to five seconds old.
-    pub const FIGURES: [Figures<Producer>; 1] = [Figures {
+    pub const STATS: [Stats<Producer>; 1] = [Stats {
         name: "unslide_producer_bytes",
         help: "Bytes of records in the Kafka client's queue, and of those that wait for room in it.",
         label: "state",
@@ -83,7 +83,7 @@ impl Producer {
     /// [`StreamError::Settings`] for settings that librdkafka refuses.
     pub fn new(settings: &Settings) -> Result<Producer, StreamError> {
         let mut config = settings.checked()?.producer();
-        config.set("message.timeout.ms", "30000").set("statistics.interval.ms", FIGURES);
+        config.set("message.timeout.ms", "30000").set("statistics.interval.ms", STATS);
         let small =
             ProducerClient::start(&config).map_err(|e| StreamError::kafka("making the producer", e))?;
         Ok(Producer {

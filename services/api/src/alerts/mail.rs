@@ -102,7 +102,7 @@ pub mod tests {
     use tokio::net::TcpListener;
     use unslide_store::alerts::rules::AlertChannel;
 
-    /// What sends to a server that answers each line as it is told, and not at all for `None`.
+    /// A sender, and a server that answers each line with these replies, or not at all for `None`.
     pub async fn server(mut answer: impl FnMut(&str) -> Option<&'static str> + Send + 'static) -> Mailer {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -8,7 +8,7 @@ use crate::http::problem::{Kind, Problem};
 use parking_lot::{Mutex, MutexGuard};
 use prometheus::IntCounterVec;
 use std::sync::Arc;
-use unslide_model::{Figures, TenantId};
+use unslide_model::{Stats, TenantId};
 use unslide_runtime::fairness::{ByteReservation, Exhausted, FairPermit, FairSemaphore};
 
 /// Permits that tenants share.
@@ -69,8 +69,8 @@ pub struct Permits {
 
 impl Permits {
     /// What the permits say of themselves.
-    pub const FIGURES: [Figures<Permits>; 3] = [
-        Figures {
+    pub const STATS: [Stats<Permits>; 3] = [
+        Stats {
             name: "unslide_api_in_flight",
             help: "Requests, symbol uploads, readers of dead letters and streams of events in flight, and requests that wait.",
             label: "kind",
@@ -84,7 +84,7 @@ impl Permits {
                 ]
             },
         },
-        Figures {
+        Stats {
             name: "unslide_api_waiting",
             help: "Requests that wait for a connection, a download or a reader that other requests of their tenant hold.",
             label: "kind",
@@ -96,7 +96,7 @@ impl Permits {
                 ]
             },
         },
-        Figures {
+        Stats {
             name: "unslide_api_body_bytes",
             help: "Bytes of bodies in memory, announced, received or unpacked, and of answers.",
             label: "kind",

@@ -1,4 +1,4 @@
-//! For each operation of the document a request that names things of one tenant: whoever asks something
+//! For each operation of the document a request that names things of one tenant: a caller who asks something
 //! of every operation goes through these, so that an operation without a case is missed by none.
 
 use crate::reports::{A, crash, store};

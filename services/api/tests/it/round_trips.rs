@@ -208,7 +208,7 @@ async fn least(passed: &Passed, mut request: impl AsyncFnMut()) -> (usize, usize
     least
 }
 
-/// Key, tenant, rules and symbols are known: by look-ups that changes are told of, and by the cache.
+/// Key, tenant, rules and symbols are known: by caches that changes invalidate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_report_costs_no_statement_however_many_images_it_has() {
     let (world, passed) = counted(|_| {}).await;

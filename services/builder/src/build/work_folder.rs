@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use unslide_artifacts::archive::UnpackLimits;
-use unslide_model::Figures;
+use unslide_model::Stats;
 
 /// The work folder. Cheap to clone.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub(crate) struct WorkFolder {
 
 impl WorkFolder {
     /// What the work folder says of its bound.
-    pub(crate) const FIGURES: [Figures<WorkFolder>; 1] = [Figures {
+    pub(crate) const STATS: [Stats<WorkFolder>; 1] = [Stats {
         name: "unslide_builder_work_bytes",
         help: "Bytes of the work folder that jobs may take, and those that further ones wait for.",
         label: "state",
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn figure(work: &WorkFolder, state: &str) -> u64 {
-        let [bytes] = &WorkFolder::FIGURES;
+        let [bytes] = &WorkFolder::STATS;
         (bytes.read)(work).into_iter().find(|(name, _)| *name == state).unwrap().1
     }
 

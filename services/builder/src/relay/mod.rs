@@ -86,7 +86,7 @@ impl Sender {
     }
 }
 
-/// Sends until the host says to stop, or something fails: then the lock is given up, and whoever
+/// Sends until the host says to stop, or something fails: then the lock is given up, and the process that
 /// has it next begins with what was not noted as sent.
 async fn serve(builder: &Builder, relay: Relay) -> Result<(), JobFailure> {
     let stopping = builder.host.shutdown.token().clone();

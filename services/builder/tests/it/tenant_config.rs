@@ -1,4 +1,4 @@
-//! What the workers are told of tenants.
+//! The configuration of tenants that workers read.
 //! Proves: outages
 
 use crate::world::{PATIENCE, World, acme};

@@ -98,7 +98,7 @@ impl World {
         self.killed = true;
     }
 
-    /// Jobs of a kind that the builders have in work, as their metrics say.
+    /// Running jobs of a kind, by the builders' metrics.
     pub fn running(&self, kind: &str) -> i64 {
         self.figure("unslide_builder_jobs_running", kind)
     }

@@ -25,7 +25,7 @@ async fn a_transaction_holds_so_many_bytes_however_much_waits() {
             held => break held,
         }
     };
-    assert!((2 * RECORD as u64..=BOUND).contains(&held), "{held} bytes are in work");
+    assert!((2 * RECORD as u64..=BOUND).contains(&held), "{held} bytes are held");
     World::open(closed).await;
     running.stop().await;
     // The last one is not full: an indexer that waits for less time stores it.

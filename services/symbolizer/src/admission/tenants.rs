@@ -101,7 +101,7 @@ impl Tenants {
         self.rows.read().get(tenant).map_or(TenantStatus::Unknown, |row| row.standing)
     }
 
-    /// What a tenant may use; nobody's limits are the service's defaults.
+    /// What a tenant may use; records without a tenant have the service's defaults.
     pub fn limits(&self, tenant: &TenantId) -> AllowedUse {
         self.rows.read().get(tenant).map_or_else(AllowedUse::default, |row| row.limits)
     }

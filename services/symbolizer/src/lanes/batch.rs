@@ -131,8 +131,8 @@ impl Worker {
         stream::iter(stores).buffered(STORES_AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
     }
 
-    /// Fetches what these steps want. The longer wait is for reports of one tenant that all lack symbols: then nobody's
-    /// finished report waits for the symbols of another.
+    /// Fetches what these steps want. The longer wait is for reports of one tenant that all lack symbols: then no
+    /// tenant's finished report waits for the symbols of another.
     async fn fetch<L: RecordProcessor>(
         &self,
         resources: &LaneResources,

@@ -148,7 +148,7 @@ async fn one_report_of_an_array_is_taken_again_where_the_api_signs_for_it() {
     let letter = bench.wait(&bench.names.dead_letter, 1).await.remove(0);
     let value = letter.value.clone().unwrap();
     assert_eq!((&value[..], letter.headers.get(headers::SIGNATURE)), (b"1".as_slice(), None));
-    // As it is, and as the api replays it: the first is nobody's, the second is looked at once more.
+    // As it is, and as the api replays it: the first has no tenant, the second is looked at once more.
     for signer in [None, Some(&api)] {
         let replay = said(signer, &value).with(headers::REPLAY_OF, "x/0/1");
         bench.input_with(&input, replay, value.clone()).await;

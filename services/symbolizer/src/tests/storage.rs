@@ -240,7 +240,7 @@ async fn an_answer_too_large_for_kafka_is_cut_down_and_then_kept_as_an_object() 
     assert!(body["symbolication"]["frames"]["symbolicated"].as_u64().unwrap() > 0);
     assert!(bench.read(&bench.names.dead_letter).await.is_empty());
 
-    // Where it can't be stored for good, the report is a dead letter.
+    // Where storing it fails permanently, the report is a dead letter.
     bench.memory.fail(Operation::Put, "/outputs/", Fault::Transient, None);
     bench.input(Some("acme"), app.report(3, 1_500)).await;
     let dead = bench.wait(&bench.names.dead_letter, 1).await.remove(0);

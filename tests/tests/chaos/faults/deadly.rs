@@ -1,4 +1,4 @@
-//! The report that kills whoever works on it, at work.
+//! The report that kills its workers, in a run.
 
 use crate::world::World;
 use nix::sys::signal::{Signal, kill};

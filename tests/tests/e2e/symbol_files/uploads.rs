@@ -60,7 +60,7 @@ impl Wire {
             self.left.store(left.saturating_sub(length as u64), Ordering::SeqCst);
             if (1..=length as u64).contains(&left) {
                 self.cuts.fetch_add(1, Ordering::SeqCst);
-                // The api is told in either case; who is held learns nothing.
+                // The api gets the end in either case; a client that is held learns nothing.
                 drop(asks);
                 if hold {
                     std::future::pending::<()>().await;

@@ -122,7 +122,7 @@ async fn deleted_symbols_stay_missing_while_object_storage_still_has_them() {
     world.tenants(&ours, 2).await;
     cache.delete(&ours, 2);
     world.clock.advance_micros(61_000_000);
-    assert_eq!(generation(&cache, &ours).await, None, "the deletion is told twice");
+    assert_eq!(generation(&cache, &ours).await, None, "the deletion comes twice");
     // New symbols count within a minute where their event does not come.
     world.tenants(&ours, 3).await;
     assert_eq!(generation(&cache, &ours).await, None, "remembered");

@@ -142,7 +142,7 @@ async fn parts(store: &ObjectStore, again: &ObjectStore) {
     let object = store.get(&a, size).await.unwrap().unwrap();
     let bytes = [part(1, whole), part(2, whole), part(3, 17)].concat();
     assert!(object.bytes == bytes, "the last of each number, in their order");
-    // The answer was lost, or whoever had it died: done again it is done.
+    // The answer was lost, or its caller died: done again it is done.
     store.complete_parts(&a, &id, &tags, size).await.unwrap();
     store.complete_parts(&a, &id, &tags, size + 1).await.unwrap_err();
     store.put_part(&a, &id, 1, part(1, 17)).await.unwrap_err();

@@ -96,7 +96,7 @@ async fn reports_move_page_by_page_and_back_and_groups_keep_their_state() {
     groups::update(&mut tx, seven.id, None, ACTOR, &resolved).await.unwrap();
     tx.commit().await.unwrap();
     let version = set(&database, "ignore function f").await;
-    // A page is stored once, whoever has read it.
+    // A page is stored once, whichever process has read it.
     let first = page(&database, version).await;
     assert_eq!(first.reports.len(), 2);
     assert!(store(&database, &first, &all_of(&first, 8)).await);

@@ -231,7 +231,7 @@ async fn a_deletion_is_for_good_and_its_slug_is_never_given_again() {
     assert_eq!(database.number("SELECT count(*) FROM jobs WHERE kind = 'erase'").await, 1);
     let mut nobody = database.store.tenant(&tenant_id("nobody")).await.unwrap();
     assert!(erasure::begin(&mut nobody).await.unwrap().is_none());
-    // A configuration topic that was lost is told of it again.
+    // It is written again to a configuration topic that was lost.
     assert_eq!(tenants::announce_all(&database.store).await.unwrap(), 2);
     let last = "SELECT count(*) FROM outbox WHERE tenant = 'acme' AND message ->> 'state' = 'deleted'";
     assert_eq!(database.number(last).await, 2);

@@ -226,7 +226,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ),
     ("unslide_console_sessions_purge", "forgets sessions that are over: gives a number"),
     ("unslide_crashes_told_twice", "the indexer counts a crash once: ids only"),
-    ("unslide_dead_letter", "operators read one dead letter, whoever's it is"),
+    ("unslide_dead_letter", "operators read one dead letter of any tenant"),
     ("unslide_dead_letter_without_tenant", "the indexer notes what is no tenant's"),
     ("unslide_dead_letter_oldest", "a figure: the age of the oldest dead letter that was not replayed"),
     ("unslide_dead_letter_replayed", "operators replay dead letters of any tenant"),

@@ -3,6 +3,6 @@
 pub(super) mod context;
 pub(super) mod hold;
 pub(super) mod membership;
-pub(super) mod orphans;
 pub(super) mod rewind;
 pub(super) mod shares;
+pub(super) mod unassigned;

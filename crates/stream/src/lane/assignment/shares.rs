@@ -20,7 +20,7 @@ impl<P: Processor> Engine<P> {
                 return;
             }
             ownership.shares_changed = false;
-            self.orphans_at = Some(Instant::now() + self.lane.timings.session);
+            self.unassigned_check_at = Some(Instant::now() + self.lane.timings.session);
             ownership.owned.keys().cloned().collect()
         };
         let mut assigned: BTreeMap<Arc<str>, usize> = BTreeMap::new();

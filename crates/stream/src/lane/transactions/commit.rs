@@ -233,7 +233,7 @@ impl<P: Processor> Engine<P> {
             .items
             .iter()
             .flat_map(|index| ready.done[*index].outputs.iter().map(|output| (*index, output)))
-            // A refused account is nobody's fault in the batch: its number is no item's.
+            // No item of the batch is to blame for a refused account: its number is no item's.
             .chain(account.iter().map(|output| (ready.held.len(), output)));
         let metadata = || {
             let ownership = self.consumer.context().ownership.lock();

@@ -74,7 +74,7 @@ pub struct FoundAnalysis {
 }
 
 impl FoundAnalysis {
-    /// Reads the analysis. Bytes are reserved for it, and for so many trees of its size as are made of it.
+    /// Reads the analysis. Bytes are reserved for it, and for each tree of its size that is made of it.
     ///
     /// # Errors
     /// Where no bytes are left for it.

@@ -163,7 +163,7 @@ async fn readiness_asks_the_servers_and_names_the_one_that_is_away() {
         away = world.host.health.check().await;
     }
     assert!(!away.ready && !away.probes["objects"].ok && away.probes["postgres"].ok, "{away:?}");
-    // A client is told to come again, and not what is broken.
+    // The answer has Retry-After, and does not say what is broken.
     let key = world.master("acme").await;
     let upload = world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe".to_vec()).await;
     assert_eq!(upload.headers["retry-after"], "5");
@@ -184,7 +184,7 @@ async fn until_ready(world: &World) -> Readiness {
     panic!("{:?}", world.host.health.ask_now().await);
 }
 
-/// Reports that go to a wrong topic are lost later: whoever could send some has to know first.
+/// Reports that go to a wrong topic are lost later: their senders have to know first.
 /// Proves: one-outcome
 #[tokio::test]
 async fn readiness_says_what_is_wrong_with_the_topics_until_they_are_made() {

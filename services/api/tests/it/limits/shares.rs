@@ -1,4 +1,4 @@
-//! What one tenant uses up is its own share: it is told so, and another finds the rest.
+//! A tenant that uses up its own share gets a clear error, and another finds the rest.
 //! Proves: fairness
 
 use crate::cases::{attempt, cases, document, operations};
@@ -54,7 +54,7 @@ async fn requests_of_one_tenant_leave_room_for_another() {
     world.stop().await;
 }
 
-/// Who waits is not in work: its slot is for others, and there is a bound on waiting of its own.
+/// A request that waits takes no slot of those that run, and waiting has a bound of its own.
 #[tokio::test]
 async fn waits_of_one_tenant_hold_no_request_and_leave_room_for_another() {
     let world = World::with(|limits| {

@@ -109,7 +109,7 @@ async fn a_key_for_one_app_sends_for_that_app() {
     world.stop().await;
 }
 
-/// A broker that does not answer is no reason to lose a report: the client is told to come again.
+/// A broker that does not answer is no reason to lose a report: the answer has Retry-After.
 #[tokio::test]
 async fn without_a_broker_the_client_is_told_to_come_again() {
     let world = World::configured(|config| {

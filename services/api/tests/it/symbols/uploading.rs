@@ -229,7 +229,7 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
     world.stop().await;
 }
 
-/// A receiver that died says nothing any more: whoever asks for the upload ends it.
+/// A receiver that died does not end its upload: the next request for the upload does.
 #[tokio::test]
 async fn an_upload_whose_receiver_died_is_ended_when_it_is_asked_for() {
     let world = World::with(|limits| limits.upload_seconds = 1).await;

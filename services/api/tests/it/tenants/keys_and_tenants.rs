@@ -298,7 +298,7 @@ async fn a_keys_use_is_noted() {
     world.stop().await;
 }
 
-/// A leaked key may have made others: whoever revokes it is told, and can revoke those too.
+/// A leaked key may have made others: the answer to its revocation names them, and they can be revoked too.
 /// Proves: keys
 #[tokio::test]
 async fn a_key_is_revoked_with_all_that_descend_from_it_if_asked() {

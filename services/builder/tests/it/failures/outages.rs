@@ -164,7 +164,7 @@ async fn an_upload_that_fails_for_good_leaves_nothing_that_is_being_built() {
     assert_eq!(
         stored(&world).await,
         [keys::upload(acme().scope(first))],
-        "the file itself, for whoever looks into it"
+        "the file itself, for a person who looks into it"
     );
     let (_, known) = world.one("again", &app).await;
     assert!(!known);
@@ -314,7 +314,7 @@ async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
     tx.commit().await.unwrap();
     let id_of = |file: &[u8]| objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let [app, kit] = ["app", "kit"].map(|name| std::fs::read(dsym(name)).unwrap());
-    // A build stays in work while somebody else has its debug id: that of the bomb until its builder is
+    // A build runs while another job has its debug id: that of the bomb until its builder is
     // killed each time, that of the other beside it for the first two.
     let mut of_bomb = world.store.tenant(&acme()).await.unwrap();
     slots::exclusive(&mut of_bomb, &id_of(&app)).await.unwrap();
@@ -330,7 +330,7 @@ async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
     let expire = "UPDATE jobs SET lease_until = now() - interval '1 second' WHERE status = 'running' AND attempts < $1";
     for attempt in 1..=i32::try_from(jobs::MAX_ATTEMPTS).unwrap() {
         world.builder();
-        // The bomb is in work, and there was time for another to be taken.
+        // The bomb is being built, and there was time for another to be taken.
         let begun = "SELECT count(*) FROM jobs WHERE tenant = 'acme' AND kind = 'build' AND attempts = $1";
         let at_once = if attempt <= 2 { 2 } else { 1 };
         let in_work = async {
@@ -344,7 +344,7 @@ async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
         };
         if tokio::time::timeout(Duration::from_secs(300), in_work).await.is_err() {
             let jobs = world.text("SELECT string_agg(j::text, E'\\n') FROM jobs j").await;
-            panic!("attempt {attempt}, {} builds in work: {jobs}", world.running("build"));
+            panic!("attempt {attempt}, {} builds run: {jobs}", world.running("build"));
         }
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         beside.push(world.running("build") - 1);

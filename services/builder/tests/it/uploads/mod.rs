@@ -151,7 +151,7 @@ async fn bad_uploads_end_with_a_reason_and_are_kept() {
         );
         assert!(record.detail.is_some_and(|detail| detail.len() > 10), "{name}");
         let kept = world.objects.get(&keys::upload(acme().scope(id)), u64::MAX).await.unwrap().unwrap();
-        assert!(kept.bytes == bytes, "{name} is kept as it came");
+        assert!(kept.bytes == bytes, "{name} is kept unchanged");
     }
     // One bad object does not cost the others.
     let mixed = zip_of(&[("damaged", &damaged), ("app", &app)]);

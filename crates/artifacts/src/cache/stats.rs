@@ -1,7 +1,7 @@
 //! Figures for metrics.
 
 use super::SymcacheCache;
-use unslide_model::Figures;
+use unslide_model::Stats;
 
 /// Figures since the cache was opened, and its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,8 +48,8 @@ impl CacheStats {
 
 impl SymcacheCache {
     /// What a cache says of its bounds.
-    pub const FIGURES: [Figures<SymcacheCache>; 3] = [
-        Figures {
+    pub const STATS: [Stats<SymcacheCache>; 3] = [
+        Stats {
             name: "unslide_symcaches",
             help: "Symcaches on disk and in memory, and answers that there is none.",
             label: "state",
@@ -64,7 +64,7 @@ impl SymcacheCache {
                 ]
             },
         },
-        Figures {
+        Stats {
             name: "unslide_symcaches_bytes",
             help: "Bytes of symcaches on disk, kept and being downloaded.",
             label: "state",
@@ -73,7 +73,7 @@ impl SymcacheCache {
                 vec![("kept", stats.bytes), ("downloading", stats.download_bytes)]
             },
         },
-        Figures {
+        Stats {
             name: "unslide_symcaches_evicted_total",
             help: "Symcaches that were evicted, by reason.",
             label: "reason",

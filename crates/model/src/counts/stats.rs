@@ -2,7 +2,7 @@
 
 /// A family of figures of a `T`: one name, and one label with a value for each.
 #[derive(Debug)]
-pub struct Figures<T> {
+pub struct Stats<T> {
     /// The metric's name; those of counters end in `_total`.
     pub name: &'static str,
     /// What it says.

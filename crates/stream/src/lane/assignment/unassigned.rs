@@ -1,4 +1,4 @@
-//! Partitions that the group has given to nobody.
+//! Partitions that Kafka has assigned to no member of the group.
 //!
 //! Partitions move in two steps: one member gives some up and joins again, and then another gets them. A worker that is
 //! killed between the two and started again finds its place by its name (KIP-345) and gets what it was to keep (KIP-429): it
@@ -26,23 +26,26 @@ struct GroupShares {
 }
 
 impl<P: Processor> Engine<P> {
-    /// Where partitions are nobody's, one member leaves its group and joins again: that divides all of them anew.
-    pub(in crate::lane) fn look_for_orphans(&mut self) -> Result<(), LaneError> {
-        if self.orphans_at.is_none_or(|at| Instant::now() < at) {
+    /// Where partitions are unassigned, one member leaves its group and joins again: that divides all of them anew.
+    pub(in crate::lane) fn check_for_unassigned(&mut self) -> Result<(), LaneError> {
+        if self.unassigned_check_at.is_none_or(|at| Instant::now() < at) {
             return Ok(());
         }
         // Whatever is seen, and until nothing is missing.
-        self.orphans_at = Some(Instant::now() + self.lane.timings.session);
+        self.unassigned_check_at = Some(Instant::now() + self.lane.timings.session);
         let Some(GroupShares { members, assigned }) = self.group_shares() else { return Ok(()) };
         let Some(shares) = self.shares(&assigned) else { return Ok(()) };
-        let orphans: usize = shares.iter().map(|share| share.total.saturating_sub(share.assigned)).sum();
-        if orphans == 0 {
-            self.orphans_at = None;
+        let unassigned: usize = shares.iter().map(|share| share.total.saturating_sub(share.assigned)).sum();
+        if unassigned == 0 {
+            self.unassigned_check_at = None;
             return Ok(());
         }
         let own = membership::member_id(&self.consumer);
         if members.iter().min() == Some(&own) {
-            tracing::warn!(partitions = orphans, "nobody has these partitions: joining the group again");
+            tracing::warn!(
+                partitions = unassigned,
+                "partitions of the group are unassigned: joining it again"
+            );
             let _call = self.control.watch.enter("join the group again");
             membership::leave(&self.consumer);
             let joined = self.consumer.subscribe(&self.lane.subscription());
