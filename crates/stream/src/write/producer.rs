@@ -19,8 +19,8 @@ use unslide_model::Stats;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the queue is asked for room.
 const LOOK: Duration = Duration::from_millis(10);
-/// How often the client reports what its queue holds, in milliseconds. Each report is large.
-const STATS: &str = "5000";
+/// How often the client reports what its queue holds. Each of its reports is large.
+const STATS_MILLIS: &str = "5000";
 /// A record with more bytes goes by a client of its own: compressing some megabytes and having the broker check
 /// them takes tens of milliseconds, and what one client sends to a broker waits for what it sent before.
 const LARGE_BYTES: usize = 1 << 20;
@@ -83,7 +83,7 @@ impl Producer {
     /// [`StreamError::Settings`] for settings that librdkafka refuses.
     pub fn new(settings: &Settings) -> Result<Producer, StreamError> {
         let mut config = settings.checked()?.producer();
-        config.set("message.timeout.ms", "30000").set("statistics.interval.ms", STATS);
+        config.set("message.timeout.ms", "30000").set("statistics.interval.ms", STATS_MILLIS);
         let small =
             ProducerClient::start(&config).map_err(|e| StreamError::kafka("making the producer", e))?;
         Ok(Producer {
