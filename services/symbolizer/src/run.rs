@@ -27,8 +27,9 @@ use unslide_stream::{BatchLimits, Signatures, StreamError, TailProgress, TailRea
 /// How often figures that nobody reports are taken over.
 const REFRESH: Duration = Duration::from_secs(5);
 
-/// When a transaction's batch is full. About four times its bytes may be in memory.
-const BATCH: BatchLimits = BatchLimits { records: 200, bytes: 8 << 20, wait: Duration::from_millis(20) };
+/// When a transaction's batch is full. About four times its bytes may be in memory. A transaction takes twice the time that the
+/// first record of a batch waits for others: under load the next batch fills meanwhile.
+const BATCH: BatchLimits = BatchLimits { records: 200, bytes: 8 << 20, wait: Duration::from_millis(5) };
 /// How long a batch of the retry and resymbolicate lanes waits for symcaches. A report that still has to wait
 /// then has used up a try. The lane polls meanwhile, but a rebalance waits for the batch.
 pub const CYCLE: Duration = Duration::from_secs(5);
