@@ -433,7 +433,7 @@ async fn a_small_record_does_not_wait_for_large_ones() {
     assert!(before > 0, "the queue has room for all");
     let small = record(1 << 10);
     let mut small = std::pin::pin!(producer.send(&small));
-    assert!(futures::poll!(&mut small).is_pending(), "nobody has taken it");
+    assert!(futures::poll!(&mut small).is_pending(), "the broker has not taken it");
     assert_eq!(figure("waiting"), before, "the small one is in the client's queue");
     large.iter_mut().for_each(|task| task.abort());
 }

@@ -28,12 +28,16 @@ const LARGE_BYTES: usize = 1 << 20;
 /// Writes records outside of transactions. Cheap to clone; clones share their clients.
 #[derive(Clone)]
 pub struct Producer {
-    small: Arc<ProducerClient>,
-    /// For large records; made for the first of them.
-    large: Arc<OnceCell<ProducerClient>>,
-    config: ClientConfig,
+    clients: Arc<Clients>,
     max_bytes: usize,
     waiting: Arc<AtomicU64>,
+}
+
+struct Clients {
+    small: ProducerClient,
+    /// For large records; made for the first of them.
+    large: OnceCell<ProducerClient>,
+    config: ClientConfig,
 }
 
 /// A client and the order in which records enter its queue.
@@ -71,8 +75,7 @@ impl Producer {
         help: "Bytes of records in the Kafka client's queue, and of those that wait for room in it.",
         label: "state",
         read: |producer| {
-            let clients = [Some(&*producer.small), producer.large.get()];
-            let queued = clients.into_iter().flatten().map(|client| client.queued.load(Ordering::Relaxed));
+            let queued = producer.clients.started().map(|client| client.queued.load(Ordering::Relaxed));
             vec![("queued", queued.sum()), ("waiting", producer.waiting.load(Ordering::Relaxed))]
         },
     }];
@@ -86,13 +89,8 @@ impl Producer {
         config.set("message.timeout.ms", "30000").set("statistics.interval.ms", STATS_MILLIS);
         let small =
             ProducerClient::start(&config).map_err(|e| StreamError::kafka("making the producer", e))?;
-        Ok(Producer {
-            small: Arc::new(small),
-            large: Arc::default(),
-            config,
-            max_bytes: settings.max_output_bytes(),
-            waiting: Arc::default(),
-        })
+        let clients = Arc::new(Clients { small, large: OnceCell::new(), config });
+        Ok(Producer { clients, max_bytes: settings.max_output_bytes(), waiting: Arc::default() })
     }
 
     /// Writes a record; returns when all in-sync replicas have it. Records of one key keep their order
@@ -126,12 +124,7 @@ impl Producer {
     /// Gives a record to its client as soon as the queue there has room.
     async fn enqueue(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
         let _waiting = Waiting::of(&self.waiting, bytes);
-        let client = if bytes > LARGE_BYTES {
-            self.large.get_or_try_init(async || ProducerClient::start(&self.config)).await?
-        } else {
-            &*self.small
-        };
-        client.enqueue(record, bytes).await
+        self.clients.of(bytes).await?.enqueue(record, bytes).await
     }
 
     /// Writes records in order and waits for all of them; ends at the first that fails.
@@ -147,7 +140,7 @@ impl Producer {
     /// # Errors
     /// [`StreamError`] where Kafka does not answer within `within`, or the topic is not there.
     pub async fn probe(&self, topic: &str, within: Duration) -> Result<usize, StreamError> {
-        let (client, name) = (self.small.inner.clone(), topic.to_owned());
+        let (client, name) = (self.clients.small.inner.clone(), topic.to_owned());
         let answer = tokio::task::spawn_blocking(move || {
             let metadata = client
                 .client()
@@ -161,11 +154,25 @@ impl Producer {
 
     /// Waits until everything sent is on the log, at most `within` for each client.
     pub async fn flush(&self, within: Duration) {
-        for client in [Some(&*self.small), self.large.get()].into_iter().flatten() {
+        for client in self.clients.started() {
             let client = client.inner.clone();
             // The outcome of each record goes to its sender.
             let _ = tokio::task::spawn_blocking(move || client.flush(within)).await;
         }
+    }
+}
+
+impl Clients {
+    /// The client for a record with this many bytes.
+    async fn of(&self, bytes: usize) -> KafkaResult<&ProducerClient> {
+        if bytes <= LARGE_BYTES {
+            return Ok(&self.small);
+        }
+        self.large.get_or_try_init(async || ProducerClient::start(&self.config)).await
+    }
+
+    fn started(&self) -> impl Iterator<Item = &ProducerClient> {
+        std::iter::once(&self.small).chain(self.large.get())
     }
 }
 
