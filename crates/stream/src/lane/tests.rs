@@ -120,8 +120,9 @@ impl Processor for Copier {
             let _ = self.open.subscribe().wait_for(|open| *open).await;
             tokio::time::sleep(self.slow).await;
             let mut pauses = self.pauses.lock();
-            if *pauses > 0 {
-                *pauses -= 1;
+            let waits = batch.iter().any(|record| record.value.as_deref() == Some(b"not now"));
+            if *pauses > 0 || waits {
+                *pauses = pauses.saturating_sub(1);
                 return Err(Pause { reason: "not now".into(), wait: *self.pause.lock() });
             }
             drop(pauses);

@@ -138,12 +138,17 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    /// Notes an attempt for partitions that have none yet, and then has the batch prepared.
-    fn begin_batch(&mut self, batch: Batch) {
+    /// Notes an attempt for partitions that have none yet, and then has the batch prepared. Records that
+    /// were taken from this lane while they were prepared before are let go.
+    fn begin_batch(&mut self, mut batch: Batch) {
         let limit = self.lane.batch.records;
         let mut notes = Vec::new();
         {
             let mut ownership = self.consumer.context().ownership.lock();
+            batch.held.retain(|held| held.is_current(&ownership));
+            if batch.held.is_empty() {
+                return;
+            }
             for held in &batch.held {
                 let place = held.place();
                 let Some(owned) = ownership.owned.get_mut(&place) else { continue };
