@@ -5,45 +5,37 @@
 //! copied, and what is written later is spliced into the unchanged input.
 
 mod blank;
-mod crash_error;
 pub mod device_name;
 mod error;
 mod foreign;
 mod image_message;
-mod javascript;
 pub mod jetsam;
 mod json;
 mod measurement;
-mod memory;
-mod ours;
-mod process_identity;
-mod profile;
-mod read;
 mod report;
 pub mod splice;
 mod split;
-mod summary;
 mod system_path;
 pub mod text;
 mod warning;
 
 pub use blank::{BlankFrame, FrameSlot};
-pub use crash_error::CrashError;
 pub use error::{ReadError, ReadLimits};
 pub use foreign::{ForeignFormat, foreign_format};
-pub use javascript::{
-    BundleModule, JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform,
-};
 pub use json::{Number, Text};
 pub use measurement::{RegionalNumber, measurement};
-pub use memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
-pub use ours::{ENGINE_PREFIX, FrameCounts, OurCall, OurFrame, OurImage, Ours};
-pub use process_identity::ProcessIdentity;
-pub use profile::{DiagnosticKind, ProfileNode, ReportProfile, TreeEnds, tree_samples};
+pub use report::crash_error::CrashError;
+pub use report::javascript::{
+    BundleModule, JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform,
+};
+pub use report::memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
+pub use report::ours::{ENGINE_PREFIX, FrameCounts, OurCall, OurFrame, OurImage, Ours};
+pub use report::process_identity::ProcessIdentity;
+pub use report::profile::{DiagnosticKind, ProfileNode, ReportProfile, TreeEnds, tree_samples};
+pub use report::summary::{ReportSummary, TopFrame};
 pub use report::{
     Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,
 };
 pub use split::{Element, MOST_ELEMENTS, split};
-pub use summary::{ReportSummary, TopFrame};
 pub use system_path::is_system_path;
 pub use warning::{Warning, WarningKind};

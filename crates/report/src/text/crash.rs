@@ -1,7 +1,7 @@
 //! What the text shows of `crash` and of its threads, found in one pass over each.
 
 use crate::json::Value;
-use crate::summary::facts::PartFacts;
+use crate::report::summary::facts::PartFacts;
 
 /// The part's own `crash`.
 #[derive(Default)]

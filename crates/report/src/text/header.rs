@@ -3,10 +3,10 @@
 use super::crash::Crash;
 use super::log::Log;
 use super::{address, escaped, raw, shown, string};
-use crate::crash_error::image_message;
 use crate::json::Value;
-use crate::summary::device_time;
-use crate::summary::facts::PartFacts;
+use crate::report::crash_error::image_message;
+use crate::report::summary::device_time;
+use crate::report::summary::facts::PartFacts;
 use std::borrow::Cow;
 use std::fmt::Write;
 use time::macros::format_description;

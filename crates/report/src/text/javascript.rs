@@ -2,8 +2,8 @@
 
 use super::log::Log;
 use super::threads::{CallView, FrameView, ThreadView, ViewRoom};
-use crate::javascript::{OurContext, OurJavaScriptFrame};
 use crate::report::Report;
+use crate::report::javascript::{OurContext, OurJavaScriptFrame};
 use std::fmt::Write;
 
 /// The frames of the report's error of JavaScript as a backtrace; `None` on another report.

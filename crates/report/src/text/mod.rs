@@ -14,7 +14,7 @@ pub mod threads;
 pub mod view;
 
 use crate::json::Value;
-use crate::summary::facts::{PartFacts, nearest_first};
+use crate::report::summary::facts::{PartFacts, nearest_first};
 use crate::{Report, Text};
 use crash::Crash;
 use log::Log;

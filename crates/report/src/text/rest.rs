@@ -6,7 +6,7 @@ use super::log::Log;
 use super::{address, backtrace, escaped, escaped_file_name, escaped_text, raw, shown, string};
 use crate::json::Value;
 use crate::json::{JsonScanner, Stop};
-use crate::summary::facts::PartFacts;
+use crate::report::summary::facts::PartFacts;
 use std::fmt::Write;
 use unslide_model::{CpuFamily, CpuType};
 

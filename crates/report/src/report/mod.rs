@@ -1,11 +1,20 @@
 //! A report as far as symbolication needs it: what the scanner leaves behind.
 
+pub(crate) mod crash_error;
+pub(crate) mod javascript;
+pub(crate) mod memory;
+pub(crate) mod ours;
+pub(crate) mod process_identity;
+pub(crate) mod profile;
+pub(crate) mod read;
+pub(crate) mod summary;
+
 use crate::image_message::ImageMessage;
 use crate::jetsam::JetsamEvent;
-use crate::memory::member::MEMORY_MEMBERS;
-use crate::profile::diagnostic_kind::Diagnostic;
-use crate::profile::tree::CallStackTree;
 use crate::{BlankFrame, Number, Ours, Text, Warning};
+use memory::member::MEMORY_MEMBERS;
+use profile::diagnostic_kind::Diagnostic;
+use profile::tree::CallStackTree;
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, ReportId};
 
@@ -114,7 +123,7 @@ pub(crate) struct Sections {
 /// Where the values of members about memory begin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MemorySections {
-    /// In the report object, in `crash` and in `user`, by [`MemoryMember`](crate::memory::MemoryMember).
+    /// In the report object, in `crash` and in `user`, by [`MemoryMember`](crate::report::memory::MemoryMember).
     pub(crate) members: [[Option<usize>; MEMORY_MEMBERS]; 3],
     /// The one `stack_oom` whose stacks were kept.
     pub(crate) allocations: Option<usize>,

@@ -1,8 +1,8 @@
 //! What tells one process from all others where its reports name no run.
 
 use crate::json::Value;
+use crate::report::summary::facts::PartFacts;
 use crate::report::{Image, Report};
-use crate::summary::facts::PartFacts;
 use unslide_model::DebugId;
 
 /// The image of the system in which threads wait: nearly every report has a frame in it.

@@ -3,8 +3,8 @@
 
 use super::frames;
 use crate::json::{JsonScanner, MemberSlot, MemberSlots, Stop};
-use crate::memory::ALLOCATION_FRAMES;
-use crate::memory::member::{MEMORY_MEMBERS, MemoryMember};
+use crate::report::memory::ALLOCATION_FRAMES;
+use crate::report::memory::member::{MEMORY_MEMBERS, MemoryMember};
 use crate::report::{Backtrace, BacktraceOrigin, MemorySections, ThreadFacts};
 
 /// What was met in one of the three. Of a member that occurs twice the last one counts.

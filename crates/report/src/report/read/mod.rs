@@ -8,7 +8,7 @@ mod part;
 
 use crate::blank::{BlankFrame, FrameSlot};
 use crate::json::{JsonScanner, Value, type_name};
-use crate::memory::jetsam_event;
+use crate::report::memory::jetsam_event;
 use crate::report::{Backtrace, Invalid, Report, ReportPart};
 use crate::{Ours, ReadError, ReadLimits, splice};
 use part::{ReadPart, join, read_part};

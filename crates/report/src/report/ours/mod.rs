@@ -3,8 +3,8 @@
 mod frame;
 
 use crate::Number;
-use crate::javascript::ours::{OurJavaScriptFrame, read_frames};
 use crate::json::{Value, debug_id};
+use crate::report::javascript::ours::{OurJavaScriptFrame, read_frames};
 pub use frame::{OurCall, OurFrame};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

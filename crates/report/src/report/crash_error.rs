@@ -1,8 +1,8 @@
 //! What a report says its crash is.
 
 use crate::json::Value;
+use crate::report::summary::facts::PartFacts;
 use crate::report::{ErrorKind, Report};
-use crate::summary::facts::PartFacts;
 
 /// `crash.error` of the crash of interest, as far as all kinds of crashes have it. Every text is the device's
 /// claim.

@@ -4,7 +4,7 @@ use super::diagnostic_kind::DiagnosticKind;
 use crate::json::Value;
 use crate::measurement::{RegionalNumber, measurement};
 use crate::report::Report;
-use crate::summary::ReportSummary;
+use crate::report::summary::ReportSummary;
 
 impl Report<'_> {
     /// What MetricKit's diagnostic is about; `None` for a report that is none.

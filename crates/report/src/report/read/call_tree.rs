@@ -5,7 +5,7 @@
 
 use crate::error::MOST_TREE_DEPTH;
 use crate::json::{JsonScanner, MemberSlot, MemberSlots, OpenObjects, Stop, debug_id};
-use crate::profile::tree::{CallStackTree, TreeNode, tree_samples};
+use crate::report::profile::tree::{CallStackTree, TreeNode, tree_samples};
 use crate::report::{Backtrace, BacktraceOrigin, Frame};
 use crate::{BlankFrame, Number, ReadError};
 

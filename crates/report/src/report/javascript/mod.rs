@@ -10,8 +10,8 @@ pub(crate) mod ours;
 mod stack;
 
 use crate::json::Value;
+use crate::report::summary::facts::PartFacts;
 use crate::report::{ErrorKind, Report};
-use crate::summary::facts::PartFacts;
 use crate::{Number, Text};
 pub use module::BundleModule;
 pub(crate) use ours::OurContext;

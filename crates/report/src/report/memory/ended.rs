@@ -4,7 +4,7 @@ use super::MemoryEventKind;
 use crate::Text;
 use crate::json::Value;
 use crate::report::Report;
-use crate::summary::facts::PartFacts;
+use crate::report::summary::facts::PartFacts;
 use std::borrow::Cow;
 use unslide_model::ended::{BELIEVED_LIMITS, EndRule, EndedRun, RunFacts};
 

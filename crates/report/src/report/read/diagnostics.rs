@@ -2,8 +2,8 @@
 
 use super::call_tree::call_stack_tree;
 use crate::json::{JsonMember, JsonScanner, MemberSlots, Stop};
-use crate::profile::diagnostic_kind::{Diagnostic, DiagnosticKind};
 use crate::report::Backtrace;
+use crate::report::profile::diagnostic_kind::{Diagnostic, DiagnosticKind};
 
 /// The diagnostics of a part.
 #[derive(Default)]

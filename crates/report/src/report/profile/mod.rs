@@ -7,8 +7,8 @@ mod stacks;
 pub(crate) mod tree;
 
 use crate::json::Value;
+use crate::report::summary::facts::PartFacts;
 use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report};
-use crate::summary::facts::PartFacts;
 pub use diagnostic_kind::DiagnosticKind;
 use stacks::Stacks;
 use std::collections::VecDeque;

@@ -5,11 +5,11 @@ mod terms;
 mod timestamp;
 
 use crate::Text;
-use crate::crash_error::CrashError;
 use crate::jetsam::JetsamEvent;
 use crate::json::{Number, Value};
-use crate::memory::{MemoryEvent, MemoryEventKind};
-use crate::ours::OurCall;
+use crate::report::crash_error::CrashError;
+use crate::report::memory::{MemoryEvent, MemoryEventKind};
+use crate::report::ours::OurCall;
 use crate::report::{Backtrace, Report};
 use facts::PartFacts;
 use time::OffsetDateTime;
