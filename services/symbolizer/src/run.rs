@@ -228,15 +228,11 @@ pub fn processors(
     [(_, live), (_, retry)]: &[(&'static str, Arc<TenantRates>); 2],
 ) -> (Live, Retry, Requests) {
     let [live_cpu, retry_cpu, again_cpu] = WEIGHTS.map(|weight| cpu.class(weight));
-    let means = |cpu, patience| LaneResources { cpu, patience };
+    let resources = |cpu, patience| LaneResources { worker: Arc::clone(worker), cpu, patience };
     (
-        Live::new(
-            worker.clone(),
-            means(live_cpu, Patience::while_idle(own.fetch(), IDLE_FETCH)),
-            live.clone(),
-        ),
-        Retry::new(worker.clone(), means(retry_cpu, Patience::fixed(CYCLE)), retry.clone()),
-        Requests::new(worker.clone(), means(again_cpu, Patience::fixed(CYCLE))),
+        Live::new(resources(live_cpu, Patience::while_idle(own.fetch(), IDLE_FETCH)), live.clone()),
+        Retry::new(resources(retry_cpu, Patience::fixed(CYCLE)), retry.clone()),
+        Requests::new(resources(again_cpu, Patience::fixed(CYCLE))),
     )
 }
 

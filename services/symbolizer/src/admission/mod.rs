@@ -1,8 +1,6 @@
 //! Which tenant a record belongs to, whether it is accepted, and how much the tenant may use.
 
 pub mod fair_share;
-mod sender;
+pub mod sender;
 pub mod tenant_rates;
 pub mod tenants;
-
-pub use sender::Admission;

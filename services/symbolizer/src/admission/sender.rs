@@ -42,105 +42,103 @@ pub enum Admission {
     },
 }
 
-impl Worker {
-    /// Decides. `check` is false where the record's signature was found to be right before.
-    pub fn admit(&self, entry: &SourceRecord<'_>, check: bool) -> Admission {
-        let refused = |tenant, reason, detail| Admission::Refused { tenant, reason, detail };
-        let tenant = match self.named(entry) {
-            Ok(tenant) => tenant,
-            Err(Nameless { tenant, reason, detail }) => return refused(tenant, reason, detail),
-        };
-        // Before anything is used up for the tenant, or said of it.
-        if check && !entry.internal {
-            let arrived = entry.arrived_millis.unwrap_or_else(|| self.clock.now_micros() / 1_000);
-            if let Err(wrong) = self.signatures.check(entry.record, &tenant, arrived) {
-                return refused(Some(tenant), wrong.reason, wrong.detail);
-            }
-        }
-        match self.tenants.status(&tenant) {
-            TenantStatus::Active => Admission::Known { limits: self.tenants.limits(&tenant), tenant },
-            TenantStatus::Suspended => {
-                let detail = format!("the tenant {tenant} is suspended");
-                refused(Some(tenant), "tenant_suspended", detail)
-            }
-            TenantStatus::Deleted => Admission::Deleted { tenant },
-            TenantStatus::Unknown if self.is_final(entry) => {
-                let detail = format!("there is no tenant {tenant}");
-                refused(Some(tenant), Reason::UnknownTenant.word(), detail)
-            }
-            TenantStatus::Unknown => Admission::Early { tenant },
+/// Decides. `check` is false where the record's signature was found to be right before.
+pub fn admit(worker: &Worker, entry: &SourceRecord<'_>, check: bool) -> Admission {
+    let refused = |tenant, reason, detail| Admission::Refused { tenant, reason, detail };
+    let tenant = match named(worker, entry) {
+        Ok(tenant) => tenant,
+        Err(Nameless { tenant, reason, detail }) => return refused(tenant, reason, detail),
+    };
+    // Before anything is used up for the tenant, or said of it.
+    if check && !entry.internal {
+        let arrived = entry.arrived_millis.unwrap_or_else(|| worker.clock.now_micros() / 1_000);
+        if let Err(wrong) = worker.signatures.check(entry.record, &tenant, arrived) {
+            return refused(Some(tenant), wrong.reason, wrong.detail);
         }
     }
-
-    /// The tenant that the record names, whether there is one of this name or not.
-    pub fn tenant_named(&self, entry: &SourceRecord<'_>) -> Option<TenantId> {
-        self.named(entry).map_or_else(|nameless| nameless.tenant, Some)
+    match worker.tenants.status(&tenant) {
+        TenantStatus::Active => Admission::Known { limits: worker.tenants.limits(&tenant), tenant },
+        TenantStatus::Suspended => {
+            let detail = format!("the tenant {tenant} is suspended");
+            refused(Some(tenant), "tenant_suspended", detail)
+        }
+        TenantStatus::Deleted => Admission::Deleted { tenant },
+        TenantStatus::Unknown if is_final(worker, entry) => {
+            let detail = format!("there is no tenant {tenant}");
+            refused(Some(tenant), Reason::UnknownTenant.word(), detail)
+        }
+        TenantStatus::Unknown => Admission::Early { tenant },
     }
+}
 
-    fn named(&self, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless> {
-        let given = entry.record.headers.get(headers::TENANT);
-        let parsed = || TenantId::new(std::str::from_utf8(given?).ok()?).ok();
-        // A tenant's own topic names it. Copies carry what was decided.
-        let owner = self.topics.tenant_of_input(&entry.record.at.topic).filter(|_| !entry.internal);
-        let count = entry.record.headers.count(headers::TENANT);
-        if count > 1 {
-            // A gateway that checked one of them and appended another must not be taken by the other's word.
-            return Err(Nameless {
-                tenant: owner,
-                reason: "ambiguous_tenant",
-                detail: format!("the record has {count} headers `{}`, one is needed", headers::TENANT),
-            });
-        }
-        if let Some(owner) = owner {
-            return match given {
-                Some(name) if parsed().as_ref() != Some(&owner) => Err(Nameless {
-                    detail: format!(
-                        "the header says {:?}, the topic is {owner}'s",
-                        String::from_utf8_lossy(name)
-                    ),
-                    tenant: Some(owner),
-                    reason: "tenant_mismatch",
-                }),
-                _ => Ok(owner),
-            };
-        }
-        match given {
-            None => Err(Nameless {
-                tenant: None,
-                reason: "no_tenant",
-                detail: format!("the record has no header `{}`", headers::TENANT),
+/// The tenant that the record names, whether there is one of this name or not.
+pub fn tenant_named(worker: &Worker, entry: &SourceRecord<'_>) -> Option<TenantId> {
+    named(worker, entry).map_or_else(|nameless| nameless.tenant, Some)
+}
+
+fn named(worker: &Worker, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless> {
+    let given = entry.record.headers.get(headers::TENANT);
+    let parsed = || TenantId::new(std::str::from_utf8(given?).ok()?).ok();
+    // A tenant's own topic names it. Copies carry what was decided.
+    let owner = worker.topics.tenant_of_input(&entry.record.at.topic).filter(|_| !entry.internal);
+    let count = entry.record.headers.count(headers::TENANT);
+    if count > 1 {
+        // A gateway that checked one of them and appended another must not be taken by the other's word.
+        return Err(Nameless {
+            tenant: owner,
+            reason: "ambiguous_tenant",
+            detail: format!("the record has {count} headers `{}`, one is needed", headers::TENANT),
+        });
+    }
+    if let Some(owner) = owner {
+        return match given {
+            Some(name) if parsed().as_ref() != Some(&owner) => Err(Nameless {
+                detail: format!(
+                    "the header says {:?}, the topic is {owner}'s",
+                    String::from_utf8_lossy(name)
+                ),
+                tenant: Some(owner),
+                reason: "tenant_mismatch",
             }),
-            Some(name) => parsed().ok_or_else(|| Nameless {
-                tenant: None,
-                reason: Reason::UnknownTenant.word(),
-                detail: format!("{:?} is no tenant's name", String::from_utf8_lossy(name)),
-            }),
-        }
-    }
-
-    /// True where the tenant can't become known any more: the table was read past the record's time,
-    /// and the record is old enough for any relay that was behind.
-    fn is_final(&self, entry: &SourceRecord<'_>) -> bool {
-        let now = self.clock.now_micros();
-        let at = entry.arrived_millis.map_or(now, |millis| millis.saturating_mul(1_000));
-        let read_through = self.tenants.read_through_micros().unwrap_or(i64::MIN);
-        now.saturating_sub(at) >= PATIENCE && read_through >= at.saturating_add(SKEW)
-    }
-
-    /// Reads on in the table of tenants where a record names one that is not known and the table was
-    /// not read past the record's time. Where it can't be read, only those records wait in the
-    /// retry tiers.
-    pub async fn refresh(&self, batch: &[unslide_stream::Record]) {
-        let read_through = self.tenants.read_through_micros().unwrap_or(i64::MIN);
-        let stranger = |record: &unslide_stream::Record| {
-            let entry = SourceRecord::of(record, &self.topics);
-            let at = entry.arrived_millis.map_or(i64::MAX, |millis| millis.saturating_mul(1_000));
-            read_through < at.saturating_add(SKEW)
-                && self.named(&entry).is_ok_and(|t| self.tenants.status(&t) == TenantStatus::Unknown)
+            _ => Ok(owner),
         };
-        if batch.iter().any(stranger) {
-            self.tenants.refresh().await;
-        }
+    }
+    match given {
+        None => Err(Nameless {
+            tenant: None,
+            reason: "no_tenant",
+            detail: format!("the record has no header `{}`", headers::TENANT),
+        }),
+        Some(name) => parsed().ok_or_else(|| Nameless {
+            tenant: None,
+            reason: Reason::UnknownTenant.word(),
+            detail: format!("{:?} is no tenant's name", String::from_utf8_lossy(name)),
+        }),
+    }
+}
+
+/// True where the tenant can't become known any more: the table was read past the record's time,
+/// and the record is old enough for any relay that was behind.
+fn is_final(worker: &Worker, entry: &SourceRecord<'_>) -> bool {
+    let now = worker.clock.now_micros();
+    let at = entry.arrived_millis.map_or(now, |millis| millis.saturating_mul(1_000));
+    let read_through = worker.tenants.read_through_micros().unwrap_or(i64::MIN);
+    now.saturating_sub(at) >= PATIENCE && read_through >= at.saturating_add(SKEW)
+}
+
+/// Reads on in the table of tenants where a record names one that is not known and the table was
+/// not read past the record's time. Where it can't be read, only those records wait in the
+/// retry tiers.
+pub async fn refresh(worker: &Worker, batch: &[unslide_stream::Record]) {
+    let read_through = worker.tenants.read_through_micros().unwrap_or(i64::MIN);
+    let stranger = |record: &unslide_stream::Record| {
+        let entry = SourceRecord::of(record, &worker.topics);
+        let at = entry.arrived_millis.map_or(i64::MAX, |millis| millis.saturating_mul(1_000));
+        read_through < at.saturating_add(SKEW)
+            && named(worker, &entry).is_ok_and(|t| worker.tenants.status(&t) == TenantStatus::Unknown)
+    };
+    if batch.iter().any(stranger) {
+        worker.tenants.refresh().await;
     }
 }
 

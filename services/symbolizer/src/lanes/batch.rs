@@ -1,6 +1,7 @@
 //! One batch of a lane: every record is processed on the CPU pool, the symbols that any of them wants
 //! are fetched, and bodies that are too large for Kafka are stored.
 
+use crate::admission::sender;
 use crate::output::claim_check::{self, ClaimCheckBody};
 use crate::output::stored_reports::{self, Bodies};
 use crate::source_record::SourceRecord;
@@ -65,16 +66,18 @@ pub trait RecordProcessor: Send + Sync + 'static {
     fn idled(&self, _micros: i64) {}
 }
 
-/// What a lane has of the machine.
+/// What a lane works with.
 #[derive(Clone)]
 pub struct LaneResources {
+    /// What the lanes have in common.
+    pub worker: Arc<Worker>,
     /// Its class of the CPU pool.
     pub cpu: CpuPool,
     /// How long a batch waits for symcaches.
     pub patience: Patience,
 }
 
-impl Worker {
+impl LaneResources {
     /// Processes a batch in groups, each with the stored bodies that its requests point to, until the
     /// outputs are as many bytes as may be held. `processor` makes the processor of a group.
     ///
@@ -82,7 +85,6 @@ impl Worker {
     /// [`Pause`] where nothing can be done for now, by no record's fault.
     pub async fn process_with_bodies<L: RecordProcessor>(
         &self,
-        resources: &LaneResources,
         batch: Vec<Record>,
         is_request: impl Fn(&Record) -> bool,
         processor: impl Fn(Bodies) -> L,
@@ -90,9 +92,9 @@ impl Worker {
         let mut done = Vec::with_capacity(batch.len());
         for records in stored_reports::groups(batch, &is_request) {
             let requests = records.iter().filter(|record| is_request(record));
-            let bodies = stored_reports::fetch(&self.objects, requests).await?;
+            let bodies = stored_reports::fetch(&self.worker.objects, requests).await?;
             let (count, processor) = (records.len(), Arc::new(processor(bodies)));
-            let processed = self.process_records(resources, &processor, records).await?;
+            let processed = self.process_records(&processor, records).await?;
             let cut = processed.len() < count;
             done.extend(processed);
             if cut || self.has_enough(&done) {
@@ -104,7 +106,8 @@ impl Worker {
 
     /// True where these outputs are as many bytes as may be held.
     fn has_enough(&self, done: &[Done]) -> bool {
-        done.iter().flat_map(|done| &done.outputs).map(OutRecord::size).sum::<usize>() >= self.most_outputs
+        done.iter().flat_map(|done| &done.outputs).map(OutRecord::size).sum::<usize>()
+            >= self.worker.most_outputs
     }
 
     /// Processes every record of a batch on the CPU pool, fetches the symbols that any of them wants,
@@ -115,14 +118,13 @@ impl Worker {
     /// [`Pause`] where nothing can be done for now, by no record's fault.
     pub async fn process_records<L: RecordProcessor>(
         &self,
-        resources: &LaneResources,
         processor: &Arc<L>,
         records: Vec<Record>,
     ) -> Result<Vec<Done>, Pause> {
         let mut steps = Vec::with_capacity(records.len());
-        self.process_batch(resources, processor, &records, None, &mut steps).await;
-        if let Some(fetched) = self.fetch(resources, processor, &steps).await? {
-            self.process_batch(resources, processor, &records, Some(&fetched), &mut steps).await;
+        self.process_batch(processor, &records, None, &mut steps).await;
+        if let Some(fetched) = self.fetch(processor, &steps).await? {
+            self.process_batch(processor, &records, Some(&fetched), &mut steps).await;
         }
         let mut stores = Vec::with_capacity(records.len());
         for (step, record) in steps.into_iter().zip(&records) {
@@ -135,7 +137,6 @@ impl Worker {
     /// tenant's finished report waits for the symbols of another.
     async fn fetch<L: RecordProcessor>(
         &self,
-        resources: &LaneResources,
         processor: &Arc<L>,
         steps: &[RecordStep],
     ) -> Result<Option<Arc<FetchedSymbols>>, Pause> {
@@ -146,11 +147,11 @@ impl Worker {
         let wanted: Vec<Wanted> = wanted.collect();
         let Some(first) = wanted.first() else { return Ok(None) };
         let of_one_tenant = wanted.iter().all(|other| other.id.tenant == first.id.tenant);
-        let shortest = resources.patience.shortest();
-        let patience = if all_want && of_one_tenant { &resources.patience } else { &shortest };
-        let begun = self.clock.monotonic();
-        let fetched = self.symbols.fetch(wanted, patience).await;
-        let took = self.clock.monotonic().saturating_sub(begun);
+        let shortest = self.patience.shortest();
+        let patience = if all_want && of_one_tenant { &self.patience } else { &shortest };
+        let begun = self.worker.clock.monotonic();
+        let fetched = self.worker.symbols.fetch(wanted, patience).await;
+        let took = self.worker.clock.monotonic().saturating_sub(begun);
         let idled = took.saturating_sub(patience.least());
         processor.idled(i64::try_from(idled.as_micros()).unwrap_or(i64::MAX));
         fetched.map(|fetched| Some(Arc::new(fetched)))
@@ -160,7 +161,6 @@ impl Worker {
     /// the outputs are as many bytes as may be held. Steps of later records are dropped.
     async fn process_batch<L: RecordProcessor>(
         &self,
-        resources: &LaneResources,
         processor: &Arc<L>,
         records: &[Record],
         fetched: Option<&Arc<FetchedSymbols>>,
@@ -170,12 +170,12 @@ impl Worker {
         let mut known = std::mem::take(steps).into_iter();
         let mut ahead: VecDeque<Ahead> = VecDeque::new();
         // As many are done ahead as keep every thread at work.
-        let (most_ahead, mut begun, mut bytes) = (resources.cpu.threads() * 4, 0, 0);
-        while bytes < self.most_outputs {
+        let (most_ahead, mut begun, mut bytes) = (self.cpu.threads() * 4, 0, 0);
+        while bytes < self.worker.most_outputs {
             while begun < last && ahead.len() < most_ahead {
                 ahead.push_back(match known.next() {
                     Some(step @ RecordStep::Done(..)) => Ahead::Known(step),
-                    _ => Ahead::Job(self.submit(resources, &records[begun], fetched, processor)),
+                    _ => Ahead::Job(self.submit(&records[begun], fetched, processor)),
                 });
                 begun += 1;
             }
@@ -191,14 +191,13 @@ impl Worker {
 
     fn submit<L: RecordProcessor>(
         &self,
-        resources: &LaneResources,
         record: &Record,
         fetched: Option<&Arc<FetchedSymbols>>,
         processor: &Arc<L>,
     ) -> CpuJob<RecordStep> {
-        let tenant = self.tenant_named(&SourceRecord::of(record, &self.topics));
+        let tenant = sender::tenant_named(&self.worker, &SourceRecord::of(record, &self.worker.topics));
         let (record, fetched, processor) = (record.clone(), fetched.cloned(), Arc::clone(processor));
-        resources.cpu.submit_for(tenant, move || processor.process(&record, fetched.as_deref()))
+        self.cpu.submit_for(tenant, move || processor.process(&record, fetched.as_deref()))
     }
 
     async fn store<L: RecordProcessor>(
@@ -212,7 +211,7 @@ impl Worker {
             return Err(Pause { reason, wait: Duration::from_secs(1) });
         };
         for body in bodies {
-            match claim_check::store(&self.objects, &body).await {
+            match claim_check::store(&self.worker.objects, &body).await {
                 Ok(()) => {}
                 Err(error) if error.is_operators_fault() => return Err(refused(&error)),
                 Err(error) => return Ok(processor.not_stored(record, &error.to_string())),

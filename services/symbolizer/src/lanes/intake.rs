@@ -1,14 +1,14 @@
 //! Reports as they come in, on the live lane and, some time later, on the retry lane: one record, one
 //! outcome for each report in it, or one for the record as a whole where it can't be answered now.
 
-use crate::admission::Admission;
 use crate::admission::fair_share::FairShares;
+use crate::admission::sender::{self, Admission};
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::AllowedUse;
 use crate::lanes::batch::{RecordProcessor, RecordStep};
 use crate::output::claim_check::ClaimCheckBody;
 use crate::output::dead_letters::{Position, Provenance, refusal};
-use crate::output::outcomes::SPREAD;
+use crate::output::outcomes::{self, SPREAD};
 use crate::output::retry_tiers::Tier;
 use crate::source_record::{Reason, SourceRecord};
 use crate::symbols::{self, FetchedSymbols, Generations, UnfetchedSymbols, Wanted};
@@ -86,9 +86,9 @@ impl Intake {
     /// The end of a record that the lane itself ends.
     pub fn refused(&self, record: &Record, why: &Refusal) -> Done {
         let entry = SourceRecord::of(record, &self.worker.topics);
-        let tenant = self.worker.tenant_named(&entry);
+        let tenant = sender::tenant_named(&self.worker, &entry);
         let (reason, detail) = refusal(why);
-        self.worker.dead_letter(&entry, tenant.as_ref(), reason, &detail)
+        outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), reason, &detail)
     }
 
     /// Processes the reports of a record whose tenant is known.
@@ -103,7 +103,7 @@ impl Intake {
         let value = entry.record.value.as_ref().unwrap_or(&nothing);
         job_bytes(value.len());
         let dead = |reason: &str, detail: &str| {
-            RecordStep::from(self.worker.dead_letter(&entry, Some(tenant), reason, detail))
+            RecordStep::from(outcomes::dead_letter(&self.worker, &entry, Some(tenant), reason, detail))
         };
         let elements = match split(value, &self.worker.limits) {
             // An empty array is a record without a report, and still has an outcome.
@@ -233,9 +233,9 @@ impl Intake {
         let cold = held.failure.is_none() && !entry.internal;
         let reason = if cold { Reason::Cold } else { Reason::FetchFailed };
         let why = held.failure.as_deref().unwrap_or(late);
-        let retried = self.worker.retry(entry, tenant, Some(&held.id), reason, why);
+        let retried = outcomes::retry(&self.worker, entry, tenant, Some(&held.id), reason, why);
         // Copies have room for every record that the input takes.
-        retried.unwrap_or_else(|| self.worker.dead_letter(entry, Some(tenant), "too_large", why))
+        retried.unwrap_or_else(|| outcomes::dead_letter(&self.worker, entry, Some(tenant), "too_large", why))
     }
 
     fn admits(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: AllowedUse) -> bool {
@@ -291,37 +291,42 @@ impl RecordProcessor for Intake {
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
         let entry = SourceRecord::of(record, &self.worker.topics);
         let first = fetched.is_none();
-        match self.worker.admit(&entry, first) {
+        match sender::admit(&self.worker, &entry, first) {
             Admission::Known { tenant, limits } => {
                 if first && !entry.internal && !self.admits(&entry, &tenant, limits) {
                     let detail = "no topic takes a copy of the record";
-                    let dead = || self.worker.dead_letter(&entry, Some(&tenant), "too_large", detail);
-                    return self.worker.overflow(&entry, &tenant).unwrap_or_else(dead).into();
+                    let dead =
+                        || outcomes::dead_letter(&self.worker, &entry, Some(&tenant), "too_large", detail);
+                    return outcomes::overflow(&self.worker, &entry, &tenant).unwrap_or_else(dead).into();
                 }
                 self.read(entry, &tenant, limits, fetched)
             }
             Admission::Early { tenant } => {
                 let detail = format!("there is no tenant {tenant} yet");
-                let retried = self.worker.retry(&entry, &tenant, None, Reason::UnknownTenant, &detail);
-                let dead = || self.worker.dead_letter(&entry, Some(&tenant), "unknown_tenant", &detail);
+                let retried =
+                    outcomes::retry(&self.worker, &entry, &tenant, None, Reason::UnknownTenant, &detail);
+                let dead =
+                    || outcomes::dead_letter(&self.worker, &entry, Some(&tenant), "unknown_tenant", &detail);
                 retried.unwrap_or_else(dead).into()
             }
             Admission::Refused { tenant, reason, detail } => {
-                self.worker.dead_letter(&entry, tenant.as_ref(), reason, &detail).into()
+                outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), reason, &detail).into()
             }
-            Admission::Deleted { tenant } => self.worker.dropped(&entry, &tenant, self.lane).into(),
+            Admission::Deleted { tenant } => {
+                outcomes::dropped(&self.worker, &entry, &tenant, self.lane).into()
+            }
         }
     }
 
     fn not_stored(&self, record: &Record, why: &str) -> Done {
         let entry = SourceRecord::of(record, &self.worker.topics);
-        let tenant = self.worker.tenant_named(&entry);
+        let tenant = sender::tenant_named(&self.worker, &entry);
         let retried = tenant
             .as_ref()
-            .and_then(|tenant| self.worker.retry(&entry, tenant, None, Reason::NotStored, why));
+            .and_then(|tenant| outcomes::retry(&self.worker, &entry, tenant, None, Reason::NotStored, why));
         retried.unwrap_or_else(|| {
             let detail = format!("the output is too large for its topic and could not be stored: {why}");
-            self.worker.dead_letter(&entry, tenant.as_ref(), "too_large", &detail)
+            outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), "too_large", &detail)
         })
     }
 

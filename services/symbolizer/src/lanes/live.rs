@@ -1,5 +1,6 @@
 //! The live lane: reports as they come in.
 
+use crate::admission::sender;
 use crate::admission::tenant_rates::TenantRates;
 use crate::lanes::batch::LaneResources;
 use crate::lanes::intake::Intake;
@@ -26,7 +27,8 @@ pub struct Live {
 
 impl Live {
     /// The lane of this worker.
-    pub fn new(worker: Arc<Worker>, resources: LaneResources, shares: Arc<TenantRates>) -> Live {
+    pub fn new(resources: LaneResources, shares: Arc<TenantRates>) -> Live {
+        let worker = Arc::clone(&resources.worker);
         let intake = Arc::new(Intake::new(worker.clone(), NAME, shares.clone()));
         Live { ledger: worker.ledger(NAME), resources, shares, intake, worker }
     }
@@ -35,9 +37,9 @@ impl Live {
 impl Processor for Live {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
-            self.worker.refresh(&batch).await;
+            sender::refresh(&self.worker, &batch).await;
             let began = self.worker.clock.monotonic_micros();
-            let done = self.worker.process_records(&self.resources, &self.intake, batch).await;
+            let done = self.resources.process_records(&self.intake, batch).await;
             self.intake.worked(began);
             done
         })

@@ -4,6 +4,7 @@ use crate::admission::tenants::TenantStatus;
 use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
 use crate::output::dead_letters::{Provenance, refusal};
 use crate::output::ledger::{Ledger, reference};
+use crate::output::outcomes;
 use crate::output::retry_tiers::Tier;
 use crate::output::stored_reports::{Bodies, Fetch, key};
 use crate::source_record::{Reason, SourceRecord};
@@ -41,8 +42,9 @@ pub struct Requests {
 
 impl Requests {
     /// The lane of this worker.
-    pub fn new(worker: Arc<Worker>, resources: LaneResources) -> Requests {
-        Requests { resources, again: Arc::new(ResymbolicateRecord::new(worker, NAME)) }
+    pub fn new(resources: LaneResources) -> Requests {
+        let again = ResymbolicateRecord::new(Arc::clone(&resources.worker), NAME);
+        Requests { resources, again: Arc::new(again) }
     }
 }
 
@@ -209,7 +211,8 @@ impl ResymbolicateRecord {
     /// The request goes to the next retry tier; `None` where none takes it.
     fn retry(&self, request: &Request<'_>, id: Option<&DebugId>, why: &str) -> Option<RecordStep> {
         let tenant = &request.id.tenant;
-        self.worker.retry(&request.entry, tenant, id, Reason::FetchFailed, why).map(RecordStep::from)
+        outcomes::retry(&self.worker, &request.entry, tenant, id, Reason::FetchFailed, why)
+            .map(RecordStep::from)
     }
 
     fn terminal(&self, request: &Request<'_>, outcome: Outcome) -> RecordStep {
@@ -229,7 +232,7 @@ impl ResymbolicateRecord {
             Ended::Step(step) => step,
             Ended::Unusable { reason, detail } => {
                 let entry = SourceRecord::of(record, &self.worker.topics);
-                self.worker.dead_letter(&entry, None, reason, &detail).into()
+                outcomes::dead_letter(&self.worker, &entry, None, reason, &detail).into()
             }
         })
     }
@@ -239,9 +242,11 @@ impl ResymbolicateRecord {
         let entry = SourceRecord::of(record, &self.worker.topics);
         let request = record.value.clone().and_then(|value| Resymbolicate::decode(value).ok());
         let tenant = request.and_then(|request| Some(request.report().ok()?.tenant));
-        let retried =
-            tenant.as_ref().and_then(|t| self.worker.retry(&entry, t, None, Reason::NotStored, why));
-        retried.unwrap_or_else(|| self.worker.dead_letter(&entry, tenant.as_ref(), "too_large", why))
+        let retried = tenant
+            .as_ref()
+            .and_then(|t| outcomes::retry(&self.worker, &entry, t, None, Reason::NotStored, why));
+        retried
+            .unwrap_or_else(|| outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), "too_large", why))
     }
 }
 
@@ -313,14 +318,14 @@ impl Processor for Requests {
             let worker = &self.again.worker;
             worker.seek_outputs(batch.iter()).await?;
             let group = |bodies| Group { again: self.again.clone(), bodies };
-            worker.process_with_bodies(&self.resources, batch, |_| true, group).await
+            self.resources.process_with_bodies(batch, |_| true, group).await
         })
     }
 
     fn refused(&self, record: &Record, why: &Refusal) -> Done {
         let (reason, detail) = refusal(why);
         let worker = &self.again.worker;
-        worker.dead_letter(&SourceRecord::of(record, &worker.topics), None, reason, &detail)
+        outcomes::dead_letter(worker, &SourceRecord::of(record, &worker.topics), None, reason, &detail)
     }
 
     fn account(&self, done: &[&Done]) -> Vec<OutRecord> {

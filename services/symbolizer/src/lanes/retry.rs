@@ -1,6 +1,7 @@
 //! The retry lane: records that wait in the retry tiers and in overflow, processed like those that
 //! come in, each when it is due.
 
+use crate::admission::sender;
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::TenantStatus;
 use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
@@ -50,7 +51,8 @@ struct RetryProcessors {
 
 impl Retry {
     /// The lane of this worker.
-    pub fn new(worker: Arc<Worker>, resources: LaneResources, shares: Arc<TenantRates>) -> Retry {
+    pub fn new(resources: LaneResources, shares: Arc<TenantRates>) -> Retry {
+        let worker = Arc::clone(&resources.worker);
         let again = ResymbolicateRecord::new(worker.clone(), NAME);
         let intake = Intake::new(worker.clone(), NAME, shares.clone());
         let ways = Arc::new(RetryProcessors { worker: worker.clone(), intake, again });
@@ -68,7 +70,7 @@ impl Retry {
         }
         // Overflow: at the tenant's rate, half of it for each half of its records.
         let entry = SourceRecord::of(record, &self.worker.topics);
-        let tenant = self.worker.tenant_named(&entry)?;
+        let tenant = sender::tenant_named(&self.worker, &entry)?;
         // Who is over no rate, or not served any more, is not paced.
         let paced = is_paced(&entry) && self.worker.tenants.status(&tenant) == TenantStatus::Active;
         let rate = self.worker.rate(self.worker.tenants.limits(&tenant)).filter(|_| paced)?;
@@ -109,11 +111,11 @@ impl RecordProcessor for Group {
 impl Processor for Retry {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
-            self.worker.refresh(&batch).await;
+            sender::refresh(&self.worker, &batch).await;
             self.worker.seek_outputs(batch.iter()).await?;
             let is_request = |record: &Record| self.ways.is_request(record);
             let group = |bodies| Group { ways: self.ways.clone(), bodies };
-            self.worker.process_with_bodies(&self.resources, batch, is_request, group).await
+            self.resources.process_with_bodies(batch, is_request, group).await
         })
     }
 

@@ -13,66 +13,64 @@ use unslide_stream::lane::Done;
 /// Over how many keys of the overflow topic, and so partitions at most, a tenant's records are spread.
 pub const SPREAD: u8 = 2;
 
-impl Worker {
-    /// The end of a record that can't be processed as a whole: a dead letter with its bytes as they came.
-    pub fn dead_letter(
-        &self,
-        entry: &SourceRecord<'_>,
-        tenant: Option<&TenantId>,
-        reason: &str,
-        detail: &str,
-    ) -> Done {
-        let history = Provenance::of(entry, tenant, self.traceparent(entry.record));
-        let letter = history.dead_letter(&self.letters, entry.record.value.clone(), reason, detail);
-        done(entry, tenant, letter, Outcome::DeadLetter)
-    }
+/// The end of a record that can't be processed as a whole: a dead letter with its bytes as they came.
+pub fn dead_letter(
+    worker: &Worker,
+    entry: &SourceRecord<'_>,
+    tenant: Option<&TenantId>,
+    reason: &str,
+    detail: &str,
+) -> Done {
+    let history = Provenance::of(entry, tenant, worker.traceparent(entry.record));
+    let letter = history.dead_letter(&worker.letters, entry.record.value.clone(), reason, detail);
+    done(entry, tenant, letter, Outcome::DeadLetter)
+}
 
-    /// The record goes to the next retry tier; `None` where it was in every tier for this reason, or
-    /// is too large for them.
-    pub fn retry(
-        &self,
-        entry: &SourceRecord<'_>,
-        tenant: &TenantId,
-        id: Option<&DebugId>,
-        reason: Reason,
-        detail: &str,
-    ) -> Option<Done> {
-        let tries = entry.tries(reason).saturating_add(1);
-        let tier = match (reason, Tier::after(tries)) {
-            // The download goes on.
-            (Reason::Cold, _) => Tier::OneSecond,
-            // Who is unknown has no last try: what ends it is the record's age.
-            (Reason::UnknownTenant, None) => Tier::TenMinutes,
-            (_, tier) => tier?,
-        };
-        let key = id.map_or_else(|| tenant.to_string(), |id| format!("{tenant}/{id}")).into();
-        let history = Provenance::of(entry, Some(tenant), self.traceparent(entry.record));
-        let copy = history.copy(tier.topic(&self.topics), key, reason.word(), tries, detail);
-        (copy.size() <= self.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Retry))
-    }
+/// The record goes to the next retry tier; `None` where it was in every tier for this reason, or
+/// is too large for them.
+pub fn retry(
+    worker: &Worker,
+    entry: &SourceRecord<'_>,
+    tenant: &TenantId,
+    id: Option<&DebugId>,
+    reason: Reason,
+    detail: &str,
+) -> Option<Done> {
+    let tries = entry.tries(reason).saturating_add(1);
+    let tier = match (reason, Tier::after(tries)) {
+        // The download goes on.
+        (Reason::Cold, _) => Tier::OneSecond,
+        // Who is unknown has no last try: what ends it is the record's age.
+        (Reason::UnknownTenant, None) => Tier::TenMinutes,
+        (_, tier) => tier?,
+    };
+    let key = id.map_or_else(|| tenant.to_string(), |id| format!("{tenant}/{id}")).into();
+    let history = Provenance::of(entry, Some(tenant), worker.traceparent(entry.record));
+    let copy = history.copy(tier.topic(&worker.topics), key, reason.word(), tries, detail);
+    (copy.size() <= worker.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Retry))
+}
 
-    /// The record waits in the overflow topic; `None` where it is too large for it.
-    pub fn overflow(&self, entry: &SourceRecord<'_>, tenant: &TenantId) -> Option<Done> {
-        let half = entry.record.at.offset.rem_euclid(i64::from(SPREAD));
-        let history = Provenance::of(entry, Some(tenant), self.traceparent(entry.record));
-        let detail = "the tenant is over its rate of cost units";
-        let key = format!("{tenant}/{half}").into();
-        let copy = history.copy(&self.topics.overflow, key, Reason::OverShare.word(), 1, detail);
-        (copy.size() <= self.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Overflow))
-    }
+/// The record waits in the overflow topic; `None` where it is too large for it.
+pub fn overflow(worker: &Worker, entry: &SourceRecord<'_>, tenant: &TenantId) -> Option<Done> {
+    let half = entry.record.at.offset.rem_euclid(i64::from(SPREAD));
+    let history = Provenance::of(entry, Some(tenant), worker.traceparent(entry.record));
+    let detail = "the tenant is over its rate of cost units";
+    let key = format!("{tenant}/{half}").into();
+    let copy = history.copy(&worker.topics.overflow, key, Reason::OverShare.word(), 1, detail);
+    (copy.size() <= worker.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Overflow))
+}
 
-    /// The record's tenant was deleted: nothing of it goes anywhere.
-    pub fn dropped(&self, entry: &SourceRecord<'_>, tenant: &TenantId, lane: &'static str) -> Done {
-        let end = TerminalOutcome {
-            tenant: tenant.to_string(),
-            outcome: Outcome::DroppedDeleted.into(),
-            origin: Some(entry.origin.clone()),
-            source: Some(reference(&entry.record.at)),
-            ..TerminalOutcome::default()
-        };
-        let ledger = self.ledger(lane).terminal(end, self.clock.now_micros());
-        done(entry, Some(tenant), ledger, Outcome::DroppedDeleted)
-    }
+/// The record's tenant was deleted: nothing of it goes anywhere.
+pub fn dropped(worker: &Worker, entry: &SourceRecord<'_>, tenant: &TenantId, lane: &'static str) -> Done {
+    let end = TerminalOutcome {
+        tenant: tenant.to_string(),
+        outcome: Outcome::DroppedDeleted.into(),
+        origin: Some(entry.origin.clone()),
+        source: Some(reference(&entry.record.at)),
+        ..TerminalOutcome::default()
+    };
+    let ledger = worker.ledger(lane).terminal(end, worker.clock.now_micros());
+    done(entry, Some(tenant), ledger, Outcome::DroppedDeleted)
 }
 
 fn done(entry: &SourceRecord<'_>, tenant: Option<&TenantId>, output: OutRecord, outcome: Outcome) -> Done {

@@ -1,7 +1,7 @@
 //! Who may send for whom.
 
 use super::world::*;
-use crate::admission::Admission;
+use crate::admission::sender::{self, Admission};
 use crate::source_record::SourceRecord;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -248,7 +248,7 @@ async fn nobody_is_unknown_for_good_before_the_table_was_read_past_the_record_an
         let at_offset = RecordRef { topic: bench.names.input.as_str().into(), partition: 0, offset: 0 };
         let headers = Headers::new().with(headers::TENANT, "nobody");
         let record = Record { at: at_offset, time_millis: Some(at), key: None, value: None, headers };
-        let sender = bench.worker.admit(&SourceRecord::of(&record, &bench.names), true);
+        let sender = sender::admit(&bench.worker, &SourceRecord::of(&record, &bench.names), true);
         match sender {
             Admission::Early { .. } => "early",
             Admission::Refused { reason, .. } => reason,

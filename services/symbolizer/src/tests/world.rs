@@ -268,13 +268,13 @@ impl Bench {
         }
     }
 
-    fn resources(patience: Patience) -> LaneResources {
-        LaneResources { cpu: CpuPool::new(2).unwrap(), patience }
+    fn resources(&self, patience: Patience) -> LaneResources {
+        LaneResources { worker: self.worker.clone(), cpu: CpuPool::new(2).unwrap(), patience }
     }
 
     pub fn live(&self) -> Lane {
         let shares = Arc::new(TenantRates::new(Duration::from_secs(2)));
-        let processor = Live::new(self.worker.clone(), Bench::resources(self.live_patience.clone()), shares);
+        let processor = Live::new(self.resources(self.live_patience.clone()), shares);
         let observer = self.worker.metrics.lane(live::NAME);
         let mut topics = vec![self.names.input.clone()];
         if self.settings.tenant_topics {
@@ -285,14 +285,14 @@ impl Bench {
 
     pub fn retry(&self) -> Lane {
         let shares = Arc::new(TenantRates::new(Duration::from_secs(2)));
-        let processor = Retry::new(self.worker.clone(), Bench::resources(Patience::fixed(CYCLE)), shares);
+        let processor = Retry::new(self.resources(Patience::fixed(CYCLE)), shares);
         let observer = self.worker.metrics.lane(retry::NAME);
         let config = self.config(retry::NAME, retry::topics(&self.worker));
         Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()
     }
 
     pub fn again(&self) -> Lane {
-        let processor = Requests::new(self.worker.clone(), Bench::resources(Patience::fixed(CYCLE)));
+        let processor = Requests::new(self.resources(Patience::fixed(CYCLE)));
         let observer = self.worker.metrics.lane(resymbolicate::NAME);
         let config = self.config(resymbolicate::NAME, vec![self.names.resymbolicate.clone()]);
         Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()
