@@ -18,7 +18,7 @@ pub const NAME: &str = unslide_proto::lanes::LIVE;
 /// Symbolicates what comes in.
 pub struct Live {
     worker: Arc<Worker>,
-    /// What it has of the machine.
+    /// What it works with.
     pub resources: LaneResources,
     shares: Arc<TenantRates>,
     intake: Arc<Intake>,

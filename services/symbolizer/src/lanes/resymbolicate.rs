@@ -35,7 +35,7 @@ pub struct ResymbolicateRecord {
 
 /// The lane of the store's requests.
 pub struct Requests {
-    /// What it has of the machine.
+    /// What it works with.
     pub resources: LaneResources,
     again: Arc<ResymbolicateRecord>,
 }

@@ -34,7 +34,7 @@ pub fn topics(worker: &Worker) -> Vec<String> {
 /// Tries again.
 pub struct Retry {
     worker: Arc<Worker>,
-    /// What it has of the machine.
+    /// What it works with.
     pub resources: LaneResources,
     shares: Arc<TenantRates>,
     ways: Arc<RetryProcessors>,
