@@ -5,7 +5,7 @@ use crate::http::trace::TraceContext;
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::requests::access::{Access, ReportsWrite};
-use crate::requests::body::{Chunks, unpacked};
+use crate::requests::body::{self, Chunks, unpacked};
 use crate::state::Api;
 use axum::body::Body;
 use bytes::Bytes;
@@ -85,7 +85,7 @@ pub async fn send<E: GatewayEvent>(
     let body = chunks.collect(&mut reserved).await?;
     let (maker, tenant, app) = (api.clone(), access.tenant().clone(), access.principal.app.clone());
     let topic: Arc<str> = topic.into();
-    let work = move || {
+    let work = move |body: Bytes| {
         charge.received(body.len() as u64)?;
         let body = unpacked(&body, MOST_BYTES, &mut reserved, &mut charge)?;
         let events = events::<E>(&body, app.as_deref(), maker.clock.now())?;
@@ -99,7 +99,7 @@ pub async fn send<E: GatewayEvent>(
         let records: Vec<OutRecord> = events.iter().map(record).collect();
         Ok::<_, Problem>((records, EventTotals::of(&events), reserved))
     };
-    let (records, totals, reserved) = api.cpu.run_for(access.tenant(), work).await??;
+    let (records, totals, reserved) = body::read(api, access.tenant(), body, work).await?;
     api.producer.send_all(&records).await?;
     drop(reserved);
     // Only a hint: the broker has the events, whether the settings can be read or not.

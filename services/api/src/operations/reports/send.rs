@@ -6,19 +6,15 @@ use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
 use crate::reports::ingest::{self, BodyForm, Bounds, Incoming};
-use crate::requests::body::{Chunks, is_packed};
+use crate::requests::body::{self, Chunks};
 use crate::requests::events;
 use crate::uploads::multipart;
 use axum::Extension;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use http::{HeaderMap, header};
 use unslide_model::{ReportId, TenantId};
 use unslide_report::ReadLimits;
 use unslide_stream::OutRecord;
-
-/// A body of no more bytes is read at once, if it is not packed: that takes less time than another thread would need
-/// to begin, and that thread gives way to all others.
-const SMALL_BYTES: usize = 64 << 10;
 
 /// What the broker has taken.
 #[derive(Debug, Serialize, ToSchema)]
@@ -81,9 +77,8 @@ pub async fn send_reports(
         reports: limits.ingest_reports,
         report: ReadLimits { max_bytes: limit, ..ReadLimits::default() },
     };
-    let is_small = body.len() <= SMALL_BYTES && !is_packed(&body) && !matches!(form, BodyForm::Parts(_));
     let (maker, tenant, app) = (api.clone(), access.tenant().clone(), access.principal.app.clone());
-    let work = move || {
+    let work = move |body: Bytes| {
         charge.received(body.len() as u64)?;
         let reports = ingest::read(&body, &form, &bounds, app.as_deref(), (&mut reserved, &mut charge))?;
         charge.reports(reports.len())?;
@@ -91,8 +86,7 @@ pub async fn send_reports(
         let records: Vec<OutRecord> = reports.iter().map(record).collect();
         Ok::<_, Problem>((reports, records, reserved))
     };
-    let (reports, records, reserved) =
-        if is_small { work()? } else { api.cpu.run_for(access.tenant(), work).await?? };
+    let (reports, records, reserved) = body::read(&api, access.tenant(), body, work).await?;
     api.producer.send_all(&records).await?;
     drop(reserved);
     api.metrics.reports(reports.len());
