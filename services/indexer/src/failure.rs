@@ -7,6 +7,7 @@ use unslide_stream::StreamError;
 /// How often a record fails by itself before it is skipped.
 pub const TRIES: u32 = 3;
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
+const BODY_AT_FAULT: &str = "body_at_fault";
 
 /// Why a record by itself can't be stored: a stable word, and what exactly happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,12 @@ impl Failure {
 
     /// The object that holds its body can't be read.
     pub fn of_body(error: &unslide_artifacts::StorageError) -> Failure {
-        Failure { reason: "body_at_fault", detail: causes(error) }
+        Failure { reason: BODY_AT_FAULT, detail: causes(error) }
+    }
+
+    /// True where its body can't be read, and another one can.
+    pub fn is_of_body(&self) -> bool {
+        self.reason == BODY_AT_FAULT
     }
 }
 

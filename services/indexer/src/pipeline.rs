@@ -13,7 +13,7 @@ use crate::failure::IndexerError;
 use crate::failure::{Failure, TRIES};
 use crate::metrics::Metrics;
 use crate::records::enriched::Unreadable;
-use crate::records::external_body;
+use crate::records::external_body::{self, HeldPartitions};
 use crate::records::{self, Content, Item, Parsed, ReadRecord, Reading};
 use crate::topics::Positions;
 use crate::topics::Topics;
@@ -118,7 +118,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// Where a server fails, a position was moved by someone else, or records fail that may not be
-    /// skipped.
+    /// skipped. Where a body can't be read yet, its partition is left there and the others' records are stored.
     pub async fn store(
         &mut self,
         records: Vec<Record>,
@@ -131,9 +131,10 @@ impl Pipeline {
         let work = InFlight { metrics: &metrics, topic: &topic };
         work.set(polled);
         self.ran_out_of_time = false;
+        let mut held = HeldPartitions::default();
         // External bodies are large: not more of them at once than a batch may have bytes.
         for records in external_body::parts(records, settings.batch_bytes) {
-            let records = self.fetch(records).await?;
+            let records = self.fetch(records, &mut held).await?;
             let bodies = records.iter().filter(|fetched| fetched.key.is_some());
             let bodies = bodies.filter_map(|fetched| fetched.record.value.as_ref());
             work.set(polled + bodies.map(bytes::Bytes::len).sum::<usize>());
@@ -143,7 +144,7 @@ impl Pipeline {
         if !self.ran_out_of_time {
             self.bound.grow();
         }
-        Ok(())
+        self.finish(held).await
     }
 
     /// Moves positions over what is no record.
@@ -174,7 +175,9 @@ impl Pipeline {
         quarantined: &Quarantined,
         record: Record,
     ) -> Result<Result<(), Failure>, IndexerError> {
-        let fetched = self.fetch(vec![record]).await?;
+        let mut held = HeldPartitions::default();
+        let fetched = self.fetch(vec![record], &mut held).await?;
+        self.finish(held).await?;
         let Some(item) = self.read(fetched).await?.pop() else { return Ok(Ok(())) };
         match item.parsed {
             Parsed::Failed(failure) => return Ok(Err(failure)),
@@ -184,14 +187,23 @@ impl Pipeline {
         caught(&self.resources.store, self.batches.replay(&item, quarantined)).await
     }
 
-    async fn fetch(&self, records: Vec<Record>) -> Result<Vec<external_body::FetchedBody>, IndexerError> {
+    async fn fetch(
+        &self,
+        records: Vec<Record>,
+        held: &mut HeldPartitions,
+    ) -> Result<Vec<external_body::FetchedBody>, IndexerError> {
         let Resources { objects, host, failing, content, .. } = &self.resources;
         if content.is_of_gateways() {
             // Gateways write these: a header of theirs must not name an object that is read.
             return Ok(records.into_iter().map(external_body::FetchedBody::inline).collect());
         }
         // The object store's client makes large futures.
-        Box::pin(external_body::read(objects, host, failing, records, self.pause())).await
+        Box::pin(external_body::read(objects, host, failing, records, held, self.pause())).await
+    }
+
+    async fn finish(&self, held: HeldPartitions) -> Result<(), IndexerError> {
+        let Resources { objects, host, failing, .. } = &self.resources;
+        Box::pin(held.finish(objects, host, failing, self.pause())).await
     }
 
     fn pause(&self) -> Duration {
@@ -235,9 +247,7 @@ impl Pipeline {
         positions: &mut Positions,
         effects: Effects,
     ) -> Result<(), IndexerError> {
-        if items.len() > 1
-            && let Some((item, failure)) = all_failed(&items)
-        {
+        if let Some((item, failure)) = all_failed(&items) {
             return Err(self.resources.quarantine.refuse_alone(&item.at, failure));
         }
         let mut parts = ending_with_failures(items);
@@ -348,10 +358,14 @@ async fn caught(
     }
 }
 
+/// The first of several items, where all of them failed. A body at fault says nothing here: another body was read
+/// before it counted as that.
 fn all_failed(items: &[Item]) -> Option<(&Item, &Failure)> {
-    let first = items.first()?;
-    let all = items.iter().all(|item| item.failure().is_some());
-    first.failure().filter(|_| all).map(|failure| (first, failure))
+    let compared: Vec<&Item> =
+        items.iter().filter(|item| !item.failure().is_some_and(Failure::is_of_body)).collect();
+    let [first, _, ..] = compared.as_slice() else { return None };
+    let all = compared.iter().all(|item| item.failure().is_some());
+    first.failure().filter(|_| all).map(|failure| (*first, failure))
 }
 
 /// The items in parts, the last part first, each of which ends with an item that failed or with the

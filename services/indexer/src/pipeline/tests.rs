@@ -176,7 +176,8 @@ async fn a_record_whose_body_alone_cannot_be_read_goes_into_quarantine() {
     for _ in 0..2 {
         let stored = bench.store(records.clone()).await;
         assert!(matches!(stored, Err(IndexerError::Objects(_))), "{stored:?}");
-        assert_eq!(bench.counts().await, (0, 0, 0));
+        assert_eq!(bench.counts().await, (1, 1, 0));
+        records.retain(|record| record.at.offset > 0);
     }
     bench.world.wait(time::Duration::MINUTE);
     bench.store(records).await.unwrap();
@@ -187,6 +188,58 @@ async fn a_record_whose_body_alone_cannot_be_read_goes_into_quarantine() {
         1
     );
     bench.world.end().await;
+}
+
+/// Proves: outages
+#[tokio::test]
+async fn a_body_that_cannot_be_read_holds_its_partition_back_and_no_other() {
+    let mut bench = Bench::new(records::parse).await;
+    let other = PartitionPosition { topic: TOPIC.into(), partition: 1, topic_id: "a".into(), next_offset: 0 };
+    let other = positions::begin(&bench.world.store, &other).await.unwrap();
+    bench.positions.insert((TOPIC.into(), 1), other);
+    let (damaged, key, body) = external("acme", 1);
+    bench.world.objects.put(&key, body, &Put::default()).await.unwrap();
+    bench.world.memory.fail(Operation::Get, "outputs/1", Fault::Corrupted, None);
+    let mut of_other = report("umbrella", 9, "shop");
+    (of_other.at.partition, of_other.at.offset) = (1, 0);
+    let records = vec![report("acme", 0, "shop"), damaged, report("acme", 2, "shop"), of_other];
+    let stored = bench.store(records).await;
+    assert!(matches!(stored, Err(IndexerError::Objects(_))), "{stored:?}");
+    let next: Vec<i64> = bench.positions.values().map(|position| position.next_offset).collect();
+    assert_eq!(next, [1, 1]);
+    assert_eq!(bench.world.number("SELECT sum(next_offset)::bigint FROM positions").await, 2);
+    assert_eq!(bench.world.number("SELECT count(*) FROM reports").await, 2);
+    bench.world.end().await;
+}
+
+/// Proves: outages
+#[tokio::test]
+async fn several_bodies_at_fault_in_a_row_take_as_long_as_one() {
+    // All in one part, and each in a part of its own.
+    for bytes in [1 << 20, 1] {
+        let mut bench = Bench::new(records::parse).await;
+        bench.pipeline.resources.settings.batch_bytes = bytes;
+        let mut records = Vec::new();
+        for offset in 0..5 {
+            let (record, key, body) = external("acme", offset);
+            bench.world.objects.put(&key, body, &Put::default()).await.unwrap();
+            records.push(record);
+        }
+        for damaged in 0..4 {
+            let key = format!("outputs/{damaged}");
+            bench.world.memory.fail(Operation::Get, &key, Fault::Corrupted, None);
+        }
+        let good = records.pop();
+        let stored = bench.store(records.clone()).await;
+        assert!(matches!(stored, Err(IndexerError::Objects(_))), "{stored:?}");
+        assert_eq!(bench.counts().await, (0, 0, 0));
+        bench.world.wait(time::Duration::MINUTE);
+        bench.store(records).await.unwrap();
+        assert_eq!(bench.counts().await, (4, 0, 4));
+        bench.store(good.into_iter().collect()).await.unwrap();
+        assert_eq!(bench.counts().await, (5, 1, 4));
+        bench.world.end().await;
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use crate::records::enriched::Unreadable;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::keys::{self, ObjectKey};
@@ -16,7 +16,7 @@ use unslide_artifacts::{ObjectStore, StorageError, Wrong, read_again};
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::headers;
 use unslide_runtime::{Host, causes};
-use unslide_stream::{Record, split_by_size};
+use unslide_stream::{Record, TopicPartition, split_by_size};
 
 /// Other bodies that are tried before one alone counts as at fault.
 const OTHERS: u16 = 8;
@@ -25,6 +25,8 @@ const OTHERS: u16 = 8;
 const AT_FAULT_AFTER: Duration = Duration::from_secs(60);
 /// Bodies that fail at a time and whose beginning is known.
 const MOST_FAILING: usize = 1_000;
+/// Bodies of held records that are tried for each batch. More could not go into quarantine within the same minute.
+const MOST_AHEAD: usize = 20;
 
 /// The bodies that can't be read now: since when, and when they last failed. Cheap to clone.
 #[derive(Clone, Default)]
@@ -48,6 +50,62 @@ impl FailingBodies {
 
     fn is_read(&self, key: &ObjectKey) {
         self.0.lock().remove(key);
+    }
+}
+
+/// Partitions that are not read on, because a body in them can't be read and may still be readable soon.
+#[derive(Default)]
+pub struct HeldPartitions {
+    partitions: BTreeSet<TopicPartition>,
+    /// Their records behind that body's.
+    records: Vec<Record>,
+    /// Why the first one is held.
+    error: Option<StorageError>,
+}
+
+impl HeldPartitions {
+    /// Keeps a record where its partition is held.
+    fn take(&mut self, record: Record) -> Option<Record> {
+        let place = (Arc::clone(&record.at.topic), record.at.partition);
+        if self.partitions.contains(&place) {
+            self.records.push(record);
+            return None;
+        }
+        Some(record)
+    }
+
+    fn hold(&mut self, record: &Record, error: StorageError) {
+        self.partitions.insert((Arc::clone(&record.at.topic), record.at.partition));
+        self.error.get_or_insert(error);
+    }
+
+    /// Ends a batch. Where partitions are held, their next bodies are tried first: how long each one has failed
+    /// counts from now on, so that several in a row cost no more time than one.
+    ///
+    /// # Errors
+    /// Where partitions are held: their records are to be read again.
+    pub async fn finish(
+        self,
+        objects: &ObjectStore,
+        host: &Host,
+        failing: &FailingBodies,
+        pause: Duration,
+    ) -> Result<(), IndexerError> {
+        let Some(error) = self.error else { return Ok(()) };
+        let bodies = self.records.iter().filter(|record| is_external(record));
+        for place in bodies.filter_map(|record| place(record).ok()).take(MOST_AHEAD) {
+            if host.shutdown.is_begun() {
+                break;
+            }
+            match body(objects, host, &place, pause).await {
+                Ok(_) => failing.is_read(&place.key),
+                Err(IndexerError::Objects(StorageError::ObjectAtFault { .. })) => {
+                    failing.failed(&place.key, host.clock.monotonic());
+                }
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        Err(error.into())
     }
 }
 
@@ -114,20 +172,22 @@ pub fn parts(records: Vec<Record>, bytes: usize) -> Vec<Vec<Record>> {
     })
 }
 
-/// Fetches external bodies. `pause` lies between two tries to find one.
+/// Fetches external bodies. `pause` lies between two tries to find one. Where a body has not failed for long, its
+/// partition is held from there on.
 ///
 /// # Errors
-/// Where object storage does not answer or refuses, or a body has not failed for long: the records are
-/// to be read again then.
+/// Where object storage does not answer or refuses: the records are to be read again then.
 pub async fn read(
     objects: &ObjectStore,
     host: &Host,
     failing: &FailingBodies,
     records: Vec<Record>,
+    held: &mut HeldPartitions,
     pause: Duration,
 ) -> Result<Vec<FetchedBody>, IndexerError> {
-    let (mut all, mut failing_yet) = (Vec::with_capacity(records.len()), None);
-    for mut record in records {
+    let mut all = Vec::with_capacity(records.len());
+    for record in records {
+        let Some(mut record) = held.take(record) else { continue };
         if !is_external(&record) {
             all.push(FetchedBody::inline(record));
             continue;
@@ -144,16 +204,15 @@ pub async fn read(
             Ok(Ok(Ok(body))) => record.value = Some(body),
             Ok(Ok(Err(why))) => failed = Some(why),
             Ok(Err(failure)) => fault = Some(failure),
-            // The time of those behind it begins, too.
             Err(IndexerError::Objects(error @ StorageError::ObjectAtFault { .. })) => {
-                failing_yet = Some(error);
+                held.hold(&record, error);
                 continue;
             }
             Err(trouble) => return Err(trouble),
         }
         all.push(FetchedBody { record, key: Some(place.key), failed, fault });
     }
-    failing_yet.map_or(Ok(all), |error| Err(error.into()))
+    Ok(all)
 }
 
 /// The body; or why its object can't be read, where it alone is at fault: it fails several times and
@@ -270,7 +329,9 @@ mod tests {
         clock.advance_micros(i64::try_from(time.as_micros()).unwrap());
         let mut host = Host::local().unwrap();
         host.clock = Arc::new(clock);
-        let read = read(objects, &host, failing, vec![record], Duration::from_millis(1)).await?;
+        let (mut held, pause) = (HeldPartitions::default(), Duration::from_millis(1));
+        let read = read(objects, &host, failing, vec![record], &mut held, pause).await?;
+        held.finish(objects, &host, failing, pause).await?;
         Ok(read.into_iter().next().unwrap())
     }
 
