@@ -57,7 +57,9 @@ impl Settings {
     #[must_use]
     pub fn insecure(&self) -> Option<(&'static str, String)> {
         let host = self.endpoint.as_deref()?.strip_prefix("http://")?.split(['/', '?']).next()?;
-        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+        // The colons of an IPv6 address stand in brackets.
+        let port = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+        let host = port.map_or(host, |(host, _)| host);
         let reason = "sends symbols and reports unencrypted to another host: use https";
         (!is_local(host)).then(|| ("endpoint", reason.to_owned()))
     }
@@ -111,5 +113,31 @@ mod tests {
         assert!(!format!("{bad:?}").contains("hush"));
         let good = Settings { bucket: "unslide".into(), ..Settings::default() };
         assert!(good.problems().is_empty());
+    }
+
+    #[test]
+    fn only_another_host_without_encryption_is_insecure() {
+        let insecure = |endpoint: &str| {
+            Settings { endpoint: Some(endpoint.to_owned()), ..Settings::default() }.insecure().is_some()
+        };
+        for endpoint in [
+            "http://localhost",
+            "http://127.0.0.1:9000/",
+            "http://[::1]",
+            "http://[::1]/",
+            "http://[::1]:9000",
+            "https://s3.example.com",
+        ] {
+            assert!(!insecure(endpoint), "{endpoint}");
+        }
+        for endpoint in [
+            "http://s3.example.com",
+            "http://minio:9000",
+            "http://[2001:db8::1]",
+            "http://[2001:db8::1]:9000",
+        ] {
+            assert!(insecure(endpoint), "{endpoint}");
+        }
+        assert!(Settings::default().insecure().is_none());
     }
 }
