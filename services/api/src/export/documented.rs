@@ -14,7 +14,7 @@ pub fn document_exports(document: &mut OpenApi) {
     for table in &TABLES {
         let item = document.paths.paths.get_mut(table.path);
         if let Some(operation) = item.and_then(|item| item.get.as_mut()) {
-            add_parameter(operation, table.has_ids);
+            add_parameter(operation, table.has_ids());
             add_forms(operation);
         }
     }

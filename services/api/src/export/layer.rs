@@ -25,7 +25,7 @@ pub async fn export(State(api): State<Api>, request: Request, next: Next) -> Res
     let asked = Asked::of(&parts);
     let format = match parts.extensions.get::<ExportFormat>() {
         Some(format) => Ok(Some(*format)),
-        None => negotiate(asked.format.as_deref(), &parts.headers, table.has_ids),
+        None => negotiate(asked.format.as_deref(), &parts.headers, table.has_ids()),
     };
     let format = match format {
         Ok(Some(format)) => format,

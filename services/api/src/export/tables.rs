@@ -1,19 +1,34 @@
-//! The lists that can be exported, and the columns of their CSV: name and place in the entry's JSON (RFC 6901). Programs
-//! of clients read them: columns are added at the end, and none is removed.
+//! The lists that can be exported.
+
+use std::borrow::Cow;
 
 /// A list as a table.
 #[derive(Debug)]
 pub struct ExportTable {
     /// The path of its operation.
     pub path: &'static str,
-    /// Whether the operation answers a page at a time.
-    pub has_pages: bool,
-    /// Whether each entry has an `id`.
-    pub has_ids: bool,
     /// What a file of it is called.
     pub name: &'static str,
-    /// The CSV's columns.
-    pub columns: &'static [(&'static str, &'static str)],
+    /// Whether the operation answers a page at a time.
+    pub has_pages: bool,
+    /// The columns of its CSV, with spaces between: `name=/place` with the place in the entry's JSON (RFC 6901), or `name`
+    /// for `name=/name`. Programs of clients read them: columns are added at the end, and none is removed.
+    pub columns: &'static str,
+}
+
+impl ExportTable {
+    /// Whether each entry has an `id`.
+    pub fn has_ids(&self) -> bool {
+        self.columns().any(|(name, _)| name == "id")
+    }
+
+    /// The CSV's columns: name and place.
+    pub fn columns(&self) -> impl Iterator<Item = (&'static str, Cow<'static, str>)> {
+        self.columns.split_whitespace().map(|column| match column.split_once('=') {
+            Some((name, place)) => (name, place.into()),
+            None => (column, format!("/{column}").into()),
+        })
+    }
 }
 
 /// The table of the operation at a path, or of the console's page of the same name.
@@ -23,256 +38,90 @@ pub fn table(path: &str) -> Option<&'static ExportTable> {
 }
 
 /// The columns of dead letters, of a tenant and of all.
-const LETTER_COLUMNS: &[(&str, &str)] = &[
-    ("id", "/id"),
-    ("tenant", "/tenant"),
-    ("arrived_at", "/arrived_at"),
-    ("reason", "/reason"),
-    ("detail", "/detail"),
-    ("attempt", "/attempt"),
-    ("origin_topic", "/origin/topic"),
-    ("origin_partition", "/origin/partition"),
-    ("origin_offset", "/origin/offset"),
-    ("source_index", "/source_index"),
-    ("source_count", "/source_count"),
-    ("value_bytes", "/value_bytes"),
-    ("replays", "/replays"),
-    ("replayed_at", "/replayed_at"),
-    ("replayed_by", "/replayed_by"),
-    ("replayed_as", "/replayed_as"),
-];
+const LETTER_COLUMNS: &str = "id tenant arrived_at reason detail attempt origin_topic=/origin/topic \
+    origin_partition=/origin/partition origin_offset=/origin/offset source_index source_count value_bytes \
+    replays replayed_at replayed_by replayed_as";
 
 pub(super) const TABLES: [ExportTable; 13] = [
     ExportTable {
         path: "/v1/reports",
-        has_pages: true,
-        has_ids: true,
         name: "reports",
-        columns: &[
-            ("id", "/id"),
-            ("variant", "/variant"),
-            ("revision", "/revision"),
-            ("received_at", "/received_at"),
-            ("app", "/app"),
-            ("version", "/version"),
-            ("build", "/build"),
-            ("type", "/type"),
-            ("status", "/status"),
-            ("device_time", "/device_time"),
-            ("os_name", "/os_name"),
-            ("os_version", "/os_version"),
-            ("model", "/model"),
-            ("process", "/process"),
-            ("reason", "/reason"),
-            ("exception", "/summary/exception"),
-            ("signal", "/summary/signal"),
-            ("top_function", "/summary/top_frames/0/function"),
-            ("frames", "/frames/total"),
-            ("frames_symbolicated", "/frames/symbolicated"),
-            ("symbols_missing", "/symbols_missing"),
-            ("group", "/group"),
-            ("same_crash_as", "/same_crash_as"),
-            ("weight", "/weight"),
-        ],
+        has_pages: true,
+        columns: "id variant revision received_at app version build type status device_time os_name \
+                  os_version model process reason exception=/summary/exception signal=/summary/signal \
+                  top_function=/summary/top_frames/0/function frames=/frames/total \
+                  frames_symbolicated=/frames/symbolicated symbols_missing group same_crash_as weight",
     },
     ExportTable {
         path: "/v1/groups",
-        has_pages: true,
-        has_ids: true,
         name: "groups",
-        columns: &[
-            ("id", "/id"),
-            ("app", "/app"),
-            ("kind", "/kind"),
-            ("title", "/title"),
-            ("culprit", "/culprit"),
-            ("status", "/status"),
-            ("reports", "/reports"),
-            ("affected_devices", "/affected_devices"),
-            ("first_seen", "/first_seen"),
-            ("first_version", "/first_version"),
-            ("last_seen", "/last_seen"),
-            ("last_version", "/last_version"),
-            ("resolved_in", "/resolved_in"),
-            ("regressed_in", "/regressed_in"),
-            ("assignee", "/assignee"),
-            ("provisional", "/provisional"),
-            ("fingerprint", "/fingerprint"),
-        ],
+        has_pages: true,
+        columns: "id app kind title culprit status reports affected_devices first_seen first_version \
+                  last_seen last_version resolved_in regressed_in assignee provisional fingerprint",
     },
     ExportTable {
         path: "/v1/apps",
-        has_pages: true,
-        has_ids: false,
         name: "apps",
-        columns: &[
-            ("app", "/app"),
-            ("versions", "/versions"),
-            ("reports", "/reports"),
-            ("crashes", "/crashes"),
-            ("first_day", "/first_day"),
-            ("last_day", "/last_day"),
-        ],
+        has_pages: true,
+        columns: "app versions reports crashes first_day last_day",
     },
     ExportTable {
         path: "/v1/apps/{app}/versions",
-        has_pages: true,
-        has_ids: false,
         name: "versions",
-        columns: &[
-            ("version", "/version"),
-            ("reports", "/reports"),
-            ("crashes", "/crashes"),
-            ("devices", "/devices"),
-            ("frames", "/frames"),
-            ("share_symbolicated", "/share_symbolicated"),
-            ("complete", "/complete"),
-            ("partial", "/partial"),
-            ("none", "/none"),
-            ("first_day", "/first_day"),
-            ("last_day", "/last_day"),
-        ],
+        has_pages: true,
+        columns: "version reports crashes devices frames share_symbolicated complete partial none first_day \
+                  last_day",
     },
     ExportTable {
         path: "/v1/apps/{app}/health",
-        has_pages: false,
-        has_ids: false,
         name: "health",
-        columns: &[
-            ("day", "/day"),
-            ("sessions", "/sessions"),
-            ("crashed_sessions", "/crashed_sessions"),
-            ("crash_free_sessions", "/crash_free_sessions"),
-            ("out_of_memory_rate", "/out_of_memory_rate"),
-            ("background_out_of_memory_rate", "/background_out_of_memory_rate"),
-            ("installations", "/installations"),
-            ("crashed_installations", "/crashed_installations"),
-            ("crash_free_installations", "/crash_free_installations"),
-            ("users", "/users"),
-            ("crashed_users", "/crashed_users"),
-            ("crash_free_users", "/crash_free_users"),
-        ],
+        has_pages: false,
+        columns: "day sessions crashed_sessions crash_free_sessions out_of_memory_rate \
+                  background_out_of_memory_rate installations crashed_installations \
+                  crash_free_installations users crashed_users crash_free_users",
     },
     ExportTable {
         path: "/v1/missing-symbols",
-        has_pages: true,
-        has_ids: false,
         name: "missing-symbols",
-        columns: &[
-            ("debug_id", "/debug_id"),
-            ("name", "/name"),
-            ("arch", "/arch"),
-            ("system", "/system"),
-            ("reports", "/reports"),
-            ("apps", "/apps"),
-            ("versions", "/versions"),
-            ("first_seen", "/first_seen"),
-            ("last_seen", "/last_seen"),
-        ],
+        has_pages: true,
+        columns: "debug_id name arch system reports apps versions first_seen last_seen",
     },
     ExportTable {
         path: "/v1/symbols",
-        has_pages: true,
-        has_ids: false,
         name: "symbols",
-        columns: &[
-            ("debug_id", "/debug_id"),
-            ("name", "/name"),
-            ("arch", "/arch"),
-            ("kind", "/kind"),
-            ("status", "/status"),
-            ("active", "/active"),
-            ("size", "/size"),
-            ("symcache_size", "/symcache_size"),
-            ("sha256", "/sha256"),
-            ("created_at", "/created_at"),
-            ("reason", "/reason"),
-        ],
+        has_pages: true,
+        columns: "debug_id name arch kind status active size symcache_size sha256 created_at reason",
     },
     ExportTable {
         path: "/v1/captures",
-        has_pages: true,
-        has_ids: true,
         name: "captures",
-        columns: &[
-            ("id", "/id"),
-            ("app", "/app"),
-            ("version", "/version"),
-            ("session_id", "/session_id"),
-            ("kind", "/kind"),
-            ("layout", "/layout"),
-            ("state", "/state"),
-            ("reason", "/reason"),
-            ("detail", "/detail"),
-            ("size", "/size"),
-            ("received_at", "/received_at"),
-            ("analysed_at", "/analysed_at"),
-        ],
-    },
-    ExportTable {
-        path: "/v1/dead-letters",
         has_pages: true,
-        has_ids: true,
-        name: "dead-letters",
-        columns: LETTER_COLUMNS,
+        columns: "id app version session_id kind layout state reason detail size received_at analysed_at",
     },
+    ExportTable { path: "/v1/dead-letters", name: "dead-letters", has_pages: true, columns: LETTER_COLUMNS },
     ExportTable {
         path: "/v1/operator/dead-letters",
-        has_pages: true,
-        has_ids: true,
         name: "operator-dead-letters",
+        has_pages: true,
         columns: LETTER_COLUMNS,
     },
     ExportTable {
         path: "/v1/keys",
-        has_pages: true,
-        has_ids: true,
         name: "keys",
-        columns: &[
-            ("id", "/id"),
-            ("name", "/name"),
-            ("prefix", "/prefix"),
-            ("scopes", "/scopes"),
-            ("app", "/app"),
-            ("made_by", "/made_by"),
-            ("created_at", "/created_at"),
-            ("expires_at", "/expires_at"),
-            ("revoked_at", "/revoked_at"),
-            ("last_used_at", "/last_used_at"),
-        ],
+        has_pages: true,
+        columns: "id name prefix scopes app made_by created_at expires_at revoked_at last_used_at",
     },
     ExportTable {
         path: "/v1/audit-log",
-        has_pages: true,
-        has_ids: true,
         name: "audit-log",
-        columns: &[
-            ("id", "/id"),
-            ("at", "/at"),
-            ("actor", "/actor"),
-            ("name", "/name"),
-            ("action", "/action"),
-            ("subject", "/subject"),
-            ("detail", "/detail"),
-        ],
+        has_pages: true,
+        columns: "id at actor name action subject detail",
     },
     ExportTable {
         path: "/v1/alert-messages",
-        has_pages: true,
-        has_ids: true,
         name: "alert-messages",
-        columns: &[
-            ("id", "/id"),
-            ("rule", "/rule"),
-            ("rule_name", "/rule_name"),
-            ("status", "/status"),
-            ("headline", "/headline"),
-            ("events", "/events"),
-            ("attempts", "/attempts"),
-            ("last_error", "/last_error"),
-            ("created_at", "/created_at"),
-            ("due_at", "/due_at"),
-            ("delivered_at", "/delivered_at"),
-        ],
+        has_pages: true,
+        columns: "id rule rule_name status headline events attempts last_error created_at due_at \
+                  delivered_at",
     },
 ];
