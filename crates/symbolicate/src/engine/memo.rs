@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Where in the output the answer for an address lies, for the addresses that many threads share. A
 /// slot holds the latest address that falls to it.
 pub(super) struct Memo {
-    slots: Vec<Option<(MemoKey, Range<usize>)>>,
+    slots: Vec<Option<(MemoKey, Range<u32>)>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) struct MemoKey {
 
 impl Memo {
     pub(super) fn new(frames: usize) -> Memo {
-        let slots = if frames < 4 { 0 } else { (frames * 2).next_power_of_two().min(1024) };
+        let slots = if frames < 4 { 0 } else { frames.next_power_of_two().min(1024) };
         Memo { slots: vec![None; slots] }
     }
 
@@ -50,12 +50,13 @@ impl Memo {
     pub(super) fn get(&self, key: &Option<MemoKey>) -> Option<(Range<usize>, u32)> {
         let key = key.as_ref()?;
         let (known, range) = self.slots[self.slot(key)].as_ref()?;
-        (known == key).then(|| (range.clone(), key.image))
+        (known == key).then(|| (range.start as usize..range.end as usize, key.image))
     }
 
     pub(super) fn put(&mut self, key: Option<MemoKey>, range: Range<usize>, image: u32) {
         let Some(key) = key.filter(|key| key.image == image) else { return };
+        let (Ok(start), Ok(end)) = (u32::try_from(range.start), u32::try_from(range.end)) else { return };
         let slot = self.slot(&key);
-        self.slots[slot] = Some((key, range));
+        self.slots[slot] = Some((key, start..end));
     }
 }

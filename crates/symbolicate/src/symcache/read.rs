@@ -125,9 +125,14 @@ impl Layout {
             functions: section(functions, FUNCTION_SIZE as u64),
             texts: section(text_bytes, 1),
             folds: section(folds, FOLD_SIZE as u64),
+            scope_folds: 0,
         };
         let found = bytes.len() as u64;
-        if end == found { Ok(layout) } else { Err(SymCacheError::Length { expected: end, found }) }
+        if end != found {
+            return Err(SymCacheError::Length { expected: end, found });
+        }
+        let view = View { bytes, layout: &layout };
+        Ok(Layout { scope_folds: view.first_fold(CLASS, layout.folds.len), ..layout })
     }
 }
 
@@ -229,7 +234,7 @@ impl SymCache {
     pub fn class_symbol(&self, address: RelativeAddress) -> Option<ClassSymbol<'_>> {
         let view = View { bytes: &self.bytes, layout: &self.layout };
         let offset = u32::try_from(address.0).ok().filter(|offset| *offset < CLASS - 1)?;
-        let after = view.first_fold((offset | CLASS) + 1);
+        let after = view.first_fold((offset | CLASS) + 1, self.layout.folds.len);
         let (start, function) = view.fold(after.checked_sub(1)?)?;
         let texts = view.function_texts(function).filter(|_| start >= CLASS)?;
         let symbol = texts.raw.unwrap_or(texts.name);
@@ -265,7 +270,8 @@ impl<'a> CodeAnswer<'a> {
     /// [`MOST_FOLDED`]: any of them may be the one that ran.
     pub fn folded_with(&self) -> impl Iterator<Item = Text<'a>> {
         let (view, owner) = (self.view, self.owner);
-        let folds = (view.first_fold(owner)..).map_while(move |index| view.fold(index));
+        let folds = view.layout.scope_folds;
+        let folds = (view.first_fold(owner, folds)..folds).map_while(move |index| view.fold(index));
         let own = folds.take_while(move |(scope, _)| *scope == owner).take(MOST_FOLDED);
         own.filter_map(move |(_, function)| view.readable(function))
     }

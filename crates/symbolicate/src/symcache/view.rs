@@ -51,6 +51,8 @@ pub(super) struct Layout {
     pub(super) functions: SectionRange,
     pub(super) texts: SectionRange,
     pub(super) folds: SectionRange,
+    /// How many of the folds are of scopes; the others are classes.
+    pub(super) scope_folds: usize,
 }
 
 /// The function at an address, and the calls inlined there.
@@ -294,9 +296,9 @@ impl<'a> View<'a> {
         Some([[r0, r1, r2, r3], [d0, d1, d2, d3], [p0, p1, p2, p3]].map(u32::from_le_bytes))
     }
 
-    /// The first fold of a scope at or above this one.
-    pub(super) fn first_fold(&self, scope: u32) -> usize {
-        let (mut low, mut high) = (0, self.layout.folds.len);
+    /// The first of this many folds that is of a scope at or above this one.
+    pub(super) fn first_fold(&self, scope: u32, folds: usize) -> usize {
+        let (mut low, mut high) = (0, folds);
         while low < high {
             let middle = low + (high - low) / 2;
             match self.fold(middle) {
@@ -319,25 +321,25 @@ impl<'a> View<'a> {
         self.text(if demangled == NONE { raw } else { demangled })
     }
 
+    #[inline]
     fn text(&self, offset: u32) -> Option<Text<'a>> {
-        let texts = self.bytes.get(self.layout.texts.at..)?.get(offset as usize..)?;
-        let mut length = 0_usize;
-        for (i, byte) in texts.iter().take(5).enumerate() {
-            length |= usize::from(byte & 0x7F) << (7 * i);
-            if byte & 0x80 == 0 {
-                return Some(Text::escaped(texts.get(i + 1..)?.get(..length)?));
-            }
+        let texts = self.bytes.get(self.layout.texts.at.checked_add(offset as usize)?..)?;
+        // Nearly every length has one byte.
+        match texts.split_first()? {
+            (length @ 0..0x80, text) => Some(Text::escaped(text.get(..usize::from(*length))?)),
+            _ => long_text(texts),
         }
-        None
     }
 
     /// The call at a place without its texts, and the place that it was inlined at.
+    #[inline]
     fn call_record(&self, place: PlaceRecord) -> Option<(CallRecord, Option<PlaceRecord>)> {
         let scope = self.scope(place.scope)?;
         let caller = scope.caller.and_then(|caller| self.caller(caller, place));
         Some((CallRecord::of(place, &scope), caller))
     }
 
+    #[inline]
     pub(super) fn call(&self, place: PlaceRecord) -> Option<(CodeCall<'a>, Option<PlaceRecord>)> {
         let (record, caller) = self.call_record(place)?;
         let texts = self.function_texts(record.function)?;
@@ -353,6 +355,7 @@ impl<'a> View<'a> {
     }
 
     /// The texts of a function.
+    #[inline]
     pub(super) fn function_texts(&self, index: u32) -> Option<FunctionTexts<'a>> {
         let [linkage, demangled, path] = self.function(index)?;
         let raw = self.text(linkage)?;
@@ -367,4 +370,16 @@ impl<'a> View<'a> {
             file: optional(path).and_then(|text| self.text(text)),
         })
     }
+}
+
+/// The text behind a length of several bytes.
+fn long_text(texts: &[u8]) -> Option<Text<'_>> {
+    let mut length = 0_usize;
+    for (i, byte) in texts.iter().take(5).enumerate() {
+        length |= usize::from(byte & 0x7F) << (7 * i);
+        if byte & 0x80 == 0 {
+            return Some(Text::escaped(texts.get(i + 1..)?.get(..length)?));
+        }
+    }
+    None
 }

@@ -54,7 +54,7 @@ impl Prefixes {
         let prefix = *self.0.get(index(depth, ordinal)?)?;
         let start = prefix.start as usize;
         let here = input.get(pos..pos + prefix.len())?;
-        if prefix.len == 0 || here != &input[start..start + prefix.len()] {
+        if prefix.len == 0 || !same(here, input.get(start..start + prefix.len())?) {
             return None;
         }
         let key = usize::from(prefix.key);
@@ -84,6 +84,45 @@ impl Prefixes {
         ) {
             *place = MemberPrefix { start, len, separator, key: key_at, key_len };
         }
+    }
+}
+
+/// True where two slices of the same length have the same bytes. They are short and many: a call of `memcmp` for each
+/// would take longer than the comparison.
+#[inline(always)]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() < 16 {
+        return short_same(a, b);
+    }
+    let mut at = 0;
+    loop {
+        let (Some(left), Some(right)) = (vector(a, at), vector(b, at)) else { return false };
+        if left != right {
+            return false;
+        }
+        // The last vector ends with the slices, and overlaps the one before it.
+        match a.len() - at {
+            16 => return true,
+            17..32 => at = a.len() - 16,
+            _ => at += 16,
+        }
+    }
+}
+
+#[inline(always)]
+fn vector(bytes: &[u8], at: usize) -> Option<&[u8; 16]> {
+    bytes.get(at..)?.first_chunk()
+}
+
+/// The same of fewer than 16 bytes.
+#[inline(always)]
+fn short_same(a: &[u8], b: &[u8]) -> bool {
+    match (a.first_chunk::<8>(), b.first_chunk::<8>(), a.last_chunk::<8>(), b.last_chunk::<8>()) {
+        (Some(a), Some(b), Some(a_end), Some(b_end)) => {
+            u64::from_ne_bytes(*a) == u64::from_ne_bytes(*b)
+                && u64::from_ne_bytes(*a_end) == u64::from_ne_bytes(*b_end)
+        }
+        _ => a.iter().eq(b),
     }
 }
 
