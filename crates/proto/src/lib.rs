@@ -2,6 +2,8 @@
 //! keys. The messages' source is `/proto`, which also says which topic carries what.
 
 pub mod body;
+#[cfg(test)]
+mod contracts;
 pub mod headers;
 mod ids;
 pub mod keys;

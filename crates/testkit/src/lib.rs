@@ -1,6 +1,5 @@
 //! What tests share: where the real servers are, and generated input.
 
-pub mod corpus;
 #[cfg(feature = "databases")]
 pub mod databases;
 pub mod fixtures;

@@ -7,6 +7,5 @@ static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::C
 
 mod archives;
 mod cache;
-mod corpus;
 mod object_store;
 mod segments;

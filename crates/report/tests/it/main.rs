@@ -1,6 +1,5 @@
 //! The report crate, from outside.
 
-mod corpus;
 mod log;
 mod reading;
 mod splicing;

@@ -5,7 +5,6 @@
 #[global_allocator]
 static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::Counting;
 
-mod corpus;
 mod format;
 mod hostile;
 mod in_flight;

@@ -1,36 +1,11 @@
-//! The fuzz targets' checks over their corpus.
+//! The fuzz targets' checks over inputs that are close to valid ones.
 
 use proptest::prelude::*;
-use unslide_testkit::corpus::replay;
 
-#[path = "../../../../fuzz/checks/signals/malloc.rs"]
-mod malloc;
 #[path = "../../../../fuzz/checks/signals/memory_graph.rs"]
 mod memory_graph;
-#[path = "../../../../fuzz/checks/signals/metrics.rs"]
-mod metrics;
 #[path = "../../../../fuzz/checks/signals/profile.rs"]
 mod profile;
-
-#[test]
-fn profiles_are_read_or_refused() {
-    replay("profile", profile::check);
-}
-
-#[test]
-fn payloads_of_metrics_are_read_or_refused() {
-    replay("metrics", metrics::check);
-}
-
-#[test]
-fn logs_of_allocations_are_replayed() {
-    replay("malloc", malloc::check);
-}
-
-#[test]
-fn graphs_of_memory_are_read_or_refused() {
-    replay("memory_graph", memory_graph::check);
-}
 
 /// Lines that the readers of texts know, whole and damaged.
 const LINES: [&str; 16] = [

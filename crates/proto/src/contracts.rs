@@ -11,25 +11,25 @@
 //!
 //! `docs/formats.md` and `proto/README.md` say what the names mean; change them with it.
 
-use std::fmt::Write;
-use unslide_model::{DebugId, ReportId, TenantId};
-use unslide_proto::report::{
+use crate::report::{
     BatchAccount, LedgerRecord, Need, Outcome, OutcomeCount, PartitionBatch, RecordRef, Resymbolicate,
     SegmentRef, TerminalOutcome, ledger_record, resymbolicate,
 };
-use unslide_proto::signal::{
+use crate::signal::{
     MemoryClass, MemoryClassKind, MemoryGraph, MemoryGraphEnd, MemoryGraphHeader, MemoryImage, MemoryNodes,
     MemoryReferenceKind, MemoryReferences, MemoryRegion, MemoryRootKind, MemoryRoots, MemoryZone, StackImage,
     StackNode, StackSet,
 };
-use unslide_proto::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
-use unslide_proto::{Message, keys, lanes, topics};
+use crate::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
+use crate::{Message, keys, lanes, topics};
+use std::fmt::Write;
+use unslide_model::{DebugId, ReportId, TenantId};
 
 const PINNED: &str = include_str!("contracts.txt");
-const SYMBOL: &str = include_str!("../../../../proto/unslide/symbol/v1/symbol.proto");
-const REPORT: &str = include_str!("../../../../proto/unslide/report/v1/report.proto");
-const SIGNAL: &str = include_str!("../../../../proto/unslide/signal/v1/signal.proto");
-const HEADERS: &str = include_str!("../../src/headers.rs");
+const SYMBOL: &str = include_str!("../../../proto/unslide/symbol/v1/symbol.proto");
+const REPORT: &str = include_str!("../../../proto/unslide/report/v1/report.proto");
+const SIGNAL: &str = include_str!("../../../proto/unslide/signal/v1/signal.proto");
+const HEADERS: &str = include_str!("headers.rs");
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,0 +1,82 @@
+//! The checks of the fuzz targets, without a fuzzer: over their corpus, over what a fuzzer found, and over variations
+//! of both that are the same in each run.
+
+use std::collections::BTreeMap;
+use std::panic::RefUnwindSafe;
+use std::path::{Path, PathBuf};
+
+#[path = "../../../fuzz/src/lib.rs"]
+mod swift;
+mod variation;
+
+macro_rules! checks {
+    ($($name:ident = $path:literal),+ $(,)?) => {
+        $(#[path = $path] mod $name;)+
+
+        /// Every target has its checks here.
+        const TARGETS: &[&str] = &[$(stringify!($name)),+];
+
+        mod readers {
+            $(#[test] fn $name() { super::run(stringify!($name), super::$name::check); })+
+        }
+    };
+}
+
+checks! {
+    archive = "../../../fuzz/checks/archive.rs",
+    demangle = "../../../fuzz/checks/demangle.rs",
+    enrich = "../../../fuzz/checks/enrich.rs",
+    key = "../../../fuzz/checks/key.rs",
+    malloc = "../../../fuzz/checks/signals/malloc.rs",
+    memory_graph = "../../../fuzz/checks/signals/memory_graph.rs",
+    message = "../../../fuzz/checks/message.rs",
+    metrics = "../../../fuzz/checks/signals/metrics.rs",
+    object = "../../../fuzz/checks/object.rs",
+    profile = "../../../fuzz/checks/signals/profile.rs",
+    report = "../../../fuzz/checks/report.rs",
+    signature = "../../../fuzz/checks/signature.rs",
+    splice = "../../../fuzz/checks/splice.rs",
+    symcache = "../../../fuzz/checks/symcache.rs",
+}
+
+/// Variations of the inputs of one target.
+const VARIATIONS: u64 = 3_000;
+
+fn folder(kind: &str, target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz").join(kind).join(target)
+}
+
+/// The files of a folder, by name, so that each run has the same order.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    found.map(|entry| (entry.path(), std::fs::read(entry.path()).expect("a file"))).collect()
+}
+
+/// Runs a check over all inputs of a target. An input that fails it is kept where those of the fuzzer are, which the
+/// next run begins with.
+fn run(target: &str, check: impl Fn(&[u8]) + RefUnwindSafe) {
+    swift::without_swift();
+    let passes = |input: &[u8]| std::panic::catch_unwind(|| check(input)).is_ok();
+    let inputs = files(&folder("corpus", target));
+    assert!(!inputs.is_empty(), "fuzz/corpus/{target} is empty");
+    for (path, input) in inputs.iter().chain(&files(&folder("artifacts", target))) {
+        assert!(passes(input), "{} fails", path.display());
+    }
+    let inputs: Vec<&[u8]> = inputs.values().map(Vec::as_slice).collect();
+    for number in 0..VARIATIONS {
+        let input = variation::of(&inputs, number);
+        if !passes(&input) {
+            let path = folder("artifacts", target).join(format!("variation-{number}"));
+            std::fs::create_dir_all(folder("artifacts", target)).expect("a folder");
+            std::fs::write(&path, &input).expect("a file");
+            panic!("{} fails", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_fuzz_target_has_its_checks_here() {
+    let targets = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/fuzz_targets"));
+    let names: Vec<_> = targets.keys().filter_map(|path| path.file_stem()?.to_str()).collect();
+    assert_eq!(names, TARGETS);
+}
