@@ -59,7 +59,7 @@ impl Topics {
         let producer = ClientConfig::new()
             .set("bootstrap.servers", bootstrap)
             .set("message.max.bytes", "30000000")
-            .set("linger.ms", "5")
+            .set("linger.ms", "0")
             .create()
             .expect("a producer");
         Topics { bootstrap: bootstrap.to_owned(), producer }

@@ -72,6 +72,8 @@ pub(super) struct Engine<P> {
     polled: Instant,
     /// When a transaction was last committed, or a batch narrowed down, or nothing was to be done.
     pub(super) progress: Instant,
+    /// When a transaction last ended.
+    pub(super) written: Instant,
     /// After Kafka did not tell how many partitions there are: when it is asked again.
     pub(super) shares_not_before: Option<Instant>,
     /// When the lane next looks for unassigned partitions of its group.
@@ -120,6 +122,7 @@ impl<P: Processor> Engine<P> {
             records: 0,
             polled: Instant::now(),
             progress: Instant::now(),
+            written: Instant::now(),
             shares_not_before: None,
             unassigned_check_at: None,
             #[cfg(test)]
@@ -306,11 +309,19 @@ impl<P: Processor> Engine<P> {
             let left = ready.not_before.map(|at| at.saturating_duration_since(Instant::now()));
             return left.unwrap_or(Duration::ZERO).min(POLL);
         }
-        match self.gather.is_empty() {
-            true if self.rewinding => POLL,
-            true => IDLE,
-            false => GLANCE,
+        match self.gather.left(self.rested()) {
+            // It is due, and may not begin.
+            Some(Duration::ZERO) => GLANCE,
+            Some(left) => left.min(GLANCE),
+            None if self.rewinding => POLL,
+            None => IDLE,
         }
+    }
+
+    /// How long nothing has been written; zero while something is to be. A transaction that begins right after another
+    /// meets its markers, and the client tries again only after 20 ms.
+    pub(super) fn rested(&self) -> Duration {
+        if self.ready.is_empty() { self.written.elapsed() } else { Duration::ZERO }
     }
 
     /// True while the coordinator has not answered a commit of attempts. Until it has, no transaction

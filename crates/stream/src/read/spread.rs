@@ -20,7 +20,8 @@ pub struct BatchLimits {
     pub records: usize,
     /// The most bytes of keys, headers and values. A batch has at least one record, of any size.
     pub bytes: usize,
-    /// How long to wait for the batch to fill, from its first record.
+    /// How long to wait for the batch to fill, from its first record. A lane that has written nothing for as long
+    /// does not wait.
     pub wait: Duration,
 }
 

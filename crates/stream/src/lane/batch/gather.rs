@@ -5,6 +5,7 @@ use crate::read::spread::BatchLimits;
 use crate::record::Record;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Fewer records than these may be larger than two batches.
@@ -69,9 +70,15 @@ impl Gather {
         large || self.queue.len() >= 2 * self.limits.records
     }
 
-    /// A batch may be taken: it is full, or its first record has waited long enough.
-    pub(in crate::lane) fn is_due(&self) -> bool {
-        self.is_full() || self.since.is_some_and(|since| since.elapsed() >= self.limits.wait)
+    /// A batch may be taken: it is full, or its first record has waited long enough. Where the lane has `rested` since
+    /// its last transaction, the first record waits for no other: those that come meanwhile are the next batch.
+    pub(in crate::lane) fn is_due(&self, rested: Duration) -> bool {
+        self.is_full() || self.left(rested).is_some_and(|left| left.is_zero())
+    }
+
+    /// How long the first record still waits for others; `None` where there is none.
+    pub(in crate::lane) fn left(&self, rested: Duration) -> Option<Duration> {
+        Some(self.limits.wait.saturating_sub(self.since?.elapsed().max(rested)))
     }
 
     /// The partition of the first record.
@@ -122,7 +129,6 @@ impl Gather {
 mod tests {
     use super::*;
     use crate::record::{Headers, RecordRef};
-    use std::time::Duration;
 
     fn held(partition: i32, offset: i64, bytes: usize) -> GatheredRecord {
         let at = RecordRef { topic: "t".into(), partition, offset };
@@ -168,7 +174,19 @@ mod tests {
         assert_eq!(offsets(&queue.take(|_| false)), [1, 2]);
         assert_eq!(offsets(&queue.take(|_| false)), [3]);
         assert_eq!(offsets(&queue.take(|_| false)), [4]);
-        assert_eq!((queue.bytes(), queue.is_due()), (0, false));
+        assert_eq!((queue.bytes(), queue.is_due(Duration::MAX)), (0, false));
+    }
+
+    #[test]
+    fn a_record_waits_for_others_only_right_after_a_transaction() {
+        let mut queue = gather(20, 1_000);
+        assert!(queue.left(Duration::ZERO).is_none() && !queue.is_due(Duration::MAX));
+        queue.push(held(0, 0, 1));
+        assert!(
+            !queue.is_due(Duration::ZERO)
+                && queue.left(Duration::from_secs(8)) <= Some(Duration::from_secs(1))
+        );
+        assert!(queue.is_due(Duration::from_secs(9)));
     }
 
     #[test]

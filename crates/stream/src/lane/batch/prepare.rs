@@ -40,7 +40,7 @@ impl<P: Processor> Engine<P> {
     }
 
     fn next_batch(&mut self) -> Option<Batch> {
-        if self.backlog.is_empty() && !self.gather.is_due() {
+        if self.backlog.is_empty() && !self.gather.is_due(self.rested()) {
             return None;
         }
         self.read_marks();

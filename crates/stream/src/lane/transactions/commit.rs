@@ -84,6 +84,7 @@ impl<P: Processor> Engine<P> {
     }
 
     fn ended(&mut self, end: TransactionEnd, took: Duration) {
+        self.written = Instant::now();
         self.observer.transaction(end, took.as_secs_f64());
     }
 
