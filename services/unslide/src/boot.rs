@@ -19,22 +19,22 @@ pub struct Process {
     /// The admin port.
     pub admin: admin::Settings,
     /// Times.
-    pub process: Resources,
+    pub process: ProcessTimes,
 }
 
 /// The section `process`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
-pub struct Resources {
+pub struct ProcessTimes {
     /// How long a shutdown may take until what still runs is given up.
     #[serde(rename = "drain", with = "unslide_model::units::seconds")]
     #[schemars(with = "String")]
     pub drain_seconds: u64,
 }
 
-impl Default for Resources {
-    fn default() -> Resources {
-        Resources { drain_seconds: 30 }
+impl Default for ProcessTimes {
+    fn default() -> ProcessTimes {
+        ProcessTimes { drain_seconds: 30 }
     }
 }
 

@@ -58,7 +58,7 @@ pub enum AuditError {
 
 /// How far the audit is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'p> {
+pub struct AuditProgress<'p> {
     /// The topic that is read.
     pub topic: &'p str,
     /// Records read of all topics.
@@ -76,7 +76,7 @@ pub async fn run(
     window: Window,
     now: i64,
     patience: Duration,
-    progress: impl Fn(Progress<'_>) + Send + 'static,
+    progress: impl Fn(AuditProgress<'_>) + Send + 'static,
 ) -> Result<Audit, AuditError> {
     let settings = settings.clone();
     let work = move || snapshot::run(&settings, window, now, patience, &progress);

@@ -21,7 +21,7 @@
 //! audit starts [`MARGIN`] after that moment: brokers' clocks differ.
 
 use super::tally::{AuditTally, Extent, KINDS, RecordPosition, Role, Taken, Traced};
-use super::{Audit, AuditError, AuditScope, Progress, Window};
+use super::{Audit, AuditError, AuditProgress, AuditScope, Window};
 use crate::error::StreamError;
 use crate::read::scan::{Range, Scanner, Sighting};
 use crate::settings::Settings;
@@ -243,7 +243,7 @@ pub(super) fn run(
     asked: Window,
     now: i64,
     patience: Duration,
-    progress: &dyn Fn(Progress<'_>),
+    progress: &dyn Fn(AuditProgress<'_>),
 ) -> Result<Audit, AuditError> {
     let scanner = Scanner::open(settings)?;
     let begun = begun(&scanner, settings, &scanner.topics()?)?;
@@ -297,7 +297,7 @@ pub(super) fn run(
 struct Reading<'r> {
     scanner: &'r Scanner,
     tally: &'r mut AuditTally,
-    progress: &'r dyn Fn(Progress<'_>),
+    progress: &'r dyn Fn(AuditProgress<'_>),
     patience: Duration,
     read: u64,
 }
@@ -313,11 +313,11 @@ impl Reading<'_> {
             ranges.iter().filter(|r| r.from < r.to).map(|r| (r.partition, r.to)).collect();
         self.scanner.wait_stable(topic, &ends, self.patience)?;
         let (tally, progress, mut records) = (&mut *self.tally, self.progress, self.read);
-        progress(Progress { topic, records });
+        progress(AuditProgress { topic, records });
         self.read += self.scanner.scan(topic, ranges, |sighting| {
             records += 1;
             if records.is_multiple_of(50_000) {
-                progress(Progress { topic, records });
+                progress(AuditProgress { topic, records });
             }
             each(tally, sighting);
         })?;

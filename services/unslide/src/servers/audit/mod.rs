@@ -66,7 +66,7 @@ fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
     let told = bar.clone();
     let audit = boot::block_on(async {
         let patience = Duration::from_secs(arguments.wait.into());
-        let progress = move |at: unslide_stream::audit::Progress<'_>| {
+        let progress = move |at: unslide_stream::audit::AuditProgress<'_>| {
             told.set_message(format!("{} records read, now {}", at.records, at.topic));
             told.tick();
         };

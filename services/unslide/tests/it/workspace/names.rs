@@ -17,7 +17,7 @@ const ACCEPTED: [(&str, &str); 6] = [
 
 /// The public types that a file of production code declares.
 fn types(source: &str) -> Vec<String> {
-    let production = source.split("#[cfg(test)]\nmod").next().unwrap_or_default();
+    let production = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let named = |line: &str| {
         let line = line.trim_start().strip_prefix("pub")?;
         let line =
