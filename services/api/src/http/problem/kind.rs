@@ -71,7 +71,7 @@ kinds! {
     ),
     NotAReport = (
         BAD_REQUEST, "not-a-report", "It is not a crash report",
-        "The JSON is valid, but it is not an object, or it tells of no crash: it has neither `crash` nor `recrash_report`.",
+        "The JSON is valid, but it is not an object, it tells of no crash (it has neither `crash` nor `recrash_report`), or it is a payload of MetricKit with several diagnostics.",
         "Send KSCrash reports. Crash logs in other formats, such as Apple's `.ips`, are not read."
     ),
     InvalidUpload = (
@@ -224,12 +224,13 @@ impl Kind {
         matches!(self.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
     }
 
-    /// The kind that a report stands for that can't be read.
+    /// The kind that a report stands for that can't be read. It follows the reason that a dead letter of the same
+    /// report carries.
     #[must_use]
     pub fn of_report(error: &ReadError) -> Kind {
-        match error {
-            ReadError::TooLarge { .. } => Kind::TooLarge,
-            ReadError::NotAReport { .. } | ReadError::NoCrash { .. } => Kind::NotAReport,
+        match error.reason() {
+            "too_large" => Kind::TooLarge,
+            "not_a_report" => Kind::NotAReport,
             _ => Kind::InvalidReport,
         }
     }
@@ -257,6 +258,39 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_that_cannot_be_read_has_one_kind_for_each_reason() {
+        let (offset, limit, expected) = (0, 1, "a value");
+        let errors = [
+            ReadError::TooLarge { bytes: 2, limit },
+            ReadError::TooDeep { offset, limit },
+            ReadError::TreeTooDeep { offset, limit },
+            ReadError::NotJson { offset, expected },
+            ReadError::Truncated { offset, expected },
+            ReadError::TooMany { limit },
+            ReadError::TooManyItems { offset, limit },
+            ReadError::NotAReport { offset, found: "an array" },
+            ReadError::Diagnostics { count: 2 },
+            ReadError::NoCrash { missing: "it has neither" },
+        ];
+        for error in errors {
+            // A variant that is added has to be added above, too.
+            let kind = match error {
+                ReadError::TooLarge { .. } => Kind::TooLarge,
+                ReadError::TooDeep { .. }
+                | ReadError::TreeTooDeep { .. }
+                | ReadError::NotJson { .. }
+                | ReadError::Truncated { .. }
+                | ReadError::TooMany { .. }
+                | ReadError::TooManyItems { .. } => Kind::InvalidReport,
+                ReadError::NotAReport { .. } | ReadError::Diagnostics { .. } | ReadError::NoCrash { .. } => {
+                    Kind::NotAReport
+                }
+            };
+            assert_eq!(Kind::of_report(&error), kind, "{}", error.reason());
+        }
+    }
 
     #[test]
     fn slugs_are_unique_and_stable() {

@@ -40,9 +40,10 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
 /// Send reports
 ///
 /// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each
-/// also gzipped (detected by its first bytes), or any of these in multipart/form-data. Anything that is
-/// a JSON object is taken. The reports go to Kafka byte for byte; the answer comes when the broker
-/// has all of them. A request that failed may be sent again: the same report twice is one report.
+/// also gzipped (detected by its first bytes), or any of these in multipart/form-data. An object that is no
+/// report is refused with 400: it has neither `crash` nor `recrash_report`, and is not about memory or a hang.
+/// The reports go to Kafka byte for byte; the answer comes when the broker has all of them. A request that
+/// failed may be sent again: the same report twice is one report.
 ///
 /// A request costs one unit for each report in it, and one for each 64 KiB of the body as it came or
 /// unpacked, whichever is more. A tenant that uses more than its `units_per_second` is answered 429 with
