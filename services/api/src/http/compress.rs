@@ -28,12 +28,17 @@ pub fn layer() -> CompressionLayer<impl Predicate> {
     CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(prepared)
 }
 
-/// True for a text of some length, whose `Vary` then says that it may be compressed. Other formats are
-/// compressed already, or may be anything.
+/// True for a text of some length or of unknown length, such as an export; its `Vary` then says that it may be
+/// compressed. Other formats are compressed already, or may be anything. An encoder would hold events back.
 pub fn varies(response: &mut Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let text = kind.starts_with("application/json") || kind.starts_with("text/");
-    let varies = text && response.body().size_hint().lower() >= LEAST_BYTES;
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    let text = match essence {
+        "application/json" | "application/x-ndjson" => true,
+        "text/event-stream" => false,
+        other => other.starts_with("text/"),
+    };
+    let varies = text && response.body().size_hint().exact().is_none_or(|bytes| bytes >= LEAST_BYTES);
     if varies {
         response.headers_mut().append(VARY, HeaderValue::from_static("accept-encoding"));
     }
@@ -68,4 +73,29 @@ pub fn weaken_tag(mut response: Response) -> Response {
         response.headers_mut().insert(ETAG, weak);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_and_texts_of_unknown_length_are_compressed_and_events_are_not() {
+        let stream = || Body::from_stream(stream::iter([Ok::<_, axum::Error>("a")]));
+        let sized = |bytes| Body::from("a".repeat(bytes));
+        for (kind, body, compressed) in [
+            ("application/json", sized(1_024), true),
+            ("application/json", sized(1_023), false),
+            ("text/plain; charset=utf-8", sized(1_024), true),
+            ("text/csv; charset=utf-8; header=present", stream(), true),
+            ("application/x-ndjson", stream(), true),
+            ("application/octet-stream", stream(), false),
+            ("text/event-stream", stream(), false),
+        ] {
+            let mut response = Response::new(body);
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+            assert_eq!(varies(&mut response), compressed, "{kind}");
+            assert_eq!(response.headers().contains_key(VARY), compressed, "{kind}");
+        }
+    }
 }

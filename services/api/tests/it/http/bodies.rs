@@ -167,6 +167,28 @@ async fn answers_are_compressed_for_clients_that_ask_and_take_room_until_they_ar
     world.stop().await;
 }
 
+/// An export is a stream, whose length nobody knows. Events come at once, so they are not compressed.
+#[tokio::test]
+async fn exports_are_compressed_for_clients_that_ask_and_events_are_not() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    for format in ["csv", "ndjson"] {
+        let path = format!("/v1/reports?format={format}");
+        let plain = world.get(&path, &key).await;
+        let ask = world.request(reqwest::Method::GET, &path, &key).header("accept-encoding", "gzip");
+        let answer = ask.send().await.unwrap();
+        assert_eq!(answer.headers()["content-encoding"], "gzip", "{format}");
+        assert_eq!(answer.headers()["content-type"], plain.headers["content-type"], "{format}");
+        assert_eq!(gunzip(&answer.bytes().await.unwrap()), plain.text.as_bytes(), "{format}");
+    }
+    let events = world.request(reqwest::Method::GET, "/v1/events?seconds=1", &key);
+    let events = world.send(events.header("accept-encoding", "gzip")).await;
+    assert_eq!((events.status.as_u16(), events.headers.get("content-encoding")), (200, None));
+    world.until(ANSWERS, 0.0).await;
+    world.stop().await;
+}
+
 /// Where there is no room for an encoder, the answer is worth more than its compression.
 #[tokio::test]
 async fn an_answer_without_room_for_an_encoder_goes_out_as_it_is() {
