@@ -99,14 +99,47 @@ pub fn canvas_dsym() -> Result<PathBuf, String> {
     canvas_dsyms().map(|[device, _]| device)
 }
 
-/// Says on the terminal that a test did not run, past the test runner, which hides what passing tests
-/// print.
+/// The files in a folder of published samples and in those below it whose names have this ending, in order. The
+/// samples lie beside the repository and are not part of it: without them `None`, and the terminal says that the test
+/// did not run.
+///
+/// # Panics
+/// Where there are samples, and the folder has fewer than `least` of them.
+#[must_use]
+pub fn published(test: &str, folder: &str, ending: &str, least: usize) -> Option<Vec<PathBuf>> {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples");
+    if !samples.is_dir() {
+        tell_skipped(test, "there are no published samples beside the repository");
+        return None;
+    }
+    let (mut left, mut files) = (vec![samples.join(folder)], Vec::new());
+    while let Some(folder) = left.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                left.push(path);
+            } else if path.to_string_lossy().ends_with(ending) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    assert!(files.len() >= least, "{folder} has {} published samples {ending}", files.len());
+    Some(files)
+}
+
+/// Says on the terminal that a test did not run.
 ///
 /// # Panics
 /// Where `CI` is `true`: there nothing is left out.
 pub fn skipped(test: &str, reason: &str) {
-    use std::io::Write;
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} could not run: {reason}");
+    tell_skipped(test, reason);
+}
+
+/// Past the test runner, which hides what passing tests print.
+fn tell_skipped(test: &str, reason: &str) {
+    use std::io::Write;
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
 }
 

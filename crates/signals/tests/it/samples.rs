@@ -1,16 +1,13 @@
 //! Files that others have published.
 
-use std::path::{Path, PathBuf};
 use unslide_signals::calltree::{CallTree, GraphPlace, flame_graph};
 use unslide_signals::profile::{Profile, ProfileError, ProfileFormat, read_profile};
+use unslide_testkit::fixtures;
 
-const ABSENT: &str = "no published files beside the repository: nothing is tested";
-
-/// A published file; `None` where there are none.
+/// The published file of this name; `None` where there are none.
 fn sample(name: &str) -> Option<Vec<u8>> {
-    let path: PathBuf =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/apple").join(name);
-    std::fs::read(path).ok()
+    let files = fixtures::published(&format!("the published {name} is read"), "apple", name, 1)?;
+    Some(std::fs::read(&files[0]).unwrap())
 }
 
 fn without_symbols(profile: &Profile) -> CallTree {
@@ -19,10 +16,7 @@ fn without_symbols(profile: &Profile) -> CallTree {
 
 #[test]
 fn a_published_sample_is_read() {
-    let Some(bytes) = sample("hang/synthetic-sample.txt") else {
-        println!("{ABSENT}");
-        return;
-    };
+    let Some(bytes) = sample("hang/synthetic-sample.txt") else { return };
     let profile = read_profile(&bytes).unwrap();
     assert_eq!((profile.format, profile.frames.len(), profile.skipped), (ProfileFormat::Sample, 8, 0));
     let tree = without_symbols(&profile);
@@ -36,10 +30,7 @@ fn a_published_sample_is_read() {
 #[test]
 fn published_diagnostics_are_read() {
     let read = |name: &str| Some(read_profile(&sample(&format!("metrickit/{name}.json"))?));
-    let Some(real) = read("tree-real") else {
-        println!("{ABSENT}");
-        return;
-    };
+    let Some(real) = read("tree-real") else { return };
     let real = real.unwrap();
     assert!(real.frames.len() > 100, "{}", real.frames.len());
     for name in ["per-thread", "per-thread-flamegraph", "not-per-thread", "tree-unknown-fields"] {

@@ -1,25 +1,13 @@
 //! Published reports of real devices, where they lie beside the repository.
 
 use crate::{Context, enrich};
-use std::path::{Path, PathBuf};
 use unslide_report::{ReadLimits, Report, splice};
-
-fn json_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if path.is_dir() {
-            json_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "json") {
-            found.push(path);
-        }
-    }
-}
+use unslide_testkit::fixtures;
 
 #[test]
 fn published_reports_are_given_back_byte_for_byte() {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/kscrash");
-    let mut files = Vec::new();
-    json_files(&beside, &mut files);
+    let test = "published reports are given back byte for byte";
+    let Some(files) = fixtures::published(test, "kscrash", ".json", 31) else { return };
     for file in files {
         let bytes = std::fs::read(&file).unwrap();
         let limits = ReadLimits::default();

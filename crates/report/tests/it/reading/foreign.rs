@@ -1,8 +1,7 @@
 //! Logs in other formats than KSCrash's.
 
-use std::path::Path;
 use unslide_report::{ForeignFormat, foreign_format};
-use unslide_testkit::reports;
+use unslide_testkit::{fixtures, reports};
 
 const IPS: &str = r#"{"app_name":"x{cte\"st","timestamp":"2022-04-20 14:36:33.00 +0100","bug_type":"309"}
 {"uptime":1,"procName":"a"}"#;
@@ -42,19 +41,20 @@ fn anything_else_is_not() {
 
 #[test]
 fn published_logs_are_recognised() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/apple");
+    let test = "published logs are recognised";
     for (folder, expected) in [
-        ("ips", ForeignFormat::AppleIps),
-        ("jetsam", ForeignFormat::AppleIps),
-        ("crash-text", ForeignFormat::AppleCrash),
+        ("apple/ips", ForeignFormat::AppleIps),
+        ("apple/jetsam", ForeignFormat::AppleIps),
+        ("apple/crash-text", ForeignFormat::AppleCrash),
     ] {
-        for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
+        let Some(files) = fixtures::published(test, folder, "", 2) else { return };
+        for file in files {
             // A few threads alone, without a header.
-            if entry.file_name() == "acrp-spaces.txt" {
+            if file.ends_with("acrp-spaces.txt") {
                 continue;
             }
-            let bytes = std::fs::read(entry.path()).unwrap();
-            assert_eq!(foreign_format(&bytes), Some(expected), "{}", entry.path().display());
+            let bytes = std::fs::read(&file).unwrap();
+            assert_eq!(foreign_format(&bytes), Some(expected), "{}", file.display());
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Reports that were sampled: KSCrash's profiles and MetricKit's diagnostics.
 
 use crate::{enrich, read, strip};
-use std::path::Path;
 use unslide_report::{BacktraceOrigin, DiagnosticKind, Element, ReadError, ReadLimits, Report};
+use unslide_testkit::fixtures;
 use unslide_testkit::reports::{self, Frame, Json, Thread};
 
 /// The stacks of a report with their samples, the outermost address first.
@@ -262,11 +262,10 @@ fn hostile_trees_are_bounded() {
 
 #[test]
 fn published_diagnostics_are_read() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/apple/metrickit");
-    let Ok(tree) = std::fs::read_to_string(folder.join("not-per-thread.json")) else {
-        println!("no published diagnostics beside the repository: nothing is tested");
-        return;
-    };
+    let test = "a published diagnostic is read as a report";
+    let Some(files) = fixtures::published(test, "apple/metrickit", ".json", 9) else { return };
+    let tree = files.iter().find(|file| file.ends_with("not-per-thread.json")).unwrap();
+    let tree = std::fs::read_to_string(tree).unwrap();
     let text = format!("{{\"callStackTree\":{tree},\"diagnosticMetaData\":{{\"hangDuration\":\"3 sec\"}}}}");
     let report = Report::accept(text.as_bytes(), &ReadLimits::default()).unwrap();
     assert!(stacks(&report).len() > 1);

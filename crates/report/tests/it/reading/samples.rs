@@ -1,35 +1,14 @@
 //! Published reports, where they lie beside the repository. They are not part of it.
 
 use crate::{enrich, read, reason, strip};
-use std::path::{Path, PathBuf};
 use unslide_report::{ReadLimits, Report};
-
-fn samples() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/kscrash");
-    let mut folders = vec![root];
-    let mut files = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "json") {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    files
-}
+use unslide_testkit::fixtures;
 
 /// Proves: unchanged-bytes
 #[test]
 fn published_reports_are_read_and_come_back_unchanged() {
-    let samples = samples();
-    if samples.is_empty() {
-        println!("no published reports beside the repository: nothing is tested");
-        return;
-    }
+    let test = "published reports come back unchanged";
+    let Some(samples) = fixtures::published(test, "kscrash", ".json", 31) else { return };
     let (mut threads, mut frames) = (0, 0);
     for path in &samples {
         let bytes = std::fs::read(path).unwrap();
@@ -50,6 +29,5 @@ fn published_reports_are_read_and_come_back_unchanged() {
         assert!(!unslide_report::text::apple_log(&report).is_empty());
         assert!(report.summary().report_id.is_some());
     }
-    println!("{} reports, {threads} threads with frames, {frames} frames", samples.len());
-    assert!(samples.len() > 30 && threads > 150 && frames > 1_000);
+    assert!(threads > 150 && frames > 1_000, "{threads} threads with frames, {frames} frames");
 }
