@@ -55,6 +55,12 @@ def check_container(name, pod, container):
     given = {e["secretRef"]["name"] for e in container.get("envFrom", [])}
     given |= {e["valueFrom"]["secretKeyRef"]["name"] for e in container.get("env", []) if "secretKeyRef" in e.get("valueFrom", {})}
     expect(given == SECRETS[container["name"]], f"{name}: is given the secrets {sorted(given)}")
+    # By the environment, which a command that is run in the pod has as well.
+    config = [pathlib.Path(e["value"]) for e in container.get("env", []) if e["name"] == "UNSLIDE_CONFIG"]
+    mounts = [pathlib.Path(m["mountPath"]) for m in container["volumeMounts"] if m["name"] == "config"]
+    there = [path.parent for path in config] == mounts and all((KUBERNETES / "shared" / path.name).exists() for path in config)
+    expect(config and there, f"{name}: UNSLIDE_CONFIG does not name the file of the ConfigMap")
+    expect("--config" not in container["args"], f"{name}: commands that are run in the pod do not see --config")
     expect(pod["securityContext"].get("runAsNonRoot"), f"{name}: may run as root")
     expect(pod.get("automountServiceAccountToken") is False, f"{name}: has a token of the cluster's api")
     own = container["securityContext"]
@@ -113,7 +119,7 @@ def check_type(document):
 def drain_seconds(config):
     """What `process.drain` is."""
     boot = (TOP / "services/unslide/src/boot.rs").read_text()
-    usual = re.search(r"Resources \{ drain_seconds: (\d+) \}", boot)[1]
+    usual = re.search(r"ProcessTimes \{ drain_seconds: (\d+) \}", boot)[1]
     return int(config.get("process", {}).get("drain", usual + "s").removesuffix("s"))
 
 
