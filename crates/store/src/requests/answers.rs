@@ -236,7 +236,9 @@ async fn asked_for(tx: &mut TenantTx, closed: &[Closed]) -> Result<NeedsByReport
     )
     .fetch_all(connection)
     .await?;
-    rows.into_iter().map(|row| Ok(((row.report_id, row.variant), read_needs(row.requested_needs)?))).collect()
+    rows.into_iter()
+        .map(|row| Ok(((row.report_id, row.variant), read_needs(row.report_id, row.requested_needs)?)))
+        .collect()
 }
 
 /// By how much the clocks of two hosts may differ, and how long after its time symbols are published.

@@ -2,6 +2,7 @@
 //! more than the revision it has, and one request at a time.
 
 mod answers;
+mod first_failure;
 pub mod reprocess;
 pub mod retries;
 mod sources;
@@ -9,6 +10,8 @@ pub mod wakes;
 
 pub use answers::{RequestAnswer, RequestOutcome, answered, answered_all};
 pub use sources::{RequestSource, sources};
+
+pub(crate) use first_failure::FirstFailure;
 
 use crate::column::TenantColumn;
 use crate::number::to_row32;
@@ -106,14 +109,31 @@ pub(crate) async fn place(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<
     Ok(numbers)
 }
 
-fn read_needs(needs: Option<serde_json::Value>) -> Result<Vec<NeededSymbols>> {
+fn read_needs(report_id: Uuid, needs: Option<serde_json::Value>) -> Result<Vec<NeededSymbols>> {
     let read = needs.map_or(Ok(Vec::new()), serde_json::from_value);
-    read.map_err(|e| StoreError::corrupt("report_keys", e))
+    read.map_err(|e| StoreError::corrupt("report_keys", format!("the needs of report {report_id}: {e}")))
+}
+
+/// The same. Where they can't be read the report is asked for without any: the answer then comes from the symbols
+/// that the worker knows of.
+fn read_needs_or_none(
+    failures: &mut FirstFailure,
+    tenant: &TenantId,
+    report_id: Uuid,
+    needs: Option<serde_json::Value>,
+) -> Result<Vec<NeededSymbols>> {
+    read_needs(report_id, needs).or_else(|error| {
+        failures.note(tenant, error)?;
+        Ok(Vec::new())
+    })
 }
 
 /// Sends requests again that had no answer for [`PATIENCE`], at most `limit` of them, and drops those whose report is gone.
 /// Each pause is as long as all before it together: where the workers are only behind, they don't get the same request
 /// again and again. Returns the number sent.
+///
+/// # Errors
+/// The first failure; one tenant's or report's does not keep the others' requests.
 pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
     let now = store.now();
     let due = sqlx::query_as!(
@@ -127,25 +147,39 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
     )
     .fetch_all(store.pool())
     .await?;
-    let mut sent = 0;
+    let (mut sent, mut failures) = (0, FirstFailure::default());
     for (tenant, reports) in by_tenant(due) {
-        let mut tx = store.tenant(&tenant).await?;
-        let keys = lock_known(&mut tx, &reports).await?;
-        let mut needs = still_needed(&mut tx, &reports).await?;
-        let now = tx.now();
-        let (mut asks, mut gone) = (Vec::new(), Vec::new());
-        for key in keys.iter().filter(|key| is_overdue(key, now)) {
-            match needs.remove(&key.row()) {
-                Some(needs) => asks.push(Ask::about(key, needs)),
-                None => gone.push(*key),
-            }
+        match resend(store, &tenant, &reports, &mut failures).await {
+            Ok(requests) => sent += requests,
+            Err(error) => failures.note(&tenant, error)?,
         }
-        drop_requests(&mut tx, &gone).await?;
-        sent += place(&mut tx, &asks).await?.iter().flatten().count();
-        reprocess::count_ends(&mut tx, &reprocess::gone(&gone)).await?;
-        tx.commit().await?;
     }
-    Ok(u64::try_from(sent).unwrap_or(u64::MAX))
+    failures.unless_failed(u64::try_from(sent).unwrap_or(u64::MAX))
+}
+
+/// Sends the overdue requests of one tenant among these reports again. Returns their number.
+async fn resend(
+    store: &Store,
+    tenant: &TenantId,
+    reports: &[(Uuid, i32)],
+    failures: &mut FirstFailure,
+) -> Result<usize> {
+    let mut tx = store.tenant(tenant).await?;
+    let keys = lock_known(&mut tx, reports).await?;
+    let mut needs = still_needed(&mut tx, tenant, reports, failures).await?;
+    let now = tx.now();
+    let (mut asks, mut gone) = (Vec::new(), Vec::new());
+    for key in keys.iter().filter(|key| is_overdue(key, now)) {
+        match needs.remove(&key.row()) {
+            Some(needs) => asks.push(Ask::about(key, needs)),
+            None => gone.push(*key),
+        }
+    }
+    drop_requests(&mut tx, &gone).await?;
+    let sent = place(&mut tx, &asks).await?.iter().flatten().count();
+    reprocess::count_ends(&mut tx, &reprocess::gone(&gone)).await?;
+    tx.commit().await?;
+    Ok(sent)
 }
 
 /// True where the outstanding request of a report is to be sent again. `unslide_requests_overdue` decides alike.
@@ -156,9 +190,14 @@ fn is_overdue(key: &KeyRow, now: OffsetDateTime) -> bool {
 }
 
 /// What the outstanding requests of these reports are about, as far as the reports are still there.
-async fn still_needed(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<NeedsByReport> {
+async fn still_needed(
+    tx: &mut TenantTx,
+    tenant: &TenantId,
+    reports: &[(Uuid, i32)],
+    failures: &mut FirstFailure,
+) -> Result<NeedsByReport> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
-    let (connection, tenant, _) = tx.parts();
+    let (connection, slug, _) = tx.parts();
     let there = sqlx::query!(
         "SELECT k.report_id, k.variant, k.requested_needs
          FROM unnest($2::uuid[], $3::integer[]) AS o (report_id, variant)
@@ -166,16 +205,18 @@ async fn still_needed(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<Need
          JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at
                        AND r.report_id = k.report_id AND r.variant = k.variant
          WHERE k.deleted_at IS NULL",
-        tenant,
+        slug,
         &ids,
         &variants
     )
     .fetch_all(connection)
     .await?;
-    there
-        .into_iter()
-        .map(|row| Ok(((row.report_id, row.variant), read_needs(row.requested_needs)?)))
-        .collect()
+    let mut needed = NeedsByReport::new();
+    for row in there {
+        let needs = read_needs_or_none(failures, tenant, row.report_id, row.requested_needs)?;
+        needed.insert((row.report_id, row.variant), needs);
+    }
+    Ok(needed)
 }
 
 /// Drops the outstanding requests of reports that are gone.
@@ -199,6 +240,9 @@ async fn drop_requests(tx: &mut TenantTx, gone: &[KeyRow]) -> Result<()> {
 /// Asks what a replay has put off, as far as newer revisions have not answered it, and lets the clock
 /// begin for what could not be fetched. Returns the number of
 /// reports looked at; call again while that is not 0.
+///
+/// # Errors
+/// The first failure; one tenant's does not keep the others' reports.
 pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
     let due = sqlx::query_as!(
         DueReport,
@@ -208,42 +252,50 @@ pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
     )
     .fetch_all(store.pool())
     .await?;
-    let mut looked = 0;
+    let (mut looked, mut failures) = (0, FirstFailure::default());
     for (tenant, reports) in by_tenant(due) {
-        let mut tx = store.tenant(&tenant).await?;
-        let keys = lock_known(&mut tx, &reports).await?;
-        let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
-        let mut needs = own_symbols(&mut tx, &reports, true).await?;
-        for (report, more) in newer_of_system(&mut tx, &reports).await? {
-            needs.entry(report).or_default().extend(more);
+        match ask_put_off(store, &tenant, &reports).await {
+            Ok(reports) => looked += reports,
+            Err(error) => failures.note(&tenant, error)?,
         }
-        let asks: Vec<Ask> = keys
-            .iter()
-            .filter(|key| !key.deleted)
-            .filter_map(|key| {
-                let needs = needs.remove(&key.row())?;
-                Some(Ask::about(key, needs))
-            })
-            .collect();
-        let (connection, slug, now) = tx.parts();
-        let done = sqlx::query!(
-            "UPDATE report_keys k
+    }
+    failures.unless_failed(looked)
+}
+
+/// Asks what a replay has put off of these reports of one tenant. Returns the number of reports looked at.
+async fn ask_put_off(store: &Store, tenant: &TenantId, reports: &[(Uuid, i32)]) -> Result<u64> {
+    let mut tx = store.tenant(tenant).await?;
+    let keys = lock_known(&mut tx, reports).await?;
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
+    let mut needs = own_symbols(&mut tx, reports, true).await?;
+    for (report, more) in newer_of_system(&mut tx, reports).await? {
+        needs.entry(report).or_default().extend(more);
+    }
+    let asks: Vec<Ask> = keys
+        .iter()
+        .filter(|key| !key.deleted)
+        .filter_map(|key| {
+            let needs = needs.remove(&key.row())?;
+            Some(Ask::about(key, needs))
+        })
+        .collect();
+    let (connection, slug, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE report_keys k
              SET ask_pending = false,
                  retry_at = CASE WHEN k.retry_needs IS NOT NULL THEN coalesce(k.retry_at, $3) END
              FROM unnest($2::uuid[], $4::integer[]) AS a (report_id, variant)
              WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant AND k.ask_pending",
-            slug,
-            &ids,
-            now + retries::PAUSES[0],
-            &variants
-        )
-        .execute(connection)
-        .await?;
-        looked += done.rows_affected();
-        place(&mut tx, &asks).await?;
-        tx.commit().await?;
-    }
-    Ok(looked)
+        slug,
+        &ids,
+        now + retries::PAUSES[0],
+        &variants
+    )
+    .execute(connection)
+    .await?;
+    place(&mut tx, &asks).await?;
+    tx.commit().await?;
+    Ok(done.rows_affected())
 }
 
 /// A report, as functions that look across tenants name it.

@@ -6,11 +6,11 @@ use crate::column::TenantColumn;
 use crate::number::{from_row, to_row32};
 use crate::outbox::NeededSymbols;
 use crate::reports::lock_known;
-use crate::requests::{self, Ask, DueReport, by_tenant};
+use crate::requests::{self, Ask, DueReport, FirstFailure, by_tenant};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Duration, OffsetDateTime};
-use unslide_model::{DebugId, Owner};
+use unslide_model::{DebugId, Owner, TenantId};
 
 /// The pauses before each try.
 pub const PAUSES: [Duration; 8] = [
@@ -31,6 +31,9 @@ struct Due {
 
 /// Asks for reports whose next try is due. Returns the number looked at; call again while that is
 /// `limit`.
+///
+/// # Errors
+/// The first failure; one tenant's or report's does not keep the others' reports.
 pub async fn ask_due(store: &Store, limit: u32) -> Result<u64> {
     let due = sqlx::query_as!(
         DueReport,
@@ -42,44 +45,62 @@ pub async fn ask_due(store: &Store, limit: u32) -> Result<u64> {
     .fetch_all(store.pool())
     .await?;
     let looked = u64::try_from(due.len()).unwrap_or(u64::MAX);
+    let mut failures = FirstFailure::default();
     for (tenant, reports) in by_tenant(due) {
-        let mut tx = store.tenant(&tenant).await?;
-        let keys = lock_known(&mut tx, &reports).await?;
-        let mut wanted = due_of(&mut tx, &reports).await?;
-        let mut asks: Vec<Ask> = Vec::new();
-        let mut tries: Vec<usize> = Vec::new();
-        for key in keys.iter().filter(|key| !key.deleted) {
-            let Some(due) = wanted.remove(&key.row()) else { continue };
-            asks.push(Ask::about(key, due.needs));
-            tries.push(due.tries);
+        if let Err(error) = ask(store, &tenant, &reports, &mut failures).await {
+            failures.note(&tenant, error)?;
         }
-        let placed = requests::place(&mut tx, &asks).await?;
-        let now = tx.now();
-        let next: Vec<(usize, Option<OffsetDateTime>)> = tries
-            .into_iter()
-            .zip(&placed)
-            .map(|(tries, placed)| match placed {
-                Some(_) => (tries + 1, PAUSES.get(tries + 1).map(|pause| now + *pause)),
-                // An answer is on its way, which may be what is waited for.
-                None => (tries, Some(now + PAUSES[0])),
-            })
-            .collect();
-        schedule(&mut tx, &asks, &next).await?;
-        tx.commit().await?;
     }
-    Ok(looked)
+    failures.unless_failed(looked)
+}
+
+/// Asks for those of one tenant.
+async fn ask(
+    store: &Store,
+    tenant: &TenantId,
+    reports: &[(Uuid, i32)],
+    failures: &mut FirstFailure,
+) -> Result<()> {
+    let mut tx = store.tenant(tenant).await?;
+    let keys = lock_known(&mut tx, reports).await?;
+    let mut wanted = due_of(&mut tx, tenant, reports, failures).await?;
+    let mut asks: Vec<Ask> = Vec::new();
+    let mut tries: Vec<usize> = Vec::new();
+    for key in keys.iter().filter(|key| !key.deleted) {
+        let Some(due) = wanted.remove(&key.row()) else { continue };
+        asks.push(Ask::about(key, due.needs));
+        tries.push(due.tries);
+    }
+    let placed = requests::place(&mut tx, &asks).await?;
+    let now = tx.now();
+    let next: Vec<(usize, Option<OffsetDateTime>)> = tries
+        .into_iter()
+        .zip(&placed)
+        .map(|(tries, placed)| match placed {
+            Some(_) => (tries + 1, PAUSES.get(tries + 1).map(|pause| now + *pause)),
+            // An answer is on its way, which may be what is waited for.
+            None => (tries, Some(now + PAUSES[0])),
+        })
+        .collect();
+    schedule(&mut tx, &asks, &next).await?;
+    tx.commit().await
 }
 
 /// What is due of these, and for which symbols as they are now.
-async fn due_of(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<BTreeMap<(Uuid, i32), Due>> {
+async fn due_of(
+    tx: &mut TenantTx,
+    tenant: &TenantId,
+    reports: &[(Uuid, i32)],
+    failures: &mut FirstFailure,
+) -> Result<BTreeMap<(Uuid, i32), Due>> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
-    let (connection, tenant, now) = tx.parts();
+    let (connection, slug, now) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT k.report_id, k.variant, k.retries, k.retry_needs AS "retry_needs!"
            FROM unnest($2::uuid[], $4::integer[]) AS r (report_id, variant)
            JOIN report_keys k ON k.tenant = $1 AND k.report_id = r.report_id AND k.variant = r.variant
            WHERE k.retry_at <= $3 AND k.retry_needs IS NOT NULL"#,
-        tenant,
+        slug,
         &ids,
         now,
         &variants
@@ -88,8 +109,7 @@ async fn due_of(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<BTreeMap<(
     .await?;
     let mut due: BTreeMap<(Uuid, i32), Due> = BTreeMap::new();
     for row in rows {
-        let needs: Vec<NeededSymbols> =
-            serde_json::from_value(row.retry_needs).map_err(|e| StoreError::corrupt("report_keys", e))?;
+        let needs = requests::read_needs_or_none(failures, tenant, row.report_id, Some(row.retry_needs))?;
         let tries = usize::try_from(row.retries).unwrap_or_default();
         due.insert((row.report_id, row.variant), Due { tries, needs });
     }
@@ -98,7 +118,7 @@ async fn due_of(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<BTreeMap<(
     let slots = sqlx::query!(
         r#"SELECT debug_id, generation, tenant <> $1 AS "system!" FROM symbol_slots
            WHERE tenant IN ($1, $3) AND debug_id = ANY ($2) AND quality > 0"#,
-        tenant,
+        slug,
         &wanted,
         Owner::System.as_str()
     )

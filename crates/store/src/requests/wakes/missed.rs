@@ -4,6 +4,7 @@
 use super::system;
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row32};
+use crate::requests::FirstFailure;
 use crate::{Result, Store, StoreError, Uuid};
 use std::collections::BTreeMap;
 use time::{Date, Duration};
@@ -26,6 +27,9 @@ struct Row {
 /// Adds a wake for all symbols that reports or captures wait for although nothing asks. Returns the number of waits
 /// that were found: one for a report and an image of its app, one for a tenant's day and a system image, one for a
 /// capture and an image. In health that is 0.
+///
+/// # Errors
+/// The first failure; one owner's does not keep the others' wakes.
 pub async fn ask(store: &Store) -> Result<u64> {
     // The days that reports are kept of, as the catalogue has their tables.
     let days = sqlx::query_scalar!(
@@ -41,15 +45,17 @@ pub async fn ask(store: &Store) -> Result<u64> {
     }
     waits += look(store, Among::SystemImages, &mut missed).await?;
     waits += look(store, Among::Captures, &mut missed).await?;
+    let mut failures = FirstFailure::default();
     for (owner, symbols) in missed {
-        let owner = Owner::read(&owner).map_err(|e| StoreError::corrupt("symbol_slots", e))?;
-        match wake(store, &owner, symbols).await {
-            // It waits for nothing any more.
-            Ok(()) | Err(StoreError::TenantDeleted) => {}
-            Err(error) => return Err(error),
+        let woken = match Owner::read(&owner) {
+            Ok(owner) => wake(store, &owner, symbols).await,
+            Err(error) => Err(StoreError::corrupt("symbol_slots", error)),
+        };
+        if let Err(error) = woken {
+            failures.note(&owner, error)?;
         }
     }
-    Ok(waits)
+    failures.unless_failed(waits)
 }
 
 /// Which waits are looked at.

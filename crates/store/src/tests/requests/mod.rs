@@ -1,4 +1,5 @@
 pub mod answers;
+pub mod failures;
 pub mod late_at_scale;
 pub mod late_symbols;
 pub mod promises;
