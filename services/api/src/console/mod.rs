@@ -1,12 +1,14 @@
 //! The console: the service's data as pages for people, from the same code that answers the API.
 //!
 //! One file of `pages` for each page. A page demands its scope in the type of its argument, as an operation does:
-//! [`SignedIn<ReportsRead>`](session::SignedIn). Pages are complete without the script, and hold no text that the
-//! template engine has not escaped, or `signals` in a flame graph.
+//! [`SignedIn<ReportsRead>`](session::SignedIn). Pages are complete without the script, and hold no text that
+//! [`escaping`] has not escaped, or `signals` in a flame graph.
 
 mod assets;
 mod bar;
 mod components;
+pub(crate) mod escaping;
+pub(crate) mod filters;
 mod form;
 mod link;
 mod pages;
@@ -14,7 +16,7 @@ mod prelude;
 mod session;
 mod shell;
 mod viewer;
-mod words;
+pub(crate) mod words;
 
 use crate::http::time_limit::bound_time;
 use crate::state::Api;

@@ -4,11 +4,11 @@ use super::form::host;
 use super::link::{is_local, link};
 use super::shell::{Shell, html};
 use super::viewer::{Viewer, ViewerCell};
+use crate::console::escaping::{self, Template, filters};
 use crate::http::problem::Problem;
 use crate::http::server::Peer;
 use crate::requests::access::{Access, Permission, admit};
 use crate::state::Api;
-use askama::Template;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::COOKIE;
@@ -74,7 +74,7 @@ fn not_signed_in(parts: &Parts) -> Response {
 }
 
 #[derive(Template)]
-#[template(path = "console/come_again.html")]
+#[template(path = "console/come_again.html", askama = escaping)]
 struct ComeAgainPage {
     shell: Shell,
     next: String,

@@ -4,10 +4,10 @@ use super::assets::{SCRIPT_PATH, STYLE_PATH};
 use super::bar::FilterBar;
 use super::form::{foreign_form, is_own_form};
 use super::viewer::{Viewer, ViewerCell};
+use crate::console::escaping::{self, Template, filters};
 use crate::http::observe::RequestId;
 use crate::http::problem::{Kind, Problem, Rendered};
 use crate::limits::answers::ReservedAnswer;
-use askama::Template;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
@@ -108,7 +108,7 @@ pub fn html_with(status: StatusCode, page: &impl Template) -> Response {
 }
 
 #[derive(Template)]
-#[template(path = "console/failure.html")]
+#[template(path = "console/failure.html", askama = escaping)]
 struct FailurePage {
     shell: Shell,
     status: u16,

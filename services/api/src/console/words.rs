@@ -1,37 +1,22 @@
 //! Numbers, times and texts as pages show them.
 
-use askama::Template;
-use askama::filters::HtmlSafe;
+use super::filters::Safe;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
 use unslide_model::{CpuType, shell_word};
 use unslide_report::text::escaped;
 
-/// A moment: how long ago, with the whole of it for who points at it and for machines.
-#[derive(Clone, Debug, Template)]
-#[template(
-    source = r#"<time datetime="{{ iso }}" title="{{ absolute }}">{{ relative }}</time>"#,
-    ext = "html"
-)]
-pub struct When {
-    iso: String,
-    absolute: String,
-    relative: String,
-}
+/// A moment as HTML.
+pub type When = Safe<String>;
 
-impl HtmlSafe for When {}
-
-impl When {
-    /// A moment, seen from `now`.
-    pub fn of(at: OffsetDateTime, now: OffsetDateTime) -> When {
-        let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
-        When {
-            iso: at.format(&Rfc3339).unwrap_or_default(),
-            absolute: at.to_offset(time::UtcOffset::UTC).format(&format).unwrap_or_default(),
-            relative: ago((now - at).whole_seconds()),
-        }
-    }
+/// A moment, seen from `now`: how long ago, with the whole of it for who points at it and for machines.
+pub fn when(at: OffsetDateTime, now: OffsetDateTime) -> When {
+    let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
+    let machine = at.format(&Rfc3339).unwrap_or_default();
+    let absolute = at.to_offset(time::UtcOffset::UTC).format(&format).unwrap_or_default();
+    let relative = ago((now - at).whole_seconds());
+    Safe(format!(r#"<time datetime="{machine}" title="{absolute}">{relative}</time>"#))
 }
 
 fn ago(seconds: i64) -> String {

@@ -1,23 +1,19 @@
 //! A table of counts with bars: what the reports of a group divide into.
 
+use crate::console::escaping::{self, Template};
 use crate::console::words::{estimate, grouped, shown_or};
-use askama::Template;
-use askama::filters::HtmlSafe;
 
 /// Values that a table shows, those with the most reports.
 const MOST_LINES: usize = 10;
 
 /// Reports by one of their properties.
 #[derive(Template)]
-#[template(path = "console/components/breakdown.html")]
+#[template(path = "console/components/breakdown.html", askama = escaping)]
 pub struct Breakdown {
     by: &'static str,
     head: &'static str,
     pub lines: Vec<BreakdownLine>,
 }
-
-// A template that escapes its own texts.
-impl HtmlSafe for Breakdown {}
 
 /// One value.
 pub struct BreakdownLine {

@@ -1,8 +1,7 @@
 //! Charts: plain SVG without a style or a script. What they show stands in a table beside them, too.
 
+use crate::console::escaping::{self, Template};
 use crate::console::words::{day, grouped, shown_or};
-use askama::Template;
-use askama::filters::HtmlSafe;
 use std::collections::BTreeMap;
 use time::macros::format_description;
 use time::{Date, Duration, OffsetDateTime};
@@ -54,7 +53,7 @@ impl ChartTimes {
 
 /// Bars of one day or hour each, stacked by version.
 #[derive(Debug, Template)]
-#[template(path = "console/components/bars.html")]
+#[template(path = "console/components/bars.html", askama = escaping)]
 pub struct StackedBars {
     /// What is counted, such as `Crashes`.
     what: &'static str,
@@ -68,8 +67,6 @@ pub struct StackedBars {
     note: Option<&'static str>,
     empty: bool,
 }
-
-impl HtmlSafe for StackedBars {}
 
 /// A version of a chart.
 #[derive(Debug)]
@@ -177,15 +174,13 @@ fn bar(at: String, counts: &[i64], (x, width): (i64, i64), highest: i64) -> Stac
 
 /// A line of small bars, one a day.
 #[derive(Debug, Default, Template)]
-#[template(path = "console/components/spark.html")]
+#[template(path = "console/components/spark.html", askama = escaping)]
 pub struct Sparkline {
     label: String,
     /// x, y, height.
     bars: Vec<(i64, i64, i64)>,
     width: i64,
 }
-
-impl HtmlSafe for Sparkline {}
 
 const SPARK_STEP: i64 = 6;
 const SPARK_HEIGHT: i64 = 20;

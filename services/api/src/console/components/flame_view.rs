@@ -1,7 +1,6 @@
 //! What a page says of a call tree: the picture, and the same as text.
 
 use crate::console::words::{duration, grouped, shown, shown_or};
-use askama::filters::HtmlSafe;
 use std::collections::HashMap;
 use std::fmt;
 use unslide_signals::calltree::{
@@ -24,8 +23,6 @@ impl fmt::Display for FlameSvg {
         f.write_str(&self.0)
     }
 }
-
-impl HtmlSafe for FlameSvg {}
 
 impl FlameSvg {
     /// The graph of a tree.

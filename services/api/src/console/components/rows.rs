@@ -2,7 +2,9 @@
 
 use super::chart::Sparkline;
 use crate::console::link::link;
-use crate::console::words::{When, counted, duration, estimate, grouped, missing_command, shown, shown_or};
+use crate::console::words::{
+    When, counted, duration, estimate, grouped, missing_command, shown, shown_or, when,
+};
 use std::collections::BTreeMap;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_model::DebugId;
@@ -88,9 +90,9 @@ impl GroupLine {
             trend: Sparkline::of((days.unwrap_or(&none), group.estimated), (first, now.date())),
             reports,
             beside,
-            first_seen: When::of(group.first_seen, now),
+            first_seen: when(group.first_seen, now),
             first_version: shown(&group.first_version),
-            last_seen: When::of(group.last_seen, now),
+            last_seen: when(group.last_seen, now),
             last_version: shown(&group.last_version),
         }
     }
@@ -181,7 +183,7 @@ impl ReportLine {
             os: shown(&os.join(" ")),
             status: status_mark(&report.status),
             missing: report.symbols_missing,
-            received: When::of(report.received_at, now),
+            received: when(report.received_at, now),
         }
     }
 }
@@ -250,7 +252,7 @@ impl MissingLine {
             reports_href: link("/console/reports", &[("debug_id", Some(&id))]),
             system: missing.system,
             command: missing_command(&shown(&missing.image.name), &missing.image.arch),
-            last_seen: When::of(missing.last_seen, now),
+            last_seen: when(missing.last_seen, now),
         }
     }
 }

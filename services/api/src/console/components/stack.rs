@@ -1,9 +1,8 @@
 //! A backtrace as a page shows it: the app's own frames first of all, runs of the system's frames folded.
 
 use super::source_link::SourceLinks;
+use crate::console::escaping::{self, Template};
 use crate::console::words::{address, counted, upload_command};
-use askama::Template;
-use askama::filters::HtmlSafe;
 use std::collections::HashSet;
 use unslide_report::text::threads::{CallView, FrameView, ThreadView};
 
@@ -18,7 +17,7 @@ const NAMED: usize = 3;
 
 /// A backtrace.
 #[derive(Debug, Template)]
-#[template(path = "console/components/stack.html")]
+#[template(path = "console/components/stack.html", askama = escaping)]
 pub struct ThreadStack {
     pub heading: String,
     pub crashed: bool,
@@ -32,8 +31,6 @@ pub struct ThreadStack {
     pub elsewhere: Option<String>,
     items: Vec<StackItem>,
 }
-
-impl HtmlSafe for ThreadStack {}
 
 #[derive(Debug)]
 enum StackItem {

@@ -29,7 +29,7 @@ const PAGE_BYTES: u64 = 512 << 10;
 const MOST_VERSIONS: usize = 50;
 
 #[derive(Template)]
-#[template(path = "console/pages/flame.html")]
+#[template(path = "console/pages/flame.html", askama = escaping)]
 struct FlamePage {
     shell: Shell,
     script: &'static str,

@@ -10,7 +10,7 @@ use unslide_store::queries::health;
 use unslide_store::queries::health::metric_breakdown::{self, DimensionFigures};
 
 #[derive(Template)]
-#[template(path = "console/pages/metric_breakdown.html")]
+#[template(path = "console/pages/metric_breakdown.html", askama = escaping)]
 struct BreakdownPage {
     shell: Shell,
     app: String,

@@ -24,7 +24,7 @@ const VERSIONS: u32 = 5;
 const MOST_NEW: u32 = 1_000;
 
 #[derive(Template)]
-#[template(path = "console/pages/overview.html")]
+#[template(path = "console/pages/overview.html", askama = escaping)]
 struct OverviewPage {
     shell: Shell,
     /// The number of days that figures by day cover.

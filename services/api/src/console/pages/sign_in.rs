@@ -32,7 +32,7 @@ pub struct BackQuery {
 }
 
 #[derive(Template)]
-#[template(path = "console/pages/sign_in.html")]
+#[template(path = "console/pages/sign_in.html", askama = escaping)]
 struct SignInPage {
     shell: Shell,
     next: String,

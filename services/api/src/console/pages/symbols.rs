@@ -22,7 +22,7 @@ const MOST: u32 = 20;
 type Mark = (&'static str, &'static str, String);
 
 #[derive(Template)]
-#[template(path = "console/pages/symbols.html")]
+#[template(path = "console/pages/symbols.html", askama = escaping)]
 struct SymbolsPage {
     shell: Shell,
     may_upload: bool,
@@ -104,7 +104,7 @@ fn upload_line(upload: &SymbolUpload, now: OffsetDateTime) -> UploadLine {
         size: upload.size.map(bytes).unwrap_or_default(),
         status: (status.0, status.1, upload.status.as_str().to_owned()),
         detail: shown(upload.detail.as_deref().unwrap_or_default()),
-        began: When::of(upload.created_at, now),
+        began: words::when(upload.created_at, now),
     }
 }
 
@@ -133,7 +133,7 @@ fn object_line(listed: &ListedObject, now: OffsetDateTime) -> ObjectLine {
         status: (status.0, status.1, object.status.as_str().replace('_', " ")),
         reason: shown(object.reason.as_deref().unwrap_or_default()),
         active: listed.active,
-        came: When::of(object.created_at, now),
+        came: words::when(object.created_at, now),
     }
 }
 

@@ -49,7 +49,7 @@ const PHASES: [(&str, &str); 5] = [
 ];
 
 #[derive(Template)]
-#[template(path = "console/pages/health.html")]
+#[template(path = "console/pages/health.html", askama = escaping)]
 struct HealthPage {
     shell: Shell,
     app: String,

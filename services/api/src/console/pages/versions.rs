@@ -17,7 +17,7 @@ const HEALTH_DAYS: u32 = 30;
 const MOST_MISSING: usize = 3;
 
 #[derive(Template)]
-#[template(path = "console/pages/versions.html")]
+#[template(path = "console/pages/versions.html", askama = escaping)]
 struct VersionsPage {
     shell: Shell,
     app: String,

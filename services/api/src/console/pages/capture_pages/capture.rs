@@ -15,7 +15,7 @@ use unslide_store::captures::{self, Capture};
 const MOST_EARLIER: u32 = 5;
 
 #[derive(Template)]
-#[template(path = "console/pages/capture_pages/capture.html")]
+#[template(path = "console/pages/capture_pages/capture.html", askama = escaping)]
 struct CapturePage {
     shell: Shell,
     script: &'static str,

@@ -10,7 +10,7 @@ const PATH: &str = "/console/captures";
 const FILTERS: [&str; 2] = ["app", "kind"];
 
 #[derive(Template)]
-#[template(path = "console/pages/capture_pages/captures.html")]
+#[template(path = "console/pages/capture_pages/captures.html", askama = escaping)]
 struct CapturesPage {
     shell: Shell,
     may_upload: bool,

@@ -16,7 +16,7 @@ use unslide_signals::capture::{CaptureAnalysis, CaptureComparison, ComparedMemor
 use unslide_signals::memory_graph::MemoryComparison;
 
 #[derive(Template)]
-#[template(path = "console/pages/capture_pages/compare.html")]
+#[template(path = "console/pages/capture_pages/compare.html", askama = escaping)]
 struct ComparePage {
     shell: Shell,
     script: &'static str,

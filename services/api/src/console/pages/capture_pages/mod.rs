@@ -9,7 +9,7 @@ mod list;
 pub mod upload;
 
 use crate::console::link::session_path;
-use crate::console::words::{When, bytes, counted, grouped, shown, shown_or};
+use crate::console::words::{When, bytes, counted, grouped, shown, shown_or, when};
 use crate::operations::captures::CaptureEntry;
 use time::OffsetDateTime;
 use unslide_model::CaptureKind;
@@ -55,7 +55,7 @@ impl CaptureLine {
             size: bytes(capture.size),
             status,
             detail: shown(capture.detail.as_deref().unwrap_or_default()),
-            received: When::of(capture.received_at, now),
+            received: when(capture.received_at, now),
         }
     }
 }

@@ -26,7 +26,7 @@ const DAYS: i64 = 30;
 const SLOW: [&str; 5] = ["hang", "cpu", "disk_write", "launch", "profile"];
 
 #[derive(Template)]
-#[template(path = "console/pages/group_pages/group.html")]
+#[template(path = "console/pages/group_pages/group.html", askama = escaping)]
 struct GroupPage {
     shell: Shell,
     title: String,
@@ -107,8 +107,8 @@ pub async fn page(
         culprit: shown(&group.culprit),
         tags: tags(group, now),
         app: shown_or(&group.app, "unknown app"),
-        first: (When::of(group.first_seen, now), shown_or(&group.first_version, "no version")),
-        last: (When::of(group.last_seen, now), shown_or(&group.last_version, "no version")),
+        first: (words::when(group.first_seen, now), shown_or(&group.first_version, "no version")),
+        last: (words::when(group.last_seen, now), shown_or(&group.last_version, "no version")),
         reports: estimate(counted(group.reports, "report", "reports"), group.estimated),
         devices: counted(group.affected_devices, "device", "devices"),
         chart: StackedBars::of(
@@ -169,7 +169,7 @@ async fn shown_report(
     Ok(ShownReport {
         href: report_path(&id, row.variant, ""),
         text: report_path(&id, row.variant, "/text"),
-        received: When::of(row.received_at, api.clock.now()),
+        received: words::when(row.received_at, api.clock.now()),
         why,
         stack,
     })

@@ -4,7 +4,6 @@ use crate::console::prelude::*;
 use crate::console::words::estimate;
 use crate::operations::groups::activity::list_group_activity;
 use crate::requests::page::PageQuery;
-use askama::filters::HtmlSafe;
 use time::OffsetDateTime;
 use unslide_model::Scope;
 use unslide_store::groups::{GroupAction, GroupActivity, GroupStatus};
@@ -19,7 +18,7 @@ const RULE_CHARS: usize = 256;
 
 /// The buttons that change the state.
 #[derive(Template)]
-#[template(path = "console/pages/group_pages/group_state.html")]
+#[template(path = "console/pages/group_pages/group_state.html", askama = escaping)]
 pub struct GroupState {
     /// Where the forms go.
     path: String,
@@ -29,8 +28,6 @@ pub struct GroupState {
     assignee: String,
     merged_into: Option<String>,
 }
-
-impl HtmlSafe for GroupState {}
 
 impl GroupState {
     /// What the page of a group shows to who may see it.
@@ -57,7 +54,7 @@ fn may_write(access: &Access<ReportsRead>, group: &ListedGroup) -> bool {
 
 /// Merged groups and activity.
 #[derive(Template)]
-#[template(path = "console/pages/group_pages/group_work.html")]
+#[template(path = "console/pages/group_pages/group_work.html", askama = escaping)]
 pub struct GroupWork {
     /// Where the forms go.
     path: String,
@@ -70,8 +67,6 @@ pub struct GroupWork {
     activity: Vec<ActivityLine>,
     older: Option<String>,
 }
-
-impl HtmlSafe for GroupWork {}
 
 struct MergedLine {
     id: String,
@@ -190,7 +185,7 @@ fn activity_line(one: &GroupActivity, now: OffsetDateTime) -> ActivityLine {
     };
     let who = one.name.as_deref().unwrap_or(&one.actor);
     ActivityLine {
-        at: When::of(one.at, now),
+        at: words::when(one.at, now),
         who: shown(if one.action == GroupAction::Regressed { "A report" } else { who }),
         what: shown(&what),
         other: one

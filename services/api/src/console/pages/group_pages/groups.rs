@@ -14,7 +14,7 @@ const FILTERS: [&str; 9] = ["app", "version", "days", "q", "kind", "symbols", "s
 const USUAL_STATUS: &str = "open,regressed";
 
 #[derive(Template)]
-#[template(path = "console/pages/group_pages/groups.html")]
+#[template(path = "console/pages/group_pages/groups.html", askama = escaping)]
 struct GroupsPage {
     shell: Shell,
     groups: Vec<GroupLine>,

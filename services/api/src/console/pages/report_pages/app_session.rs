@@ -9,7 +9,7 @@ use unslide_store::queries::session::{SessionEventKind, TimelineEvent};
 use unslide_store::sessions::SessionJudgement;
 
 #[derive(Template)]
-#[template(path = "console/pages/report_pages/session.html")]
+#[template(path = "console/pages/report_pages/session.html", askama = escaping)]
 struct SessionPage {
     shell: Shell,
     id: String,
@@ -61,7 +61,7 @@ fn line(event: &TimelineEvent, now: OffsetDateTime) -> TimelineLine {
     };
     let why = event.judgement.as_ref().map(why);
     TimelineLine {
-        at: When::of(event.at, now),
+        at: words::when(event.at, now),
         what,
         title: shown(event.title.as_deref().or(why.as_deref()).unwrap_or_default()),
         version: shown(&event.version),

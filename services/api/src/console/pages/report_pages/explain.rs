@@ -12,7 +12,7 @@ use unslide_symbolicate::{
 };
 
 #[derive(Template)]
-#[template(path = "console/pages/report_pages/explain.html")]
+#[template(path = "console/pages/report_pages/explain.html", askama = escaping)]
 struct ExplainPage {
     shell: Shell,
     report: String,

@@ -34,7 +34,7 @@ const MAY_BE_MEMORY: [&str; 4] =
 const MOST_CAPTURES: u32 = 20;
 
 #[derive(Template)]
-#[template(path = "console/pages/report_pages/report.html")]
+#[template(path = "console/pages/report_pages/report.html", askama = escaping)]
 struct ReportPage {
     shell: Shell,
     id: String,
@@ -140,7 +140,7 @@ fn run_capture(capture: &RunCapture, now: OffsetDateTime) -> RunCaptureLine {
     RunCaptureLine {
         kind: CaptureKind::parse(&capture.kind).map_or("Capture", capture_pages::kind),
         href: format!("/console/captures/{}", capture.id),
-        received: When::of(capture.received_at, now),
+        received: words::when(capture.received_at, now),
     }
 }
 
@@ -192,8 +192,8 @@ fn page_of(
         ended: seen.ended,
         status: status_mark(&listed.status),
         facts: facts(found),
-        received: When::of(listed.received_at, now),
-        crashed_at: listed.device_time.map(|at| When::of(at, now)),
+        received: words::when(listed.received_at, now),
+        crashed_at: listed.device_time.map(|at| words::when(at, now)),
         group: listed.group.map(|group| format!("/console/groups/{group}")),
         counted: listed.same_crash_as.map(|id| report_path(&id.to_string(), 0, "")),
         session: None,
@@ -216,7 +216,7 @@ fn page_of(
 }
 
 #[derive(Template)]
-#[template(path = "console/pages/report_pages/thread.html")]
+#[template(path = "console/pages/report_pages/thread.html", askama = escaping)]
 struct ThreadPage {
     shell: Shell,
     report: String,

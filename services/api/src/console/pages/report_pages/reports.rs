@@ -13,7 +13,7 @@ const FILTERS: [&str; 9] =
     ["app", "version", "q", "status", "kind", "group", "model", "os_version", "debug_id"];
 
 #[derive(Template)]
-#[template(path = "console/pages/report_pages/reports.html")]
+#[template(path = "console/pages/report_pages/reports.html", askama = escaping)]
 struct ReportsPage {
     shell: Shell,
     reports: Vec<ReportLine>,

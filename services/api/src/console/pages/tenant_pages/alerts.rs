@@ -9,6 +9,7 @@ use crate::operations::alerts::{
 };
 use crate::requests::access::TenantAdmin;
 use crate::requests::input;
+use crate::requests::page::{MAX_LIMIT, PageQuery};
 use time::{Duration, OffsetDateTime};
 use unslide_model::Secret;
 use unslide_store::Uuid;
@@ -22,7 +23,7 @@ const PATH: &str = "/console/alerts";
 const MUTED: Duration = Duration::hours(24);
 
 #[derive(Template)]
-#[template(path = "console/pages/tenant_pages/alerts.html")]
+#[template(path = "console/pages/tenant_pages/alerts.html", askama = escaping)]
 struct AlertsPage {
     shell: Shell,
     rules: Vec<RuleLine>,
@@ -64,7 +65,9 @@ pub async fn page(
     let now = api.clock.now();
     let access = signed.access;
     let only_app = access.only_app().map(str::to_owned);
-    let Json(rules) = list_alert_rules(State(api.clone()), access.clone()).await?;
+    // A tenant has fewer rules than a page can have.
+    let all = PageQuery { limit: Some(MAX_LIMIT), cursor: None };
+    let Json(rules) = list_alert_rules(State(api.clone()), access.clone(), Query(all)).await?;
     let query = AlertMessageQuery { cursor: state.text("cursor"), ..AlertMessageQuery::default() };
     let channels = AlertChannel::ALL.into_iter().filter(|one| *one != AlertChannel::Mail || api.sends_mail);
     let channels = channels.map(|one| (one.as_str(), channel_word(one))).collect();
@@ -154,7 +157,7 @@ fn message_line(message: &ListedAlertMessage, now: OffsetDateTime) -> MessageLin
         rule: shown(&message.rule_name),
         detail,
         status,
-        created: When::of(message.created_at, now),
+        created: words::when(message.created_at, now),
         again: message.status != AlertStatus::Waiting,
     }
 }

@@ -10,7 +10,7 @@ use unslide_store::audit::AuditEntry;
 const PATH: &str = "/console/audit-log";
 
 #[derive(Template)]
-#[template(path = "console/pages/tenant_pages/audit_log.html")]
+#[template(path = "console/pages/tenant_pages/audit_log.html", askama = escaping)]
 struct AuditLogPage {
     shell: Shell,
     entries: Vec<AuditLine>,
@@ -49,7 +49,7 @@ fn line(entry: &AuditEntry, now: OffsetDateTime) -> AuditLine {
         subject: shown(&entry.subject),
         actor: shown(entry.name.as_deref().unwrap_or(&entry.actor)),
         detail: shown(&facts.join(", ")),
-        at: When::of(entry.at, now),
+        at: words::when(entry.at, now),
     }
 }
 

@@ -1,14 +1,14 @@
 //! `/console/dead-letters/{id}`: a record that could not be processed, its headers and first bytes.
 
+use crate::console::escaping::{self, Template, filters};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
-use crate::console::words::{When, bytes, shown};
+use crate::console::words::{When, bytes, shown, when};
 use crate::http::problem::Problem;
 use crate::operations::dead_letters::get::{BytesShown, open_letter};
 use crate::requests::access::TenantAdmin;
 use crate::requests::input::Path;
 use crate::state::Api;
-use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const LONGEST: usize = 500;
 const IN_A_LINE: usize = 16;
 
 #[derive(Template)]
-#[template(path = "console/pages/tenant_pages/dead_letter.html")]
+#[template(path = "console/pages/tenant_pages/dead_letter.html", askama = escaping)]
 struct DeadLetterPage {
     shell: Shell,
     id: String,
@@ -54,7 +54,7 @@ pub async fn page(
         shell: Shell::of(signed.viewer, "dead-letters", "Dead letter"),
         reason: shown(&letter.reason),
         detail: shown(&letter.detail),
-        arrived: When::of(letter.arrived_at, api.clock.now()),
+        arrived: when(letter.arrived_at, api.clock.now()),
         is_replayed: letter.replayed_at.is_some(),
         lost: found.lost.as_deref().map(shown),
         key: found.key.as_ref().map(line),

@@ -15,7 +15,7 @@ use unslide_proto::trace::TraceContext;
 const PATH: &str = "/console/dead-letters";
 
 #[derive(Template)]
-#[template(path = "console/pages/tenant_pages/dead_letters.html")]
+#[template(path = "console/pages/tenant_pages/dead_letters.html", askama = escaping)]
 struct DeadLettersPage {
     shell: Shell,
     letters: Vec<DeadLetterLine>,
@@ -80,8 +80,8 @@ fn line(letter: &DeadLetter, now: OffsetDateTime) -> DeadLetterLine {
             .map(|origin| shown(&format!("{}/{}/{}", origin.topic, origin.partition, origin.offset)))
             .unwrap_or_default(),
         size: letter.value_bytes.map(bytes).unwrap_or_default(),
-        arrived: When::of(letter.arrived_at, now),
-        replayed: letter.replayed_at.map(|at| When::of(at, now)),
+        arrived: words::when(letter.arrived_at, now),
+        replayed: letter.replayed_at.map(|at| words::when(at, now)),
         replayed_as: shown(letter.replayed_as.as_deref().unwrap_or_default()),
     }
 }

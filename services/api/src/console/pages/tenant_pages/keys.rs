@@ -19,7 +19,7 @@ use unslide_store::keys::{self, ApiKey, KeyDescent, NewApiKey, Principal};
 const PATH: &str = "/console/keys";
 
 #[derive(Template)]
-#[template(path = "console/pages/tenant_pages/keys.html")]
+#[template(path = "console/pages/tenant_pages/keys.html", askama = escaping)]
 struct KeysPage {
     shell: Shell,
     keys: Vec<KeyLine>,
@@ -94,9 +94,9 @@ fn line(key: &ApiKey, descent: Option<&KeyDescent>, by: &Principal, now: OffsetD
         scopes: scopes.join(", "),
         app: shown(key.app.as_deref().unwrap_or("all apps")),
         maker,
-        created: When::of(key.created_at, now),
-        used: key.last_used_at.map(|at| When::of(at, now)),
-        expires: key.expires_at.map(|at| When::of(at, now)),
+        created: words::when(key.created_at, now),
+        used: key.last_used_at.map(|at| words::when(at, now)),
+        expires: key.expires_at.map(|at| words::when(at, now)),
         status,
         in_force: key.revoked_at.is_none() && !expired,
         made: (made > 0).then(|| counted(made, "key", "keys")),
@@ -105,7 +105,7 @@ fn line(key: &ApiKey, descent: Option<&KeyDescent>, by: &Principal, now: OffsetD
 }
 
 #[derive(Template)]
-#[template(path = "console/pages/tenant_pages/new_key.html")]
+#[template(path = "console/pages/tenant_pages/new_key.html", askama = escaping)]
 struct NewKeyPage {
     shell: Shell,
     name: String,
@@ -137,7 +137,7 @@ pub async fn create(
         shell: Shell::of(signed.viewer, "keys", "New key"),
         name: shown(&made.key.name),
         scopes: scopes.join(", "),
-        expires: made.key.expires_at.map(|at| When::of(at, now)),
+        expires: made.key.expires_at.map(|at| words::when(at, now)),
         text: made.text,
     };
     Ok(html_with(status, &page))

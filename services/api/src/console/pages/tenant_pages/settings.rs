@@ -23,7 +23,7 @@ const MOST_SHOWN: u32 = 200;
 const MOST_OFFERED: u32 = 50;
 
 #[derive(Template)]
-#[template(path = "console/pages/tenant_pages/settings.html")]
+#[template(path = "console/pages/tenant_pages/settings.html", askama = escaping)]
 struct SettingsPage {
     shell: Shell,
     apps: Vec<SettingsForm>,
@@ -142,7 +142,7 @@ async fn rules(api: &Api, access: &Access<TenantAdmin>) -> Result<Option<RulesFo
     let Some(rules) = found.rules else { return Ok(Some(RulesForm::default())) };
     let [looked, moved] = [rules.looked, rules.moved].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
     Ok(Some(RulesForm {
-        changed: Some((shown(&rules.changed_by), When::of(rules.changed_at, api.clock.now()))),
+        changed: Some((shown(&rules.changed_by), words::when(rules.changed_at, api.clock.now()))),
         progress: format!(
             "{}: {} looked at, {} moved",
             rules.status,

@@ -1,0 +1,54 @@
+//! What templates do with values: the escaping of every text, and filters that are named.
+
+use askama_base as askama;
+pub use askama_base::filters::*;
+use askama_base::{Values, filter_fn};
+use std::convert::Infallible;
+use std::fmt;
+use unslide_report::text::escaped;
+
+/// The escaping of a text that a template writes: what controls a terminal or the direction of writing is shown as
+/// `\u{1b}`, so that nothing in a text of a device or a client changes how the page is read.
+#[derive(Clone, Copy)]
+pub struct Html;
+
+impl Escaper for Html {
+    fn write_escaped_str<W: fmt::Write>(&self, page: W, text: &str) -> fmt::Result {
+        askama_base::filters::Html.write_escaped_str(page, &escaped(text))
+    }
+}
+
+/// A text that a form sends back as it is.
+#[filter_fn]
+pub fn exact(text: &str, _: &dyn Values) -> Result<Safe<String>, Infallible> {
+    Ok(Safe(escape(text, askama_base::filters::Html)?.to_string()))
+}
+
+/// A text of several lines, each of them escaped.
+#[filter_fn]
+pub fn lines(text: &str, _: &dyn Values) -> Result<Safe<String>, Infallible> {
+    let lines: Vec<_> = text.lines().map(escaped).collect();
+    Ok(Safe(escape(lines.join("\n"), askama_base::filters::Html)?.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::console::escaping::{self, Template, filters};
+
+    #[derive(Template)]
+    #[template(
+        source = "{{ name }}|{{ name|lines }}|{{ name|exact }}",
+        ext = "html",
+        askama = escaping
+    )]
+    struct Texts {
+        name: &'static str,
+    }
+
+    #[test]
+    fn a_name_with_control_characters_is_text_and_a_form_sends_it_back_as_it_was() {
+        let page = Texts { name: "a\u{202e}\u{1b}<b>\nc" }.render().unwrap();
+        let shown = r"a\u{202e}\u{1b}&#60;b&#62;";
+        assert_eq!(page, format!("{shown}\\nc|{shown}\nc|a\u{202e}\u{1b}&#60;b&#62;\nc"));
+    }
+}
