@@ -278,6 +278,7 @@ impl LackingImages {
             generation: None,
             frames: 0,
             system: origin != FrameOrigin::App,
+            stripped: false,
             vmaddr_differs: false,
         });
         entry.frames += 1;

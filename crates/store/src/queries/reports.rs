@@ -107,7 +107,7 @@ pub struct ReportRow {
     /// How its frames ended.
     #[sqlx(flatten)]
     pub frames: FrameTotals,
-    /// True where an image of the app itself has no symbols, so that its frames have the device's names
+    /// True where an image of the app has no symbols, or a stripped binary's, so that its frames have the device's names
     /// or none: upload its dSYM.
     pub symbols_missing: bool,
     /// The group of its bug.

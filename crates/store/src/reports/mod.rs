@@ -178,10 +178,19 @@ pub struct ImageUse {
     pub system: bool,
     /// Its symbols were found.
     pub found: bool,
+    /// They are of a stripped binary of the app, and do not name the function of a frame.
+    pub stripped: bool,
     /// Its symbols are there and could not be fetched.
     pub failed: bool,
     /// The generation that answered; 0 for none.
     pub seen_generation: u64,
+}
+
+impl ImageUse {
+    /// True for an image of the app whose dSYM is missing. What could not be fetched is there.
+    fn lacks_symbols(&self) -> bool {
+        !self.system && !self.failed && (!self.found || self.stripped)
+    }
 }
 
 /// The first record of a report's history.

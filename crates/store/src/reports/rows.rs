@@ -1,6 +1,6 @@
 //! The rows of `reports` and `report_bodies`.
 
-use super::{Change, FrameTotals, ReportDetails};
+use super::{Change, FrameTotals, ImageUse, ReportDetails};
 use crate::groups;
 use crate::number::{to_row, to_row32};
 use crate::segments::drop_frames;
@@ -256,7 +256,7 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
         frames_device: to_row32(facts.frames.device),
         frames_device_app: to_row32(facts.frames.device_app),
         frames_missing: to_row32(facts.frames.missing),
-        symbols_missing: arrival.images.iter().any(|image| !image.system && !image.found && !image.failed),
+        symbols_missing: arrival.images.iter().any(ImageUse::lacks_symbols),
         system_images,
         wanted: change.wanted().map(|image| image.debug_id.uuid()).collect(),
         group_id: GroupRow::of(facts).map(|group| group.id).filter(|_| change.counts()),
@@ -354,6 +354,29 @@ async fn write_bodies(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn symbols_are_missing_where_an_image_of_the_app_has_none_or_those_of_a_stripped_binary() {
+        let app = ImageUse {
+            debug_id: "0f1e2d3c4b5a69788796a5b4c3d2e1f0".parse().unwrap(),
+            name: "Shop".into(),
+            arch: "arm64".into(),
+            system: false,
+            found: true,
+            stripped: false,
+            failed: false,
+            seen_generation: 1,
+        };
+        for (image, lacks) in [
+            (app.clone(), false),
+            (ImageUse { stripped: true, ..app.clone() }, true),
+            (ImageUse { found: false, ..app.clone() }, true),
+            (ImageUse { found: false, failed: true, ..app.clone() }, false),
+            (ImageUse { found: false, system: true, ..app.clone() }, false),
+        ] {
+            assert_eq!(image.lacks_symbols(), lacks, "{image:?}");
+        }
+    }
 
     #[test]
     fn nuls_and_lengths_that_postgres_refuses_do_not_reach_it() {

@@ -242,6 +242,7 @@ pub fn image(n: u8, system: bool, generation: Option<u64>) -> ImageUse {
         arch: "arm64".into(),
         system,
         found: generation.is_some(),
+        stripped: false,
         failed: false,
         seen_generation: generation.unwrap_or(0),
     }

@@ -23,6 +23,13 @@ pub(crate) struct Judged<'s> {
     pub(crate) debug_id: Option<[u8; 36]>,
 }
 
+impl Judged<'_> {
+    /// True where the symbols are of a stripped binary: they have no debug information, which the dSYM has.
+    pub(crate) fn are_stripped(&self) -> bool {
+        self.symbols.is_some_and(|symbols| symbols.quality() < Quality::Dwarf)
+    }
+}
+
 /// Looks the symbols of an image up and checks that they are the image's.
 pub(crate) fn judge<'s>(
     image: &PlannedImage<'_>,
@@ -52,8 +59,7 @@ pub(crate) struct FrameAnswer<'s, 'a> {
     pub(crate) status: FrameStatus,
     pub(crate) choice: Choice,
     pub(crate) place: Option<ImagePlace>,
-    /// The image that the frame names for an address outside of all images, whose symbols are not there to
-    /// confirm it.
+    /// The image that the frame names for an address outside of all images, where better symbols could confirm it.
     pub(crate) waits_for: Option<u32>,
     /// The cleaned address's distance from the image's start, not decremented.
     pub(crate) relative: u64,
@@ -126,7 +132,8 @@ pub(crate) fn answer<'s, 'a>(
         answer.status = FrameStatus::UnknownImage;
         answer.place = None;
         answer.approximate = choice.approximate || planned.imprecise;
-        answer.waits_for = (judged.status != ImageStatus::Found).then_some(place.image);
+        let may_come = judged.status != ImageStatus::Found || answer.lacks_dsym(image, judged);
+        answer.waits_for = may_come.then_some(place.image);
         return answer;
     }
     name(&mut answer, frame, planned, (image, judged), lookup);
@@ -190,6 +197,17 @@ fn named_by_the_device<'a>(
 }
 
 impl FrameAnswer<'_, '_> {
+    /// The index of the image that the frame refers to.
+    pub(crate) fn image(&self) -> Option<usize> {
+        Some(self.place.map(|place| place.image).or(self.waits_for)? as usize)
+    }
+
+    /// True where the frame lies in an image of the app that has a stripped binary's symbols, and they do not name
+    /// its function: the image's dSYM would.
+    pub(crate) fn lacks_dsym(&self, image: &PlannedImage<'_>, judged: &Judged<'_>) -> bool {
+        self.status != FrameStatus::Symbolicated && !image.system && judged.are_stripped()
+    }
+
     /// True where the frame is the one that calls a signal handler, so that the frame after it holds
     /// the address that the signal interrupted.
     pub(crate) fn is_sigtramp(&self, frame: &Frame<'_>) -> bool {

@@ -1,6 +1,6 @@
 //! The error of JavaScript that a report is about: its frames are counted and written beside those of threads.
 
-use super::{Detail, Splicer};
+use super::{Detail, References, Splicer};
 use crate::answer::Judged;
 use crate::javascript::{self, JavaScriptAnswer, JavaScriptDetail};
 use crate::plan::Plan;
@@ -12,14 +12,14 @@ impl Plan<'_, '_> {
         &'s self,
         judged: &[Judged<'s>],
         tally: &mut FrameTally,
-        referred: &mut [u64],
+        referred: &mut [References],
     ) -> Vec<JavaScriptAnswer<'s>> {
         let answers = self.javascript.as_ref().map(|error| javascript::answers(error, judged));
         let answers = answers.unwrap_or_default();
         for answer in &answers {
             tally.add(answer.status, answer.is_of_engine());
-            if let Some(frames) = answer.image.and_then(|image| referred.get_mut(image as usize)) {
-                *frames += 1;
+            if let Some(bundle) = answer.image.and_then(|image| referred.get_mut(image as usize)) {
+                bundle.frames += 1;
             }
         }
         answers

@@ -104,9 +104,28 @@ pub struct ImageOutcome {
     pub frames: u64,
     /// True for an image of the operating system.
     pub system: bool,
+    /// True for an image of the app whose symbols are of a stripped binary and do not name the function of a frame:
+    /// its status is `found`, and its dSYM is lacking.
+    pub stripped: bool,
     /// True where the device and the object disagree on the preferred address, as they do for
     /// images in the shared cache.
     pub vmaddr_differs: bool,
+}
+
+impl ImageOutcome {
+    /// True where better symbols would name more of the image's frames.
+    #[must_use]
+    pub fn lacks_symbols(&self) -> bool {
+        self.status != ImageStatus::Found || self.stripped
+    }
+}
+
+/// What refers to an image.
+#[derive(Clone, Copy, Default)]
+struct References {
+    frames: u64,
+    /// The image's dSYM would name one of them.
+    lack_dsym: bool,
 }
 
 /// The symbols that a report can use: what is to be fetched before [`enrich`] is called.
@@ -205,10 +224,10 @@ impl<'a> Plan<'_, 'a> {
         context: &Context<'_>,
         splicer: &mut Splicer<'_>,
         names: &mut DeviceNames<'a>,
-    ) -> (FrameTally, Vec<u64>) {
+    ) -> (FrameTally, Vec<References>) {
         let mut tally = FrameTally::default();
         tally.counts.invalid = self.report.invalid.frames;
-        let mut referred = vec![0; self.images.len()];
+        let mut referred = vec![References::default(); self.images.len()];
         let mut memo = Memo::new(self.frames.len());
         let mut planned = self.frames.iter();
         for backtrace in &self.report.backtraces {
@@ -233,7 +252,7 @@ impl<'a> Plan<'_, 'a> {
                     .filter(|(range, _)| extent == FrameDetail::StatusOnly || splicer.pay(range.len()))
                 {
                     splicer.out.extend_from_within(range);
-                    referred[image as usize] += 1;
+                    referred[image as usize].frames += 1;
                     tally.add(FrameStatus::Symbolicated, false);
                     continue;
                 }
@@ -241,11 +260,11 @@ impl<'a> Plan<'_, 'a> {
                 let is_sigtramp = answered.is_sigtramp(frame);
                 sigtramp_at = is_sigtramp.then_some(frame.index);
                 let mut system = false;
-                if let Some(place) = answered.place {
-                    referred[place.image as usize] += 1;
-                    system = self.images[place.image as usize].system;
-                } else if let Some(image) = answered.waits_for {
-                    referred[image as usize] += 1;
+                if let Some(index) = answered.image() {
+                    let (image, references) = (&self.images[index], &mut referred[index]);
+                    references.frames += 1;
+                    references.lack_dsym |= answered.lacks_dsym(image, &judged[index]);
+                    system = image.system;
                 }
                 tally.add(answered.status, system);
                 let start = splicer.out.len();
@@ -263,14 +282,14 @@ impl<'a> Plan<'_, 'a> {
         (tally, referred)
     }
 
-    fn outcomes(&self, judged: &[Judged<'_>], referred: &[u64]) -> (Vec<ImageOutcome>, Vec<DebugId>) {
+    fn outcomes(&self, judged: &[Judged<'_>], referred: &[References]) -> (Vec<ImageOutcome>, Vec<DebugId>) {
         let mut images: Vec<ImageOutcome> = self
             .images
             .iter()
             .zip(judged)
             .zip(referred)
-            .filter(|(_, frames)| **frames > 0)
-            .map(|((image, judged), frames)| outcome(image, judged, *frames))
+            .filter(|(_, references)| references.frames > 0)
+            .map(|((image, judged), references)| outcome(image, judged, *references))
             .collect();
         images.sort_by_key(|image| image.system);
         let mut seen = HashSet::new();
@@ -298,7 +317,7 @@ fn is_of_the_crash(backtrace: &Backtrace<'_>) -> bool {
     }
 }
 
-fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>, frames: u64) -> ImageOutcome {
+fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>, references: References) -> ImageOutcome {
     let text = judged.symbols.map(SymCache::text_address);
     let preferred = image.vmaddr.map(FileAddress);
     ImageOutcome {
@@ -315,8 +334,9 @@ fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>, frames: u64) -> ImageO
             .filter(|_| !image.is_bundle())
             .map(|preferred| Slide::between(LoadAddress(image.start), preferred).0),
         generation: judged.generation,
-        frames,
+        frames: references.frames,
         system: image.system,
+        stripped: references.lack_dsym,
         vmaddr_differs: preferred.zip(text).is_some_and(|(device, object)| device != object),
     }
 }

@@ -333,6 +333,7 @@ fn image(out: &mut Vec<u8>, image: &ImageOutcome) {
     if let Some(generation) = image.generation {
         object.number(key!("generation"), generation);
     }
+    object.flag(key!("stripped"), image.stripped);
     object.flag(key!("system"), image.system);
     object.flag(key!("vmaddr_differs"), image.vmaddr_differs);
     object.close();

@@ -29,11 +29,25 @@ impl Advisor {
                 if system.is_empty() { "the operating system" } else { &system }
             );
         }
+        format!("no symbols are known for {name} (UUID {id}); {}", self.upload(image))
+    }
+
+    /// Which dSYM would answer for an image of the app whose symbols are of a stripped binary.
+    pub(super) fn stripped(&self, image: &PlannedImage<'_>) -> String {
+        let id = image.debug_id.map_or_else(String::new, |id| format!(" (UUID {id})"));
+        format!(
+            "the symbols of {}{id} are of a stripped binary; {}",
+            short(&image.name()),
+            self.upload(image)
+        )
+    }
+
+    fn upload(&self, image: &PlannedImage<'_>) -> String {
         let build = self.0.build.as_ref().map(|build| format!("build {}", short(build)));
         let app = joined([&self.0.app, &self.0.version, &build]);
         let dsym = short(&dsym(&image.path.map(|path| path.decode().into_owned()).unwrap_or_default()));
         format!(
-            "no symbols are known for {name} (UUID {id}); upload its dSYM{}: unslide upload {}",
+            "upload its dSYM{}: unslide upload {}",
             if app.is_empty() { String::new() } else { format!(" of {app}") },
             shell_word(&dsym)
         )

@@ -312,7 +312,7 @@ fn explain_frames<'a>(
 
 fn explain_frame<'a>(
     plan: &Plan<'_, 'a>,
-    judged: &[Judged<'_>],
+    all: &[Judged<'_>],
     frame: &Frame<'a>,
     planned: &PlannedFrame,
     answered: &FrameAnswer<'_, 'a>,
@@ -321,13 +321,12 @@ fn explain_frame<'a>(
     let choice = answered.choice;
     let decrement = u64::from(choice.adjusted);
     let image = answered.place.and_then(|place| plan.images.get(place.image as usize));
-    let judged = answered.place.and_then(|place| judged.get(place.image as usize));
+    let judged = answered.place.and_then(|place| all.get(place.image as usize));
     let text = judged.and_then(|judged| judged.symbols).map(SymCache::text_address);
     let relative = image.map(|_| RelativeAddress(answered.relative.saturating_sub(decrement)));
     let (source, mut calls) = name(answered, names, room);
-    let advice = image.filter(|_| judged.is_some_and(|judged| judged.status == ImageStatus::Missing));
     // Names in it are the report's own.
-    let advice = advice.map(|image| advisor.missing(image)).filter(|advice| room.calls(advice.len()));
+    let advice = advice(plan, all, answered, advisor).filter(|advice| room.calls(advice.len()));
     if !room.calls(calls.iter().map(String::len).sum()) {
         calls.clear();
     }
@@ -400,6 +399,21 @@ fn name<'a>(
     }
 }
 
+/// Which symbols would answer for the image that the frame refers to, where it lacks them.
+fn advice(
+    plan: &Plan<'_, '_>,
+    judged: &[Judged<'_>],
+    answered: &FrameAnswer<'_, '_>,
+    advisor: &Advisor,
+) -> Option<String> {
+    let index = answered.image()?;
+    let (image, judged) = (plan.images.get(index)?, judged.get(index)?);
+    if answered.lacks_dsym(image, judged) {
+        return Some(advisor.stripped(image));
+    }
+    (judged.status == ImageStatus::Missing).then(|| advisor.missing(image))
+}
+
 fn reason(
     answered: &FrameAnswer<'_, '_>,
     frame: &Frame<'_>,
@@ -418,16 +432,19 @@ fn reason(
         (_, Some(_)) => "the device's own name is a placeholder, or too far from the address",
         (_, None) => "the device gives no name either",
     };
+    let and_advice = |text: &str| match &advice {
+        Some(advice) => format!("{text}; {advice}"),
+        None => text.to_owned(),
+    };
     match answered.status {
         FrameStatus::Symbolicated => "the image's symbols answered".to_owned(),
         FrameStatus::MissingSymbol if judged.is_some_and(|j| j.symbols.is_some()) => {
-            "the image's symbols have no function at the look-up address".to_owned()
+            and_advice("the image's symbols have no function at the look-up address")
         }
-        FrameStatus::UnknownImage if answered.waits_for.is_some() => {
+        FrameStatus::UnknownImage if answered.waits_for.is_some() => and_advice(
             "the look-up address lies in no image of the report's list, and the one that the frame names has \
-             no symbols that could confirm it"
-                .to_owned()
-        }
+             no symbols that could confirm it",
+        ),
         FrameStatus::UnknownImage => "the look-up address lies in no image of the report's list".to_owned(),
         FrameStatus::InvalidAddress => "the frame has no address, or one in the page at 0".to_owned(),
         _ => format!("{device}; {}", advice.unwrap_or_else(|| symbols.to_owned())),

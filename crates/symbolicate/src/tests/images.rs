@@ -1,6 +1,6 @@
 //! From an address to an image, and what becomes of images.
 
-use super::{APP, APP_PATH, BASE, Have, LIBRARY, app, at, id, lines, symbols};
+use super::{APP, APP_PATH, BASE, Have, LIBRARY, TEXT, app, at, id, lines, symbols};
 use crate::{Enrichment, ImageSymbols, SymbolNeed, needs};
 use serde_json::{Value, json};
 use unslide_model::Quality;
@@ -150,6 +150,37 @@ fn each_way_to_have_no_symbols_is_told_apart() {
         assert_eq!(tree["symbolication"]["frames"], json!({"total": 1, status: 1}));
         assert_eq!(enriched.missing, if status == "missing" { vec![id(APP)] } else { vec![] });
     }
+}
+
+/// A stripped binary was uploaded, or lies in the folder of symbols: its dSYM is lacking all the same.
+#[test]
+fn an_image_of_the_app_lacks_its_dsym_where_a_stripped_binary_does_not_name_a_frame() {
+    let of = |have: &Have, report: &Report| {
+        let enriched = have.enrich(report);
+        let tree: Value = serde_json::from_slice(&enriched.bytes).unwrap();
+        let image = &tree["symbolication"]["images"][0];
+        assert_eq!(image["status"], "found");
+        assert_eq!(enriched.images[0].lacks_symbols(), enriched.images[0].stripped);
+        assert_eq!(image.get("stripped") == Some(&json!(true)), enriched.images[0].stripped);
+        assert_eq!(enriched.missing, []);
+        enriched.images[0].stripped
+    };
+    let stripped = |quality| Have::default().and(APP, symbols(APP, ARM64, quality));
+    let crash = |offset| app().crashed_at([BASE + offset]);
+    let device = Thread::new(0).crashed().frames([Frame::at(BASE + 0x1050).symbol("f", BASE + 0x1000)]);
+    assert!(of(&stripped(Quality::None), &crash(at::GAP)));
+    assert!(of(&stripped(Quality::None), &app().thread(device)));
+    assert!(of(&stripped(Quality::Exports), &crash(at::GAP)));
+    assert!(of(&stripped(Quality::Symtab), &crash(at::GAP)));
+    assert!(!of(&stripped(Quality::Exports), &crash(at::SYMBOL)), "it names the function");
+    assert!(!of(&Have::app(), &crash(at::GAP)), "nothing better can come");
+    let system = Image::new("/usr/lib/libobjc.A.dylib", APP, BASE).vmaddr(TEXT);
+    let system = Report::standard().image(system).crashed_at([BASE + at::GAP]);
+    assert!(!of(&stripped(Quality::Exports), &system), "an operator uploads symbols of the system");
+    // Outside of the image's size its dSYM would have to confirm what the frame says.
+    let frame = Frame::at(BASE + at::GAP).object("Shop", BASE).set("object_uuid", APP);
+    let small = Report::standard().image(Image::new(APP_PATH, APP, BASE).vmaddr(TEXT).size(0x800));
+    assert!(of(&stripped(Quality::Exports), &small.thread(Thread::new(0).crashed().frames([frame]))));
 }
 
 #[test]

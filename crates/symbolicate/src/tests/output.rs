@@ -1,8 +1,8 @@
 //! The shape of what is added.
 
-use super::{APP, BASE, Have, LIBRARY, app, at, symbols};
+use super::{APP, APP_PATH, BASE, Have, LIBRARY, app, at, symbols};
 use crate::grouping::GroupingRules;
-use crate::{Context, Detail, ENGINE, explain};
+use crate::{Context, Detail, ENGINE, ImageSymbols, explain};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use unslide_model::{Quality, TenantId};
@@ -247,6 +247,42 @@ fn texts_of_the_report_are_written_a_second_time_only_where_they_are_sound() {
     let text = String::from_utf8(enriched.bytes).unwrap();
     assert!(text.contains("\"symbol\":\"bad\\u0001\\\"name\""), "{text}");
     assert!(text.contains("\"symbol\":\"lone \u{FFFD}\""), "{text}");
+}
+
+#[test]
+fn an_explanation_names_the_dsym_that_a_frame_lacks_wherever_it_lies() {
+    let reasons = |have: Option<&ImageSymbols>, image: Image, offset| {
+        let frame = Frame::at(BASE + offset).object("Shop", BASE).set("object_uuid", APP);
+        let bytes = Report::standard().image(image).thread(Thread::new(0).crashed().frames([frame])).bytes();
+        let report = Read::read(&bytes, &ReadLimits::default()).unwrap();
+        let explained = explain(&report, &|_| have, &GroupingRules::default());
+        explained.backtraces[0].frames[0].reason.clone()
+    };
+    let image = || Image::new(APP_PATH, APP, BASE);
+    let exports = symbols(APP, ARM64, Quality::Exports);
+    let nameless = symbols(APP, ARM64, Quality::None);
+    let whole = symbols(APP, ARM64, Quality::DwarfSymtab);
+    for (reason, begin) in [
+        (reasons(None, image(), at::GAP), "the device gives no name either; no symbols are known for Shop"),
+        (
+            reasons(Some(&exports), image(), at::GAP),
+            "the image's symbols have no function at the look-up address; the symbols of Shop",
+        ),
+        (
+            reasons(Some(&nameless), image(), at::FUNCTION),
+            "the image's symbols have no function at the look-up address; the symbols of Shop",
+        ),
+        (reasons(None, image().size(0x800), at::GAP), "the look-up address lies in no image"),
+        (reasons(Some(&exports), image().size(0x800), at::GAP), "the look-up address lies in no image"),
+    ] {
+        assert!(reason.starts_with(begin), "{reason}");
+        assert!(reason.contains(&format!("(UUID {})", super::id(APP))), "{reason}");
+        assert!(reason.ends_with(": unslide upload Shop.app.dSYM"), "{reason}");
+    }
+    // With a dSYM nothing better can come.
+    for image in [image(), image().size(0x800)] {
+        assert!(!reasons(Some(&whole), image, at::GAP).contains("upload"));
+    }
 }
 
 #[test]

@@ -36,6 +36,7 @@ fn arrival(received_at: OffsetDateTime, n: u16, debug_id: DebugId, system: bool)
             arch: "arm64".into(),
             system,
             found: false,
+            stripped: false,
             failed: false,
             seen_generation: 0,
         }],

@@ -186,6 +186,7 @@ fn images(ours: &Ours) -> Vec<ImageUse> {
             arch: image.arch.clone().unwrap_or_default(),
             system: image.system,
             found,
+            stripped: image.stripped,
             failed: image.status == "fetching_failed",
             seen_generation: image.generation.unwrap_or(0),
         };
@@ -209,7 +210,7 @@ mod tests {
         "symbolication":{"version":1,"engine":"unslide/0.1.0","revision":2,"status":"partial",
         "frames":{"total":3,"symbolicated":1},"images":[
         {"debug_id":"11111111111111111111111111111111","name":"Shop","arch":"arm64","status":"missing"},
-        {"debug_id":"11111111111111111111111111111111","name":"Shop","arch":"arm64","status":"found","generation":4},
+        {"debug_id":"11111111111111111111111111111111","name":"Shop","arch":"arm64","status":"found","generation":4,"stripped":true},
         {"name":"nameless","status":"missing"}]}}"#;
 
     fn record(value: &str, headers: Headers) -> Record {
@@ -243,7 +244,8 @@ mod tests {
         assert_eq!(arrival.facts.frames.symbolicated, 1);
         assert_eq!(arrival.origin.unwrap().offset, 5);
         assert_eq!(arrival.images.len(), 1);
-        assert!(arrival.images[0].found && arrival.images[0].seen_generation == 4);
+        let image = &arrival.images[0];
+        assert!(image.found && image.stripped && image.seen_generation == 4);
         let stripped = splice::strip(ENRICHED.as_bytes(), &ReadLimits::default()).unwrap();
         assert_eq!(arrival.content_hash.0, <[u8; 32]>::from(Sha256::digest(&stripped)));
         assert_eq!(body::decompress(&arrival.body, 1 << 20).unwrap(), ENRICHED.as_bytes());

@@ -83,6 +83,8 @@ pub struct OurImage {
     pub generation: Option<u64>,
     /// True for an image of the operating system, by its path.
     pub system: bool,
+    /// True for an image of the app whose symbols are of a stripped binary and do not name a function.
+    pub stripped: bool,
 }
 
 impl Ours {
@@ -159,6 +161,12 @@ fn grouping(value: Value<'_>) -> Option<ReportGrouping> {
 }
 
 impl OurImage {
+    /// True for an image of the app whose frames better symbols would name.
+    #[must_use]
+    pub fn lacks_symbols(&self) -> bool {
+        !self.system && (self.status != "found" || self.stripped)
+    }
+
     fn read(value: Value<'_>) -> OurImage {
         let mut image = OurImage::default();
         value.each(|key, value| match key {
@@ -177,6 +185,7 @@ impl OurImage {
             }
             b"generation" => image.generation = value.unsigned(),
             b"system" => image.system = value.boolean().unwrap_or(false),
+            b"stripped" => image.stripped = value.boolean().unwrap_or(false),
             _ => {}
         });
         image

@@ -114,6 +114,7 @@ async fn store_from(
             arch: "arm64".to_owned(),
             system: false,
             found: false,
+            stripped: false,
             failed: false,
             seen_generation: 0,
         }],

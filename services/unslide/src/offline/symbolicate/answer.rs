@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use unslide_report::{ReadError, ReadLimits, Report, foreign_format, text};
 use unslide_symbolicate::grouping::GroupingRules;
-use unslide_symbolicate::{Context, ImageOutcome, ImageStatus, Plan};
+use unslide_symbolicate::{Context, ImageOutcome, Plan};
 
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -107,7 +107,7 @@ fn report(
         .map_err(|error| named(bytes, &error))
 }
 
-/// One report, answered in `room` bytes if its own and the statuses of its frames fit them. Images without
+/// One report, answered in `room` bytes if its own and the statuses of its frames fit them. Images that lack
 /// symbols go to `lacking`.
 fn enriched(
     bytes: &[u8],
@@ -122,7 +122,7 @@ fn enriched(
     let plan = Plan::new(&read);
     let symbols = library.for_report(&plan.needs());
     let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
-    lacking.extend(enriched.images.into_iter().filter(|image| image.status != ImageStatus::Found));
+    lacking.extend(enriched.images.into_iter().filter(ImageOutcome::lacks_symbols));
     match format {
         OutputFormat::Json => Ok(enriched.bytes),
         OutputFormat::Text => {

@@ -10,7 +10,7 @@ const MOST_NAMED: usize = 50;
 /// The images whose symbols did not answer, over all reports.
 #[derive(Default)]
 pub struct Lacking {
-    /// Frames by name, debug id and status.
+    /// Frames by name, debug id and what is wrong with the symbols.
     app: BTreeMap<(String, String, &'static str), u64>,
     system_frames: u64,
 }
@@ -23,7 +23,8 @@ impl Lacking {
                 continue;
             }
             let id = image.debug_id.map_or_else(|| "without a UUID".to_owned(), |id| id.to_string());
-            *self.app.entry((image.name, id, image.status.as_str())).or_default() += image.frames;
+            let why = if image.stripped { "stripped" } else { image.status.as_str() };
+            *self.app.entry((image.name, id, why)).or_default() += image.frames;
         }
     }
 
