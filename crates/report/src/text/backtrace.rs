@@ -167,7 +167,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
             calls.each_item(|call| {
                 any = true;
                 if !out.is_full() {
-                    write_call(&head, &OurCall::read(call), ours.symbol_offset, out);
+                    write_call(&head, &OurCall::read(call), &ours, out);
                 }
             });
             if any {
@@ -175,7 +175,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
             }
         }
         match ours.symbol {
-            Some(symbol) => write_symbol(&head, symbol, ours.symbol_offset, out),
+            Some(symbol) => write_symbol(&head, symbol, ours.symbol_offset, guess(&ours), out),
             None => write_address(&head, start, ours.relative_address.unwrap_or(pc.wrapping_sub(start)), out),
         }
     }
@@ -215,7 +215,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
         let symbol_start = self.bits(frame.symbol_addr);
         let offset = symbol_start.and_then(|symbol| device_name::offset(pc, symbol, start));
         match (symbol, offset) {
-            (Some(symbol), Some(_)) => write_symbol(&head, symbol, offset, out),
+            (Some(symbol), Some(_)) => write_symbol(&head, symbol, offset, "", out),
             _ => write_address(&head, start, pc.wrapping_sub(start), out),
         }
     }
@@ -226,11 +226,16 @@ fn head(index: usize, image: Option<&str>, pc: u64) -> String {
     format!("{index:<4}{:<30}\t{pc:#018x} ", image.unwrap_or("???"))
 }
 
-fn write_symbol(head: &str, symbol: crate::Text<'_>, offset: Option<u64>, out: &mut Log) {
+/// What stands behind a name that is a guess.
+fn guess(ours: &OurFrame<'_>) -> &'static str {
+    if ours.approximate { " [approximate]" } else { "" }
+}
+
+fn write_symbol(head: &str, symbol: crate::Text<'_>, offset: Option<u64>, guess: &str, out: &mut Log) {
     let symbol = escaped_text(symbol);
     let _ = match offset {
-        Some(offset) => writeln!(out, "{head}{symbol} + {offset}"),
-        None => writeln!(out, "{head}{symbol}"),
+        Some(offset) => writeln!(out, "{head}{symbol} + {offset}{guess}"),
+        None => writeln!(out, "{head}{symbol}{guess}"),
     };
 }
 
@@ -239,10 +244,10 @@ fn write_address(head: &str, start: u64, offset: u64, out: &mut Log) {
 }
 
 /// A function of ours: the one that owns the machine code has the offset from its start.
-fn write_call(head: &str, call: &OurCall<'_>, symbol_offset: Option<u64>, out: &mut Log) {
+fn write_call(head: &str, call: &OurCall<'_>, ours: &OurFrame<'_>, out: &mut Log) {
     out.push_str(head);
     out.push_str(&call.function.map(escaped_text).unwrap_or_default());
-    if let Some(offset) = symbol_offset.filter(|_| !call.inlined) {
+    if let Some(offset) = ours.symbol_offset.filter(|_| !call.inlined) {
         let _ = write!(out, " + {offset}");
     }
     if let Some(path) = call.file.map(crate::Text::decode) {
@@ -252,5 +257,6 @@ fn write_call(head: &str, call: &OurCall<'_>, symbol_offset: Option<u64>, out: &
             None => write!(out, " ({file})"),
         };
     }
-    out.push_str(if call.inlined { " [inlined]\n" } else { "\n" });
+    out.push_str(if call.inlined { " [inlined]" } else { guess(ours) });
+    out.push('\n');
 }

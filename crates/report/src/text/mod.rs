@@ -27,7 +27,7 @@ use std::fmt::Write;
 /// The crash of interest goes first; where its handler crashed too, that follows under
 /// `Handler crashed while reporting:`. On an enriched report a frame shows what its `symbolication`
 /// says: functions as `function + offset (File.swift:12)`, functions that were inlined on lines of their
-/// own before it, and where it names none, image and offset. On any other report it shows the device's
+/// own before it, a guess with `[approximate]` behind it, and where it names none, image and offset. On any other report it shows the device's
 /// own symbol. A thread without `index` has its position for a number. In texts of the device, control
 /// characters are escaped, line ends too.
 ///

@@ -6,6 +6,7 @@ use super::log::Log;
 use super::{address, backtrace, escaped, escaped_file_name, escaped_text, raw, shown, string};
 use crate::json::Value;
 use crate::json::{JsonScanner, Stop};
+use crate::report::Report;
 use crate::report::summary::facts::PartFacts;
 use std::fmt::Write;
 use unslide_model::{CpuFamily, CpuType};
@@ -101,13 +102,7 @@ pub(super) fn images(facts: &PartFacts<'_, '_>, out: &mut Log) {
 /// What only KSCrash's form has.
 pub(super) fn extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     out.push_str("\nExtra Information:\n");
-    let device_app = facts.report.ours.as_ref().map_or(0, |ours| ours.frames.device_app);
-    if device_app > 0 {
-        let _ = writeln!(
-            out,
-            "\nApp frames named by the device only: {device_app} (a dSYM of the app is missing)"
-        );
-    }
+    missing_symbols(facts.report, out);
     let mut block = |title: &str, value: Option<Value<'_>>| {
         if let Some(value) = value.filter(|value| value.is_object()) {
             let _ = write!(out, "\n{title}:\n");
@@ -134,6 +129,20 @@ pub(super) fn extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log)
         backtrace::deallocated(facts, out);
     }
     diagnosis(crash, "CrashDoctor Diagnosis", out);
+}
+
+/// The app's images whose symbols a frame lacks, so that a reader knows what to upload.
+fn missing_symbols(report: &Report<'_>, out: &mut Log) {
+    let images = report.ours.iter().flat_map(|ours| &ours.images);
+    for (number, image) in images.filter(|image| image.lacks_symbols()).enumerate() {
+        if number == 0 {
+            out.push_str("\nMissing Symbols of the App:\n");
+        }
+        let name = image.name.as_deref().map_or("(null)".into(), escaped);
+        let id = image.debug_id.map_or_else(|| "without a UUID".to_owned(), |id| id.to_string());
+        let why = if image.stripped { "stripped" } else { image.status.as_str() };
+        let _ = writeln!(out, "{name} {id} ({})", escaped(why));
+    }
 }
 
 pub(super) fn diagnosis(crash: &Crash<'_>, title: &str, out: &mut Log) {

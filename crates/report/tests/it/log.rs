@@ -74,12 +74,35 @@ fn our_calls_with_files_and_lines() {
 }
 
 #[test]
-fn app_frames_with_only_the_devices_name_are_counted() {
+fn guesses_are_marked() {
+    let line = |frame: &str| {
+        let text = apple_log(&read(&enrich_with(&shape("error-Mach").bytes(), frame, OURS)));
+        let mut lines = text.lines().skip_while(|line| *line != "Thread 0 Crashed:").skip(1);
+        let end = |line: &str| line.split_once("0x").unwrap().1.split_once(' ').unwrap().1.to_owned();
+        [lines.next(), lines.next()].map(|line| end(line.unwrap()))
+    };
+    let calls = r#""status":"symbolicated","symbol_offset":4,"calls":[{"function":"price","inlined":true},{"function":"add","file":"/a/Cart.swift","line":4}]"#;
+    assert_eq!(line(&format!("{{{calls}}}")), ["price [inlined]", "add + 4 (Cart.swift:4)"]);
+    let guess = line(&format!(r#"{{"approximate":true,{calls}}}"#));
+    assert_eq!(guess, ["price [inlined]", "add + 4 (Cart.swift:4) [approximate]"]);
+    let device = r#"{"status":"device","approximate":true,"symbol":"main","symbol_offset":70000}"#;
+    assert_eq!(line(device)[0], "main + 70000 [approximate]");
+}
+
+#[test]
+fn the_apps_images_that_lack_symbols_are_named() {
     let text = |own: &str| apple_log(&read(&enrich_with(&shape("error-Mach").bytes(), "{}", own)));
-    let own = r#"{"version":1,"engine":"unslide/0.1.0","frames":{"total":7,"device":5,"device_app":3}}"#;
-    let line = "App frames named by the device only: 3 (a dSYM of the app is missing)\n";
-    assert!(text(own).split_once("\nEOF\n").unwrap().1.contains(line));
-    assert!(!text(OURS).contains("named by the device only"));
+    let own = r#"{"version":1,"engine":"unslide/0.1.0","images":[
+        {"debug_id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0","name":"Shop","status":"missing"},
+        {"debug_id":"1f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0","name":"Kit\nThread 9","status":"found","stripped":true},
+        {"debug_id":"2f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0","name":"Other","status":"found"},
+        {"name":"Nameless","status":"missing"},
+        {"debug_id":"3f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0","name":"libobjc","status":"missing","system":true}]}"#;
+    let lines = "\nMissing Symbols of the App:\nShop 0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0 (missing)\n\
+        Kit\\nThread 9 1f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0 (stripped)\nNameless without a UUID (missing)\n\n";
+    let text_of = text(own);
+    assert!(text_of.split_once("\nEOF\n").unwrap().1.contains(lines), "{text_of}");
+    assert!(!text(OURS).contains("Missing Symbols"));
 }
 
 #[test]
