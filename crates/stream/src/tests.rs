@@ -260,7 +260,7 @@ async fn a_table_is_read_to_its_end_and_followed() {
         reader.refresh(ANSWER).await.unwrap();
         assert_eq!(seen.lock().last().map(String::as_str), Some(n.to_string().as_str()));
     }
-    assert!(reader.progress().borrow().read_through_micros.is_some());
+    assert!(reader.progress().borrow().looked_at.is_some());
     admin::delete(&settings).await.unwrap();
 }
 
@@ -330,9 +330,7 @@ async fn a_step_of_the_wall_clock_neither_stops_a_table_nor_has_it_read_anew() {
         clock.0.store(step, std::sync::atomic::Ordering::SeqCst);
         let before = progress.borrow_and_update().looked_at;
         let later = progress.wait_for(|p| p.looked_at > before);
-        let later = *tokio::time::timeout(4 * ANSWER, later).await.unwrap().unwrap();
-        let read_through = later.read_through_micros.unwrap() / 1_000_000;
-        assert!((read_through - SystemClock.now_micros() / 1_000_000 - step).abs() < 600, "{step}");
+        tokio::time::timeout(4 * ANSWER, later).await.unwrap().unwrap();
     }
     assert_eq!(*gaps.lock(), 0);
     admin::delete(&settings).await.unwrap();

@@ -18,8 +18,7 @@ use unslide_tests::proxy::Proxy;
 
 /// Room for symcaches of one worker, on a disk of its own where that can be mounted.
 pub const DISK: usize = 2 << 20;
-/// More than the longest retry tier and the time for which an unknown tenant is waited for, less than
-/// object storage forgives.
+/// More than the longest retry tier, less than object storage forgives.
 const TIERS: Duration = Duration::from_secs(620);
 /// How long a worker may take to end when it is told to.
 pub const DRAIN: Duration = Duration::from_secs(45);

@@ -48,10 +48,8 @@ impl TailEvent {
 pub struct TailProgress {
     /// True once everything that the topic held at the start was read.
     pub caught_up: bool,
-    /// Everything written before this time (microseconds since the Unix epoch) was read. Renewed
-    /// every few seconds while Kafka answers, whether records come or not.
-    pub read_through_micros: Option<i64>,
-    /// When that was found out, by the monotonic clock: how old what is known may be.
+    /// Everything written before this time of the monotonic clock was read. Renewed every few seconds while Kafka
+    /// answers, whether records come or not.
     pub looked_at: Option<Duration>,
     /// The newest of the [`TailReader::refresh`] calls that are answered.
     pub refreshed: u64,
@@ -258,7 +256,6 @@ impl<F: FnMut(TailEvent)> Table<F> {
     /// Assigns partitions that are new, finds out whether the log was cut below what was read, and
     /// until when everything was read.
     fn look(&mut self, now: i64) -> Result<(), KafkaError> {
-        let wall = self.clock.now_micros();
         let wanted = self.wanted.load(Ordering::Acquire);
         let metadata = self.consumer.fetch_metadata(Some(&self.topic), LOOK_WITHIN)?;
         let partitions: Vec<i32> = metadata
@@ -301,7 +298,6 @@ impl<F: FnMut(TailEvent)> Table<F> {
         }
         if read && self.behind.is_empty() {
             self.progress.send_modify(|p| {
-                p.read_through_micros = Some(wall);
                 p.looked_at = Some(Duration::from_micros(now.unsigned_abs()));
                 p.refreshed = wanted;
             });

@@ -1,15 +1,11 @@
 //! Whose record it is, and whether it is taken.
 
 use crate::admission::tenants::{AllowedUse, TenantStatus};
+use crate::output::retry_tiers::Tier;
 use crate::source_record::{Reason, SourceRecord};
 use crate::worker::Worker;
 use unslide_model::TenantId;
 use unslide_proto::headers;
-
-/// After this long nobody waits for news of a record's tenant any more, in microseconds.
-const PATIENCE: i64 = 600_000_000;
-/// By this much the broker's clock and this host's may differ, in microseconds.
-const SKEW: i64 = 5_000_000;
 
 /// What was decided about a record's tenant.
 #[derive(Debug)]
@@ -42,8 +38,9 @@ pub enum Admission {
     },
 }
 
-/// Decides. `check` is false where the record's signature was found to be right before.
-pub fn admit(worker: &Worker, entry: &SourceRecord<'_>, check: bool) -> Admission {
+/// Decides. `check` is false where the record's signature was found to be right before, `tenants_read` true where the
+/// table of tenants was read to its end since the record was polled.
+pub fn admit(worker: &Worker, entry: &SourceRecord<'_>, check: bool, tenants_read: bool) -> Admission {
     let refused = |tenant, reason, detail| Admission::Refused { tenant, reason, detail };
     let tenant = match named(worker, entry) {
         Ok(tenant) => tenant,
@@ -63,7 +60,7 @@ pub fn admit(worker: &Worker, entry: &SourceRecord<'_>, check: bool) -> Admissio
             refused(Some(tenant), "tenant_suspended", detail)
         }
         TenantStatus::Deleted => Admission::Deleted { tenant },
-        TenantStatus::Unknown if is_final(worker, entry) => {
+        TenantStatus::Unknown if tenants_read && was_in_every_tier(entry) => {
             let detail = format!("there is no tenant {tenant}");
             refused(Some(tenant), Reason::UnknownTenant.word(), detail)
         }
@@ -117,29 +114,20 @@ fn named(worker: &Worker, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless
     }
 }
 
-/// True where the tenant can't become known any more: the table was read past the record's time,
-/// and the record is old enough for any relay that was behind.
-fn is_final(worker: &Worker, entry: &SourceRecord<'_>) -> bool {
-    let now = worker.clock.now_micros();
-    let at = entry.arrived_millis.map_or(now, |millis| millis.saturating_mul(1_000));
-    let read_through = worker.tenants.read_through_micros().unwrap_or(i64::MIN);
-    now.saturating_sub(at) >= PATIENCE && read_through >= at.saturating_add(SKEW)
+/// True where the record has waited for its tenant in every retry tier, more than ten minutes altogether: as long as a
+/// relay may be behind. No clock is asked, because the broker's and this host's may differ.
+fn was_in_every_tier(entry: &SourceRecord<'_>) -> bool {
+    Tier::after(entry.tries(Reason::UnknownTenant).saturating_add(1)).is_none()
 }
 
-/// Reads on in the table of tenants where a record names one that is not known and the table was
-/// not read past the record's time. Where it can't be read, only those records wait in the
-/// retry tiers.
-pub async fn refresh(worker: &Worker, batch: &[unslide_stream::Record]) {
-    let read_through = worker.tenants.read_through_micros().unwrap_or(i64::MIN);
+/// Reads the table of tenants to its end where a record names one that is not known. Returns false where that can't be
+/// done: those records wait in the retry tiers then.
+pub async fn refresh(worker: &Worker, batch: &[unslide_stream::Record]) -> bool {
     let stranger = |record: &unslide_stream::Record| {
         let entry = SourceRecord::of(record, &worker.topics);
-        let at = entry.arrived_millis.map_or(i64::MAX, |millis| millis.saturating_mul(1_000));
-        read_through < at.saturating_add(SKEW)
-            && named(worker, &entry).is_ok_and(|t| worker.tenants.status(&t) == TenantStatus::Unknown)
+        named(worker, &entry).is_ok_and(|t| worker.tenants.status(&t) == TenantStatus::Unknown)
     };
-    if batch.iter().any(stranger) {
-        worker.tenants.refresh().await;
-    }
+    !batch.iter().any(stranger) || worker.tenants.refresh().await
 }
 
 struct Nameless {

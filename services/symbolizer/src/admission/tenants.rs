@@ -83,17 +83,19 @@ impl Tenants {
         self.reader.caught_up().await
     }
 
-    /// Reads on to what is the end now, so that a tenant that was written before this call is known.
-    /// Where that can't be done it is not tried again at once: what is known has to do meanwhile.
-    pub async fn refresh(&self) {
+    /// Reads on to what is the end now, so that a tenant that was written before this call is known. Returns false
+    /// where that can't be done. It is not tried again at once: what is known has to do meanwhile.
+    pub async fn refresh(&self) -> bool {
         let now = self.clock.monotonic_micros();
         if now < self.refresh_at.load(Ordering::Relaxed) {
-            return;
+            return false;
         }
-        if let Err(error) = self.reader.refresh(REFRESH).await {
+        let refreshed = self.reader.refresh(REFRESH).await;
+        if let Err(error) = &refreshed {
             tracing::warn!("the table of tenants can't be read to its end: {error}");
             self.refresh_at.store(now.saturating_add(PAUSE_MICROS), Ordering::Relaxed);
         }
+        refreshed.is_ok()
     }
 
     /// Where a tenant stands.
@@ -109,12 +111,6 @@ impl Tenants {
     /// A tenant's own rules of grouping.
     pub fn grouping_rules(&self, tenant: &TenantId) -> Arc<GroupingRules> {
         self.rows.read().get(tenant).map(|row| row.rules.clone()).unwrap_or_default()
-    }
-
-    /// Everything that was said of tenants before this time (microseconds since the Unix epoch) is
-    /// known; `None` before the table was read.
-    pub fn read_through_micros(&self) -> Option<i64> {
-        self.reader.progress().borrow().read_through_micros
     }
 
     /// When the table was last compared with the topic, by the monotonic clock.

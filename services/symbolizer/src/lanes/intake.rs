@@ -285,13 +285,17 @@ impl Intake {
     pub fn assigned(&self) {
         self.paid.lock().clear();
     }
-}
 
-impl RecordProcessor for Intake {
-    fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
+    /// What becomes of a record. `tenants_read` as in [`sender::admit`].
+    pub fn process_record(
+        &self,
+        record: &Record,
+        fetched: Option<&FetchedSymbols>,
+        tenants_read: bool,
+    ) -> RecordStep {
         let entry = SourceRecord::of(record, &self.worker.topics);
         let first = fetched.is_none();
-        match sender::admit(&self.worker, &entry, first) {
+        match sender::admit(&self.worker, &entry, first, tenants_read) {
             Admission::Known { tenant, limits } => {
                 if first && !entry.internal && !self.admits(&entry, &tenant, limits) {
                     let detail = "no topic takes a copy of the record";
@@ -316,6 +320,13 @@ impl RecordProcessor for Intake {
                 outcomes::dropped(&self.worker, &entry, &tenant, self.lane).into()
             }
         }
+    }
+}
+
+impl RecordProcessor for Intake {
+    fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
+        // A record of an input topic was in no retry tier yet, so that nothing depends on it.
+        self.process_record(record, fetched, false)
     }
 
     fn not_stored(&self, record: &Record, why: &str) -> Done {

@@ -88,6 +88,8 @@ impl RetryProcessors {
 struct Group {
     ways: Arc<RetryProcessors>,
     bodies: Bodies,
+    /// See [`sender::admit`].
+    tenants_read: bool,
 }
 
 impl RecordProcessor for Group {
@@ -95,7 +97,7 @@ impl RecordProcessor for Group {
         if self.ways.is_request(record) {
             self.ways.again.process(record, fetched, &self.bodies)
         } else {
-            self.ways.intake.process(record, fetched)
+            self.ways.intake.process_record(record, fetched, self.tenants_read)
         }
     }
 
@@ -111,10 +113,10 @@ impl RecordProcessor for Group {
 impl Processor for Retry {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
-            sender::refresh(&self.worker, &batch).await;
+            let tenants_read = sender::refresh(&self.worker, &batch).await;
             self.worker.seek_outputs(batch.iter()).await?;
             let is_request = |record: &Record| self.ways.is_request(record);
-            let group = |bodies| Group { ways: self.ways.clone(), bodies };
+            let group = |bodies| Group { ways: self.ways.clone(), bodies, tenants_read };
             self.resources.process_with_bodies(batch, is_request, group).await
         })
     }

@@ -40,7 +40,7 @@ pub fn retry(
     let tier = match (reason, Tier::after(tries)) {
         // The download goes on.
         (Reason::Cold, _) => Tier::OneSecond,
-        // Who is unknown has no last try: what ends it is the record's age.
+        // Who is unknown has no last try while the table of tenants can't be read.
         (Reason::UnknownTenant, None) => Tier::TenMinutes,
         (_, tier) => tier?,
     };

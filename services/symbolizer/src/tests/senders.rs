@@ -239,26 +239,32 @@ async fn what_is_left_of_a_tenants_input_goes_to_the_output_of_all_where_its_own
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_unknown_for_good_before_the_table_was_read_past_the_record_and_ten_minutes_went_by() {
-    const MINUTE: i64 = 60_000;
+async fn a_tenant_is_unknown_once_the_record_was_in_every_tier_and_the_table_was_read_since() {
     let bench = Bench::new().await;
-    bench.tenants_read().await;
     let now = SystemClock.now_micros() / 1_000;
-    let sent = |at: i64| {
-        let at_offset = RecordRef { topic: bench.names.input.as_str().into(), partition: 0, offset: 0 };
-        let headers = Headers::new().with(headers::TENANT, "nobody");
-        let record = Record { at: at_offset, time_millis: Some(at), key: None, value: None, headers };
-        let sender = sender::admit(&bench.worker, &SourceRecord::of(&record, &bench.names), true);
-        match sender {
+    let sent = |topic: &str, tries: u32, tenants_read: bool| {
+        let headers = Headers::new()
+            .with(headers::TENANT, "nobody")
+            .with(headers::REASON, "unknown_tenant")
+            .with(headers::ATTEMPT, tries.to_string())
+            .with(headers::ORIGIN_TIME, now.to_string());
+        let at = RecordRef { topic: topic.into(), partition: 0, offset: 0 };
+        let record = Record { at, time_millis: Some(now), key: None, value: None, headers };
+        let entry = SourceRecord::of(&record, &bench.names);
+        match sender::admit(&bench.worker, &entry, true, tenants_read) {
             Admission::Early { .. } => "early",
             Admission::Refused { reason, .. } => reason,
             other => panic!("{other:?}"),
         }
     };
-    // By the record's age alone: the table was read long after each of them.
-    assert_eq!((sent(now - 9 * MINUTE), sent(now - 11 * MINUTE)), ("early", "unknown_tenant"));
-    // However old the record is: what was written after the last look at the table is not known.
-    bench.clock.ahead(3_600);
-    assert_eq!((sent(now + 30 * MINUTE), sent(now - MINUTE)), ("early", "unknown_tenant"));
+    // Whatever the worker's wall clock says.
+    for step in [0, 3_600, -7_200] {
+        bench.clock.step(step);
+        assert_eq!(sent(&bench.names.input, 3, true), "early", "nobody believes an input record's headers");
+        assert_eq!(sent(&bench.names.retry_10s, 1, true), "early");
+        assert_eq!(sent(&bench.names.retry_1m, 2, true), "early");
+        assert_eq!(sent(&bench.names.retry_10m, 3, false), "early");
+        assert_eq!(sent(&bench.names.retry_10m, 3, true), "unknown_tenant");
+    }
     bench.end(Vec::new()).await;
 }

@@ -374,12 +374,11 @@ impl Bench {
         panic!("{topic} has {found} records and not {count}; overflow, retry, dead letters: {elsewhere:?}");
     }
 
-    /// Returns once the worker has read the table of the tenants: up to which time.
-    pub async fn tenants_read(&self) -> i64 {
+    /// Returns once the worker has read the table of the tenants.
+    pub async fn tenants_read(&self) {
         for _ in 0..600 {
-            self.worker.tenants.refresh().await;
-            if let Some(read) = self.worker.tenants.read_through_micros() {
-                return read;
+            if self.worker.tenants.refresh().await {
+                return;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
