@@ -1,10 +1,12 @@
 //! What templates do with values: the escaping of every text, and filters that are named.
 
+use super::words;
 use askama_base as askama;
 pub use askama_base::filters::*;
 use askama_base::{Values, filter_fn};
 use std::convert::Infallible;
 use std::fmt;
+use time::OffsetDateTime;
 use unslide_report::text::escaped;
 
 /// The escaping of a text that a template writes: what controls a terminal or the direction of writing is shown as
@@ -29,6 +31,50 @@ pub fn exact(text: &str, _: &dyn Values) -> Result<Safe<String>, Infallible> {
 pub fn lines(text: &str, _: &dyn Values) -> Result<Safe<String>, Infallible> {
     let lines: Vec<_> = text.lines().map(escaped).collect();
     Ok(Safe(escape(lines.join("\n"), askama_base::filters::Html)?.to_string()))
+}
+
+/// A text, or a word where it is empty.
+#[filter_fn]
+pub fn or(text: &str, _: &dyn Values, word: &str) -> Result<String, Infallible> {
+    Ok(words::or(text, word).to_owned())
+}
+
+/// A moment: how long ago, with the whole of it for who points at it and for machines.
+#[filter_fn]
+pub fn when(at: &OffsetDateTime, _: &dyn Values, now: OffsetDateTime) -> Result<Safe<String>, Infallible> {
+    Ok(words::when(*at, now))
+}
+
+/// A number with its thousands apart.
+#[filter_fn]
+pub fn grouped<N: Copy + TryInto<i64>>(number: &N, _: &dyn Values) -> Result<String, Infallible> {
+    Ok(words::grouped(*number))
+}
+
+/// A number with what it counts.
+#[filter_fn]
+pub fn counted<N: Copy + TryInto<i64>>(
+    number: &N,
+    _: &dyn Values,
+    one: &str,
+    many: &str,
+) -> Result<String, Infallible> {
+    Ok(words::counted(*number, one, many))
+}
+
+/// Bytes in the largest unit that leaves a number of at least one.
+#[filter_fn]
+pub fn bytes(size: &u64, _: &dyn Values) -> Result<String, Infallible> {
+    Ok(words::bytes(*size))
+}
+
+/// A state: a class of the stylesheet, a mark and a word.
+#[filter_fn]
+pub fn status<W: fmt::Display>(state: (&str, &str, W), _: &dyn Values) -> Result<Safe<String>, Infallible> {
+    let (class, mark, word) = state;
+    let word = escape(word, Html)?;
+    let mark = format!("<span class=\"mark {class}\" aria-hidden=\"true\">{mark}</span>");
+    Ok(Safe(format!("<span class=\"status\">{mark} {word}</span>")))
 }
 
 #[cfg(test)]

@@ -41,8 +41,9 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
             Ok(None) => return Err(not_signed_in(parts)),
             Err(problem) => return Err(problem.into_response()),
         };
-        api.key_uses.note(&session.principal, api.clock.now());
-        let viewer = Viewer::of(&session);
+        let now = api.clock.now();
+        api.key_uses.note(&session.principal, now);
+        let viewer = Viewer::of(&session, now);
         if let Some(cell) = parts.extensions.get::<ViewerCell>() {
             cell.set(viewer.clone());
         }

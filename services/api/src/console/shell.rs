@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use http::header::{self, HeaderName};
 use http::{HeaderValue, StatusCode};
-use unslide_report::text::escaped;
+use time::OffsetDateTime;
 
 const HEADERS: [(HeaderName, &str); 4] = [
     (
@@ -52,6 +52,11 @@ impl Shell {
     /// The same with a bar of filters.
     pub fn with(self, bar: FilterBar) -> Shell {
         Shell { bar: Some(bar), ..self }
+    }
+
+    /// When the page was asked for.
+    pub fn now(&self) -> OffsetDateTime {
+        self.viewer.as_ref().map_or(OffsetDateTime::UNIX_EPOCH, |viewer| viewer.now)
     }
 
     /// The path of the stylesheet.
@@ -152,7 +157,7 @@ fn failed(mut response: Response, request_id: &str, viewer: Option<&Viewer>) -> 
     let page = FailurePage {
         shell,
         status: kind.status().as_u16(),
-        detail: problem.detail().map(|detail| escaped(detail).into_owned()),
+        detail: problem.detail().map(str::to_owned),
         advice: advice(kind),
         request_id: request_id.to_owned(),
         scopes: viewer.filter(|_| kind == Kind::InsufficientScope).map(|viewer| viewer.scopes.clone()),

@@ -1,7 +1,7 @@
 //! Who is signed in.
 
 use std::sync::{Arc, OnceLock};
-use unslide_report::text::escaped;
+use time::OffsetDateTime;
 use unslide_store::console_sessions::ConsoleSession;
 
 /// Who is signed in.
@@ -15,19 +15,21 @@ pub struct Viewer {
     pub app: Option<String>,
     /// What the key may do.
     pub scopes: String,
+    /// When the page was asked for.
+    pub now: OffsetDateTime,
 }
 
 impl Viewer {
-    /// Who a session is of.
-    pub fn of(session: &ConsoleSession) -> Viewer {
+    /// Who a session is of that asks for a page now.
+    pub fn of(session: &ConsoleSession, now: OffsetDateTime) -> Viewer {
         let principal = &session.principal;
         let scopes: Vec<String> = principal.scopes.iter().map(ToString::to_string).collect();
-        let shown = |text: &String| escaped(text).into_owned();
         Viewer {
             tenant: principal.tenant.to_string(),
-            name: session.name.as_ref().map(shown),
-            app: principal.app.as_ref().map(shown),
+            name: session.name.clone(),
+            app: principal.app.clone(),
             scopes: scopes.join(", "),
+            now,
         }
     }
 }

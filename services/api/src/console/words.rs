@@ -30,7 +30,8 @@ fn ago(seconds: i64) -> String {
 }
 
 /// A number with its thousands apart.
-pub fn grouped(number: i64) -> String {
+pub fn grouped(number: impl TryInto<i64>) -> String {
+    let number = number.try_into().unwrap_or(i64::MAX);
     let digits = number.unsigned_abs().to_string();
     let mut text = String::from(if number < 0 { "−" } else { "" });
     for (at, digit) in digits.chars().enumerate() {
@@ -43,7 +44,8 @@ pub fn grouped(number: i64) -> String {
 }
 
 /// A number with what it counts.
-pub fn counted(number: i64, one: &str, many: &str) -> String {
+pub fn counted(number: impl TryInto<i64>, one: &str, many: &str) -> String {
+    let number = number.try_into().unwrap_or(i64::MAX);
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
@@ -84,6 +86,11 @@ pub fn day(day: Date) -> String {
 /// A text of a device or a client: nothing in it changes how the page is read.
 pub fn shown(text: &str) -> String {
     escaped(text).into_owned()
+}
+
+/// A text, or a word where it is empty.
+pub fn or<'t>(text: &'t str, word: &'t str) -> &'t str {
+    if text.is_empty() { word } else { text }
 }
 
 /// The same, with a word for an empty one.

@@ -277,7 +277,7 @@ fn facts(found: &FoundReport) -> Vec<(&'static str, String)> {
 
 /// What a sampled report counts as; empty for others.
 fn stands_for(weight: u32) -> String {
-    if weight > 1 { counted(weight.into(), "report", "reports") } else { String::new() }
+    if weight > 1 { counted(weight, "report", "reports") } else { String::new() }
 }
 
 fn image(image: &ImageView) -> ImageLine {

@@ -26,34 +26,11 @@ const MUTED: Duration = Duration::hours(24);
 #[template(path = "console/pages/tenant_pages/alerts.html", askama = escaping)]
 struct AlertsPage {
     shell: Shell,
-    rules: Vec<RuleLine>,
-    messages: Vec<MessageLine>,
+    rules: Vec<AlertRule>,
+    messages: Vec<ListedAlertMessage>,
     next: Option<String>,
-    conditions: Vec<(&'static str, &'static str)>,
-    channels: Vec<(&'static str, &'static str)>,
+    channels: Vec<AlertChannel>,
     only_app: Option<String>,
-}
-
-struct RuleLine {
-    id: String,
-    name: String,
-    app: String,
-    condition: String,
-    receiver: String,
-    pace: String,
-    status: (&'static str, &'static str, String),
-    enabled: bool,
-    muted: bool,
-}
-
-struct MessageLine {
-    id: String,
-    headline: String,
-    rule: String,
-    detail: String,
-    status: (&'static str, &'static str, &'static str),
-    created: When,
-    again: bool,
 }
 
 /// `GET /console/alerts`.
@@ -62,7 +39,6 @@ pub async fn page(
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let now = api.clock.now();
     let access = signed.access;
     let only_app = access.only_app().map(str::to_owned);
     // A tenant has fewer rules than a page can have.
@@ -70,14 +46,13 @@ pub async fn page(
     let Json(rules) = list_alert_rules(State(api.clone()), access.clone(), Query(all)).await?;
     let query = AlertMessageQuery { cursor: state.text("cursor"), ..AlertMessageQuery::default() };
     let channels = AlertChannel::ALL.into_iter().filter(|one| *one != AlertChannel::Mail || api.sends_mail);
-    let channels = channels.map(|one| (one.as_str(), channel_word(one))).collect();
+    let channels = channels.collect();
     let Json(sent) = list_alert_messages(State(api), access, Query(query)).await?;
     html(&AlertsPage {
         shell: Shell::of(signed.viewer, "alerts", "Alerts"),
-        rules: rules.items.iter().map(|rule| rule_line(rule, now)).collect(),
-        messages: sent.items.iter().map(|message| message_line(message, now)).collect(),
+        rules: rules.items,
+        messages: sent.items,
         next: sent.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
-        conditions: AlertCondition::ALL.map(|one| (one.as_str(), condition_word(one))).to_vec(),
         channels,
         only_app,
     })
@@ -105,60 +80,45 @@ fn channel_word(channel: AlertChannel) -> &'static str {
     }
 }
 
-fn rule_line(rule: &AlertRule, now: OffsetDateTime) -> RuleLine {
-    let muted = rule.muted_until.is_some_and(|until| until > now);
-    let status = match rule.muted_until.filter(|until| *until > now) {
+fn is_muted(rule: &AlertRule, now: OffsetDateTime) -> bool {
+    rule.muted_until.is_some_and(|until| until > now)
+}
+
+fn rule_status(rule: &AlertRule, now: OffsetDateTime) -> (&'static str, &'static str, String) {
+    match rule.muted_until.filter(|until| *until > now) {
         _ if !rule.enabled => ("", "○", "off".to_owned()),
         Some(until) => ("warn", "◐", format!("muted for {} h", (until - now).whole_hours() + 1)),
         None => ("good", "●", "on".to_owned()),
-    };
-    let threshold = match rule.condition {
+    }
+}
+
+/// What of a condition its threshold says.
+fn threshold(rule: &AlertRule) -> String {
+    match rule.condition {
         AlertCondition::NewGroup | AlertCondition::Regression => String::new(),
         AlertCondition::Spike => format!(": {} times", rule.threshold),
         AlertCondition::MissingSymbols => format!(": {} reports or more", rule.threshold),
         AlertCondition::CrashFree => format!(": less than {} % crash-free", rule.threshold),
-    };
+    }
+}
+
+/// When messages of a rule are sent.
+fn pace(rule: &AlertRule) -> String {
     let digest = (rule.digest_minutes > 0).then(|| format!("at most every {} min", rule.digest_minutes));
     let clock = time::macros::format_description!("[hour]:[minute]");
     let quiet = rule.quiet_hours.map(|hours| {
         let [from, to] = [hours.from, hours.to].map(|time| time.format(clock).unwrap_or_default());
         format!("quiet {from} to {to} UTC")
     });
-    RuleLine {
-        id: rule.id.to_string(),
-        name: shown(&rule.name),
-        app: shown(rule.app.as_deref().unwrap_or("all apps")),
-        condition: format!("{}{threshold}", condition_word(rule.condition)),
-        receiver: format!("{} {}", channel_word(rule.channel), shown(&rule.address)),
-        pace: [digest, quiet].into_iter().flatten().collect::<Vec<_>>().join(", "),
-        status,
-        enabled: rule.enabled,
-        muted,
-    }
+    [digest, quiet].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn message_line(message: &ListedAlertMessage, now: OffsetDateTime) -> MessageLine {
-    let status = match message.status {
+fn message_status(message: &ListedAlertMessage) -> (&'static str, &'static str, &'static str) {
+    match message.status {
         AlertStatus::Waiting => ("warn", "◐", "waiting"),
         AlertStatus::Delivered => ("good", "●", "delivered"),
         AlertStatus::Failed => ("bad", "○", "given up"),
         AlertStatus::Muted => ("", "○", "muted"),
-    };
-    let tried = counted(message.attempts.into(), "attempt", "attempts");
-    let detail = match &message.last_error {
-        Some(error) => format!("{tried}: {}", shown(error)),
-        None if message.attempts > 1 => tried,
-        None => String::new(),
-    };
-    let more = if message.events > 1 { format!(" and {} more", message.events - 1) } else { String::new() };
-    MessageLine {
-        id: message.id.to_string(),
-        headline: format!("{}{more}", shown(&message.headline)),
-        rule: shown(&message.rule_name),
-        detail,
-        status,
-        created: words::when(message.created_at, now),
-        again: message.status != AlertStatus::Waiting,
     }
 }
 

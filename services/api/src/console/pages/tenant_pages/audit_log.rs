@@ -4,7 +4,6 @@ use crate::console::prelude::*;
 use crate::operations::audit_log::list_audit_log;
 use crate::requests::access::TenantAdmin;
 use crate::requests::page::PageQuery;
-use time::OffsetDateTime;
 use unslide_store::audit::AuditEntry;
 
 const PATH: &str = "/console/audit-log";
@@ -13,16 +12,8 @@ const PATH: &str = "/console/audit-log";
 #[template(path = "console/pages/tenant_pages/audit_log.html", askama = escaping)]
 struct AuditLogPage {
     shell: Shell,
-    entries: Vec<AuditLine>,
+    entries: Vec<AuditEntry>,
     next: Option<String>,
-}
-
-struct AuditLine {
-    action: String,
-    subject: String,
-    actor: String,
-    detail: String,
-    at: When,
 }
 
 /// `GET /console/audit-log`.
@@ -31,26 +22,18 @@ pub async fn page(
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let now = api.clock.now();
     let query = PageQuery { limit: None, cursor: state.text("cursor") };
     let Json(found) = list_audit_log(State(api), signed.access, Query(query)).await?;
     html(&AuditLogPage {
         shell: Shell::of(signed.viewer, "audit-log", "Audit log"),
-        entries: found.items.iter().map(|entry| line(entry, now)).collect(),
+        entries: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
     })
 }
 
-fn line(entry: &AuditEntry, now: OffsetDateTime) -> AuditLine {
+fn facts(entry: &AuditEntry) -> String {
     let facts = entry.detail.as_object().into_iter().flatten();
-    let facts: Vec<String> = facts.map(|(name, value)| format!("{name}: {}", plain(value))).collect();
-    AuditLine {
-        action: shown(&entry.action),
-        subject: shown(&entry.subject),
-        actor: shown(entry.name.as_deref().unwrap_or(&entry.actor)),
-        detail: shown(&facts.join(", ")),
-        at: words::when(entry.at, now),
-    }
+    facts.map(|(name, value)| format!("{name}: {}", plain(value))).collect::<Vec<_>>().join(", ")
 }
 
 /// A JSON value; a text without its quotation marks.

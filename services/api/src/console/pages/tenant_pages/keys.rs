@@ -5,7 +5,7 @@ use crate::console::prelude::*;
 use crate::console::shell::html_with;
 use crate::operations::keys::create::create_key;
 use crate::operations::keys::list::list_keys;
-use crate::operations::keys::{RevokeQuery, revoke_key};
+use crate::operations::keys::{CreatedKey, RevokeQuery, revoke_key};
 use crate::requests::access::TenantAdmin;
 use crate::requests::input;
 use crate::requests::page::PageQuery;
@@ -22,28 +22,38 @@ const PATH: &str = "/console/keys";
 #[template(path = "console/pages/tenant_pages/keys.html", askama = escaping)]
 struct KeysPage {
     shell: Shell,
-    keys: Vec<KeyLine>,
+    keys: Vec<ApiKey>,
+    descent: HashMap<Uuid, KeyDescent>,
     next: Option<String>,
-    /// Scopes that a new key may have.
-    scopes: Vec<&'static str>,
-    only_app: Option<String>,
+    /// Whose page it is.
+    by: Principal,
 }
 
-struct KeyLine {
-    id: String,
-    name: String,
-    prefix: String,
-    scopes: String,
-    app: String,
-    maker: String,
-    created: When,
-    used: Option<When>,
-    expires: Option<When>,
-    status: (&'static str, &'static str, &'static str),
-    in_force: bool,
+fn is_in_force(key: &ApiKey, now: OffsetDateTime) -> bool {
+    key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
+}
+
+fn status(key: &ApiKey, now: OffsetDateTime) -> (&'static str, &'static str, &'static str) {
+    match key.revoked_at {
+        Some(_) => ("bad", "○", "revoked"),
+        None if is_in_force(key, now) => ("good", "●", "in force"),
+        None => ("warn", "○", "expired"),
+    }
+}
+
+impl KeysPage {
+    fn maker(&self, key: &ApiKey) -> &str {
+        match self.descent.get(&key.id).and_then(|descent| descent.maker.as_deref()) {
+            Some(maker) => maker,
+            None if key.made_by.is_some() => "a key that this one does not see",
+            None => "the command line",
+        }
+    }
+
     /// Keys in force that it made, that these made, and so on.
-    made: Option<String>,
-    own: bool,
+    fn made(&self, key: &ApiKey) -> i64 {
+        self.descent.get(&key.id).map_or(0, |descent| descent.made)
+    }
 }
 
 /// `GET /console/keys`.
@@ -52,7 +62,7 @@ pub async fn page(
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let (now, access) = (api.clock.now(), &signed.access);
+    let access = &signed.access;
     let by = &access.principal;
     let query = PageQuery { limit: None, cursor: state.text("cursor") };
     let Json(found) = list_keys(State(api.clone()), access.clone(), Query(query)).await?;
@@ -62,56 +72,20 @@ pub async fn page(
     let mut tx = api.tenant(access.tenant()).await?;
     let descent = keys::descent(&mut tx, &ids, by.app.as_deref(), within).await?;
     tx.rollback();
-    let descent: HashMap<Uuid, KeyDescent> = descent.into_iter().map(|one| (one.id, one)).collect();
-    let line = |key: &ApiKey| line(key, descent.get(&key.id), by, now);
     html(&KeysPage {
-        keys: found.items.iter().map(line).collect(),
+        keys: found.items,
+        descent: descent.into_iter().map(|one| (one.id, one)).collect(),
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
-        scopes: by.scopes.iter().filter(|one| **one != Scope::Operator).map(|one| one.as_str()).collect(),
-        only_app: by.app.clone(),
+        by: signed.access.principal,
         shell: Shell::of(signed.viewer, "keys", "Keys"),
     })
-}
-
-fn line(key: &ApiKey, descent: Option<&KeyDescent>, by: &Principal, now: OffsetDateTime) -> KeyLine {
-    let expired = key.expires_at.is_some_and(|end| end <= now);
-    let status = match key.revoked_at {
-        Some(_) => ("bad", "○", "revoked"),
-        None if expired => ("warn", "○", "expired"),
-        None => ("good", "●", "in force"),
-    };
-    let scopes: Vec<String> = key.scopes.iter().map(ToString::to_string).collect();
-    let made = descent.map_or(0, |descent| descent.made);
-    let maker = match descent.and_then(|descent| descent.maker.as_deref()) {
-        Some(maker) => shown(maker),
-        None if key.made_by.is_some() => "a key that this one does not see".to_owned(),
-        None => "the command line".to_owned(),
-    };
-    KeyLine {
-        id: key.id.to_string(),
-        name: shown(&key.name),
-        prefix: key.prefix.clone(),
-        scopes: scopes.join(", "),
-        app: shown(key.app.as_deref().unwrap_or("all apps")),
-        maker,
-        created: words::when(key.created_at, now),
-        used: key.last_used_at.map(|at| words::when(at, now)),
-        expires: key.expires_at.map(|at| words::when(at, now)),
-        status,
-        in_force: key.revoked_at.is_none() && !expired,
-        made: (made > 0).then(|| counted(made, "key", "keys")),
-        own: key.id == by.key_id,
-    }
 }
 
 #[derive(Template)]
 #[template(path = "console/pages/tenant_pages/new_key.html", askama = escaping)]
 struct NewKeyPage {
     shell: Shell,
-    name: String,
-    scopes: String,
-    expires: Option<When>,
-    text: String,
+    made: CreatedKey,
 }
 
 /// `POST /console/keys`: makes a key and shows its text this one time.
@@ -130,17 +104,8 @@ pub async fn create(
         app: form.get("app").map(str::to_owned),
         expires_at: form.get("ends").map(first_moment).transpose()?,
     };
-    let now = api.clock.now();
     let (status, Json(made)) = create_key(State(api), signed.access, input::Json(new)).await?;
-    let scopes: Vec<&str> = made.key.scopes.iter().map(|scope| scope.as_str()).collect();
-    let page = NewKeyPage {
-        shell: Shell::of(signed.viewer, "keys", "New key"),
-        name: shown(&made.key.name),
-        scopes: scopes.join(", "),
-        expires: made.key.expires_at.map(|at| words::when(at, now)),
-        text: made.text,
-    };
-    Ok(html_with(status, &page))
+    Ok(html_with(status, &NewKeyPage { shell: Shell::of(signed.viewer, "keys", "New key"), made }))
 }
 
 /// The first moment of a day.

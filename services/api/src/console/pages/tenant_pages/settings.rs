@@ -3,7 +3,6 @@
 
 use crate::console::form::SentForm;
 use crate::console::prelude::*;
-use crate::console::words::grouped;
 use crate::operations::apps::settings::{NewAppSettings, set_app_settings};
 use crate::operations::grouping_rules::{
     GroupingRulesEffect, GroupingRulesTrial, NewGroupingRules, get_grouping_rules, set_grouping_rules,
@@ -11,8 +10,10 @@ use crate::operations::grouping_rules::{
 };
 use crate::requests::access::TenantAdmin;
 use crate::requests::input;
+use unslide_report::text::is_obeyed;
 use unslide_store::app_settings::{self, AppSettings, AppWithSettings};
 use unslide_store::app_signals::{AppSignal, SignalSettings};
+use unslide_store::groups::rules::TenantGroupingRules;
 use unslide_store::queries::apps;
 use unslide_symbolicate::grouping::GroupingRules;
 
@@ -26,28 +27,12 @@ const MOST_OFFERED: u32 = 50;
 #[template(path = "console/pages/tenant_pages/settings.html", askama = escaping)]
 struct SettingsPage {
     shell: Shell,
-    apps: Vec<SettingsForm>,
+    apps: Vec<AppWithSettings>,
     others: Vec<String>,
     /// What an app without settings has.
-    usual: SettingsForm,
+    usual: SignalSettings,
     /// Absent for a key of one app: the rules are of all apps.
     rules: Option<RulesForm>,
-}
-
-struct SettingsForm {
-    /// The app as it is shown.
-    name: String,
-    of: AppWithSettings,
-    /// Field, label and value of the signals.
-    signals: Vec<(&'static str, &'static str, u32)>,
-}
-
-impl SettingsForm {
-    fn of(of: AppWithSettings) -> SettingsForm {
-        let signals = of.settings.signals;
-        let field = |signal: AppSignal| (signal.as_str(), signal_word(signal), signals.one_in(signal));
-        SettingsForm { name: shown(&of.app), signals: AppSignal::ALL.into_iter().map(field).collect(), of }
-    }
 }
 
 /// What a signal is called.
@@ -67,35 +52,25 @@ fn signal_word(signal: AppSignal) -> &'static str {
 #[derive(Default)]
 struct RulesForm {
     text: String,
-    /// The rules before these; absent where the tenant never had any.
-    previous: Option<String>,
-    /// Who changed them last, and when.
-    changed: Option<(String, When)>,
-    /// How far stored reports are grouped by them.
-    progress: String,
+    /// The rules that are set; absent where the tenant never had any.
+    set: Option<TenantGroupingRules>,
     /// The first line of `text` is the suggestion of a group's page.
     suggested: bool,
     /// What a trial of `text` found.
-    effect: Option<RulesEffect>,
+    effect: Option<GroupingRulesEffect>,
 }
 
 impl RulesForm {
     /// The same with one more rule, which is not set yet: a text that is no rule of one line is left out.
     fn with_suggestion(mut self, rule: &str) -> RulesForm {
         let known = self.text.lines().any(|line| line.trim() == rule);
-        if !known && shown(rule) == rule && GroupingRules::parse(rule).is_ok() {
+        if !known && !rule.contains(is_obeyed) && GroupingRules::parse(rule).is_ok() {
             // The first rule that matches a function decides: behind one that does, it would say nothing.
             self.text = format!("{rule}\n{}", self.text).trim_end().to_owned();
             self.suggested = true;
         }
         self
     }
-}
-
-struct RulesEffect {
-    summary: String,
-    /// A report that would move, its path, and the titles of its group before and after.
-    examples: Vec<(String, String, String)>,
 }
 
 /// `GET /console/settings`.
@@ -128,8 +103,8 @@ async fn answer(
     html(&SettingsPage {
         shell: Shell::of(signed.viewer, "settings", "Settings"),
         others,
-        apps: apps.into_iter().map(SettingsForm::of).collect(),
-        usual: SettingsForm::of(AppWithSettings { app: String::new(), settings: AppSettings::default() }),
+        apps,
+        usual: AppSettings::default().signals,
         rules,
     })
 }
@@ -139,21 +114,8 @@ async fn rules(api: &Api, access: &Access<TenantAdmin>) -> Result<Option<RulesFo
         return Ok(None);
     }
     let Json(found) = get_grouping_rules(State(api.clone()), access.clone()).await?;
-    let Some(rules) = found.rules else { return Ok(Some(RulesForm::default())) };
-    let [looked, moved] = [rules.looked, rules.moved].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
-    Ok(Some(RulesForm {
-        changed: Some((shown(&rules.changed_by), words::when(rules.changed_at, api.clock.now()))),
-        progress: format!(
-            "{}: {} looked at, {} moved",
-            rules.status,
-            counted(looked, "report", "reports"),
-            grouped(moved)
-        ),
-        text: rules.text,
-        previous: Some(rules.previous),
-        suggested: false,
-        effect: None,
-    }))
+    let text = found.rules.as_ref().map(|rules| rules.text.clone()).unwrap_or_default();
+    Ok(Some(RulesForm { text, set: found.rules, ..RulesForm::default() }))
 }
 
 /// `POST /console/settings/grouping-rules`: sets the rules.
@@ -177,37 +139,14 @@ pub async fn try_rules(
     let trial = GroupingRulesTrial { text: text.clone(), reports: None };
     let Json(effect) =
         try_grouping_rules(State(api.clone()), signed.access.clone(), input::Json(trial)).await?;
-    let rules = rules(&api, &signed.access).await?.map(|rules| RulesForm {
-        text,
-        effect: Some(shown_effect(&effect)),
-        ..rules
-    });
+    let rules =
+        rules(&api, &signed.access).await?.map(|rules| RulesForm { text, effect: Some(effect), ..rules });
     answer(&api, signed, rules).await
 }
 
 /// The rules of a form: browsers send lines that end in a carriage return and a line feed.
 fn lines(form: &SentForm) -> String {
     form.text("text").replace("\r\n", "\n")
-}
-
-fn shown_effect(effect: &GroupingRulesEffect) -> RulesEffect {
-    let [looked, moved, merged, split] = [effect.looked, effect.moved, effect.merged, effect.split]
-        .map(|count| i64::try_from(count).unwrap_or(i64::MAX));
-    let title = |title: &Option<String>| shown_or(title.as_deref().unwrap_or_default(), "no group");
-    let examples = effect.examples.iter().map(|example| {
-        let report = format!("/console/reports/{}", example.report);
-        (report, title(&example.from_title), title(&example.to_title))
-    });
-    RulesEffect {
-        summary: format!(
-            "Of the newest {}, {} would move: {} would become one with others, {} would be split.",
-            counted(looked, "report", "reports"),
-            grouped(moved),
-            counted(merged, "group", "groups"),
-            grouped(split)
-        ),
-        examples: examples.collect(),
-    }
 }
 
 /// `POST /console/settings`.
