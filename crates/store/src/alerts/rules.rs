@@ -307,9 +307,17 @@ pub async fn create(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<Aler
     }
 }
 
-/// The rules of the transaction's tenant, the oldest first; with `app` those of this app alone.
-pub async fn list(tx: &mut TenantTx, app: Option<&str>) -> Result<Vec<AlertRule>> {
-    select(tx, None, app).await
+/// The rules of the transaction's tenant, the oldest first; with `app` those of this app alone. At most `limit` of those
+/// behind `after`.
+pub async fn list(
+    tx: &mut TenantTx,
+    app: Option<&str>,
+    after: Option<(OffsetDateTime, Uuid)>,
+    limit: u32,
+) -> Result<Vec<AlertRule>> {
+    let rules = select(tx, None, app).await?.into_iter();
+    let behind = rules.filter(|rule| after.is_none_or(|after| (rule.created_at, rule.id) > after));
+    Ok(behind.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
 }
 
 /// A rule; with `app` only one of that app.

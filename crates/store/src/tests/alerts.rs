@@ -105,7 +105,7 @@ async fn a_cause_is_told_once_to_each_rule_of_its_app() {
         !in_tx(&database, async |tx| rules::change(tx, every.id, Some("bank"), &off).await.unwrap()).await
     );
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
-    assert!(rules::list(&mut other, None).await.unwrap().is_empty());
+    assert!(rules::list(&mut other, None, None, 9).await.unwrap().is_empty());
     assert!(rules::get(&mut other, every.id, None).await.unwrap().is_none());
     assert!(!rules::delete(&mut other, every.id, None).await.unwrap());
     assert!(messages::list(&mut other, None, None, None, 9).await.unwrap().is_empty());

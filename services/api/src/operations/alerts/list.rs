@@ -1,29 +1,27 @@
 //! `GET /v1/alert-rules`.
 
 use crate::operations::prelude::*;
+use crate::requests::page::{time_and_id, timed};
 use unslide_store::alerts::rules::{self, AlertRule};
 
-problems!(Failures:);
-
-/// The rules of a tenant.
-#[derive(Serialize, ToSchema)]
-pub struct AlertRules {
-    /// All of them, the oldest first.
-    #[schema(max_items = 100)]
-    pub items: Vec<AlertRule>,
-}
+problems!(Failures: InvalidParameter);
 
 /// List alert rules
 ///
-/// Without their secrets. A key that speaks for one app sees the rules of that app.
+/// The oldest first, without their secrets. A key that speaks for one app sees the rules of that app.
 #[utoipa::path(get, path = "/v1/alert-rules", tag = "alerts", operation_id = "list_alert_rules",
-    responses((status = 200, description = "The rules.", body = AlertRules), Failures),
+    params(PageQuery),
+    responses((status = 200, description = "A page of rules.", body = Page<AlertRule>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_alert_rules(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-) -> Result<Json<AlertRules>, Problem> {
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<AlertRule>>, Problem> {
+    let list = List::of(access.tenant(), "list_alert_rules", &access.only_app());
+    let after = page.after(list, time_and_id)?;
+    let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let items = rules::list(&mut tx, access.only_app()).await?;
-    Ok(Json(AlertRules { items }))
+    let found = rules::list(&mut tx, access.only_app(), after, limit + 1).await?;
+    Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
 }
