@@ -29,7 +29,7 @@ mod tests;
 pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, migrate,
 };
-pub(crate) use database::{column, migrations, number, purge};
+pub(crate) use database::{column, json, migrations, number, purge};
 pub use kafka::{dead_letters, outbox, positions, quarantine};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};

@@ -3,6 +3,7 @@
 mod clock;
 pub(crate) mod column;
 mod error;
+pub(crate) mod json;
 mod listen;
 pub(crate) mod migrations;
 pub(crate) mod number;

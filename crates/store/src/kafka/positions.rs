@@ -4,6 +4,7 @@
 
 use crate::purge::in_pages;
 use crate::{BatchTx, Result, Store, StoreError};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use time::{Duration, OffsetDateTime};
 
@@ -218,22 +219,23 @@ pub async fn unreadable<'r>(
     if records.is_empty() {
         return Ok(Vec::new());
     }
-    let topics: Vec<String> = records.iter().map(|record| record.topic.clone()).collect();
-    let partitions: Vec<i32> = records.iter().map(|record| record.partition).collect();
-    let offsets: Vec<i64> = records.iter().map(|record| record.offset).collect();
-    let reasons: Vec<String> = records.iter().map(|record| record.reason.clone()).collect();
-    let kept = |detail: &str| detail.chars().filter(|c| *c != '\0').take(2000).collect();
-    let details: Vec<String> = records.iter().map(|record| kept(&record.detail)).collect();
+    let kept = |detail: &str| detail.chars().filter(|c| *c != '\0').take(2000).collect::<String>();
+    let rows = records.iter().map(|record| {
+        json!({
+            "topic": record.topic,
+            "partition": record.partition,
+            "at_offset": record.offset,
+            "reason": record.reason,
+            "detail": kept(&record.detail),
+        })
+    });
     let (connection, now) = tx.parts();
     let new = sqlx::query!(
         "INSERT INTO unreadable_records (topic, partition, at_offset, reason, detail, seen_at)
-         SELECT *, $6 FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::text[], $5::text[])
+         SELECT r.topic, r.partition, r.at_offset, r.reason, r.detail, $2
+         FROM jsonb_populate_recordset(NULL::unreadable_records, $1) AS r
          ON CONFLICT DO NOTHING RETURNING topic, partition, at_offset",
-        &topics,
-        &partitions,
-        &offsets,
-        &reasons,
-        &details,
+        rows.collect::<Value>(),
         now
     )
     .fetch_all(connection)

@@ -3,7 +3,8 @@
 use super::OTHER;
 use super::dimension::{KnownValues, MetricDimension, made_on};
 use super::versions::CountedPayload;
-use crate::{Result, StoreError, TenantTx};
+use crate::{Result, StoreError, TenantTx, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
 use unslide_model::QuantileSketch;
@@ -152,20 +153,22 @@ pub(super) async fn add(tx: &mut TenantTx, sums: &BTreeMap<RowKey, RowSums>) -> 
 }
 
 async fn add_part(tx: &mut TenantTx, sums: &[(&RowKey, &RowSums)]) -> Result<()> {
-    let columns = RowColumns::of(sums.iter().map(|(key, _)| *key));
-    let observed: Vec<f64> = sums.iter().map(|(_, row)| observations(row.weight)).collect();
-    let failed: Vec<f64> = sums.iter().map(|(_, row)| observations(row.failed)).collect();
-    let squares: Vec<f64> = sums.iter().map(|(_, row)| row.squares).collect();
-    let sampled: Vec<bool> = sums.iter().map(|(_, row)| row.sampled).collect();
+    let rows = sums.iter().map(|(key, row)| {
+        let mut columns = key_columns(key);
+        columns["observations"] = observations(row.weight).into();
+        columns["failed"] = observations(row.failed).into();
+        columns["squares"] = row.squares.into();
+        columns["sampled"] = row.sampled.into();
+        columns
+    });
     let (connection, tenant, _) = tx.parts();
     // Locks the rows and gives their sketches, those of a new row empty.
     let rows = sqlx::query!(
         r#"INSERT INTO metric_days AS d (tenant, app, version, dimension, day, value, metric, observations, failed,
                                          squares, sampled, sketch)
-           SELECT $1, n.*, $12
-           FROM unnest($2::text[], $3::text[], $4::text[], $5::date[], $6::text[], $7::text[], $8::float8[], $9::float8[],
-                       $10::float8[], $11::boolean[])
-                AS n (app, version, dimension, day, value, metric, observations, failed, squares, sampled)
+           SELECT $1, n.app, n.version, n.dimension, n.day, n.value, n.metric, n.observations, n.failed, n.squares,
+                  n.sampled, $3
+           FROM jsonb_populate_recordset(NULL::metric_days, $2) AS n
            ORDER BY n.app COLLATE "C", n.version COLLATE "C", n.dimension COLLATE "C", n.day, n.value COLLATE "C",
                     n.metric COLLATE "C"
            ON CONFLICT (tenant, app, version, dimension, day, value, metric) DO UPDATE
@@ -173,16 +176,7 @@ async fn add_part(tx: &mut TenantTx, sums: &[(&RowKey, &RowSums)]) -> Result<()>
                squares = d.squares + EXCLUDED.squares, sampled = d.sampled OR EXCLUDED.sampled
            RETURNING app, version, dimension, day, value, metric, sketch"#,
         tenant,
-        &columns.apps,
-        &columns.versions,
-        &columns.dimensions,
-        &columns.days,
-        &columns.values,
-        &columns.metrics,
-        &observed,
-        &failed,
-        &squares,
-        &sampled,
+        rows.collect::<Value>(),
         QuantileSketch::default().to_bytes()
     )
     .fetch_all(connection)
@@ -197,57 +191,36 @@ async fn add_part(tx: &mut TenantTx, sums: &[(&RowKey, &RowSums)]) -> Result<()>
         let added = sums[at].1;
         let mut whole = sketch(&row.sketch)?;
         whole.merge(&added.sketch);
-        merged.push((key, whole.to_bytes()));
+        let mut columns = key_columns(&key);
+        columns["sketch"] = json::bytes(&whole.to_bytes()).into();
+        merged.push(columns);
     }
     write_sketches(tx, merged).await
 }
 
-async fn write_sketches(tx: &mut TenantTx, merged: Vec<(RowKey, Vec<u8>)>) -> Result<()> {
-    let columns = RowColumns::of(merged.iter().map(|(key, _)| key));
-    let sketches: Vec<Vec<u8>> = merged.into_iter().map(|(_, sketch)| sketch).collect();
+async fn write_sketches(tx: &mut TenantTx, merged: Vec<Value>) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE metric_days d SET sketch = n.sketch
-         FROM unnest($2::text[], $3::text[], $4::text[], $5::date[], $6::text[], $7::text[], $8::bytea[])
-              AS n (app, version, dimension, day, value, metric, sketch)
+         FROM jsonb_populate_recordset(NULL::metric_days, $2) AS n
          WHERE d.tenant = $1 AND d.app = n.app AND d.version = n.version AND d.dimension = n.dimension AND d.day = n.day
            AND d.value = n.value AND d.metric = n.metric",
         tenant,
-        &columns.apps,
-        &columns.versions,
-        &columns.dimensions,
-        &columns.days,
-        &columns.values,
-        &columns.metrics,
-        &sketches
+        Value::Array(merged)
     )
     .execute(connection)
     .await?;
     Ok(())
 }
 
-/// The keys of rows as columns.
-#[derive(Default)]
-struct RowColumns {
-    apps: Vec<String>,
-    versions: Vec<String>,
-    dimensions: Vec<String>,
-    days: Vec<Date>,
-    values: Vec<String>,
-    metrics: Vec<String>,
-}
-
-impl RowColumns {
-    fn of<'k>(keys: impl Iterator<Item = &'k RowKey>) -> RowColumns {
-        let mut columns = RowColumns::default();
-        for (app, version, dimension, day, value, metric) in keys {
-            columns.apps.push(app.clone());
-            columns.versions.push(version.clone());
-            columns.dimensions.push((*dimension).to_owned());
-            columns.days.push(*day);
-            columns.values.push(value.clone());
-            columns.metrics.push((*metric).to_owned());
-        }
-        columns
-    }
+/// The columns of a row's key, without its tenant.
+fn key_columns((app, version, dimension, day, value, metric): &RowKey) -> Value {
+    json!({
+        "app": app,
+        "version": version,
+        "dimension": dimension,
+        "day": day.to_string(),
+        "value": value,
+        "metric": metric,
+    })
 }

@@ -11,10 +11,11 @@ pub use versions::{MOST_VERSIONS, MOST_VERSIONS_OF_TENANT};
 
 use crate::app_signals::{self, AppSignal, SignalDecision, SignalDrops};
 use crate::gateway_events::EventOutcome;
-use crate::{Result, TenantTx};
+use crate::{Result, TenantTx, json};
 use days::PayloadSums;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use time::{Date, OffsetDateTime};
+use time::Date;
 use unslide_signals::event::{EventArrival, GatewayEvent};
 use unslide_signals::metrics::MetricPayload;
 
@@ -100,34 +101,32 @@ async fn weigh(
 
 /// Inserts the payloads that are not there yet, in the order of their keys, and returns their keys.
 async fn insert_new(tx: &mut TenantTx, arrivals: &[&MetricArrival]) -> Result<BTreeSet<PayloadKey>> {
-    let of = |text: fn(&MetricPayload) -> &String| -> Vec<String> {
-        arrivals.iter().map(|arrival| text(&arrival.event).clone()).collect()
-    };
-    let optional = |text: fn(&MetricPayload) -> &Option<String>| -> Vec<Option<String>> {
-        arrivals.iter().map(|arrival| text(&arrival.event).clone()).collect()
-    };
-    let days: Vec<Date> = arrivals.iter().map(|arrival| arrival.event.day()).collect();
-    let measured: Vec<OffsetDateTime> = arrivals.iter().map(|arrival| arrival.event.measured_at).collect();
-    let received: Vec<OffsetDateTime> = arrivals.iter().map(|arrival| arrival.received_at).collect();
+    let rows = arrivals.iter().map(|arrival| {
+        let payload = &arrival.event;
+        json!({
+            "app": payload.app,
+            "payload_id": payload.id,
+            "day": payload.day().to_string(),
+            "version": payload.version,
+            "build": payload.build,
+            "os": payload.os,
+            "device": payload.device,
+            "session_id": payload.session,
+            "measured_at": json::time(payload.measured_at),
+            "received_at": json::time(arrival.received_at),
+        })
+    });
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "INSERT INTO metric_payloads (tenant, app, payload_id, day, version, build, os, device, session_id, measured_at,
                                       received_at)
-         SELECT $1, n.* FROM unnest($2::text[], $3::text[], $4::date[], $5::text[], $6::text[], $7::text[], $8::text[],
-                                    $9::text[], $10::timestamptz[], $11::timestamptz[]) AS n
+         SELECT $1, n.app, n.payload_id, n.day, n.version, n.build, n.os, n.device, n.session_id, n.measured_at,
+                n.received_at
+         FROM jsonb_populate_recordset(NULL::metric_payloads, $2) AS n
          ON CONFLICT (tenant, app, payload_id, day) DO NOTHING
          RETURNING app, payload_id, day",
         tenant,
-        &of(|payload| &payload.app),
-        &of(|payload| &payload.id),
-        &days,
-        &of(|payload| &payload.version),
-        &optional(|payload| &payload.build) as &[Option<String>],
-        &optional(|payload| &payload.os) as &[Option<String>],
-        &optional(|payload| &payload.device) as &[Option<String>],
-        &optional(|payload| &payload.session) as &[Option<String>],
-        &measured,
-        &received
+        rows.collect::<Value>()
     )
     .fetch_all(connection)
     .await?;

@@ -1,6 +1,7 @@
 //! Counts by app, version and hour, of the last days.
 
-use crate::{Result, TenantTx};
+use crate::{Result, TenantTx, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 
@@ -24,37 +25,36 @@ pub(super) async fn write(tx: &mut TenantTx, mut deltas: BTreeMap<HourKey, HourD
     if deltas.is_empty() {
         return Ok(());
     }
-    let apps: Vec<String> = deltas.keys().map(|key| key.0.clone()).collect();
-    let versions: Vec<String> = deltas.keys().map(|key| key.1.clone()).collect();
-    let hours: Vec<OffsetDateTime> = deltas.keys().map(|key| key.2).collect();
-    let reports: Vec<i64> = deltas.values().map(|delta| delta.reports).collect();
-    let fatal: Vec<i64> = deltas.values().map(|delta| delta.fatal).collect();
+    let any_less = deltas.values().any(|delta| delta.reports < 0);
+    let rows = deltas.into_iter().map(|((app, version, hour), delta)| {
+        json!({
+            "app": app,
+            "version": version,
+            "hour": json::time(hour),
+            "reports": delta.reports,
+            "fatal": delta.fatal,
+        })
+    });
+    let rows = rows.collect::<Value>();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         r#"INSERT INTO app_hours AS h (tenant, app, version, hour, reports, fatal)
            SELECT $1, n.app, n.version, n.hour, n.reports, n.fatal
-           FROM unnest($2::text[], $3::text[], $4::timestamptz[], $5::bigint[], $6::bigint[])
-                AS n (app, version, hour, reports, fatal)
+           FROM jsonb_populate_recordset(NULL::app_hours, $2) AS n
            ORDER BY n.app COLLATE "C", n.version COLLATE "C", n.hour
            ON CONFLICT (tenant, app, version, hour) DO UPDATE
            SET reports = h.reports + EXCLUDED.reports, fatal = h.fatal + EXCLUDED.fatal"#,
         tenant,
-        &apps,
-        &versions,
-        &hours,
-        &reports,
-        &fatal
+        rows
     )
     .execute(&mut *connection)
     .await?;
-    if reports.iter().any(|reports| *reports < 0) {
+    if any_less {
         sqlx::query!(
-            "DELETE FROM app_hours h USING unnest($2::text[], $3::text[], $4::timestamptz[]) AS n (app, version, hour)
+            "DELETE FROM app_hours h USING jsonb_populate_recordset(NULL::app_hours, $2) AS n
              WHERE h.tenant = $1 AND h.app = n.app AND h.version = n.version AND h.hour = n.hour AND h.reports <= 0",
             tenant,
-            &apps,
-            &versions,
-            &hours
+            rows
         )
         .execute(connection)
         .await?;

@@ -7,6 +7,7 @@ use crate::number::{from_row32, to_row32};
 use crate::outbox::NeededSymbols;
 use crate::retries;
 use crate::{Result, StoreError, TenantTx, Uuid};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, ReportId};
@@ -251,50 +252,38 @@ pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Resu
     if advanced.is_empty() {
         return Ok(());
     }
-    let ids: Vec<Uuid> = advanced.iter().map(|a| a.report_id.uuid()).collect();
-    let variants: Vec<i32> = advanced.iter().map(|a| to_row32(a.variant)).collect();
-    let revisions: Vec<i32> = advanced.iter().map(|a| to_row32(a.revision)).collect();
-    let pending: Vec<bool> = advanced.iter().map(|a| a.ask_pending).collect();
-    let unfetched: std::result::Result<Vec<_>, _> = advanced
-        .iter()
-        .map(
-            |a| if a.retry.is_empty() { Ok(serde_json::Value::Null) } else { serde_json::to_value(&a.retry) },
-        )
-        .collect();
-    let unfetched = unfetched.map_err(|e| StoreError::corrupt("report_keys", e))?;
-    let topics: Vec<Option<String>> = advanced.iter().map(|a| a.origin.map(|o| name(&o.topic))).collect();
-    let partitions: Vec<Option<i32>> = advanced.iter().map(|a| a.origin.map(|o| o.partition)).collect();
-    let offsets: Vec<Option<i64>> = advanced.iter().map(|a| a.origin.map(|o| o.offset)).collect();
-    let indexes: Vec<Option<i32>> = advanced.iter().map(|a| a.origin.map(|o| o.index)).collect();
+    let rows = advanced.iter().map(|a| {
+        json!({
+            "report_id": a.report_id.uuid(),
+            "variant": to_row32(a.variant),
+            "latest_revision": to_row32(a.revision),
+            "ask_pending": a.ask_pending,
+            "retry_needs": (!a.retry.is_empty()).then_some(&a.retry),
+            "origin_topic": a.origin.map(|o| name(&o.topic)),
+            "origin_partition": a.origin.map(|o| o.partition),
+            "origin_offset": a.origin.map(|o| o.offset),
+            "origin_index": a.origin.map(|o| o.index),
+        })
+    });
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "UPDATE report_keys k
-         SET latest_revision = a.revision, ask_pending = a.pending,
-             requested_at = CASE WHEN k.requested_revision > a.revision THEN k.requested_at END,
-             asked_at = CASE WHEN k.requested_revision > a.revision THEN k.asked_at END,
-             requested_needs = CASE WHEN k.requested_revision > a.revision THEN k.requested_needs END,
-             reprocess_id = CASE WHEN k.requested_revision > a.revision THEN k.reprocess_id END,
-             retry_needs = NULLIF(a.retry, 'null'::jsonb),
-             retry_at = CASE WHEN a.retry <> 'null'::jsonb AND NOT a.pending THEN coalesce(k.retry_at, $11) END,
-             retries = CASE WHEN a.retry = 'null'::jsonb OR k.retry_at IS NULL THEN 0 ELSE k.retries END,
-             origin_topic = coalesce(k.origin_topic, a.topic),
-             origin_partition = CASE WHEN k.origin_topic IS NULL THEN a.partition ELSE k.origin_partition END,
-             origin_offset = CASE WHEN k.origin_topic IS NULL THEN a.at_offset ELSE k.origin_offset END,
-             origin_index = CASE WHEN k.origin_topic IS NULL THEN a.index ELSE k.origin_index END
-         FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::boolean[], $6::jsonb[], $7::text[], $8::integer[],
-                     $9::bigint[], $10::integer[])
-              AS a (report_id, variant, revision, pending, retry, topic, partition, at_offset, index)
+         SET latest_revision = a.latest_revision, ask_pending = a.ask_pending,
+             requested_at = CASE WHEN k.requested_revision > a.latest_revision THEN k.requested_at END,
+             asked_at = CASE WHEN k.requested_revision > a.latest_revision THEN k.asked_at END,
+             requested_needs = CASE WHEN k.requested_revision > a.latest_revision THEN k.requested_needs END,
+             reprocess_id = CASE WHEN k.requested_revision > a.latest_revision THEN k.reprocess_id END,
+             retry_needs = a.retry_needs,
+             retry_at = CASE WHEN a.retry_needs IS NOT NULL AND NOT a.ask_pending THEN coalesce(k.retry_at, $3) END,
+             retries = CASE WHEN a.retry_needs IS NULL OR k.retry_at IS NULL THEN 0 ELSE k.retries END,
+             origin_topic = coalesce(k.origin_topic, a.origin_topic),
+             origin_partition = CASE WHEN k.origin_topic IS NULL THEN a.origin_partition ELSE k.origin_partition END,
+             origin_offset = CASE WHEN k.origin_topic IS NULL THEN a.origin_offset ELSE k.origin_offset END,
+             origin_index = CASE WHEN k.origin_topic IS NULL THEN a.origin_index ELSE k.origin_index END
+         FROM jsonb_populate_recordset(NULL::report_keys, $2) AS a
          WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant",
         tenant,
-        &ids,
-        &variants,
-        &revisions,
-        &pending,
-        &unfetched,
-        &topics as &[Option<String>],
-        &partitions as &[Option<i32>],
-        &offsets as &[Option<i64>],
-        &indexes as &[Option<i32>],
+        rows.collect::<Value>(),
         now + retries::PAUSES[0]
     )
     .execute(connection)

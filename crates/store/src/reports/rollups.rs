@@ -4,7 +4,8 @@ use super::hours::{self, HourDelta, HourKey};
 use super::rows::{GroupTexts, MadeOn, device, name};
 use super::{Change, FrameTotals};
 use crate::number::to_row;
-use crate::{Result, TenantTx, Uuid};
+use crate::{Result, TenantTx, Uuid, json};
+use serde_json::{Value, json};
 use sqlx::FromRow;
 use std::collections::BTreeMap;
 use time::{Date, OffsetDateTime};
@@ -197,27 +198,26 @@ async fn devices(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<BTreeMap<D
     if rows.is_empty() {
         return Ok(counts);
     }
-    let apps: Vec<String> = rows.keys().map(|r| r.0.clone()).collect();
-    let versions: Vec<String> = rows.keys().map(|r| r.1.clone()).collect();
-    let devices: Vec<Vec<u8>> = rows.keys().map(|r| r.2.clone()).collect();
-    let days: Vec<Date> = rows.values().map(|r| r.0).collect();
-    let reports: Vec<i64> = rows.values().map(|r| r.1).collect();
+    let rows = rows.iter().map(|((app, version, device), (day, reports))| {
+        json!({
+            "app": app,
+            "version": version,
+            "device": json::bytes(device),
+            "day": day.to_string(),
+            "reports": reports,
+        })
+    });
     let (connection, tenant, _) = tx.parts();
     // A row that this statement made has no transaction that changed or locked it.
     let counted = sqlx::query!(
         r#"INSERT INTO app_devices AS d (tenant, app, version, device, day, reports)
            SELECT $1, n.app, n.version, n.device, n.day, n.reports
-           FROM unnest($2::text[], $3::text[], $4::bytea[], $5::date[], $6::bigint[])
-                AS n (app, version, device, day, reports)
+           FROM jsonb_populate_recordset(NULL::app_devices, $2) AS n
            ORDER BY n.app COLLATE "C", n.version COLLATE "C", n.device
            ON CONFLICT (tenant, app, version, device) DO UPDATE SET reports = d.reports + EXCLUDED.reports
            RETURNING app, version, day, (xmax = 0) AS "new!""#,
         tenant,
-        &apps,
-        &versions,
-        &devices,
-        &days,
-        &reports
+        rows.collect::<Value>()
     )
     .fetch_all(connection)
     .await?;
@@ -231,19 +231,29 @@ async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<()>
     if deltas.is_empty() {
         return Ok(());
     }
-    let apps: Vec<String> = deltas.keys().map(|k| k.0.clone()).collect();
-    let versions: Vec<String> = deltas.keys().map(|k| k.1.clone()).collect();
-    let days: Vec<Date> = deltas.keys().map(|k| k.2).collect();
-    let column = |of: fn(&Delta) -> i64| deltas.values().map(of).collect::<Vec<i64>>();
+    let rows = deltas.iter().map(|((app, version, day), delta)| {
+        json!({
+            "app": app,
+            "version": version,
+            "day": day.to_string(),
+            "reports": delta.reports,
+            "fatal": delta.fatal,
+            "devices": delta.devices,
+            "frames_total": delta.frames_total,
+            "frames_symbolicated": delta.frames_symbolicated,
+            "complete": delta.complete,
+            "partial": delta.partial,
+            "none": delta.none,
+            "extrapolated": delta.extrapolated,
+        })
+    });
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "INSERT INTO app_days AS d (tenant, app, version, day, reports, fatal, devices, frames_total,
                                     frames_symbolicated, complete, partial, none, extrapolated)
-         SELECT $1, n.app, n.version, n.day, n.reports, n.fatal, n.devices, n.total, n.symbolicated, n.complete, n.partial,
-                n.none, n.extrapolated
-         FROM unnest($2::text[], $3::text[], $4::date[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                     $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
-              AS n (app, version, day, reports, fatal, devices, total, symbolicated, complete, partial, none, extrapolated)
+         SELECT $1, n.app, n.version, n.day, n.reports, n.fatal, n.devices, n.frames_total, n.frames_symbolicated,
+                n.complete, n.partial, n.none, n.extrapolated
+         FROM jsonb_populate_recordset(NULL::app_days, $2) AS n
          ORDER BY n.app COLLATE \"C\", n.version COLLATE \"C\", n.day
          ON CONFLICT (tenant, app, version, day) DO UPDATE
          SET reports = d.reports + EXCLUDED.reports, fatal = d.fatal + EXCLUDED.fatal,
@@ -253,18 +263,7 @@ async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<()>
              complete = d.complete + EXCLUDED.complete, partial = d.partial + EXCLUDED.partial,
              none = d.none + EXCLUDED.none, extrapolated = d.extrapolated + EXCLUDED.extrapolated",
         tenant,
-        &apps,
-        &versions,
-        &days,
-        &column(|d| d.reports),
-        &column(|d| d.fatal),
-        &column(|d| d.devices),
-        &column(|d| d.frames_total),
-        &column(|d| d.frames_symbolicated),
-        &column(|d| d.complete),
-        &column(|d| d.partial),
-        &column(|d| d.none),
-        &column(|d| d.extrapolated)
+        rows.collect::<Value>()
     )
     .execute(connection)
     .await?;
@@ -299,22 +298,25 @@ async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> 
     if wanted.is_empty() {
         return Ok(());
     }
-    let apps: Vec<String> = wanted.keys().map(|k| k.0.clone()).collect();
-    let versions: Vec<String> = wanted.keys().map(|k| k.1.clone()).collect();
-    let debug_ids: Vec<Uuid> = wanted.keys().map(|k| k.2).collect();
-    let names: Vec<String> = wanted.values().map(|w| w.said.1.clone()).collect();
-    let archs: Vec<String> = wanted.values().map(|w| w.said.2.clone()).collect();
-    let system: Vec<bool> = wanted.values().map(|w| w.said.0).collect();
-    let reports: Vec<i64> = wanted.values().map(|w| to_row(w.reports)).collect();
-    let first: Vec<OffsetDateTime> = wanted.values().map(|w| w.first).collect();
-    let last: Vec<OffsetDateTime> = wanted.values().map(|w| w.last).collect();
+    let rows = wanted.iter().map(|((app, version, debug_id), wanted)| {
+        let (system, name, arch) = &wanted.said;
+        json!({
+            "app": app,
+            "version": version,
+            "debug_id": debug_id,
+            "name": name,
+            "arch": arch,
+            "system": system,
+            "reports": to_row(wanted.reports),
+            "first_seen": json::time(wanted.first),
+            "last_seen": json::time(wanted.last),
+        })
+    });
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "INSERT INTO wanted_images AS w (tenant, app, version, debug_id, name, arch, system, reports, first_seen, last_seen)
          SELECT $1, n.app, n.version, n.debug_id, n.name, n.arch, n.system, n.reports, n.first_seen, n.last_seen
-         FROM unnest($2::text[], $3::text[], $4::uuid[], $5::text[], $6::text[], $7::boolean[], $8::bigint[],
-                     $9::timestamptz[], $10::timestamptz[])
-              AS n (app, version, debug_id, name, arch, system, reports, first_seen, last_seen)
+         FROM jsonb_populate_recordset(NULL::wanted_images, $2) AS n
          ORDER BY n.app COLLATE \"C\", n.version COLLATE \"C\", n.debug_id
          ON CONFLICT (tenant, app, version, debug_id) DO UPDATE
          SET reports = w.reports + EXCLUDED.reports, first_seen = least(w.first_seen, EXCLUDED.first_seen),
@@ -324,15 +326,7 @@ async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> 
                       AS s (system, name, arch)
                  ORDER BY s.system, s.name COLLATE \"C\", s.arch COLLATE \"C\" LIMIT 1)",
         tenant,
-        &apps,
-        &versions,
-        &debug_ids,
-        &names,
-        &archs,
-        &system,
-        &reports,
-        &first,
-        &last
+        rows.collect::<Value>()
     )
     .execute(connection)
     .await?;

@@ -4,7 +4,8 @@ use super::bounds;
 use crate::column::{ReportIdColumn, TenantColumn, U32, U64};
 use crate::number::{to_row, to_row32};
 use crate::reports::lock_known;
-use crate::{Result, Store, TenantTx, Uuid};
+use crate::{Result, Store, TenantTx, Uuid, json};
+use serde_json::{Value, json};
 use time::{Date, OffsetDateTime};
 use unslide_model::{BodyKey, ReportId, TenantId};
 
@@ -166,35 +167,32 @@ pub async fn finish(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[MovedB
 
 /// Puts frames in the place of the bodies that still have the revision that was written. Returns their number.
 async fn point_to_frames(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[MovedBody]) -> Result<u64> {
-    let times: Vec<OffsetDateTime> = frames.iter().map(|f| f.received_at).collect();
-    let ids: Vec<Uuid> = frames.iter().map(|f| f.report_id.uuid()).collect();
-    let variants: Vec<i32> = frames.iter().map(|f| to_row32(f.variant)).collect();
-    let revisions: Vec<i32> = frames.iter().map(|f| to_row32(f.revision)).collect();
-    let offsets: Vec<i64> = frames.iter().map(|f| to_row(f.offset)).collect();
-    let lengths: Vec<i64> = frames.iter().map(|f| to_row(f.length)).collect();
-    let keys: Vec<&[u8]> = frames.iter().map(|f| f.key.0.as_slice()).collect();
+    let rows = frames.iter().map(|frame| {
+        json!({
+            "received_at": json::time(frame.received_at),
+            "report_id": frame.report_id.uuid(),
+            "variant": to_row32(frame.variant),
+            "revision": to_row32(frame.revision),
+            "at_offset": to_row(frame.offset),
+            "length": to_row(frame.length),
+            "body_key": json::bytes(&frame.key.0),
+        })
+    });
     let (from, to) = bounds(segment.day);
     let (connection, tenant, _) = tx.parts();
     let moved = sqlx::query!(
         "WITH moved AS (
              DELETE FROM report_bodies b
-             USING unnest($2::timestamptz[], $3::uuid[], $4::integer[], $5::integer[], $6::bigint[], $7::bigint[],
-                          $8::bytea[]) AS n (received_at, report_id, variant, revision, at_offset, length, body_key)
-             WHERE b.tenant = $1 AND b.received_at >= $9 AND b.received_at < $10 AND b.received_at = n.received_at
+             USING jsonb_populate_recordset(NULL::report_frames, $2) AS n
+             WHERE b.tenant = $1 AND b.received_at >= $3 AND b.received_at < $4 AND b.received_at = n.received_at
                AND b.report_id = n.report_id AND b.variant = n.variant AND b.revision = n.revision
              RETURNING b.received_at, b.report_id, b.variant, b.revision, b.size, n.at_offset, n.length, n.body_key)
          INSERT INTO report_frames (tenant, received_at, report_id, variant, revision, size, segment, at_offset, length,
                                     body_key)
-         SELECT $1, m.received_at, m.report_id, m.variant, m.revision, m.size, $11, m.at_offset, m.length, m.body_key
+         SELECT $1, m.received_at, m.report_id, m.variant, m.revision, m.size, $5, m.at_offset, m.length, m.body_key
          FROM moved m",
         tenant,
-        &times,
-        &ids,
-        &variants,
-        &revisions,
-        &offsets,
-        &lengths,
-        &keys as &[&[u8]],
+        rows.collect::<Value>(),
         from,
         to,
         segment.id

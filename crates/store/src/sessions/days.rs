@@ -1,7 +1,8 @@
 //! Counts of sessions by app, version and day.
 
 use super::end::{MemoryEnd, SessionEnd};
-use crate::{Result, StoreError, TenantTx};
+use crate::{Result, StoreError, TenantTx, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use time::Date;
 use unslide_model::DistinctSketch;
@@ -124,16 +125,19 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
     if deltas.is_empty() {
         return Ok(());
     }
-    let apps: Vec<String> = deltas.keys().map(|key| key.0.clone()).collect();
-    let versions: Vec<String> = deltas.keys().map(|key| key.1.clone()).collect();
-    let days: Vec<Date> = deltas.keys().map(|key| key.2).collect();
-    let sessions: Vec<i64> = deltas.values().map(|delta| delta.sessions).collect();
-    let crashed: Vec<i64> = deltas.values().map(|delta| delta.crashed).collect();
-    let squares: Vec<i64> = deltas.values().map(|delta| delta.squares).collect();
-    let memory: Vec<MemoryCounts> = deltas.values().map(|delta| delta.memory).collect();
-    let evident: Vec<i64> = memory.iter().map(|counts| counts.evident).collect();
-    let unexplained: Vec<i64> = memory.iter().map(|counts| counts.unexplained).collect();
-    let background: Vec<i64> = memory.iter().map(|counts| counts.background).collect();
+    let rows = deltas.iter().map(|((app, version, day), delta)| {
+        json!({
+            "app": app,
+            "version": version,
+            "day": day.to_string(),
+            "sessions": delta.sessions,
+            "crashed": delta.crashed,
+            "out_of_memory": delta.memory.evident,
+            "unexplained": delta.memory.unexplained,
+            "background_memory": delta.memory.background,
+            "squares": delta.squares,
+        })
+    });
     let (connection, tenant, _) = tx.parts();
     // Locks the rows and gives their sketches, those of a new row empty.
     let rows = sqlx::query!(
@@ -141,10 +145,8 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
                                           unexplained, background_memory, installations, crashed_installations, users,
                                           crashed_users, squares)
            SELECT $1, n.app, n.version, n.day, n.sessions, n.crashed, n.out_of_memory, n.unexplained,
-                  n.background_memory, $10, $10, $10, $10, n.squares
-           FROM unnest($2::text[], $3::text[], $4::date[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                       $9::bigint[], $11::bigint[])
-                AS n (app, version, day, sessions, crashed, out_of_memory, unexplained, background_memory, squares)
+                  n.background_memory, $3, $3, $3, $3, n.squares
+           FROM jsonb_populate_recordset(NULL::session_days, $2) AS n
            ORDER BY n.app COLLATE "C", n.version COLLATE "C", n.day
            ON CONFLICT (tenant, app, version, day) DO UPDATE
            SET sessions = d.sessions + EXCLUDED.sessions, crashed = d.crashed + EXCLUDED.crashed,
@@ -154,16 +156,8 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
                squares = d.squares + EXCLUDED.squares
            RETURNING app, version, day, installations, crashed_installations, users, crashed_users"#,
         tenant,
-        &apps,
-        &versions,
-        &days,
-        &sessions,
-        &crashed,
-        &evident,
-        &unexplained,
-        &background,
-        DistinctSketch::default().to_bytes(),
-        &squares
+        rows.collect::<Value>(),
+        DistinctSketch::default().to_bytes()
     )
     .fetch_all(connection)
     .await?;
@@ -185,27 +179,25 @@ async fn write_sketches(tx: &mut TenantTx, changed: &[(DayKey, DaySketches)]) ->
     if changed.is_empty() {
         return Ok(());
     }
-    let apps: Vec<String> = changed.iter().map(|(key, _)| key.0.clone()).collect();
-    let versions: Vec<String> = changed.iter().map(|(key, _)| key.1.clone()).collect();
-    let days: Vec<Date> = changed.iter().map(|(key, _)| key.2).collect();
-    let column = |of: fn(&DaySketches) -> &DistinctSketch| -> Vec<Vec<u8>> {
-        changed.iter().map(|(_, sketches)| of(sketches).to_bytes()).collect()
-    };
+    let rows = changed.iter().map(|((app, version, day), sketches)| {
+        json!({
+            "app": app,
+            "version": version,
+            "day": day.to_string(),
+            "installations": json::bytes(&sketches.installations.to_bytes()),
+            "crashed_installations": json::bytes(&sketches.crashed_installations.to_bytes()),
+            "users": json::bytes(&sketches.users.to_bytes()),
+            "crashed_users": json::bytes(&sketches.crashed_users.to_bytes()),
+        })
+    });
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE session_days d SET installations = n.installations, crashed_installations = n.crashed_installations,
                 users = n.users, crashed_users = n.crashed_users
-         FROM unnest($2::text[], $3::text[], $4::date[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[])
-              AS n (app, version, day, installations, crashed_installations, users, crashed_users)
+         FROM jsonb_populate_recordset(NULL::session_days, $2) AS n
          WHERE d.tenant = $1 AND d.app = n.app AND d.version = n.version AND d.day = n.day",
         tenant,
-        &apps,
-        &versions,
-        &days,
-        &column(|of| &of.installations),
-        &column(|of| &of.crashed_installations),
-        &column(|of| &of.users),
-        &column(|of| &of.crashed_users)
+        rows.collect::<Value>()
     )
     .execute(connection)
     .await?;

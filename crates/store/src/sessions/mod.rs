@@ -18,13 +18,14 @@ pub use unslide_model::ended::EndReason;
 use crate::app_signals::{self, AppSignal, SignalDecision, SignalDrops, SignalSettings};
 use crate::column::{EndReasonColumn, JsonColumn, Nullable};
 use crate::gateway_events::EventOutcome;
-use crate::{Result, TenantTx};
+use crate::{Result, TenantTx, json};
 use days::{CountedSession, DayDelta};
 use end::SessionEnd;
 use judgement::LearnedLimits;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use time::{Date, OffsetDateTime};
+use time::Date;
 use unslide_signals::event::{EventArrival, GatewayEvent};
 
 /// A session event that came from the topic.
@@ -150,13 +151,8 @@ async fn insert_new(
     outcomes: &mut [EventOutcome],
     deltas: &mut BTreeMap<days::DayKey, DayDelta>,
 ) -> Result<()> {
-    let mut rows = NewRows::default();
-    for ((app, id, day), told) in told.iter() {
-        if let Some(weight) = told.weight {
-            rows.push((app, id, *day), told, weight);
-        }
-    }
-    for (app, id, day) in rows.insert(tx).await? {
+    let rows = told.iter().filter_map(|(key, told)| Some(new_row(key, told, told.weight?)));
+    for (app, id, day) in insert(tx, rows.collect()).await? {
         let Some(new) = told.remove(&(app.clone(), id, day)) else { continue };
         outcomes[new.completing] = EventOutcome::Completed;
         outcomes[new.place] = EventOutcome::New;
@@ -176,100 +172,51 @@ async fn insert_new(
     Ok(())
 }
 
-/// The columns of rows to insert.
-#[derive(Default)]
-struct NewRows {
-    apps: Vec<String>,
-    ids: Vec<String>,
-    days: Vec<Date>,
-    versions: Vec<String>,
-    installations: Vec<Option<Vec<u8>>>,
-    counted: Vec<Option<i32>>,
-    counted_crashed: Vec<Option<i32>>,
-    users: Vec<Option<Vec<u8>>>,
-    systems: Vec<Option<String>>,
-    devices: Vec<Option<String>>,
-    started: Vec<OffsetDateTime>,
-    ended: Vec<Option<OffsetDateTime>>,
-    reasons: Vec<Option<String>>,
-    foreground: Vec<Option<bool>>,
-    received: Vec<OffsetDateTime>,
-    weights: Vec<i32>,
-    judgements: Vec<serde_json::Value>,
-    memory_limits: Vec<Option<i64>>,
+/// The row of a session as JSON, without its tenant.
+fn new_row((app, id, day): &SessionKey, told: &Told<'_>, weight: i32) -> Value {
+    let (event, end) = (&told.first.event, &told.end);
+    json!({
+        "app": app,
+        "session_id": id,
+        "day": day.to_string(),
+        "version": event.version,
+        "installation": event.installation.as_deref().map(|id| json::bytes(&hash(id))),
+        "user_hash": event.user.as_deref().map(|user| json::bytes(&hash(user))),
+        "os": event.os,
+        "device": event.device,
+        "started_at": json::time(event.started_at),
+        "ended_at": end.at.map(json::time),
+        "end_reason": end.reason.map(EndReason::as_str),
+        "foreground": end.foreground,
+        "received_at": json::time(told.first.received_at),
+        "counted": event.sessions,
+        "counted_crashed": event.sessions.map(|_| event.crashed.unwrap_or(0)),
+        "weight": weight,
+        "judgement": end.judgement,
+        "memory_limit": end.memory_limit,
+    })
 }
 
-/// A judgement as a column; JSON's `null` where there is none.
-fn judgement_column(end: &SessionEnd) -> serde_json::Value {
-    serde_json::to_value(&end.judgement).unwrap_or_default()
-}
-
-impl NewRows {
-    fn push(&mut self, (app, id, day): (&str, &str, Date), told: &Told<'_>, weight: i32) {
-        let event = &told.first.event;
-        self.apps.push(app.to_owned());
-        self.ids.push(id.to_owned());
-        self.days.push(day);
-        self.versions.push(event.version.clone());
-        self.installations.push(event.installation.as_deref().map(|id| hash(id).to_vec()));
-        self.counted.push(event.sessions);
-        self.counted_crashed.push(event.sessions.map(|_| event.crashed.unwrap_or(0)));
-        self.users.push(event.user.as_deref().map(|user| hash(user).to_vec()));
-        self.systems.push(event.os.clone());
-        self.devices.push(event.device.clone());
-        self.started.push(event.started_at);
-        self.ended.push(told.end.at);
-        self.reasons.push(told.end.reason.map(|reason| reason.as_str().to_owned()));
-        self.foreground.push(told.end.foreground);
-        self.received.push(told.first.received_at);
-        self.weights.push(weight);
-        self.judgements.push(judgement_column(&told.end));
-        self.memory_limits.push(told.end.memory_limit);
-    }
-
-    /// Returns the keys of those that were not there.
-    async fn insert(&self, tx: &mut TenantTx) -> Result<Vec<SessionKey>> {
-        let (connection, tenant, _) = tx.parts();
-        let rows = sqlx::query!(
-            r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device,
-                                     started_at, ended_at, end_reason, foreground, received_at, counted,
-                                     counted_crashed, weight, judgement, memory_limit)
-               SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device,
-                      n.started_at, n.ended_at, n.end_reason, n.foreground, n.received_at, n.counted,
-                      n.counted_crashed, n.weight, nullif(n.judgement, 'null'::jsonb), n.memory_limit
-               FROM unnest($2::text[], $3::text[], $4::date[], $5::text[], $6::bytea[], $7::bytea[], $8::text[],
-                           $9::text[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::boolean[],
-                           $14::timestamptz[], $15::integer[], $16::integer[], $17::integer[], $18::jsonb[],
-                           $19::bigint[])
-                    AS n (app, session_id, day, version, installation, user_hash, os, device, started_at, ended_at,
-                          end_reason, foreground, received_at, counted, counted_crashed, weight, judgement, memory_limit)
-               ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
-               ON CONFLICT (tenant, app, session_id, day) DO NOTHING
-               RETURNING app, session_id, day"#,
-            tenant,
-            &self.apps,
-            &self.ids,
-            &self.days,
-            &self.versions,
-            &self.installations as &[Option<Vec<u8>>],
-            &self.users as &[Option<Vec<u8>>],
-            &self.systems as &[Option<String>],
-            &self.devices as &[Option<String>],
-            &self.started,
-            &self.ended as &[Option<OffsetDateTime>],
-            &self.reasons as &[Option<String>],
-            &self.foreground as &[Option<bool>],
-            &self.received,
-            &self.counted as &[Option<i32>],
-            &self.counted_crashed as &[Option<i32>],
-            &self.weights,
-            &self.judgements,
-            &self.memory_limits as &[Option<i64>]
-        )
-        .fetch_all(connection)
-        .await?;
-        Ok(rows.into_iter().map(|row| (row.app, row.session_id, row.day)).collect())
-    }
+/// Returns the keys of the sessions that were not there.
+async fn insert(tx: &mut TenantTx, rows: Value) -> Result<Vec<SessionKey>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device, started_at,
+                                 ended_at, end_reason, foreground, received_at, counted, counted_crashed, weight,
+                                 judgement, memory_limit)
+           SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device, n.started_at,
+                  n.ended_at, n.end_reason, n.foreground, n.received_at, n.counted, n.counted_crashed, n.weight,
+                  n.judgement, n.memory_limit
+           FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
+           ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
+           ON CONFLICT (tenant, app, session_id, day) DO NOTHING
+           RETURNING app, session_id, day"#,
+        tenant,
+        rows
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.app, row.session_id, row.day)).collect())
 }
 
 /// Adds the ends that sessions which were there did not have yet.
@@ -332,32 +279,26 @@ async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> 
     if changed.is_empty() {
         return Ok(());
     }
-    let apps: Vec<String> = changed.iter().map(|(key, _)| key.0.clone()).collect();
-    let ids: Vec<String> = changed.iter().map(|(key, _)| key.1.clone()).collect();
-    let dates: Vec<Date> = changed.iter().map(|(key, _)| key.2).collect();
-    let ended: Vec<Option<OffsetDateTime>> = changed.iter().map(|(_, end)| end.at).collect();
-    let reasons: Vec<Option<String>> =
-        changed.iter().map(|(_, end)| end.reason.map(|reason| reason.as_str().to_owned())).collect();
-    let foreground: Vec<Option<bool>> = changed.iter().map(|(_, end)| end.foreground).collect();
-    let judgements: Vec<serde_json::Value> = changed.iter().map(|(_, end)| judgement_column(end)).collect();
-    let limits: Vec<Option<i64>> = changed.iter().map(|(_, end)| end.memory_limit).collect();
+    let rows = changed.iter().map(|((app, id, day), end)| {
+        json!({
+            "app": app,
+            "session_id": id,
+            "day": day.to_string(),
+            "ended_at": end.at.map(json::time),
+            "end_reason": end.reason.map(EndReason::as_str),
+            "foreground": end.foreground,
+            "judgement": end.judgement,
+            "memory_limit": end.memory_limit,
+        })
+    });
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE sessions s SET ended_at = n.ended_at, end_reason = n.end_reason, foreground = n.foreground,
-                judgement = nullif(n.judgement, 'null'::jsonb), memory_limit = n.memory_limit
-         FROM unnest($2::text[], $3::text[], $4::date[], $5::timestamptz[], $6::text[], $7::boolean[], $8::jsonb[],
-                     $9::bigint[])
-              AS n (app, session_id, day, ended_at, end_reason, foreground, judgement, memory_limit)
+                judgement = n.judgement, memory_limit = n.memory_limit
+         FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
          WHERE s.tenant = $1 AND s.app = n.app AND s.session_id = n.session_id AND s.day = n.day",
         tenant,
-        &apps,
-        &ids,
-        &dates,
-        &ended as &[Option<OffsetDateTime>],
-        &reasons as &[Option<String>],
-        &foreground as &[Option<bool>],
-        &judgements,
-        &limits as &[Option<i64>]
+        rows.collect::<Value>()
     )
     .execute(connection)
     .await?;

@@ -8,7 +8,8 @@ use crate::groups::rules::{self, RegroupCounts, RegroupStatus, SETTLING, TenantG
 use crate::number::{from_row32, to_row32};
 use crate::reports::keys::{KeyRow, lock_known};
 use crate::reports::rows::{GroupRow, GroupTexts, MadeOn, title};
-use crate::{Result, TenantTx, Uuid};
+use crate::{Result, TenantTx, Uuid, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportGrouping, ReportId};
@@ -235,23 +236,22 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
 
 /// Writes the groups and what they are called into the reports' rows.
 async fn point(tx: &mut TenantTx, moving: &[Moving<'_>]) -> Result<()> {
-    let times: Vec<OffsetDateTime> = moving.iter().map(|one| one.received_at).collect();
-    let ids: Vec<Uuid> = moving.iter().map(|one| one.report_id).collect();
-    let variants: Vec<i32> = moving.iter().map(|one| one.variant).collect();
-    let groups: Vec<Option<Uuid>> = moving.iter().map(|one| one.row().map(|row| row.id)).collect();
-    let titles: Vec<Option<String>> = moving.iter().map(|one| Some(title(&one.grouping?.title))).collect();
+    let rows = moving.iter().map(|one| {
+        json!({
+            "received_at": json::time(one.received_at),
+            "report_id": one.report_id,
+            "variant": one.variant,
+            "group_id": one.row().map(|row| row.id),
+            "title": one.grouping.map(|grouping| title(&grouping.title)),
+        })
+    });
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE reports r SET group_id = k.group_id, title = k.title
-         FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[], $5::uuid[], $6::text[])
-              AS k (received_at, report_id, variant, group_id, title)
+         FROM jsonb_populate_recordset(NULL::reports, $2) AS k
          WHERE r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant",
         tenant,
-        &times,
-        &ids,
-        &variants,
-        &groups as &[Option<Uuid>],
-        &titles as &[Option<String>]
+        rows.collect::<Value>()
     )
     .execute(connection)
     .await?;

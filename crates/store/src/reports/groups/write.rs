@@ -1,9 +1,10 @@
 //! The rows of `groups` and `group_days`.
 
-use super::{Delta, EmptyGroups, GroupChange, Span};
+use super::{Delta, EmptyGroups, GroupChange};
 use crate::groups::{forget_empty, refresh_totals};
 use crate::reports::rows::name;
-use crate::{Result, TenantTx, Uuid};
+use crate::{Result, TenantTx, Uuid, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime};
 
@@ -22,65 +23,45 @@ pub(super) async fn targets(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<
     Ok(rows.into_iter().map(|row| (row.id, row.target)).collect())
 }
 
-/// The first and the last report of groups, as columns.
-#[derive(Default)]
-struct SpanColumns {
-    reports: Vec<i64>,
-    extrapolated: Vec<i64>,
-    first: Vec<Option<OffsetDateTime>>,
-    first_versions: Vec<Option<String>>,
-    last: Vec<Option<OffsetDateTime>>,
-    last_versions: Vec<Option<String>>,
-}
-
-impl SpanColumns {
-    fn of<'s>(spans: impl Iterator<Item = Option<&'s Span>>) -> SpanColumns {
-        let mut columns = SpanColumns::default();
-        for span in spans {
-            columns.reports.push(span.map_or(0, |span| span.reports));
-            columns.extrapolated.push(span.map_or(0, |span| span.extrapolated));
-            columns.first.push(span.map(|span| span.first.0));
-            columns.first_versions.push(span.map(|span| span.first.1.clone()));
-            columns.last.push(span.map(|span| span.last.0));
-            columns.last_versions.push(span.map(|span| span.last.1.clone()));
-        }
-        columns
-    }
+/// The row of a group as JSON, without its tenant.
+fn row(id: &Uuid, delta: &Delta<'_>) -> Value {
+    let (grouping, total, own) = (delta.row.grouping, delta.total.as_ref(), delta.own.as_ref());
+    json!({
+        "id": id,
+        "app": delta.row.app,
+        "fingerprint": grouping.map_or_else(Uuid::nil, |g| Uuid::from_bytes(g.fingerprint)),
+        "kind": grouping.map_or_else(String::new, |g| name(&g.kind)),
+        "title": delta.title.as_deref().unwrap_or_default(),
+        "culprit": delta.culprit.as_deref().unwrap_or_default(),
+        "provisional": grouping.is_some_and(|g| g.provisional),
+        "reports": total.map_or(0, |span| span.reports),
+        "first_seen": total.map(|span| json::time(span.first.0)),
+        "first_version": total.map(|span| &span.first.1),
+        "last_seen": total.map(|span| json::time(span.last.0)),
+        "last_version": total.map(|span| &span.last.1),
+        "own_reports": own.map_or(0, |span| span.reports),
+        "own_extrapolated": own.map_or(0, |span| span.extrapolated),
+        "own_first_seen": own.map(|span| json::time(span.first.0)),
+        "own_first_version": own.map(|span| &span.first.1),
+        "own_last_seen": own.map(|span| json::time(span.last.0)),
+        "own_last_version": own.map(|span| &span.last.1),
+    })
 }
 
 /// Adds to what groups count. Returns those that were not there.
 pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>) -> Result<BTreeSet<Uuid>> {
-    let ids: Vec<Uuid> = groups.keys().copied().collect();
-    let apps: Vec<String> = groups.values().map(|delta| delta.row.app.clone()).collect();
-    let fingerprints: Vec<Uuid> = groups
-        .values()
-        .map(|delta| delta.row.grouping.map_or_else(Uuid::nil, |g| Uuid::from_bytes(g.fingerprint)))
-        .collect();
-    let kinds: Vec<String> =
-        groups.values().map(|delta| delta.row.grouping.map_or_else(String::new, |g| name(&g.kind))).collect();
-    let provisional: Vec<bool> =
-        groups.values().map(|delta| delta.row.grouping.is_some_and(|g| g.provisional)).collect();
-    let titles: Vec<Option<String>> = groups.values().map(|delta| delta.title.clone()).collect();
-    let culprits: Vec<Option<String>> = groups.values().map(|delta| delta.culprit.clone()).collect();
-    let total = SpanColumns::of(groups.values().map(|delta| delta.total.as_ref()));
-    let own = SpanColumns::of(groups.values().map(|delta| delta.own.as_ref()));
     let (connection, tenant, _) = tx.parts();
-    // A report that leaves has no title: that of the others stays. A group that lost its title has its kind instead. What a group without reports was first and last
-    // seen with does not count.
+    // A report that leaves has no title: that of the others stays. A group that lost its title has its kind instead.
+    // What a group without reports was first and last seen with does not count.
     let rows = sqlx::query!(
         r#"INSERT INTO groups AS g (tenant, id, app, fingerprint, kind, title, culprit, provisional,
                reports, first_seen, first_version, last_seen, last_version,
                own_reports, own_first_seen, own_first_version, own_last_seen, own_last_version, own_extrapolated)
-           SELECT $1, n.id, n.app, n.fingerprint, n.kind, coalesce(n.title, ''), coalesce(n.culprit, ''), n.provisional,
-                  t.reports, t.first_seen, t.first_version, t.last_seen, t.last_version,
-                  o.reports, o.first_seen, o.first_version, o.last_seen, o.last_version, o.extrapolated
-           FROM unnest($2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::boolean[])
-                WITH ORDINALITY AS n (id, app, fingerprint, kind, title, culprit, provisional, at)
-           JOIN unnest($9::bigint[], $10::timestamptz[], $11::text[], $12::timestamptz[], $13::text[])
-                WITH ORDINALITY AS t (reports, first_seen, first_version, last_seen, last_version, at) ON t.at = n.at
-           JOIN unnest($14::bigint[], $15::timestamptz[], $16::text[], $17::timestamptz[], $18::text[], $19::bigint[])
-                WITH ORDINALITY AS o (reports, first_seen, first_version, last_seen, last_version, extrapolated, at)
-                ON o.at = n.at
+           SELECT $1, n.id, n.app, n.fingerprint, n.kind, n.title, n.culprit, n.provisional,
+                  n.reports, n.first_seen, n.first_version, n.last_seen, n.last_version,
+                  n.own_reports, n.own_first_seen, n.own_first_version, n.own_last_seen, n.own_last_version,
+                  n.own_extrapolated
+           FROM jsonb_populate_recordset(NULL::groups, $2) AS n
            ORDER BY n.id
            ON CONFLICT (tenant, id) DO UPDATE
            SET reports = g.reports + EXCLUDED.reports,
@@ -108,24 +89,7 @@ pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>
                    WHERE l.seen IS NOT NULL ORDER BY l.seen DESC, l.version COLLATE "C" DESC LIMIT 1)
            RETURNING g.id, (g.xmax = '0'::xid) AS "created!""#,
         tenant,
-        &ids,
-        &apps,
-        &fingerprints,
-        &kinds,
-        &titles as &[Option<String>],
-        &culprits as &[Option<String>],
-        &provisional,
-        &total.reports,
-        &total.first as &[Option<OffsetDateTime>],
-        &total.first_versions as &[Option<String>],
-        &total.last as &[Option<OffsetDateTime>],
-        &total.last_versions as &[Option<String>],
-        &own.reports,
-        &own.first as &[Option<OffsetDateTime>],
-        &own.first_versions as &[Option<String>],
-        &own.last as &[Option<OffsetDateTime>],
-        &own.last_versions as &[Option<String>],
-        &own.extrapolated
+        groups.iter().map(|(id, delta)| row(id, delta)).collect::<Value>()
     )
     .fetch_all(connection)
     .await?;

@@ -1,0 +1,30 @@
+//! Values of rows that a statement takes as JSON, for `jsonb_populate_recordset`.
+
+use std::fmt::Write;
+use time::{Duration, OffsetDateTime};
+
+/// A `timestamptz`, cut to microseconds as an argument of that type is: PostgreSQL rounds a text.
+pub(crate) fn time(at: OffsetDateTime) -> String {
+    (at - Duration::nanoseconds((at.nanosecond() % 1_000).into())).to_string()
+}
+
+/// A `bytea`.
+pub(crate) fn bytes(bytes: &[u8]) -> String {
+    bytes.iter().fold("\\x".to_owned(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    #[test]
+    fn a_time_is_cut_to_microseconds_and_bytes_are_hex() {
+        assert_eq!(time(datetime!(2026-11-20 23:59:59.999_999_9 +1)), "2026-11-20 23:59:59.999999 +01:00:00");
+        assert_eq!(time(datetime!(2026-11-20 9:00 UTC)), "2026-11-20 9:00:00.0 +00:00:00");
+        assert_eq!(bytes(&[0, 0xff]), "\\x00ff");
+    }
+}
