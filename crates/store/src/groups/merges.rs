@@ -55,42 +55,14 @@ pub async fn merge(
     ids.sort_unstable();
     ids.dedup();
     let found = find(tx, &[&ids[..], &[target]].concat(), app).await?;
-    let Some(into) = found.get(&target) else { return Ok(MergeOutcome::NotFound(target)) };
-    if let Some(other) = into.merged_into {
-        return Ok(MergeOutcome::Merged { group: target, into: other });
-    }
-    let mut merging: Vec<&MergeRow> = Vec::new();
-    for id in &ids {
-        match found.get(id) {
-            None => return Ok(MergeOutcome::NotFound(*id)),
-            Some(row) if row.app != into.app => return Ok(MergeOutcome::OtherApp(*id)),
-            Some(MergeRow { merged_into: Some(other), .. }) if *other != target => {
-                return Ok(MergeOutcome::Merged { group: *id, into: *other });
-            }
-            Some(row) => merging.extend(Some(row).filter(|row| row.merged_into.is_none())),
-        }
-    }
+    let (into, merging) = match check(&found, target, &ids) {
+        Ok(checked) => checked,
+        Err(refused) => return Ok(refused),
+    };
     let ids: Vec<Uuid> = merging.iter().map(|row| row.id).collect();
-    let (connection, tenant, _) = tx.parts();
-    let merged = sqlx::query_scalar!(
-        r#"SELECT count(*) AS "count!" FROM groups WHERE tenant = $1 AND (merged_into = $2 OR merged_into = ANY ($3))"#,
-        tenant,
-        target,
-        &ids
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    if usize::try_from(merged).unwrap_or(usize::MAX).saturating_add(ids.len()) > MAX_MERGED {
+    if !point(tx, target, &ids).await? {
         return Ok(MergeOutcome::TooMany);
     }
-    sqlx::query!(
-        "UPDATE groups SET merged_into = $2 WHERE tenant = $1 AND (id = ANY ($3) OR merged_into = ANY ($3))",
-        tenant,
-        target,
-        &ids
-    )
-    .execute(connection)
-    .await?;
     let changed = [&ids[..], &[target]].concat();
     refresh_totals(tx, &changed).await?;
     recount_devices(tx, &changed).await?;
@@ -107,6 +79,54 @@ pub async fn merge(
     });
     note(tx, actor, &both.collect::<Vec<_>>()).await?;
     Ok(MergeOutcome::Done)
+}
+
+/// The target, and the groups that are not merged into it yet; or why nothing is merged.
+fn check<'f>(
+    found: &'f BTreeMap<Uuid, MergeRow>,
+    target: Uuid,
+    ids: &[Uuid],
+) -> Result<(&'f MergeRow, Vec<&'f MergeRow>), MergeOutcome> {
+    let into = found.get(&target).ok_or(MergeOutcome::NotFound(target))?;
+    if let Some(other) = into.merged_into {
+        return Err(MergeOutcome::Merged { group: target, into: other });
+    }
+    let mut merging = Vec::new();
+    for id in ids {
+        let row = found.get(id).ok_or(MergeOutcome::NotFound(*id))?;
+        match row.merged_into {
+            _ if row.app != into.app => return Err(MergeOutcome::OtherApp(*id)),
+            Some(into) if into != target => return Err(MergeOutcome::Merged { group: *id, into }),
+            Some(_) => {}
+            None => merging.push(row),
+        }
+    }
+    Ok((into, merging))
+}
+
+/// Points groups, and what is merged into them, to the target; false where it would have more than [`MAX_MERGED`].
+async fn point(tx: &mut TenantTx, target: Uuid, ids: &[Uuid]) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    let merged = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM groups WHERE tenant = $1 AND (merged_into = $2 OR merged_into = ANY ($3))"#,
+        tenant,
+        target,
+        ids
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if usize::try_from(merged).unwrap_or(usize::MAX).saturating_add(ids.len()) > MAX_MERGED {
+        return Ok(false);
+    }
+    sqlx::query!(
+        "UPDATE groups SET merged_into = $2 WHERE tenant = $1 AND (id = ANY ($3) OR merged_into = ANY ($3))",
+        tenant,
+        target,
+        ids
+    )
+    .execute(connection)
+    .await?;
+    Ok(true)
 }
 
 /// Takes a group out of `target` again, with its own reports and the state that it had.

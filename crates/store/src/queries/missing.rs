@@ -1,13 +1,13 @@
 //! The images that reports wait for.
 
 use crate::{Result, TenantTx, Uuid};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use unslide_model::{DebugId, Owner};
 use utoipa::ToSchema;
 
 /// An image without symbols.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = MissingImage)]
 pub struct WantedImage {
     /// Its debug id.

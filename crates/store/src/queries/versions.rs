@@ -2,6 +2,7 @@
 
 use super::day;
 use super::missing::{self, WantedImage};
+use crate::column::{JsonColumn, json_column};
 use crate::{Result, TenantTx};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -52,10 +53,7 @@ pub struct VersionSummary {
     pub missing: Vec<WantedImage>,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share for people")]
-fn share(symbolicated: i64, frames: i64) -> Option<f64> {
-    (frames > 0).then(|| symbolicated as f64 / frames as f64)
-}
+json_column!(Vec<WantedImage>);
 
 /// The versions of an app, at most [`MOST_LISTED`], that of the newest report first, from the one after `after`
 /// (its last day and its name) on; empty for an app without reports.
@@ -65,17 +63,37 @@ pub async fn list(
     after: Option<(Date, &str)>,
     limit: u32,
 ) -> Result<Vec<VersionSummary>> {
-    let (connection, tenant, _) = tx.parts();
     let app = app.replace('\0', "");
+    let mut versions = page(tx, &app, after, limit).await?;
+    let names: Vec<String> = versions.iter().map(|row| row.version.clone()).collect();
+    let mut wanted: HashMap<String, Vec<WantedImage>> = HashMap::new();
+    for (version, image) in missing::of_versions(tx, &app, &names).await? {
+        wanted.entry(version).or_default().push(image);
+    }
+    for row in &mut versions {
+        row.missing = wanted.remove(&row.version).unwrap_or_default();
+    }
+    Ok(versions)
+}
+
+/// The same without the images that symbols are missing for.
+async fn page(
+    tx: &mut TenantTx,
+    app: &str,
+    after: Option<(Date, &str)>,
+    limit: u32,
+) -> Result<Vec<VersionSummary>> {
+    let (after_day, after_version) = after.unzip();
+    let (connection, tenant, _) = tx.parts();
     // From version to version, a look into the index each: the rows of a version's other days are not read. Of very many
     // versions, in the order of days, back to where the page is full.
-    let rows = sqlx::query!(
+    Ok(sqlx::query_as!(
+        VersionSummary,
         r#"WITH RECURSIVE walked AS (
                (SELECT version, day FROM app_days
                 WHERE tenant = $1 AND app = $2 AND reports > 0 ORDER BY version DESC, day DESC LIMIT 1)
                UNION ALL
-               SELECT n.version, n.day
-               FROM walked w CROSS JOIN LATERAL
+               SELECT n.version, n.day FROM walked w CROSS JOIN LATERAL
                     (SELECT d.version, d.day FROM app_days d
                      WHERE d.tenant = $1 AND d.app = $2 AND d.reports > 0 AND d.version < w.version
                      ORDER BY d.version DESC, d.day DESC LIMIT 1) n),
@@ -93,54 +111,29 @@ pub async fn list(
                    WHERE (SELECT count(*) FROM every) < $7 AND ($3::date IS NULL OR (e.day, e.version) < ($3, $4::text))
                    UNION ALL
                    (SELECT n.version, n.day FROM newest n
-                    WHERE (SELECT count(*) FROM every) = $7
-                      AND ($3::date IS NULL OR (n.day, n.version) < ($3, $4::text))
+                    WHERE (SELECT count(*) FROM every) = $7 AND ($3::date IS NULL OR (n.day, n.version) < ($3, $4::text))
                     LIMIT $5)) f
                ORDER BY f.day DESC, f.version DESC LIMIT $5)
-           SELECT p.version AS "version!", p.day AS "last_day!", f.first_day AS "first_day!",
-                  f.reports AS "reports!", f.estimated AS "estimated!", f.crashes AS "crashes!", f.devices AS "devices!",
-                  f.frames_total AS "frames_total!", f.symbolicated AS "symbolicated!", f.complete AS "complete!", f.partial AS "partial!",
-                  f.none AS "none!"
+           SELECT p.version AS "version!", p.day AS "last_day!", f.first_day AS "first_day!", f.reports AS "reports!",
+                  f.estimated AS "estimated!", f.crashes AS "crashes!", f.devices AS "devices!", f.frames AS "frames!",
+                  f.symbolicated::float8 / nullif(f.frames, 0)::float8 AS share_symbolicated, f.complete AS "complete!",
+                  f.partial AS "partial!", f.none AS "none!", '[]'::jsonb AS "missing!: JsonColumn<Vec<WantedImage>>"
            FROM page p CROSS JOIN LATERAL
-                (SELECT sum(d.reports)::bigint AS reports, sum(d.extrapolated) > 0 AS estimated, sum(d.fatal)::bigint AS crashes,
-                        sum(d.devices)::bigint AS devices,
-                        sum(d.frames_total)::bigint AS frames_total,
-                        sum(d.frames_symbolicated)::bigint AS symbolicated, sum(d.complete)::bigint AS complete,
-                        sum(d.partial)::bigint AS partial, sum(d.none)::bigint AS none,
+                (SELECT sum(d.reports)::bigint AS reports, sum(d.extrapolated) > 0 AS estimated,
+                        sum(d.fatal)::bigint AS crashes, sum(d.devices)::bigint AS devices,
+                        sum(d.frames_total)::bigint AS frames, sum(d.frames_symbolicated)::bigint AS symbolicated,
+                        sum(d.complete)::bigint AS complete, sum(d.partial)::bigint AS partial, sum(d.none)::bigint AS none,
                         min(d.day) FILTER (WHERE d.reports > 0) AS first_day
                  FROM app_days d WHERE d.tenant = $1 AND d.app = $2 AND d.version = p.version) f
            ORDER BY p.day DESC, p.version DESC"#,
         tenant,
         app,
-        after.map(|(day, _)| day),
-        after.map(|(_, version)| version),
+        after_day,
+        after_version,
         i64::from(limit),
         MOST_LISTED,
         MOST_WALKED
     )
     .fetch_all(connection)
-    .await?;
-    let versions: Vec<String> = rows.iter().map(|row| row.version.clone()).collect();
-    let mut wanted: HashMap<String, Vec<WantedImage>> = HashMap::new();
-    for (version, image) in missing::of_versions(tx, &app, &versions).await? {
-        wanted.entry(version).or_default().push(image);
-    }
-    Ok(rows
-        .into_iter()
-        .map(|row| VersionSummary {
-            missing: wanted.remove(&row.version).unwrap_or_default(),
-            version: row.version,
-            reports: row.reports,
-            estimated: row.estimated,
-            crashes: row.crashes,
-            devices: row.devices,
-            share_symbolicated: share(row.symbolicated, row.frames_total),
-            frames: row.frames_total,
-            complete: row.complete,
-            partial: row.partial,
-            none: row.none,
-            first_day: row.first_day,
-            last_day: row.last_day,
-        })
-        .collect())
+    .await?)
 }

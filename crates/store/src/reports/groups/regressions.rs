@@ -50,17 +50,7 @@ pub(super) async fn find(
     for report in &mut reports {
         report.group = targets.get(&report.group).copied().unwrap_or(report.group);
     }
-    let ids: Vec<Uuid> = reports.iter().map(|report| report.group).collect();
-    let (connection, tenant, now) = tx.parts();
-    let resolved = sqlx::query_as!(
-        ResolvedRow,
-        "SELECT id, app, title, resolved_in, resolved_at FROM groups
-         WHERE tenant = $1 AND id = ANY ($2) AND status = 'resolved' ORDER BY id",
-        tenant,
-        &ids
-    )
-    .fetch_all(&mut *connection)
-    .await?;
+    let resolved = resolved(tx, reports.iter().map(|report| report.group).collect()).await?;
     let regressed: Vec<(&ResolvedRow, &NewReport)> = resolved
         .iter()
         .filter_map(|row| {
@@ -74,18 +64,7 @@ pub(super) async fn find(
     if regressed.is_empty() {
         return Ok(Vec::new());
     }
-    let ids: Vec<Uuid> = regressed.iter().map(|(row, _)| row.id).collect();
-    let versions: Vec<String> = regressed.iter().map(|(_, report)| report.version.clone()).collect();
-    sqlx::query!(
-        "UPDATE groups g SET status = 'regressed', regressed_in = n.version, regressed_at = $4
-         FROM unnest($2::uuid[], $3::text[]) AS n (id, version) WHERE g.tenant = $1 AND g.id = n.id",
-        tenant,
-        &ids,
-        &versions,
-        now
-    )
-    .execute(connection)
-    .await?;
+    reopen(tx, &regressed).await?;
     let deeds: Vec<Deed<'_>> = regressed
         .iter()
         .map(|(row, report)| {
@@ -102,4 +81,34 @@ pub(super) async fn find(
         received_at: report.received_at,
     });
     Ok(events.collect())
+}
+
+async fn resolved(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<Vec<ResolvedRow>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        ResolvedRow,
+        "SELECT id, app, title, resolved_in, resolved_at FROM groups
+         WHERE tenant = $1 AND id = ANY ($2) AND status = 'resolved' ORDER BY id",
+        tenant,
+        &groups
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+async fn reopen(tx: &mut TenantTx, regressed: &[(&ResolvedRow, &NewReport)]) -> Result<()> {
+    let ids: Vec<Uuid> = regressed.iter().map(|(row, _)| row.id).collect();
+    let versions: Vec<String> = regressed.iter().map(|(_, report)| report.version.clone()).collect();
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE groups g SET status = 'regressed', regressed_in = n.version, regressed_at = $4
+         FROM unnest($2::uuid[], $3::text[]) AS n (id, version) WHERE g.tenant = $1 AND g.id = n.id",
+        tenant,
+        &ids,
+        &versions,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
