@@ -2,7 +2,8 @@
 
 use crate::Uuid;
 use crate::column::words;
-use crate::wakes::{WakeCursor, system};
+use crate::wakes::cursor::WakeCursor;
+use crate::wakes::system;
 use serde::{Deserialize, Serialize};
 use unslide_model::{ContentHash, DebugId};
 

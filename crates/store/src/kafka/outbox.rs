@@ -2,7 +2,7 @@
 
 use crate::number::to_row32;
 use crate::purge::in_pages;
-use crate::tenants::{QuotaLimits, TenantStanding};
+use crate::tenants::config::{QuotaLimits, TenantStanding};
 use crate::{OwnerTx, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;

@@ -5,7 +5,7 @@ use super::rows::name;
 use crate::column::{HashColumn, ReportIdColumn, U32};
 use crate::number::{from_row32, to_row32};
 use crate::outbox::NeededSymbols;
-use crate::retries;
+use crate::requests::pauses::PAUSES;
 use crate::{Result, StoreError, TenantTx, Uuid};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -284,7 +284,7 @@ pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Resu
          WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant",
         tenant,
         rows.collect::<Value>(),
-        now + retries::PAUSES[0]
+        now + PAUSES[0]
     )
     .execute(connection)
     .await?;

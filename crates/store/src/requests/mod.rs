@@ -3,6 +3,7 @@
 
 mod answers;
 mod first_failure;
+pub(crate) mod pauses;
 pub mod reprocess;
 pub mod retries;
 mod sources;

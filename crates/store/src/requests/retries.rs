@@ -2,6 +2,8 @@
 //! will tell that object storage is well again, so their reports are asked for again by the clock,
 //! later and later, and then no more until an event comes.
 
+pub use super::pauses::PAUSES;
+
 use crate::column::TenantColumn;
 use crate::number::{from_row, to_row32};
 use crate::outbox::NeededSymbols;
@@ -9,20 +11,8 @@ use crate::reports::lock_known;
 use crate::requests::{self, Ask, DueReport, FirstFailure, by_tenant};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 use unslide_model::{DebugId, Owner, TenantId};
-
-/// The pauses before each try.
-pub const PAUSES: [Duration; 8] = [
-    Duration::minutes(1),
-    Duration::minutes(2),
-    Duration::minutes(5),
-    Duration::minutes(12),
-    Duration::minutes(30),
-    Duration::minutes(70),
-    Duration::minutes(160),
-    Duration::hours(6),
-];
 
 struct Due {
     tries: usize,

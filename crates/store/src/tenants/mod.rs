@@ -4,47 +4,21 @@ pub mod access_changes;
 pub mod app_settings;
 pub mod app_signals;
 pub mod audit;
+pub(crate) mod config;
 pub mod console_sessions;
 pub mod erasure;
 pub mod keys;
 
-use crate::column::{JsonColumn, TenantColumn, U64, json_column, words};
+pub use config::{QuotaLimits, TenantStanding};
+
+use crate::column::{JsonColumn, TenantColumn, U64};
 use crate::number::{to_row, to_row32};
 use crate::outbox::{self, Message};
 use crate::{OwnerTx, Result, Store, StoreError, TenantTx};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use utoipa::ToSchema;
-
-words! {
-    /// Whether a tenant is served.
-    pub enum TenantStanding {
-        /// Served.
-        Active = "active",
-        /// Nothing is taken from it for now.
-        Suspended = "suspended",
-        /// Deleted permanently. The row stays, so that late records of it are known as such.
-        Deleted = "deleted",
-    }
-}
-
-/// What a tenant may use; 0 stands for the service's default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = TenantLimits)]
-#[serde(default)]
-pub struct QuotaLimits {
-    /// Cost units a second: a report costs one, and one more for each 64 KiB of its unpacked bytes.
-    pub units_per_second: u32,
-    /// Bytes of one report.
-    pub report_bytes: u64,
-    /// Bytes of one symbol upload.
-    pub upload_bytes: u64,
-    /// Bytes of all stored symbols.
-    pub symbol_bytes: u64,
-    /// Days that reports are kept.
-    pub retention_days: u32,
-}
 
 /// A tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -69,8 +43,6 @@ pub struct TenantRecord {
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
 }
-
-json_column!(QuotaLimits);
 
 /// A statement about tenants that begins with `$before` and ends with `$after` their columns.
 macro_rules! query_tenants {

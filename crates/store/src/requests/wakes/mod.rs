@@ -1,22 +1,21 @@
 //! Waking: asking for the reports that came before the symbols did. Done in pages by a job, after
 //! the symbols' slot was raised and committed.
 
+pub(crate) mod cursor;
 mod days;
 pub mod missed;
 pub mod system;
+
+pub use cursor::WakeCursor;
 
 use crate::number::{to_row, to_row32};
 use crate::outbox::NeededSymbols;
 use crate::slots;
 use crate::{Result, TenantTx, Uuid};
+use cursor::Last;
 use days::{LackingDay, WaitingReport, ask_all, last_of_full, next_day, page_of_day};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use time::{Date, OffsetDateTime};
-use unslide_model::{DebugId, Quality, ReportId};
-
-/// The last report of a page.
-pub(crate) type Last = (OffsetDateTime, ReportId, u32);
+use unslide_model::{DebugId, Quality};
 
 /// System symbols that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,15 +24,6 @@ pub struct Arrived {
     pub debug_id: DebugId,
     /// Its slot's generation.
     pub generation: u64,
-}
-
-/// Where a wake goes on. It is kept in the job, so that a builder that dies costs one page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WakeCursor {
-    /// None while the waits of single reports are gone through; then the day, of those that wait
-    /// for an image of the operating system.
-    day: Option<Date>,
-    last: Option<Last>,
 }
 
 /// What a page did.
@@ -86,12 +76,6 @@ pub async fn page(
     };
     let waiting = u64::try_from(found.len()).unwrap_or(u64::MAX);
     Ok(WakePage { waiting, requested, next })
-}
-
-impl WakeCursor {
-    fn at(day: Date) -> WakeCursor {
-        WakeCursor { day: Some(day), last: None }
-    }
 }
 
 async fn waiting(

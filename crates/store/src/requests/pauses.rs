@@ -1,0 +1,15 @@
+//! The pauses before reports whose symbols could not be fetched are asked for again.
+
+use time::Duration;
+
+/// The pauses before each try.
+pub const PAUSES: [Duration; 8] = [
+    Duration::minutes(1),
+    Duration::minutes(2),
+    Duration::minutes(5),
+    Duration::minutes(12),
+    Duration::minutes(30),
+    Duration::minutes(70),
+    Duration::minutes(160),
+    Duration::hours(6),
+];

@@ -1,0 +1,23 @@
+//! Where a wake of one debug id goes on.
+
+use serde::{Deserialize, Serialize};
+use time::{Date, OffsetDateTime};
+use unslide_model::ReportId;
+
+/// The last report of a page.
+pub(crate) type Last = (OffsetDateTime, ReportId, u32);
+
+/// Where a wake goes on. It is kept in the job, so that a builder that dies costs one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeCursor {
+    /// None while the waits of single reports are gone through; then the day, of those that wait
+    /// for an image of the operating system.
+    pub(super) day: Option<Date>,
+    pub(super) last: Option<Last>,
+}
+
+impl WakeCursor {
+    pub(super) fn at(day: Date) -> WakeCursor {
+        WakeCursor { day: Some(day), last: None }
+    }
+}

@@ -1,0 +1,36 @@
+//! What the configuration topic says of a tenant.
+
+use crate::column::{json_column, words};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+words! {
+    /// Whether a tenant is served.
+    pub enum TenantStanding {
+        /// Served.
+        Active = "active",
+        /// Nothing is taken from it for now.
+        Suspended = "suspended",
+        /// Deleted permanently. The row stays, so that late records of it are known as such.
+        Deleted = "deleted",
+    }
+}
+
+/// What a tenant may use; 0 stands for the service's default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = TenantLimits)]
+#[serde(default)]
+pub struct QuotaLimits {
+    /// Cost units a second: a report costs one, and one more for each 64 KiB of its unpacked bytes.
+    pub units_per_second: u32,
+    /// Bytes of one report.
+    pub report_bytes: u64,
+    /// Bytes of one symbol upload.
+    pub upload_bytes: u64,
+    /// Bytes of all stored symbols.
+    pub symbol_bytes: u64,
+    /// Days that reports are kept.
+    pub retention_days: u32,
+}
+
+json_column!(QuotaLimits);
