@@ -25,7 +25,7 @@ use rdkafka::ClientConfig;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use unslide_proto::report::Outcome;
 
@@ -325,8 +325,43 @@ impl Control {
 pub struct Lane {
     status: watch::Receiver<LaneStatus>,
     control: Arc<Control>,
-    end: Option<tokio::sync::oneshot::Receiver<Result<(), LaneError>>>,
+    end: Option<oneshot::Receiver<Result<(), LaneError>>>,
     name: String,
+}
+
+/// How a lane's end becomes known: by its thread, or by the watch over a call that hangs.
+#[derive(Clone)]
+struct Ending {
+    lane: String,
+    /// Taken by whichever comes first.
+    ended: Arc<parking_lot::Mutex<Option<oneshot::Sender<Result<(), LaneError>>>>>,
+    status: watch::Sender<LaneStatus>,
+}
+
+impl Ending {
+    fn tell(&self, result: Result<(), LaneError>) {
+        if let Some(ended) = self.ended.lock().take() {
+            // Nobody may be waiting any more.
+            let _ = ended.send(result);
+        }
+    }
+
+    /// Ends where a call of the lane has not come back within the limit.
+    async fn of_hang(self, control: Arc<Control>, limit: Duration) {
+        let call = control.watch.overrun(limit).await;
+        let error = LaneError::Stuck { lane: self.lane.clone(), call };
+        tracing::error!(error = &error as &dyn std::error::Error, "a lane hangs");
+        self.status.send_modify(|s| s.stalled = true);
+        self.tell(Err(error));
+    }
+
+    fn of_thread(&self, result: Result<(), LaneError>) {
+        if let Err(error) = &result {
+            tracing::error!(lane = self.lane, error = error as &dyn std::error::Error, "a lane ended");
+        }
+        self.status.send_modify(|s| s.ended = true);
+        self.tell(result);
+    }
 }
 
 impl Lane {
@@ -354,26 +389,17 @@ impl Lane {
         settings.checked()?;
         let (sender, status) = watch::channel(LaneStatus::default());
         let control = Arc::new(Control::default());
-        let (ended, end) = tokio::sync::oneshot::channel();
-        let ended = Arc::new(parking_lot::Mutex::new(Some(ended)));
+        let (ended, end) = oneshot::channel();
         let name = config.name.clone();
+        let ending = Ending {
+            lane: name.clone(),
+            ended: Arc::new(parking_lot::Mutex::new(Some(ended))),
+            status: sender.clone(),
+        };
         let runtime = tokio::runtime::Handle::current();
-        let watchdog = runtime.spawn({
-            let (control, ended, lane) = (Arc::clone(&control), Arc::clone(&ended), name.clone());
-            let (status, limit) = (sender.clone(), hang::limit(config.timings.transaction));
-            async move {
-                let call = control.watch.overrun(limit).await;
-                let error = LaneError::Stuck { lane, call };
-                tracing::error!(error = &error as &dyn std::error::Error, "a lane hangs");
-                status.send_modify(|s| s.stalled = true);
-                if let Some(ended) = ended.lock().take() {
-                    // Nobody may be waiting any more.
-                    let _ = ended.send(Err(error));
-                }
-            }
-        });
-        let (lane_control, lane_settings, lane) = (Arc::clone(&control), settings.clone(), name.clone());
-        let status_sender = sender.clone();
+        let limit = hang::limit(config.timings.transaction);
+        let watchdog = runtime.spawn(ending.clone().of_hang(Arc::clone(&control), limit));
+        let (lane_control, lane_settings) = (Arc::clone(&control), settings.clone());
         std::thread::Builder::new()
             .name(format!("lane {name}"))
             .spawn(move || {
@@ -392,17 +418,10 @@ impl Lane {
                         engine.run()
                     })
                 });
-                let result = std::panic::catch_unwind(work)
-                    .unwrap_or_else(|_| Err(LaneError::Panicked { lane: lane.clone() }));
-                if let Err(error) = &result {
-                    tracing::error!(lane, error = error as &dyn std::error::Error, "a lane ended");
-                }
+                let panicked = || Err(LaneError::Panicked { lane: ending.lane.clone() });
+                let result = std::panic::catch_unwind(work).unwrap_or_else(|_| panicked());
                 watchdog.abort();
-                status_sender.send_modify(|s| s.ended = true);
-                if let Some(ended) = ended.lock().take() {
-                    // Nobody may be waiting any more.
-                    let _ = ended.send(result);
-                }
+                ending.of_thread(result);
             })
             .map_err(|e| StreamError::Settings(format!("no thread for the lane {name}: {e}")))?;
         Ok(Lane { status, control, end: Some(end), name })

@@ -91,7 +91,7 @@ impl<P: Processor> Engine<P> {
     /// A batch's transaction was not committed. True where something smaller can be tried at once.
     fn not_committed(
         &mut self,
-        mut ready: Ready,
+        ready: Ready,
         cut: &Cut,
         fault: TransactionFault,
         took: Duration,
@@ -117,17 +117,10 @@ impl<P: Processor> Engine<P> {
                 if aborted { self.redo(ready, &why)? } else { self.start_over()? }
             }
             TransactionFault::Redo(why) => self.redo(ready, &why)?,
-            TransactionFault::Operator(why) => {
-                tracing::error!("the lane pauses: {why}");
-                self.paused = Some(why);
-                self.wait(ready, Duration::from_secs(5));
-            }
+            TransactionFault::Operator(why) => self.pause(ready, why),
             TransactionFault::Missing(why) => {
-                tracing::error!("the lane pauses: {why}");
-                self.paused = Some(why);
                 self.unwritten = true;
-                ready.again = true;
-                self.wait(ready, Duration::from_secs(5));
+                self.pause(Ready { again: true, ..ready }, why);
             }
             TransactionFault::Refused { items, detail } => {
                 // A batch that is refused gets smaller. One that is only aborted gets nowhere.
@@ -139,20 +132,29 @@ impl<P: Processor> Engine<P> {
                 tracing::error!("the end of a transaction is not known, a new producer finds out: {why}");
                 self.start_over()?;
             }
-            TransactionFault::Fenced(why) => {
-                self.fenced += 1;
-                tracing::error!(times = self.fenced, "another producer has this one's name: {why}");
-                if self.fenced >= FENCES {
-                    let (lane, worker) = (self.lane.name.clone(), self.lane.worker.clone());
-                    return Err(LaneError::Fenced { lane, worker });
-                }
-                self.start_over()?;
-            }
+            TransactionFault::Fenced(why) => self.fenced_off(&why)?,
             // Handled before.
             #[cfg(test)]
             TransactionFault::Killed => {}
         }
         Ok(false)
+    }
+
+    /// Prepares and writes nothing until an operator has mended what is said.
+    fn pause(&mut self, ready: Ready, why: String) {
+        tracing::error!("the lane pauses: {why}");
+        self.paused = Some(why);
+        self.wait(ready, Duration::from_secs(5));
+    }
+
+    fn fenced_off(&mut self, why: &str) -> Result<(), LaneError> {
+        self.fenced += 1;
+        tracing::error!(times = self.fenced, "another producer has this one's name: {why}");
+        if self.fenced >= FENCES {
+            let (lane, worker) = (self.lane.name.clone(), self.lane.worker.clone());
+            return Err(LaneError::Fenced { lane, worker });
+        }
+        self.start_over()
     }
 
     /// Tries an aborted batch again, after some tries with a new producer.
