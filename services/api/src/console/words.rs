@@ -98,6 +98,16 @@ pub fn shown_or(text: &str, instead: &str) -> String {
     if text.is_empty() { instead.to_owned() } else { shown(text) }
 }
 
+/// The first few of some names.
+pub fn few(names: &[String]) -> String {
+    const FEW: usize = 3;
+    let mut text: Vec<String> = names.iter().take(FEW).map(|name| or(name, "none").to_owned()).collect();
+    if names.len() > FEW {
+        text.push(format!("{} more", names.len() - FEW));
+    }
+    text.join(", ")
+}
+
 /// A count, with a word where it is an estimate.
 pub fn estimate(count: String, is_estimated: bool) -> String {
     if is_estimated { format!("about {count}") } else { count }
@@ -114,6 +124,7 @@ const LONGEST: usize = 64;
 /// The command that uploads what is missing of an image of a list: a bundle's source map, or else a dSYM. The page of a
 /// report says which app the map is of.
 pub fn missing_command(image: &str, arch: &str) -> String {
+    let image = &escaped(image);
     if arch != CpuType::JAVASCRIPT.name() {
         return upload_command(image);
     }
@@ -122,6 +133,7 @@ pub fn missing_command(image: &str, arch: &str) -> String {
 
 /// The command that uploads an image's dSYM: what Xcode calls it begins with the image's name.
 pub fn upload_command(image: &str) -> String {
+    let image = &escaped(image);
     let stem: String = image.strip_suffix(".dylib").unwrap_or(image).chars().take(LONGEST).collect();
     format!("unslide upload {}*.dSYM", file_word(&stem))
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use time::macros::format_description;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_store::Uuid;
+use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends::{GroupTrend, TrendStep, VersionCount};
 
 const WIDTH: i64 = 720;
@@ -213,13 +214,27 @@ impl Sparkline {
     }
 }
 
-/// The days of each group.
-pub fn by_group(rows: &[GroupTrend]) -> BTreeMap<Uuid, BTreeMap<Date, i64>> {
-    let mut groups: BTreeMap<Uuid, BTreeMap<Date, i64>> = BTreeMap::new();
-    for row in rows {
-        groups.entry(row.group).or_default().insert(row.day, row.reports);
+/// The reports of groups by day, from one day to another.
+pub struct GroupTrends {
+    groups: BTreeMap<Uuid, BTreeMap<Date, i64>>,
+    days: (Date, Date),
+}
+
+impl GroupTrends {
+    /// The trends of these days.
+    pub fn of(rows: &[GroupTrend], days: (Date, Date)) -> GroupTrends {
+        let mut groups: BTreeMap<Uuid, BTreeMap<Date, i64>> = BTreeMap::new();
+        for row in rows {
+            groups.entry(row.group).or_default().insert(row.day, row.reports);
+        }
+        GroupTrends { groups, days }
     }
-    groups
+
+    /// The trend of a group.
+    pub fn line(&self, group: &ListedGroup) -> Sparkline {
+        let none = BTreeMap::new();
+        Sparkline::of((self.groups.get(&group.id).unwrap_or(&none), group.estimated), self.days)
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::console::words::{duration, grouped, shown, shown_or};
 use std::collections::HashMap;
 use std::fmt;
+use unslide_report::text::escaped;
 use unslide_signals::calltree::{
     CallFrame, CallTree, FrameOrigin, GraphPlace, TreeDifference, difference_graph, flame_graph,
 };
@@ -27,13 +28,13 @@ impl fmt::Display for FlameSvg {
 impl FlameSvg {
     /// The graph of a tree.
     pub fn of(tree: &CallTree, title: &str) -> FlameSvg {
-        FlameSvg(flame_graph(tree, title, GraphPlace::Page))
+        FlameSvg(flame_graph(tree, &escaped(title), GraphPlace::Page))
     }
 
     /// The graph of what has changed between two trees.
     pub fn of_difference(before: &CallTree, after: &CallTree, title: &str) -> FlameSvg {
         let difference = TreeDifference::between(before, after);
-        FlameSvg(difference_graph(&difference, title, GraphPlace::Page))
+        FlameSvg(difference_graph(&difference, &escaped(title), GraphPlace::Page))
     }
 
     /// Its size in bytes.

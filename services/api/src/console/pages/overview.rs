@@ -1,9 +1,9 @@
 //! `/console`: what happens, what is new, and which symbols would help.
 
 use crate::console::bar::{FilterBar, app_and_version, period_or_hours};
-use crate::console::components::chart::{ChartTimes, StackedBars, by_group};
+use crate::console::components::chart::{ChartTimes, GroupTrends, StackedBars};
 use crate::console::components::health::{self as health_lines, HealthLine};
-use crate::console::components::rows::{GroupHead, GroupLine, MissingLine, group_heads};
+use crate::console::components::rows::{self, GroupHead, group_heads};
 use crate::console::prelude::*;
 use crate::console::words::{estimate, grouped, percent};
 use crate::limits::transactions::Tx;
@@ -11,9 +11,9 @@ use crate::operations::groups::list::GROWING;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_store::TenantTx;
 use unslide_store::queries::groups::growing;
-use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
+use unslide_store::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
 use unslide_store::queries::health;
-use unslide_store::queries::missing::{self, MissingFilter};
+use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 use unslide_store::queries::trends::{self, PeriodTotals, TrendStep};
 
 /// Groups and images of each list.
@@ -36,12 +36,13 @@ struct OverviewPage {
     figures: Vec<Figure>,
     chart: StackedBars,
     heads: Vec<GroupHead>,
-    new: Vec<GroupLine>,
-    growing: Vec<GroupLine>,
+    new: Vec<ListedGroup>,
+    growing: Vec<ListedGroup>,
+    trends: GroupTrends,
     growing_caption: String,
     new_href: String,
     growing_href: String,
-    missing: Vec<MissingLine>,
+    missing: Vec<MissingDebugId>,
     nothing: bool,
 }
 
@@ -133,9 +134,9 @@ pub async fn page(
     let sessions_before = health::total(&mut tx, of, days_before).await?;
     let totals = period.totals(&mut tx, of).await?;
     let new_groups = trends::new_groups(&mut tx, of, period.begins, MOST_NEW).await?;
-    let [new, growing] = group_lists(&mut tx, access, &state, &period).await?;
+    let (new, growing, trends) = group_lists(&mut tx, access, &state, &period).await?;
     let filter = MissingFilter { app: app.clone(), version: version.clone(), system: false };
-    let wanted = missing::list(&mut tx, &filter, None, MOST).await?;
+    let missing = missing::list(&mut tx, &filter, None, MOST).await?;
     tx.rollback();
     let bar = FilterBar { action: "/console".to_owned(), selects, ..FilterBar::default() };
     let seen = |sort| link("/console/groups", &[("app", of.0), ("version", of.1), ("sort", Some(sort))]);
@@ -145,7 +146,7 @@ pub async fn page(
         period: period.text(),
         nothing: period.step == TrendStep::Day
             && totals[0].reports == 0
-            && wanted.is_empty()
+            && missing.is_empty()
             && sessions.sessions == 0,
         health: health_lines::lines(&sessions, &sessions_before, period.days),
         chart,
@@ -153,13 +154,14 @@ pub async fn page(
         heads: group_heads(None, |_| None),
         new,
         growing,
+        trends,
         growing_caption: format!(
             "Reports of {0} days, and how many more than in the {0} days before, the most more first",
             period.days
         ),
         new_href: seen("first_seen"),
         growing_href: seen(GROWING),
-        missing: wanted.iter().map(|image| MissingLine::of(image, now)).collect(),
+        missing,
     })
 }
 
@@ -221,7 +223,7 @@ async fn group_lists(
     access: &Access<ReportsRead>,
     state: &PageState,
     period: &OverviewPeriod,
-) -> Result<[Vec<GroupLine>; 2], Problem> {
+) -> Result<(Vec<ListedGroup>, Vec<ListedGroup>, GroupTrends), Problem> {
     let (first, now) = (period.first, period.now);
     let filter = GroupFilter {
         app: access.app(state.text("app"))?,
@@ -238,7 +240,6 @@ async fn group_lists(
     let mut growing = growing::list(tx, &filter, first, now).await?;
     growing.truncate(MOST as usize);
     let ids: Vec<_> = new.iter().chain(&growing).map(|group| group.id).collect();
-    let trends = by_group(&trends::of_groups(tx, &ids, first).await?);
-    Ok([new, growing]
-        .map(|list| list.iter().map(|group| GroupLine::of(group, &trends, (first, now))).collect()))
+    let trends = GroupTrends::of(&trends::of_groups(tx, &ids, first).await?, (first, now.date()));
+    Ok((new, growing, trends))
 }

@@ -1,25 +1,20 @@
 //! `/console/symbols`: what is missing, what was uploaded, and what was found in it.
 
-use crate::console::components::rows::MissingLine;
 use crate::console::prelude::*;
-use crate::console::words::bytes;
-use crate::operations::symbols::ListedObject;
 use crate::operations::symbols::list::{SymbolQuery, list_symbols};
 use crate::operations::symbols::upload::{UploadQuery, upload_symbols};
+use crate::operations::symbols::{ListedObject, SymbolObject};
 use crate::requests::access::{SymbolsRead, SymbolsWrite};
 use axum::body::Body;
 use http::HeaderMap;
-use time::OffsetDateTime;
 use unslide_model::Scope;
 use unslide_store::objects::ObjectStatus;
-use unslide_store::queries::missing::{self, MissingFilter};
+use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 use unslide_store::uploads::{self, SymbolUpload, UploadStatus};
 
 const PATH: &str = "/console/symbols";
 /// Uploads and images that the page lists.
 const MOST: u32 = 20;
-
-type Mark = (&'static str, &'static str, String);
 
 #[derive(Template)]
 #[template(path = "console/pages/symbols.html", askama = escaping)]
@@ -27,33 +22,11 @@ struct SymbolsPage {
     shell: Shell,
     may_upload: bool,
     /// `None` where the key may not read reports.
-    missing: Option<Vec<MissingLine>>,
-    uploads: Vec<UploadLine>,
-    objects: Vec<ObjectLine>,
+    missing: Option<Vec<MissingDebugId>>,
+    uploads: Vec<SymbolUpload>,
+    objects: Vec<ListedObject>,
     next: Option<String>,
     search: String,
-}
-
-struct UploadLine {
-    name: String,
-    app: String,
-    size: String,
-    status: Mark,
-    detail: String,
-    began: When,
-}
-
-struct ObjectLine {
-    name: String,
-    arch: String,
-    debug_id: String,
-    kind: String,
-    offers: String,
-    size: String,
-    status: Mark,
-    reason: String,
-    active: bool,
-    came: When,
 }
 
 /// `GET /console/symbols`.
@@ -62,7 +35,7 @@ pub async fn page(
     signed: SignedIn<SymbolsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let (access, now) = (&signed.access, api.clock.now());
+    let access = &signed.access;
     let query = SymbolQuery {
         debug_id: state.text("debug_id"),
         cursor: state.text("cursor"),
@@ -71,50 +44,46 @@ pub async fn page(
     let Json(objects) = list_symbols(State(api.clone()), access.clone(), Query(query)).await?;
     let only = access.only_app();
     let mut tx = api.tenant(access.tenant()).await?;
-    let uploads = uploads::newest(&mut tx, MOST).await?;
-    let wanted = if access.principal.may(Scope::ReportsRead) {
+    let mut uploads = uploads::newest(&mut tx, MOST).await?;
+    let missing = if access.principal.may(Scope::ReportsRead) {
         let filter = MissingFilter { app: only.map(str::to_owned), ..MissingFilter::default() };
         Some(missing::list(&mut tx, &filter, None, MOST).await?)
     } else {
         None
     };
     tx.rollback();
-    let uploads = uploads.iter().filter(|upload| only.is_none() || upload.app.as_deref() == only);
+    uploads.retain(|upload| only.is_none() || upload.app.as_deref() == only);
     let search = state.get("debug_id").unwrap_or_default();
     html(&SymbolsPage {
         may_upload: access.principal.may(Scope::SymbolsWrite),
         shell: Shell::of(signed.viewer, "symbols", "Symbols"),
-        missing: wanted.map(|wanted| wanted.iter().map(|image| MissingLine::of(image, now)).collect()),
-        uploads: uploads.map(|upload| upload_line(upload, now)).collect(),
+        missing,
+        uploads,
         next: objects.next_cursor.map(|cursor| state.at_cursor(PATH, &["debug_id"], &cursor)),
-        objects: objects.items.iter().map(|object| object_line(object, now)).collect(),
+        objects: objects.items,
         search: search.to_owned(),
     })
 }
 
-fn upload_line(upload: &SymbolUpload, now: OffsetDateTime) -> UploadLine {
-    let status = match upload.status {
+fn upload_status(upload: &SymbolUpload) -> (&'static str, &'static str, &'static str) {
+    let (class, mark) = match upload.status {
         UploadStatus::Done => ("good", "●"),
         UploadStatus::Failed => ("bad", "○"),
         _ => ("info", "◐"),
     };
-    UploadLine {
-        name: shown_or(upload.file_name.as_deref().unwrap_or_default(), "unnamed file"),
-        app: shown(upload.app.as_deref().unwrap_or_default()),
-        size: upload.size.map(bytes).unwrap_or_default(),
-        status: (status.0, status.1, upload.status.as_str().to_owned()),
-        detail: shown(upload.detail.as_deref().unwrap_or_default()),
-        began: words::when(upload.created_at, now),
-    }
+    (class, mark, upload.status.as_str())
 }
 
-fn object_line(listed: &ListedObject, now: OffsetDateTime) -> ObjectLine {
-    let object = &listed.object;
-    let status = match object.status {
+fn object_status(object: &SymbolObject) -> (&'static str, &'static str, String) {
+    let (class, mark) = match object.status {
         ObjectStatus::Ready => ("good", "●"),
         ObjectStatus::Queued | ObjectStatus::Building => ("info", "◐"),
         _ => ("bad", "○"),
     };
+    (class, mark, object.status.as_str().replace('_', " "))
+}
+
+fn offers(object: &SymbolObject) -> String {
     let offers = &object.offers;
     let offers = [
         (offers.dwarf, "DWARF"),
@@ -123,18 +92,7 @@ fn object_line(listed: &ListedObject, now: OffsetDateTime) -> ObjectLine {
         (offers.sources, "sources"),
     ];
     let offers: Vec<&str> = offers.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect();
-    ObjectLine {
-        name: shown_or(&object.name, "unnamed"),
-        arch: shown(&object.arch),
-        debug_id: object.debug_id.map(|id| id.to_string()).unwrap_or_default(),
-        kind: shown(&object.kind),
-        offers: offers.join(", "),
-        size: bytes(object.size),
-        status: (status.0, status.1, object.status.as_str().replace('_', " ")),
-        reason: shown(object.reason.as_deref().unwrap_or_default()),
-        active: listed.active,
-        came: words::when(object.created_at, now),
-    }
+    offers.join(", ")
 }
 
 /// `POST /console/symbols/upload`: the form's file goes the way of `POST /v1/symbols`.

@@ -2,7 +2,7 @@
 
 use crate::console::components::breakdown::Breakdown;
 use crate::console::components::chart::{ChartTimes, StackedBars};
-use crate::console::components::rows::{ReportLine, report_path, tags};
+use crate::console::components::rows::{self, report_path, tags};
 use crate::console::components::stack::ThreadStack;
 use crate::console::pages::group_pages::group_work::{GroupState, GroupWork};
 use crate::console::pages::report_pages::report;
@@ -42,7 +42,7 @@ struct GroupPage {
     models: Breakdown,
     os_versions: Breakdown,
     representative: Option<ShownReport>,
-    list: Vec<ReportLine>,
+    list: Vec<ReportRow>,
     all: String,
     days: i64,
     more: bool,
@@ -100,6 +100,7 @@ pub async fn page(
     };
     let work = GroupWork::of(&api, access, &found, state.text("cursor")).await?;
     let first = now.date() - Duration::days(DAYS - 1);
+    let more = rows.next.is_some();
     let title = shown_or(&group.title, "no title");
     html(&GroupPage {
         shell: Shell::of(signed.viewer, "groups", title.clone()),
@@ -120,10 +121,10 @@ pub async fn page(
         models: models(&found),
         os_versions: os_versions(&found),
         representative,
-        list: rows.reports.iter().map(|row| ReportLine::of(row, now)).collect(),
+        list: rows.reports,
         all: link("/console/reports", &[("group", Some(&id.to_string()))]),
         days: DAYS,
-        more: rows.next.is_some(),
+        more,
         state: GroupState::of(access, group),
         work,
         flame: is_slow.then(|| format!("/console/groups/{}/flame", group.id)),
@@ -163,12 +164,12 @@ async fn shown_report(
     access: &Access<ReportsRead>,
     (row, why): (&ReportRow, &'static str),
 ) -> Result<ShownReport, Problem> {
-    let id = row.report_id.to_string();
-    let explain = report_path(&id, row.variant, "/explain");
-    let stack = report::crashed_stack(api, access, (&id, row.variant), explain).await?;
+    let (id, variant) = (row.report_id, row.variant);
+    let explain = report_path(id, variant, "/explain");
+    let stack = report::crashed_stack(api, access, (&id.to_string(), variant), explain).await?;
     Ok(ShownReport {
-        href: report_path(&id, row.variant, ""),
-        text: report_path(&id, row.variant, "/text"),
+        href: report_path(id, variant, ""),
+        text: report_path(id, variant, "/text"),
         received: words::when(row.received_at, api.clock.now()),
         why,
         stack,

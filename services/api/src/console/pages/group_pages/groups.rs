@@ -1,11 +1,12 @@
 //! `/console/groups`: the bugs, by what is asked.
 
 use crate::console::bar::{BarSelect, FilterBar, app_and_version, period};
-use crate::console::components::chart::by_group;
-use crate::console::components::rows::{GroupHead, GroupLine, group_heads};
+use crate::console::components::chart::GroupTrends;
+use crate::console::components::rows::{self, GroupHead, group_heads};
 use crate::console::link::EXPORTED_GROUPS;
 use crate::console::prelude::*;
 use crate::operations::groups::list::{GROWING, GroupQuery, list_groups};
+use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends;
 
 const PATH: &str = "/console/groups";
@@ -17,7 +18,8 @@ const USUAL_STATUS: &str = "open,regressed";
 #[template(path = "console/pages/group_pages/groups.html", askama = escaping)]
 struct GroupsPage {
     shell: Shell,
-    groups: Vec<GroupLine>,
+    groups: Vec<ListedGroup>,
+    trends: GroupTrends,
     heads: Vec<GroupHead>,
     next: Option<String>,
     export: String,
@@ -37,14 +39,13 @@ pub async fn page(
     let ids: Vec<_> = found.items.iter().map(|group| group.id).collect();
     let first = state.first_day(now);
     let mut tx = api.tenant(access.tenant()).await?;
-    let trends = by_group(&trends::of_groups(&mut tx, &ids, first).await?);
+    let trends = GroupTrends::of(&trends::of_groups(&mut tx, &ids, first).await?, (first, now.date()));
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     tx.rollback();
     selects.extend([status(&state), kinds(&state), symbols(&state), order(&state), period(&state)]);
     let without: Vec<_> =
         FILTERS.iter().filter(|name| **name != "assignee").map(|name| (*name, state.get(name))).collect();
-    let chip =
-        state.get("assignee").map(|name| (format!("assigned to {}", shown(name)), link(PATH, &without)));
+    let chip = state.get("assignee").map(|name| (format!("assigned to {name}"), link(PATH, &without)));
     let bar = FilterBar {
         action: PATH.to_owned(),
         selects,
@@ -60,7 +61,8 @@ pub async fn page(
     html(&GroupsPage {
         heads: group_heads(Some(state.get("sort").unwrap_or("last_seen")), sorted),
         shell: Shell::of(signed.viewer, "groups", "Groups").with(bar),
-        groups: found.items.iter().map(|group| GroupLine::of(group, &trends, (first, now))).collect(),
+        groups: found.items,
+        trends,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
         export: state.address(EXPORTED_GROUPS, &FILTERS),
         caption: match state.get("sort") {

@@ -125,7 +125,7 @@ pub async fn page(
         }
         page.captures = captures.iter().map(|capture| run_capture(capture, now)).collect();
         page.jetsam = report.jetsam.as_deref().map(JetsamSection::of);
-        let path = |(id, variant): (unslide_model::ReportId, u32)| report_path(&id.to_string(), variant, "");
+        let path = |(id, variant): (unslide_model::ReportId, u32)| report_path(id, variant, "");
         (page.newer, page.older) = (newer.map(path), older.map(path));
         let text = page.render().map_err(Problem::internal)?.into_bytes();
         let mut reservation = body.reservation;
@@ -190,12 +190,15 @@ fn page_of(
         signal: signal.into_iter().flatten().collect::<Vec<_>>().join(" "),
         reason: seen.reason.unwrap_or_default(),
         ended: seen.ended,
-        status: status_mark(&listed.status),
+        status: {
+            let (class, mark, word) = status_mark(&listed.status);
+            (class, mark, word.to_owned())
+        },
         facts: facts(found),
         received: words::when(listed.received_at, now),
         crashed_at: listed.device_time.map(|at| words::when(at, now)),
         group: listed.group.map(|group| format!("/console/groups/{group}")),
-        counted: listed.same_crash_as.map(|id| report_path(&id.to_string(), 0, "")),
+        counted: listed.same_crash_as.map(|id| report_path(id, 0, "")),
         session: None,
         newer: None,
         older: None,

@@ -1,10 +1,11 @@
 //! `/console/reports`: the reports, newest first.
 
 use crate::console::bar::{BarSelect, FilterBar, app_and_version};
-use crate::console::components::rows::ReportLine;
+use crate::console::components::rows;
 use crate::console::link::EXPORTED_REPORTS;
 use crate::console::prelude::*;
 use crate::operations::reports::list::{ReportQuery, list_reports};
+use unslide_store::queries::reports::ReportRow;
 
 const PATH: &str = "/console/reports";
 /// Filters that have no field: a link sets them, and each is shown with a way to take it away.
@@ -16,7 +17,7 @@ const FILTERS: [&str; 9] =
 #[template(path = "console/pages/report_pages/reports.html", askama = escaping)]
 struct ReportsPage {
     shell: Shell,
-    reports: Vec<ReportLine>,
+    reports: Vec<ReportRow>,
     next: Option<String>,
     export: String,
     filtered: bool,
@@ -28,7 +29,7 @@ pub async fn page(
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let (access, now) = (&signed.access, api.clock.now());
+    let access = &signed.access;
     let Json(found) = list_reports(State(api.clone()), access.clone(), Query(query(&state))).await?;
     let mut tx = api.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
@@ -46,7 +47,7 @@ pub async fn page(
     };
     html(&ReportsPage {
         shell: Shell::of(signed.viewer, "reports", "Reports").with(bar),
-        reports: found.items.iter().map(|report| ReportLine::of(report, now)).collect(),
+        reports: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
         export: state.address(EXPORTED_REPORTS, &FILTERS),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
@@ -81,5 +82,5 @@ fn chip(state: &PageState, name: &str) -> Option<(String, String)> {
         "os_version" => "system",
         name => name,
     };
-    Some((format!("{label} {}", shown(value)), link(PATH, &pairs)))
+    Some((format!("{label} {value}"), link(PATH, &pairs)))
 }
