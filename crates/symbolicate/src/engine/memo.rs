@@ -50,7 +50,7 @@ impl Memo {
     pub(super) fn get(&self, key: &Option<MemoKey>) -> Option<(Range<usize>, u32)> {
         let key = key.as_ref()?;
         let (known, range) = self.slots[self.slot(key)].as_ref()?;
-        (known == key).then(|| (range.start as usize..range.end as usize, key.image))
+        (known == key).then_some((range.start as usize..range.end as usize, key.image))
     }
 
     pub(super) fn put(&mut self, key: Option<MemoKey>, range: Range<usize>, image: u32) {
