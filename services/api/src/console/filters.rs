@@ -68,6 +68,12 @@ pub fn bytes(size: &u64, _: &dyn Values) -> Result<String, Infallible> {
     Ok(words::bytes(*size))
 }
 
+/// A time in the unit that leaves a number of at least one.
+#[filter_fn]
+pub fn duration(millis: &u64, _: &dyn Values) -> Result<String, Infallible> {
+    Ok(words::duration(*millis))
+}
+
 /// A state: a class of the stylesheet, a mark and a word.
 #[filter_fn]
 pub fn status<W: fmt::Display>(state: (&str, &str, W), _: &dyn Values) -> Result<Safe<String>, Infallible> {

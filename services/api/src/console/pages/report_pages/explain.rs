@@ -5,6 +5,7 @@ use crate::console::components::stack::status;
 use crate::console::prelude::*;
 use crate::console::shell::html_answer;
 use crate::console::viewer::Viewer;
+use crate::console::words::or;
 use crate::operations::reports::explain::explain;
 use unslide_symbolicate::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedImage, ExplainedJavaScriptFrame,
@@ -75,7 +76,7 @@ fn page_of(
         shell: Shell::of(viewer, "reports", "Explanation"),
         report,
         heading: heading(backtrace),
-        group: explanation.grouping.as_ref().filter(|_| backtrace.counts).map(|group| shown(&group.title)),
+        group: explanation.grouping.as_ref().filter(|_| backtrace.counts).map(|group| group.title.clone()),
         frames: backtrace.frames.iter().map(|frame| reasoned(frame, &explanation.images)).collect(),
         truncated: explanation.truncated,
     })
@@ -97,7 +98,7 @@ fn page_of_javascript(viewer: Viewer, report: String, explanation: &Explanation)
         shell: Shell::of(viewer, "reports", "Explanation"),
         report,
         heading: "JavaScript".to_owned(),
-        group: explanation.grouping.as_ref().map(|group| shown(&group.title)),
+        group: explanation.grouping.as_ref().map(|group| group.title.clone()),
         frames: explanation.javascript.iter().map(reasoned_javascript).collect(),
         truncated: explanation.truncated,
     }
@@ -106,20 +107,20 @@ fn page_of_javascript(viewer: Viewer, report: String, explanation: &Explanation)
 fn reasoned_javascript(frame: &ExplainedJavaScriptFrame) -> ReasonedFrame {
     let mut steps = Vec::new();
     let mut step = |name, value: Option<String>| steps.extend(value.map(|value| (name, value)));
-    step("Bundle", frame.bundle.as_deref().map(shown));
+    step("Bundle", frame.bundle.clone());
     step("Debug id", frame.debug_id.map(|id| id.to_string()));
     step("Line in the bundle", frame.bundle_line.map(|line| line.to_string()));
     step("Column in the bundle", frame.bundle_column.map(|column| column.to_string()));
-    step("Source", frame.file.as_deref().map(shown));
+    step("Source", frame.file.clone());
     step("Line", frame.line.map(|line| line.to_string()));
     step("Name from", frame.function_source.map(|source| source.as_str().replace('_', " ")));
     let approximate = frame.function_source == Some(FunctionSource::Caller);
     ReasonedFrame {
         index: frame.index,
         status: status(frame.status.as_str(), approximate),
-        name: frame.function.as_deref().map_or_else(|| "(anonymous)".to_owned(), shown),
-        image: frame.bundle.as_deref().map_or_else(|| "the engine".to_owned(), shown),
-        reason: shown(&frame.reason),
+        name: frame.function.as_deref().unwrap_or("(anonymous)").to_owned(),
+        image: frame.bundle.as_deref().unwrap_or("the engine").to_owned(),
+        reason: frame.reason.clone(),
         grouping: vec![GroupedFunction {
             name: "This frame".to_owned(),
             counted: frame.counted,
@@ -133,26 +134,27 @@ fn reasoned_javascript(frame: &ExplainedJavaScriptFrame) -> ReasonedFrame {
 
 fn reasoned(frame: &ExplainedFrame, images: &[ExplainedImage]) -> ReasonedFrame {
     let image = frame.image.and_then(|image| images.get(image as usize));
-    let name = |image: &ExplainedImage| shown(image.path.rsplit('/').next().unwrap_or_default());
-    let calls: Vec<String> = frame.calls.iter().map(|call| shown(call)).collect();
+    let name = |image: &ExplainedImage| {
+        or(image.path.rsplit('/').next().unwrap_or_default(), "unnamed image").to_owned()
+    };
     ReasonedFrame {
         index: frame.index,
         status: status(frame.status.as_str(), frame.approximate),
-        name: calls.first().cloned().unwrap_or_else(|| "no name".to_owned()),
-        image: image.map_or_else(|| "no image".to_owned(), |image| shown_or(&name(image), "unnamed image")),
-        reason: shown(&frame.reason),
+        name: frame.calls.first().cloned().unwrap_or_else(|| "no name".to_owned()),
+        image: image.map_or_else(|| "no image".to_owned(), name),
+        reason: frame.reason.clone(),
         grouping: frame.grouping.iter().map(grouped).collect(),
         steps: steps(frame, image),
-        calls,
+        calls: frame.calls.clone(),
     }
 }
 
 fn grouped(function: &ExplainedFunction) -> GroupedFunction {
     GroupedFunction {
-        name: shown_or(&shown(&function.function), "This frame"),
+        name: or(&function.function, "This frame").to_owned(),
         counted: function.counted,
         reason: function.reason,
-        rule: function.rule.as_deref().map(shown),
+        rule: function.rule.clone(),
     }
 }
 
@@ -167,7 +169,7 @@ fn steps(frame: &ExplainedFrame, image: Option<&ExplainedImage>) -> Vec<(&'stati
     );
     step("Rule", Some(format!("{} {}", frame.rule, frame.rule_name)));
     step("Look-up address", frame.lookup_address.clone());
-    step("Image", image.map(|image| shown(&image.path)));
+    step("Image", image.map(|image| image.path.clone()));
     step("Debug id", image.and_then(|image| image.debug_id).map(|id| id.to_string()));
     step("Image found by", frame.image_by.map(str::to_owned));
     step("Slide", frame.slide.clone());

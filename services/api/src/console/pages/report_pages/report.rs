@@ -1,22 +1,20 @@
 //! `/console/reports/{id}`: one report, the thread that crashed first.
 
 use super::jetsam::JetsamSection;
-use crate::console::components::rows::{report_path, status_mark, version, what};
+use crate::console::components::rows::{self, report_path, version, what};
 use crate::console::components::source_link::SourceLinks;
 use crate::console::components::stack::ThreadStack;
 use crate::console::link::session_path;
 use crate::console::pages::capture_pages;
 use crate::console::prelude::*;
 use crate::console::shell::html_answer;
-use crate::console::viewer::Viewer;
-use crate::console::words::{address, bytes, duration};
+use crate::console::words::{bytes, or};
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::operations::reports::get::{GetQuery, get_report, whole};
 use crate::reports::stored_body;
 use axum::Extension;
 use http::{HeaderMap, HeaderValue, header};
-use time::OffsetDateTime;
 use unslide_model::CaptureKind;
 use unslide_report::text::view::{ImageView, ReportView, thread_view, view};
 use unslide_store::queries::health::memory_limits::{self, system_version};
@@ -35,64 +33,34 @@ const MOST_CAPTURES: u32 = 20;
 
 #[derive(Template)]
 #[template(path = "console/pages/report_pages/report.html", askama = escaping)]
-struct ReportPage {
+struct ReportPage<'r> {
     shell: Shell,
-    id: String,
-    what: String,
-    signal: String,
-    reason: String,
+    listed: ReportRow,
+    /// Bytes of the report.
+    size: u64,
+    seen: ReportView,
     /// How the run ended, and why that is thought.
     ended: Option<String>,
-    status: (&'static str, &'static str, String),
-    facts: Vec<(&'static str, String)>,
-    received: When,
-    crashed_at: Option<When>,
-    group: Option<String>,
-    /// The report of the same crash that counts.
-    counted: Option<String>,
     newer: Option<String>,
     older: Option<String>,
-    json: String,
-    text: String,
-    about_memory: bool,
     first: Option<ThreadStack>,
     others: Vec<ThreadStack>,
-    registers: Vec<(String, String)>,
-    images: Vec<ImageLine>,
-    truncated: bool,
     /// Where the other signals of its session are.
     session: Option<String>,
     /// Where its flame graph is.
     flame: Option<String>,
-    /// How long the app hung or was sampled.
-    took: Option<String>,
-    jetsam: Option<JetsamSection>,
+    /// How long the app hung or was sampled, in milliseconds.
+    took: Option<u64>,
+    jetsam: Option<JetsamSection<'r>>,
     /// Captures of the run that a report about memory is of.
-    captures: Vec<RunCaptureLine>,
+    captures: Vec<RunCapture>,
 }
 
-impl ReportPage {
+impl ReportPage<'_> {
     /// True where the report has nothing but what was sampled before the end.
     fn has_only_samples(&self) -> bool {
         self.first.iter().chain(&self.others).all(|thread| thread.is_sample)
     }
-}
-
-struct RunCaptureLine {
-    kind: &'static str,
-    href: String,
-    received: When,
-}
-
-struct ImageLine {
-    name: String,
-    path: String,
-    arch: &'static str,
-    uuid: String,
-    range: String,
-    size: String,
-    status: (&'static str, &'static str, &'static str),
-    own: bool,
 }
 
 /// `GET /console/reports/{id}`.
@@ -113,20 +81,32 @@ pub async fn page(
     };
     let learned_limit = learned_limit(&mut tx, &found.listed).await?;
     tx.rollback();
-    let (viewer, now) = (signed.viewer, api.clock.now());
+    let viewer = signed.viewer;
     let work = move || {
         let report = stored_body::report(&body.json)?;
-        let mut page = page_of(viewer, &found, view(&report), &links, now);
-        page.flame = report.profile_or_hang().map(|_| report_path(&id, variant, "/flame"));
-        page.session = session_of(&found.listed.app, report.summary().run_id.as_deref());
-        page.took = report.duration_millis().map(duration);
-        if let Some(ended) = learned_limit.and_then(|limit| report.ended_by(Some(limit))) {
-            page.ended = Some(shown(&ended.to_string()));
-        }
-        page.captures = captures.iter().map(|capture| run_capture(capture, now)).collect();
-        page.jetsam = report.jetsam.as_deref().map(JetsamSection::of);
-        let path = |(id, variant): (unslide_model::ReportId, u32)| report_path(id, variant, "");
-        (page.newer, page.older) = (newer.map(path), older.map(path));
+        let seen = view(&report);
+        let listed = found.listed;
+        let path = |rest: &str| report_path(&id, variant, rest);
+        let (first, others) = stacks(&seen, &links, path);
+        let neighbour = |(id, variant)| report_path(id, variant, "");
+        let title = seen.exception.clone().unwrap_or_else(|| what(&listed));
+        let judged = learned_limit.and_then(|limit| report.ended_by(Some(limit)));
+        let page = ReportPage {
+            shell: Shell::of(viewer, "reports", title),
+            ended: judged.map(|ended| ended.to_string()).or_else(|| seen.ended.clone()),
+            newer: newer.map(neighbour),
+            older: older.map(neighbour),
+            first,
+            others,
+            session: session_of(&listed.app, report.summary().run_id.as_deref()),
+            flame: report.profile_or_hang().map(|_| path("/flame")),
+            took: report.duration_millis(),
+            jetsam: report.jetsam.as_deref().map(JetsamSection::of),
+            captures,
+            size: found.size,
+            listed,
+            seen,
+        };
         let text = page.render().map_err(Problem::internal)?.into_bytes();
         let mut reservation = body.reservation;
         reservation.grow(text.len() as u64)?;
@@ -134,14 +114,6 @@ pub async fn page(
     };
     let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
     Ok(html_answer(answer))
-}
-
-fn run_capture(capture: &RunCapture, now: OffsetDateTime) -> RunCaptureLine {
-    RunCaptureLine {
-        kind: CaptureKind::parse(&capture.kind).map_or("Capture", capture_pages::kind),
-        href: format!("/console/captures/{}", capture.id),
-        received: words::when(capture.received_at, now),
-    }
 }
 
 /// The page of the session that a report's run is.
@@ -165,57 +137,19 @@ async fn source_links(tx: &mut TenantTx, found: &FoundReport) -> Result<SourceLi
     Ok(SourceLinks::of(&settings, &listed.version, &listed.build))
 }
 
-fn page_of(
-    viewer: Viewer,
-    found: &FoundReport,
-    seen: ReportView,
+/// The thread that crashed, and the others.
+fn stacks(
+    seen: &ReportView,
     links: &SourceLinks,
-    now: OffsetDateTime,
-) -> ReportPage {
-    let listed = &found.listed;
-    let id = listed.report_id.to_string();
-    let path = |rest: &str| report_path(&id, listed.variant, rest);
+    path: impl Fn(&str) -> String,
+) -> (Option<ThreadStack>, Vec<ThreadStack>) {
     let explain = path("/explain");
     let mut threads = seen.threads.iter().map(|thread| {
         let mut stack = ThreadStack::of(thread, Some(&explain), links);
         stack.elsewhere = thread.left_out.then(|| path(&format!("/threads/{}", thread.position)));
         stack
     });
-    let first = threads.next();
-    let what = seen.exception.clone().unwrap_or_else(|| what(listed));
-    let signal = [seen.signal.as_deref(), seen.code.as_deref()];
-    ReportPage {
-        shell: Shell::of(viewer, "reports", what.clone()),
-        what,
-        signal: signal.into_iter().flatten().collect::<Vec<_>>().join(" "),
-        reason: seen.reason.unwrap_or_default(),
-        ended: seen.ended,
-        status: {
-            let (class, mark, word) = status_mark(&listed.status);
-            (class, mark, word.to_owned())
-        },
-        facts: facts(found),
-        received: words::when(listed.received_at, now),
-        crashed_at: listed.device_time.map(|at| words::when(at, now)),
-        group: listed.group.map(|group| format!("/console/groups/{group}")),
-        counted: listed.same_crash_as.map(|id| report_path(id, 0, "")),
-        session: None,
-        newer: None,
-        older: None,
-        json: path("/json"),
-        text: path("/text"),
-        about_memory: seen.about_memory,
-        first,
-        others: threads.collect(),
-        registers: seen.registers.into_iter().map(|(name, value)| (name, address(value))).collect(),
-        images: seen.images.iter().map(image).collect(),
-        truncated: seen.truncated,
-        flame: None,
-        took: None,
-        jetsam: None,
-        captures: Vec::new(),
-        id,
-    }
+    (threads.next(), threads.collect())
 }
 
 #[derive(Template)]
@@ -251,28 +185,26 @@ pub async fn thread(
     api.cpu.run_for(signed.access.tenant(), work).await?
 }
 
+/// The signal with its code.
+fn signal(seen: &ReportView) -> String {
+    [seen.signal.as_deref(), seen.code.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
 /// What is known of the app and the device.
-fn facts(found: &FoundReport) -> Vec<(&'static str, String)> {
-    let listed = &found.listed;
-    let of = |key: &str| listed.summary.get(key).and_then(|value| value.as_str()).unwrap_or_default();
-    let os = [listed.os_name.as_deref(), listed.os_version.as_deref()];
-    let os = os.into_iter().flatten().collect::<Vec<_>>().join(" ");
+fn facts(listed: &ReportRow, size: u64) -> Vec<(&'static str, String)> {
+    let of = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let frames = &listed.frames;
-    let frames = format!(
-        "{} of {} symbolicated",
-        frames.symbolicated,
-        counted(i64::from(frames.total), "frame", "frames")
-    );
+    let total = counted(frames.total, "frame", "frames");
     let facts = [
-        ("App", shown_or(&listed.app, "unknown")),
-        ("Version", shown(&version(listed))),
-        ("Device", shown(listed.model.as_deref().unwrap_or_default())),
-        ("System", shown(&os)),
-        ("Processor", shown(of("cpu_arch"))),
-        ("Process", shown(listed.process.as_deref().unwrap_or_default())),
-        ("Frames", frames),
+        ("App", or(&listed.app, "unknown").to_owned()),
+        ("Version", version(listed)),
+        ("Device", of(listed.model.as_deref())),
+        ("System", rows::system(listed)),
+        ("Processor", of(listed.summary.get("cpu_arch").and_then(|value| value.as_str()))),
+        ("Process", of(listed.process.as_deref())),
+        ("Frames", format!("{} of {total} symbolicated", frames.symbolicated)),
         ("Revision", listed.revision.to_string()),
-        ("Size", bytes(found.size)),
+        ("Size", bytes(size)),
         ("Stands for", stands_for(listed.weight)),
     ];
     facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
@@ -283,25 +215,19 @@ fn stands_for(weight: u32) -> String {
     if weight > 1 { counted(weight, "report", "reports") } else { String::new() }
 }
 
-fn image(image: &ImageView) -> ImageLine {
-    let status = match image.status.as_deref() {
+fn image_status(image: &ImageView) -> (&'static str, &'static str, &'static str) {
+    match image.status.as_deref() {
         None => ("", "·", "no frame"),
         Some("found") => ("good", "●", "found"),
         Some("missing") => ("bad", "○", "missing"),
         Some("malformed") => ("bad", "○", "broken"),
         Some("unsupported") => ("bad", "○", "unsupported"),
         Some(_) => ("warn", "○", "not fetched"),
-    };
-    ImageLine {
-        name: shown_or(&image.name, "unnamed"),
-        path: image.path.clone(),
-        arch: image.arch,
-        uuid: image.debug_id.map(|id| id.to_string()).unwrap_or_default(),
-        range: address(image.start),
-        size: bytes(image.size),
-        status,
-        own: !image.system,
     }
+}
+
+fn capture_kind(capture: &RunCapture) -> &'static str {
+    CaptureKind::parse(&capture.kind).map_or("Capture", capture_pages::kind)
 }
 
 /// The backtrace of a report's crash, for the page of its group; `None` for a report about memory.
