@@ -24,6 +24,7 @@ pub use settings::{ByteBudget, Partitions, Protocol, Security, Settings};
 pub use signatures::{BadSignature, GatewayKey, SignatureSettings, Signatures};
 pub use topics::admin;
 pub use topics::topic_facts::{PartitionFacts, TopicFacts, TopicId, topic_facts, topics_facts};
+pub use write::byte_bound::ByteBound;
 pub use write::fenced::{FencedProducer, NotSent};
 pub use write::polled::Delivered;
 pub use write::producer::Producer;

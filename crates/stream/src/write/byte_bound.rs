@@ -1,33 +1,35 @@
-//! How many bytes of outputs a transaction may have: fewer while the broker is slow.
+//! How many bytes of records a transaction may have: fewer while the broker is slow.
 
 /// The smallest and the largest step by which the bound grows. In between it is an eighth of the bound, so
 /// that one step too many costs little at any speed.
 const STEPS: (usize, usize) = (1 << 10, 64 << 10);
 
-/// The bound of a lane. It is halved when a transaction runs out of time, and grows by a step when a
+/// The bound of a lane or of a relay. It is halved when a transaction runs out of time, and grows by a step when a
 /// transaction that it shortened ends early.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::lane) struct ByteBound(usize);
+pub struct ByteBound(usize);
 
 impl ByteBound {
-    /// A batch has bounds of its own.
-    pub(in crate::lane) fn unbounded() -> ByteBound {
+    /// What is sent has bounds of its own.
+    #[must_use]
+    pub fn unbounded() -> ByteBound {
         ByteBound(usize::MAX)
     }
 
     /// The most bytes; one record may have more.
-    pub(in crate::lane) fn bytes(self) -> usize {
+    #[must_use]
+    pub fn bytes(self) -> usize {
         self.0
     }
 
     /// A transaction ran out of time. One of a single record can't be smaller, and a large one says nothing of how many
     /// small ones a transaction may have.
-    pub(in crate::lane) fn shrink(&mut self, records: usize, bytes: usize) {
+    pub fn shrink(&mut self, records: usize, bytes: usize) {
         self.0 = self.0.min(if records > 1 { bytes / 2 } else { bytes });
     }
 
     /// A transaction that was shortened ended early.
-    pub(in crate::lane) fn grow(&mut self) {
+    pub fn grow(&mut self) {
         self.0 = self.0.saturating_add((self.0 / 8).clamp(STEPS.0, STEPS.1));
     }
 }

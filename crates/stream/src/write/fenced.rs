@@ -17,8 +17,6 @@ use tokio::time::{Instant, timeout_at};
 /// The broker aborts a transaction that was open for this long. A producer that died holds readers of its
 /// topics back for as long, unless the next one starts before.
 const TRANSACTION: Duration = Duration::from_secs(60);
-/// How long a record may take, so that time is left to abort.
-const DELIVERY: Duration = Duration::from_secs(45);
 /// How long starting may take: a broker that aborts the transaction of the producer before says "not yet".
 const START: Duration = Duration::from_secs(30);
 /// One call into the client.
@@ -34,6 +32,9 @@ pub enum NotSent {
         /// Key, headers and value together.
         bytes: usize,
     },
+    /// The broker did not take the records within [`FencedProducer::DELIVERY`]: start a new producer, and send fewer
+    /// bytes at once.
+    Slow(StreamError),
     /// Whether the records are on the log is unknown, or another producer has the name: start a new one.
     Failed(StreamError),
 }
@@ -45,6 +46,9 @@ pub struct FencedProducer {
 }
 
 impl FencedProducer {
+    /// How long the records of a transaction may take, so that time is left to abort.
+    pub const DELIVERY: Duration = Duration::from_secs(45);
+
     /// Takes the name over: a transaction that is open under it is aborted, and its producer writes nothing
     /// any more.
     ///
@@ -55,7 +59,7 @@ impl FencedProducer {
         config
             .set("transactional.id", format!("{}{name}", settings.topic_prefix))
             .set("transaction.timeout.ms", TRANSACTION.as_millis().to_string())
-            .set("message.timeout.ms", DELIVERY.as_millis().to_string());
+            .set("message.timeout.ms", FencedProducer::DELIVERY.as_millis().to_string());
         let inner = PolledProducer::start(&config, Box::new(|_| {}))
             .map_err(|e| StreamError::kafka("making the fenced producer", e))?;
         let producer = FencedProducer { inner: Arc::new(inner), max_bytes: settings.max_output_bytes() };
@@ -72,8 +76,16 @@ impl FencedProducer {
         if let Some(record) = records.iter().position(|record| large(&record)) {
             return Err(NotSent::TooLarge { record, bytes: records[record].size() });
         }
-        self.write(records).await?;
-        self.commit().await.map_err(NotSent::Failed)
+        let begun = Instant::now();
+        let sent = match self.write(records).await {
+            Ok(()) => self.commit().await.map_err(NotSent::Failed),
+            not_sent => not_sent,
+        };
+        sent.map_err(|why| match why {
+            // The broker fences a producer off, too, whose transaction it has timed out.
+            NotSent::Failed(error) if begun.elapsed() >= FencedProducer::DELIVERY => NotSent::Slow(error),
+            why => why,
+        })
     }
 
     /// Everything but the commit.
@@ -101,7 +113,7 @@ impl FencedProducer {
             let delivery = self.inner.send(record).map_err(|e| (place, e))?;
             deliveries.push(async move { (place, delivery.await) });
         }
-        let deadline = Instant::now() + DELIVERY;
+        let deadline = Instant::now() + FencedProducer::DELIVERY;
         let late = KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut);
         loop {
             match timeout_at(deadline, deliveries.next()).await {

@@ -3,45 +3,7 @@
 use super::*;
 use crate::topic_facts;
 use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::AtomicU32;
-
-/// Sets how many bytes a second the broker takes from clients of this id; `None` takes the quota away. By
-/// the protocol's AlterClientQuotas, version 0: the client library has no call for it.
-fn set_quota(client: &str, bytes_per_second: Option<f64>) {
-    let text = |out: &mut Vec<u8>, text: &str| {
-        out.extend(i16::try_from(text.len()).unwrap().to_be_bytes());
-        out.extend(text.as_bytes());
-    };
-    let mut request = Vec::new();
-    request.extend(49_i16.to_be_bytes());
-    request.extend(0_i16.to_be_bytes());
-    request.extend(7_i32.to_be_bytes());
-    text(&mut request, "quota");
-    // One entry, of one entity, with one value.
-    request.extend(1_i32.to_be_bytes());
-    request.extend(1_i32.to_be_bytes());
-    text(&mut request, "client-id");
-    text(&mut request, client);
-    request.extend(1_i32.to_be_bytes());
-    text(&mut request, "producer_byte_rate");
-    request.extend(bytes_per_second.unwrap_or(0.0).to_be_bytes());
-    request.push(u8::from(bytes_per_second.is_none()));
-    // It is meant.
-    request.push(0);
-    let mut broker = TcpStream::connect(servers::kafka()).unwrap();
-    broker.set_read_timeout(Some(ANSWER)).unwrap();
-    broker.write_all(&u32::try_from(request.len()).unwrap().to_be_bytes()).unwrap();
-    broker.write_all(&request).unwrap();
-    let mut length = [0; 4];
-    broker.read_exact(&mut length).unwrap();
-    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-    broker.read_exact(&mut answer).unwrap();
-    // Number of the request, time of throttling, one entry, and its error.
-    assert_eq!(answer[..4], 7_i32.to_be_bytes());
-    assert_eq!((&answer[8..12], &answer[12..14]), (&[0, 0, 0, 1][..], &[0, 0][..]), "{answer:?}");
-}
 
 /// An observer that counts how transactions end.
 #[derive(Default)]
@@ -73,7 +35,7 @@ async fn a_lane_goes_on_at_the_rate_of_a_slow_broker() {
     let mut settings = bench.settings.clone();
     settings.client.insert("client.id".to_owned(), client.clone());
     // All records in one transaction would take the broker half a minute.
-    set_quota(&client, Some(50_000.0));
+    servers::set_kafka_quota(&client, Some(50_000.0));
     let mut config = bench.config("w");
     config.batch = BatchLimits { records: 100, bytes: 8 << 20, wait: Duration::from_secs(10) };
     config.timings.transaction = Duration::from_secs(5);
@@ -82,7 +44,7 @@ async fn a_lane_goes_on_at_the_rate_of_a_slow_broker() {
     let mut status = lane.status();
     let all = status.wait_for(|s| s.records == 100 || s.ended);
     tokio::time::timeout(5 * ANSWER, all).await.expect("progress").unwrap();
-    set_quota(&client, None);
+    servers::set_kafka_quota(&client, None);
     assert_once(&bench.outputs(100).await, 100);
     let failed = ends.of(TransactionEnd::Aborted) + ends.of(TransactionEnd::Unknown);
     assert!(failed > 0, "the quota was not felt");
