@@ -5,10 +5,11 @@ use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
 use time::Duration;
 use unslide_model::{DebugId, Owner, TenantId};
+use unslide_runtime::causes;
 use unslide_store::jobs::{self, JobLease, Work};
-use unslide_store::wakes::system::{Arrived, Resume, SystemWakeCursor};
+use unslide_store::wakes::system::{Arrived, Resume, SystemWakeCursor, SystemWakePage};
 use unslide_store::wakes::{self, WakeCursor};
-use unslide_store::{captures, uploads};
+use unslide_store::{StoreError, captures, uploads};
 
 /// Reports of one transaction.
 const PAGE: u32 = 200;
@@ -64,7 +65,7 @@ async fn wake_captures(
     tenant: &TenantId,
     arrived: &[Arrived],
     system: bool,
-) -> Result<(), JobFailure> {
+) -> Result<(), StoreError> {
     loop {
         let mut tx = builder.store.tenant(tenant).await?;
         let woken = captures::wake(&mut tx, arrived, system, PAGE).await?;
@@ -94,25 +95,24 @@ pub(crate) async fn wake_system(
         }
         let arrived = wakes::system::arrived(&mut tx).await?;
         tx.rollback().await?;
-        let begun = from.take().and_then(|resume| resume.of(&arrived));
-        let mut after = None;
-        if let Some((tenant, cursor)) = begun {
-            if !wake_tenant(builder, job, &turn, &arrived, &tenant, Some(cursor)).await? {
-                return Ok(());
-            }
-            after = Some(tenant);
+        let from = from.take().filter(|resume| resume.is_of(&arrived));
+        let mut wake = SystemWake { builder, job, turn: &turn, arrived, left_out: false, failed: None };
+        if !wake.all_tenants(from).await? {
+            return Ok(());
         }
-        loop {
-            let tenants = wakes::system::tenants(&builder.store, &arrived, after.as_ref(), TENANTS).await?;
-            let Some(last) = tenants.last() else { break };
-            after = Some(last.clone());
-            for tenant in &tenants {
-                if !wake_tenant(builder, job, &turn, &arrived, tenant, None).await? {
-                    return Ok(());
-                }
-            }
-        }
+        let SystemWake { arrived, left_out, failed, .. } = wake;
         let mut tx = builder.store.owner(&Owner::System).await?;
+        if let Some(failure) = failed {
+            // The job stays open for those that were left out, and begins with the first of them.
+            jobs::progressed(&mut tx, job, &Work::WakeSystem { from: None }).await?;
+            tx.commit().await?;
+            return Err(failure);
+        }
+        if left_out {
+            // They failed in a turn before this one.
+            tx.rollback().await?;
+            continue;
+        }
         let more = wakes::system::done(&mut tx, &arrived).await?;
         if !more {
             jobs::complete(&mut tx, job).await?;
@@ -124,47 +124,98 @@ pub(crate) async fn wake_system(
     }
 }
 
-/// Goes through one tenant's reports; false where the job's turn was over before their end, and it was given
-/// back.
-async fn wake_tenant(
-    builder: &Builder,
-    job: &JobLease,
-    turn: &JobTurn<'_>,
-    arrived: &[Arrived],
-    tenant: &TenantId,
-    mut from: Option<SystemWakeCursor>,
-) -> Result<bool, JobFailure> {
-    if from.is_none() {
-        match wake_captures(builder, tenant, arrived, true).await {
-            // It waits for nothing any more, and the others do.
-            Err(JobFailure::TenantDeleted) => return Ok(true),
-            woken => woken?,
+/// One walk through the tenants with reports that lack system symbols.
+struct SystemWake<'b> {
+    builder: &'b Builder,
+    job: &'b JobLease,
+    turn: &'b JobTurn<'b>,
+    arrived: Vec<Arrived>,
+    /// A tenant failed, in this turn or in one before, so that the job is not done.
+    left_out: bool,
+    /// Why the first one in this turn did.
+    failed: Option<JobFailure>,
+}
+
+impl SystemWake<'_> {
+    /// False where the job's turn was over before the end, and it was given back.
+    async fn all_tenants(&mut self, from: Option<Resume>) -> Result<bool, JobFailure> {
+        let mut after = None;
+        if let Some(Resume { tenant, cursor, left_out, .. }) = from {
+            self.left_out = left_out;
+            if !self.tenant(&tenant, Some(cursor)).await? {
+                return Ok(false);
+            }
+            after = Some(tenant);
+        }
+        loop {
+            let store = &self.builder.store;
+            let tenants = wakes::system::tenants(store, &self.arrived, after.as_ref(), TENANTS).await?;
+            let Some(last) = tenants.last() else { return Ok(true) };
+            after = Some(last.clone());
+            for tenant in &tenants {
+                if !self.tenant(tenant, None).await? {
+                    return Ok(false);
+                }
+            }
         }
     }
-    loop {
-        builder.waking.wait(turn).await;
-        let mut tx = builder.store.tenant(tenant).await?;
-        let page = match wakes::system::page(&mut tx, arrived, from, PAGE).await {
-            // It waits for nothing any more, and the others do.
-            Err(unslide_store::StoreError::TenantDeleted) => return Ok(true),
-            page => page?,
-        };
-        tx.commit().await?;
-        builder.waking.asked(page.requested);
-        from = page.next;
-        let mut tx = builder.store.owner(&Owner::System).await?;
-        let resume = from.map(|cursor| Resume::at(arrived, tenant, cursor));
-        jobs::progressed(&mut tx, job, &Work::WakeSystem { from: resume }).await?;
-        let is_over = turn.is_over();
-        if is_over {
-            jobs::postpone(&mut tx, job, Duration::ZERO).await?;
+
+    /// Goes through one tenant's reports. Where that fails the next tenant has its turn. False where the job's turn
+    /// was over, and it was given back.
+    ///
+    /// # Errors
+    /// A failure that would be every tenant's, or of the job.
+    async fn tenant(
+        &mut self,
+        tenant: &TenantId,
+        mut from: Option<SystemWakeCursor>,
+    ) -> Result<bool, JobFailure> {
+        loop {
+            self.builder.waking.wait(self.turn).await;
+            let page = match self.page(tenant, from).await {
+                Ok(page) => page,
+                // It waits for nothing any more, and the others do.
+                Err(StoreError::TenantDeleted) => return Ok(true),
+                Err(error) if error.is_connection() => return Err(error.into()),
+                Err(error) => {
+                    let text = causes(&error);
+                    tracing::warn!(tenant = %tenant, error = text, "a wake for system symbols leaves a tenant out");
+                    self.left_out = true;
+                    self.failed.get_or_insert(error.into());
+                    return Ok(true);
+                }
+            };
+            self.builder.waking.asked(page.requested);
+            from = page.next;
+            let mut tx = self.builder.store.owner(&Owner::System).await?;
+            let resume = from.map(|cursor| Resume::at(&self.arrived, tenant, cursor, self.left_out));
+            jobs::progressed(&mut tx, self.job, &Work::WakeSystem { from: resume }).await?;
+            let is_over = self.turn.is_over();
+            if is_over {
+                jobs::postpone(&mut tx, self.job, Duration::ZERO).await?;
+            }
+            tx.commit().await?;
+            if is_over {
+                return Ok(false);
+            }
+            if from.is_none() {
+                return Ok(true);
+            }
         }
-        tx.commit().await?;
-        if is_over {
-            return Ok(false);
-        }
+    }
+
+    /// Asks for the next reports of a tenant, and before the first ones for its captures.
+    async fn page(
+        &self,
+        tenant: &TenantId,
+        from: Option<SystemWakeCursor>,
+    ) -> Result<SystemWakePage, StoreError> {
         if from.is_none() {
-            return Ok(true);
+            wake_captures(self.builder, tenant, &self.arrived, true).await?;
         }
+        let mut tx = self.builder.store.tenant(tenant).await?;
+        let page = wakes::system::page(&mut tx, &self.arrived, from, PAGE).await?;
+        tx.commit().await?;
+        Ok(page)
     }
 }

@@ -16,12 +16,12 @@ use unslide_testkit::fixtures::{binary, dsym};
 
 const BODY: &[u8] = br#"{"report":{"id":"x"},"crash":{}}"#;
 
-fn id(n: u16) -> ReportId {
+pub fn id(n: u16) -> ReportId {
     ReportId(u128::from(n).to_be_bytes())
 }
 
 /// Report `n`, which lacks the symbols of an image.
-fn arrival(received_at: OffsetDateTime, n: u16, debug_id: DebugId, system: bool) -> Arrival {
+pub fn arrival(received_at: OffsetDateTime, n: u16, debug_id: DebugId, system: bool) -> Arrival {
     Arrival {
         report_id: id(n),
         content_hash: ContentHash([n.to_be_bytes()[1]; 32]),
@@ -156,6 +156,82 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
     world.stop().await;
 }
 
+/// A tenant that a wake of the system comes to after `acme`.
+async fn umbrella(world: &World) -> TenantId {
+    let umbrella = TenantId::new("umbrella").unwrap();
+    world.make_tenant(&umbrella).await;
+    umbrella
+}
+
+/// Stores reports of a tenant that lack the symbols of a system image.
+async fn store_lacking(world: &World, tenant: &TenantId, reports: std::ops::RangeInclusive<u16>) {
+    let now = world.host.clock.now();
+    unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
+    let arrivals: Vec<Arrival> = reports.map(|n| arrival(now, n, DebugId([7; 16]), true)).collect();
+    let mut tx = world.store.tenant(tenant).await.unwrap();
+    reports::store(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// The symbols of the system image come, and all wakes of `acme` fail.
+async fn publish_and_refuse(world: &World) {
+    publish_of(world, &Owner::System, DebugId([7; 16])).await;
+    world
+        .execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$;
+             CREATE TRIGGER refuse BEFORE UPDATE ON report_keys FOR EACH ROW
+             WHEN (NEW.tenant = 'acme') EXECUTE FUNCTION refuse()",
+        )
+        .await;
+}
+
+/// Proves: late-symbols
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_of_the_system_goes_on_behind_a_tenant_that_fails_and_stays_open_for_it() {
+    let mut world = World::start(0).await;
+    world.config.builder.patience_seconds = 0;
+    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let umbrella = umbrella(&world).await;
+    store_lacking(&world, &acme(), 1..=2).await;
+    store_lacking(&world, &umbrella, 3..=4).await;
+    publish_and_refuse(&world).await;
+    world.builder();
+    assert_eq!(requests_for(&mut requests, 2).await, [(id(3), 2), (id(4), 2)]);
+    let put_off = "SELECT count(*) FROM jobs WHERE kind = 'wake_system' AND status <> 'done' AND last_error LIKE '%refused%'";
+    while world.number(put_off).await == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    world
+        .execute("DROP FUNCTION refuse CASCADE; UPDATE jobs SET run_at = now() WHERE status = 'queued'")
+        .await;
+    assert_eq!(requests_for(&mut requests, 2).await, [(id(1), 2), (id(2), 2)]);
+    world.idle().await;
+    world.stop().await;
+}
+
+/// Proves: late-symbols
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_that_goes_on_in_another_turn_comes_back_to_the_tenant_that_failed_before() {
+    let mut world = World::start(0).await;
+    world.config.builder.wake_per_second = 1;
+    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let umbrella = umbrella(&world).await;
+    store_lacking(&world, &acme(), 1..=2).await;
+    store_lacking(&world, &umbrella, 3..=452).await;
+    publish_and_refuse(&world).await;
+    world.builder();
+    assert_eq!(requests_for(&mut requests, 200).await.len(), 200, "a page, and none for minutes");
+    world.stop_builders().await;
+    world.execute("DROP FUNCTION refuse CASCADE").await;
+    world.config.builder.wake_per_second = 1_000;
+    world.builder();
+    let asked = requests_for(&mut requests, 252).await;
+    assert_eq!(asked[..2], [(id(1), 2), (id(2), 2)]);
+    world.idle().await;
+    assert!(requests.is_quiet().await, "each once");
+    world.stop().await;
+}
+
 /// Stores reports that lack the symbols of an image; gives when they were received.
 async fn store(world: &World, debug_id: DebugId, reports: std::ops::RangeInclusive<u16>) -> OffsetDateTime {
     let now = world.host.clock.now();
@@ -168,8 +244,13 @@ async fn store(world: &World, debug_id: DebugId, reports: std::ops::RangeInclusi
 }
 
 /// Symbols for an image come, without an object.
-async fn publish(world: &World, debug_id: DebugId) {
-    let mut tx = world.store.tenant(&acme()).await.unwrap();
+pub async fn publish(world: &World, debug_id: DebugId) {
+    publish_of(world, &Owner::Tenant(acme()), debug_id).await;
+}
+
+/// The same for an image of any owner.
+async fn publish_of(world: &World, owner: &Owner, debug_id: DebugId) {
+    let mut tx = world.store.owner(owner).await.unwrap();
     let symbols = slots::PublishedSymbols {
         debug_id,
         quality: Quality::Dwarf,
@@ -182,7 +263,7 @@ async fn publish(world: &World, debug_id: DebugId) {
 }
 
 /// The next `count` requests: their reports and revisions.
-async fn requests_for(topic: &mut crate::world::Topic, count: usize) -> Vec<(ReportId, u32)> {
+pub async fn requests_for(topic: &mut crate::world::Topic, count: usize) -> Vec<(ReportId, u32)> {
     let mut asked = Vec::new();
     while asked.len() < count {
         let request = Resymbolicate::decode(topic.next().await.value.unwrap()).unwrap();

@@ -134,21 +134,26 @@ pub struct SystemWakeCursor {
 pub struct Resume {
     /// Stands for the symbols that were asked for so far: where others came since, it counts for nothing.
     symbols: u64,
-    tenant: TenantId,
-    cursor: SystemWakeCursor,
+    /// The tenant to go on with.
+    pub tenant: TenantId,
+    /// Where in its reports.
+    pub cursor: SystemWakeCursor,
+    /// A tenant before this one failed, and was left out.
+    #[serde(default)]
+    pub left_out: bool,
 }
 
 impl Resume {
     /// To go on with a tenant's reports for these symbols.
     #[must_use]
-    pub fn at(arrived: &[Arrived], tenant: &TenantId, cursor: SystemWakeCursor) -> Resume {
-        Resume { symbols: fingerprint(arrived), tenant: tenant.clone(), cursor }
+    pub fn at(arrived: &[Arrived], tenant: &TenantId, cursor: SystemWakeCursor, left_out: bool) -> Resume {
+        Resume { symbols: fingerprint(arrived), tenant: tenant.clone(), cursor, left_out }
     }
 
-    /// The tenant to go on with, and where; `None` where the symbols are not those that it was made for.
+    /// True where it was made for these symbols.
     #[must_use]
-    pub fn of(self, arrived: &[Arrived]) -> Option<(TenantId, SystemWakeCursor)> {
-        (self.symbols == fingerprint(arrived)).then_some((self.tenant, self.cursor))
+    pub fn is_of(&self, arrived: &[Arrived]) -> bool {
+        self.symbols == fingerprint(arrived)
     }
 }
 
