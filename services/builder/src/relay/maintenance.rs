@@ -34,25 +34,24 @@ const PAGE: u32 = 200;
 /// Between two countings of jobs.
 const COUNT: Duration = Duration::from_secs(15);
 
-/// When the relay's side work was done last.
+/// When the relay's side work was done last by this process.
 #[derive(Default)]
-struct Maintenance {
+pub(crate) struct Maintenance {
     overdue: Option<Instant>,
     cleared: Option<Instant>,
     retried: Option<Instant>,
 }
 
-/// Does what is due until it is dropped, beside the sending of messages: neither waits for the other. Only the relay
-/// does, so it happens once however many builders there are.
-pub(crate) async fn run(builder: &Builder) {
-    let mut maintenance = Maintenance::default();
-    loop {
-        maintenance.due(builder).await;
-        sleep(RETRY).await;
-    }
-}
-
 impl Maintenance {
+    /// Does what is due until it is dropped, beside the sending of messages: neither waits for the other. Only the relay
+    /// does, so it happens once however many builders there are.
+    pub(crate) async fn run(&mut self, builder: &Builder) {
+        loop {
+            self.due(builder).await;
+            sleep(RETRY).await;
+        }
+    }
+
     /// Does what is due. Where one thing fails, the others go on, and it is tried again when it is due again.
     async fn due(&mut self, builder: &Builder) {
         let now = builder.store.clock().now();

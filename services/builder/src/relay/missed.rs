@@ -2,7 +2,7 @@
 
 use crate::builder::Builder;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use unslide_store::wakes;
 
 /// Before the first look, so that builders that start again and again don't look all the time.
@@ -12,26 +12,66 @@ const EVERY: Duration = Duration::from_secs(3_600);
 /// After one that failed.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Looks until it is dropped.
-pub(crate) async fn look(builder: &Builder) {
-    let mut pause = FIRST;
-    loop {
-        sleep(pause).await;
-        pause = match wakes::missed::ask(&builder.store).await {
-            Ok(found) => {
-                builder.metrics.missed_wakes.set(i64::try_from(found).unwrap_or(i64::MAX));
-                if found > 0 {
-                    tracing::warn!(
-                        waits = found,
-                        "reports waited for symbols that are there; they are asked for"
-                    );
+/// The looks of this process. It outlives the relay, which ends and begins anew while Kafka is away.
+pub(crate) struct MissedSearch {
+    /// When the next look begins.
+    due: Instant,
+}
+
+impl MissedSearch {
+    pub(crate) fn new() -> MissedSearch {
+        MissedSearch { due: Instant::now() + FIRST }
+    }
+
+    /// Looks until it is dropped.
+    pub(crate) async fn run(&mut self, builder: &Builder) {
+        loop {
+            self.begin().await;
+            match wakes::missed::ask(&builder.store).await {
+                Ok(found) => {
+                    builder.metrics.missed_wakes.set(i64::try_from(found).unwrap_or(i64::MAX));
+                    if found > 0 {
+                        tracing::warn!(
+                            waits = found,
+                            "reports waited for symbols that are there; they are asked for"
+                        );
+                    }
                 }
-                EVERY
+                Err(error) => {
+                    tracing::warn!(error = %error, "missed wakes could not be looked for");
+                    self.due = Instant::now() + AGAIN;
+                }
             }
-            Err(error) => {
-                tracing::warn!(error = %error, "missed wakes could not be looked for");
-                AGAIN
-            }
-        };
+        }
+    }
+
+    /// Waits until a look is due. One that is dropped in the middle counts: a relay that ends soon would begin with it
+    /// again and again.
+    async fn begin(&mut self) {
+        sleep_until(self.due).await;
+        self.due = Instant::now() + EVERY;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::timeout;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_relay_that_ends_and_begins_again_looks_no_sooner() {
+        let mut search = MissedSearch::new();
+        let mut looks = 0;
+        // Ten hours of relays that live for half a minute each.
+        for _ in 0..1_200 {
+            let relay = async {
+                loop {
+                    search.begin().await;
+                    looks += 1;
+                }
+            };
+            assert!(timeout(Duration::from_secs(30), relay).await.is_err());
+        }
+        assert_eq!(looks, 10);
     }
 }

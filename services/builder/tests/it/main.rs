@@ -8,6 +8,7 @@ mod deletion;
 mod failures;
 mod late_symbols;
 mod regroup;
+mod relay;
 mod tenant_config;
 mod uploads;
 mod world;

@@ -1,0 +1,206 @@
+//! Sends what the outbox holds, one transaction after the other.
+
+use crate::builder::Builder;
+use crate::failure::JobFailure;
+use crate::relay::message::records;
+use tokio::time::Instant;
+use unslide_runtime::causes;
+use unslide_store::outbox::{self, Message, Relay, Unsent};
+use unslide_store::requests::{self, RequestOutcome};
+use unslide_stream::{ByteBound, FencedProducer, NotSent, OutRecord};
+
+/// The producer's name, which makes the relay the only one for Kafka too.
+const NAME: &str = "unslide.relay";
+
+/// Messages that are read at once.
+const BATCH: u32 = 500;
+
+/// Bytes of records of one transaction, as long as the broker takes them in time: requests carry whole reports.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Messages whose stored reports are looked up, and held, at the same time.
+const LOOK_UPS: usize = 8;
+
+/// What a relay sends with.
+pub(super) struct Sender<'b> {
+    pub(super) builder: &'b Builder,
+    pub(super) relay: Relay,
+    /// None before the first message, and after a transaction that ran out of time.
+    pub(super) producer: Option<FencedProducer>,
+    /// How many bytes the broker takes in time.
+    pub(super) bound: &'b mut ByteBound,
+}
+
+/// What is sent in one transaction.
+#[derive(Default)]
+struct RelayTransaction<'u> {
+    messages: Vec<&'u Unsent>,
+    /// Those of the messages, in their order.
+    records: Vec<OutRecord>,
+    /// Of the records.
+    bytes: usize,
+    /// The slow broker's bound cut it off.
+    is_shortened: bool,
+    /// Messages that have nothing to send any more.
+    gone: Vec<i64>,
+}
+
+impl Sender<'_> {
+    /// Sends the next messages in one transaction. False where there are none.
+    pub(super) async fn send_next(&mut self) -> Result<bool, JobFailure> {
+        let unsent = self.next().await?;
+        let transaction = self.prepare(&unsent).await?;
+        self.send(transaction).await?;
+        Ok(!unsent.is_empty())
+    }
+
+    /// The next messages, read while this relay's producer has the name.
+    ///
+    /// The database's lock can be lost without its holder's knowledge, and Kafka knows nothing of it. What the relay
+    /// before has in flight is aborted when this one takes the producer's name over, so that nothing of it lands behind
+    /// what is sent here. A start takes long, and another relay may have sent newer messages meanwhile: what was read
+    /// before it counts for nothing, and the connection that has the lock is asked again, which fails where it is lost.
+    async fn next(&mut self) -> Result<Vec<Unsent>, JobFailure> {
+        let unsent = self.read_unsent().await?;
+        if unsent.is_empty() || self.producer.is_some() {
+            return Ok(unsent);
+        }
+        let started = FencedProducer::start(&self.builder.kafka, NAME).await;
+        self.producer = Some(started.map_err(|error| JobFailure::Server(causes(&error)))?);
+        self.read_unsent().await
+    }
+
+    async fn read_unsent(&mut self) -> Result<Vec<Unsent>, JobFailure> {
+        let unsent = self.relay.next(BATCH).await?;
+        let now = self.builder.store.clock().now();
+        let oldest = unsent.iter().map(|message| message.created_at).min();
+        let lag = oldest.map_or(0.0, |oldest| (now - oldest).as_seconds_f64());
+        self.builder.metrics.relay_lag.set(lag);
+        Ok(unsent)
+    }
+
+    /// The first of these messages, which are in the order in which they are sent: as many as the bound allows. What
+    /// tenants and symbols are does not wait for requests, which may be too large for a slow broker.
+    async fn prepare<'u>(&mut self, unsent: &'u [Unsent]) -> Result<RelayTransaction<'u>, JobFailure> {
+        let is_event = |unsent: &&Unsent| !matches!(unsent.message, Message::Resymbolicate { .. });
+        let events = unsent.iter().take_while(is_event).count();
+        let first = unsent.get(..events).filter(|events| !events.is_empty()).unwrap_or(unsent);
+        let most = self.bound.bytes().min(BATCH_BYTES);
+        let mut transaction = RelayTransaction::default();
+        for some in first.chunks(LOOK_UPS) {
+            for (message, found) in some.iter().zip(self.found(some).await?) {
+                let record = match found {
+                    Found::Record(record) => record,
+                    Found::Gone => {
+                        transaction.gone.push(message.id);
+                        continue;
+                    }
+                    Found::SetAside => continue,
+                };
+                if transaction.bytes + record.size() > most && !transaction.records.is_empty() {
+                    transaction.is_shortened = most < BATCH_BYTES;
+                    return Ok(transaction);
+                }
+                transaction.bytes += record.size();
+                transaction.messages.push(message);
+                transaction.records.push(record);
+            }
+        }
+        Ok(transaction)
+    }
+
+    /// Sends a transaction, and notes what need not be sent again. What is left of it comes again.
+    async fn send(&mut self, transaction: RelayTransaction<'_>) -> Result<(), JobFailure> {
+        let mut sent = transaction.gone;
+        if !transaction.records.is_empty() {
+            let Some(producer) = &self.producer else {
+                return Err(JobFailure::Server("there is no producer".into()));
+            };
+            let begun = Instant::now();
+            match producer.send_all(&transaction.records).await {
+                Ok(()) => {
+                    sent.extend(transaction.messages.iter().map(|message| message.id));
+                    if transaction.is_shortened && begun.elapsed() < FencedProducer::DELIVERY / 2 {
+                        self.bound.grow();
+                    }
+                }
+                Err(NotSent::TooLarge { record, bytes }) => {
+                    // No try will make it smaller.
+                    let (message, topic) =
+                        (transaction.messages[record], &*transaction.records[record].topic);
+                    tracing::error!(
+                        outbox.id = message.id,
+                        topic,
+                        bytes,
+                        "a message is too large for its topic"
+                    );
+                    give_up(self.builder, message).await?;
+                    sent.push(message.id);
+                }
+                Err(NotSent::Slow(error)) => {
+                    let (records, bytes) = (transaction.records.len(), transaction.bytes);
+                    self.bound.shrink(records, bytes);
+                    let (error, next_bytes) = (causes(&error), self.bound.bytes());
+                    tracing::warn!(
+                        records,
+                        bytes,
+                        next_bytes,
+                        error,
+                        "Kafka is slow, a transaction ran out of time"
+                    );
+                    self.producer = None;
+                }
+                Err(NotSent::Failed(error)) => return Err(JobFailure::Server(causes(&error))),
+            }
+        }
+        Ok(self.relay.sent(&sent, self.builder.store.clock().now()).await?)
+    }
+
+    /// The records for messages. Where one cannot be made, each is made alone, and the culprit is set aside.
+    async fn found(&mut self, unsent: &[Unsent]) -> Result<Vec<Found>, JobFailure> {
+        let builder = self.builder;
+        let found = |record: Option<OutRecord>| record.map_or(Found::Gone, Found::Record);
+        match records(&builder.store, &builder.topics, unsent).await {
+            Ok(records) => return Ok(records.into_iter().map(found).collect()),
+            Err(failure @ (JobFailure::Server(_) | JobFailure::LeaseLost)) => return Err(failure),
+            Err(_) => {}
+        }
+        let mut all = Vec::with_capacity(unsent.len());
+        for one in unsent {
+            match records(&builder.store, &builder.topics, std::slice::from_ref(one)).await {
+                Ok(records) => all.extend(records.into_iter().map(found)),
+                // Nobody is there for whom it could be sent.
+                Err(JobFailure::TenantDeleted) => all.push(Found::Gone),
+                Err(
+                    JobFailure::Again(detail) | JobFailure::Object(detail) | JobFailure::Job { detail, .. },
+                ) => {
+                    self.relay.set_aside(one.id, &detail).await?;
+                    all.push(Found::SetAside);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// What became of a message on its way to a record.
+enum Found {
+    Record(OutRecord),
+    /// What it asks for is not there any more.
+    Gone,
+    SetAside,
+}
+
+/// A request that can't be sent is over: the report keeps the revision that it has.
+async fn give_up(builder: &Builder, unsent: &Unsent) -> Result<(), JobFailure> {
+    let Message::Resymbolicate { report_id, variant, revision, requested_at_micros, .. } = &unsent.message
+    else {
+        return Ok(());
+    };
+    let sent = outbox::time(*requested_at_micros);
+    let mut tx = builder.store.tenant(unsent.tenant()?).await?;
+    let report = (*report_id, *variant);
+    requests::answered(&mut tx, report, *revision, RequestOutcome::Unsendable, sent).await?;
+    Ok(tx.commit().await?)
+}
