@@ -1,7 +1,7 @@
 //! A table of counts with bars: what the reports of a group divide into.
 
 use crate::console::escaping::{self, Template};
-use crate::console::words::{estimate, grouped, shown_or};
+use crate::console::words::{estimate, grouped, or};
 
 /// Values that a table shows, those with the most reports.
 const MOST_LINES: usize = 10;
@@ -32,7 +32,7 @@ impl Breakdown {
         values: impl Iterator<Item = (&'v str, i64, Option<String>)>,
     ) -> Breakdown {
         let line = |(name, reports, href): (&str, i64, Option<String>)| BreakdownLine {
-            name: shown_or(name, unknown),
+            name: or(name, unknown).to_owned(),
             href,
             count: estimate(grouped(reports), estimated),
             percent: (reports.saturating_mul(100) / total.max(1)).clamp(0, 100),

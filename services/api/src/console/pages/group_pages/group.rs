@@ -2,17 +2,18 @@
 
 use crate::console::components::breakdown::Breakdown;
 use crate::console::components::chart::{ChartTimes, StackedBars};
-use crate::console::components::rows::{self, report_path, tags};
+use crate::console::components::rows::{self, report_path};
 use crate::console::components::stack::ThreadStack;
-use crate::console::pages::group_pages::group_work::{GroupState, GroupWork};
+use crate::console::pages::group_pages::group_work::{self, GroupWork, may_write};
 use crate::console::pages::report_pages::report;
 use crate::console::prelude::*;
-use crate::console::words::{duration, estimate, grouped};
+use crate::console::words::{duration, or};
 use crate::operations::groups::get::get_group;
 use std::cmp::Reverse;
 use time::Duration;
 use unslide_store::Uuid;
-use unslide_store::queries::groups::{GroupCounts, GroupDay};
+use unslide_store::groups::{GroupAction, GroupStatus};
+use unslide_store::queries::groups::{GroupCounts, GroupDay, ListedGroup};
 use unslide_store::queries::health::durations::{self, VersionDurations};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 use unslide_store::queries::trends::VersionCount;
@@ -29,43 +30,24 @@ const SLOW: [&str; 5] = ["hang", "cpu", "disk_write", "launch", "profile"];
 #[template(path = "console/pages/group_pages/group.html", askama = escaping)]
 struct GroupPage {
     shell: Shell,
-    title: String,
-    culprit: String,
-    tags: Vec<(&'static str, String)>,
-    app: String,
-    first: (When, String),
-    last: (When, String),
-    reports: String,
-    devices: String,
+    group: ListedGroup,
     chart: StackedBars,
     versions: Breakdown,
     models: Breakdown,
     os_versions: Breakdown,
     representative: Option<ShownReport>,
     list: Vec<ReportRow>,
-    all: String,
-    days: i64,
     more: bool,
-    state: GroupState,
+    may_write: bool,
     work: GroupWork,
-    /// Where its flame graph is.
-    flame: Option<String>,
-    durations: Vec<DurationLine>,
-}
-
-/// How long the reports of a version took.
-struct DurationLine {
-    version: String,
-    reports: String,
-    median: String,
-    longest: String,
+    /// Whether its reports say where the time went.
+    is_slow: bool,
+    durations: Vec<VersionDurations>,
 }
 
 /// The report whose stack stands for the group.
 struct ShownReport {
-    href: String,
-    text: String,
-    received: When,
+    row: ReportRow,
     /// Why it is this one.
     why: &'static str,
     stack: Option<ThreadStack>,
@@ -100,18 +82,8 @@ pub async fn page(
     };
     let work = GroupWork::of(&api, access, &found, state.text("cursor")).await?;
     let first = now.date() - Duration::days(DAYS - 1);
-    let more = rows.next.is_some();
-    let title = shown_or(&group.title, "no title");
     html(&GroupPage {
-        shell: Shell::of(signed.viewer, "groups", title.clone()),
-        title,
-        culprit: shown(&group.culprit),
-        tags: tags(group, now),
-        app: shown_or(&group.app, "unknown app"),
-        first: (words::when(group.first_seen, now), shown_or(&group.first_version, "no version")),
-        last: (words::when(group.last_seen, now), shown_or(&group.last_version, "no version")),
-        reports: estimate(counted(group.reports, "report", "reports"), group.estimated),
-        devices: counted(group.affected_devices, "device", "devices"),
+        shell: Shell::of(signed.viewer, "groups", or(&group.title, "no title")),
         chart: StackedBars::of(
             ("Reports", group.estimated),
             days(&found),
@@ -121,27 +93,19 @@ pub async fn page(
         models: models(&found),
         os_versions: os_versions(&found),
         representative,
+        more: rows.next.is_some(),
         list: rows.reports,
-        all: link("/console/reports", &[("group", Some(&id.to_string()))]),
-        days: DAYS,
-        more,
-        state: GroupState::of(access, group),
+        may_write: may_write(&signed.access, group),
         work,
-        flame: is_slow.then(|| format!("/console/groups/{}/flame", group.id)),
-        durations: durations.iter().map(DurationLine::of).collect(),
+        is_slow,
+        durations,
+        group: found.group,
     })
 }
 
-impl DurationLine {
-    fn of(one: &VersionDurations) -> DurationLine {
-        let took = |millis: i64| duration(u64::try_from(millis).unwrap_or_default());
-        DurationLine {
-            version: shown_or(&one.version, "no version"),
-            reports: grouped(one.reports),
-            median: took(one.median_ms),
-            longest: took(one.longest_ms),
-        }
-    }
+/// How long a report took.
+fn took(millis: i64) -> String {
+    duration(u64::try_from(millis).unwrap_or_default())
 }
 
 /// The place of the report that stands for a group, among its newest ones, and why it does. Each is given by its status
@@ -167,13 +131,7 @@ async fn shown_report(
     let (id, variant) = (row.report_id, row.variant);
     let explain = report_path(id, variant, "/explain");
     let stack = report::crashed_stack(api, access, (&id.to_string(), variant), explain).await?;
-    Ok(ShownReport {
-        href: report_path(id, variant, ""),
-        text: report_path(id, variant, "/text"),
-        received: words::when(row.received_at, api.clock.now()),
-        why,
-        stack,
-    })
+    Ok(ShownReport { row: row.clone(), why, stack })
 }
 
 /// The days of the group as rows of a chart with one series.
