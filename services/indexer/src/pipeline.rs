@@ -29,7 +29,7 @@ use unslide_artifacts::segment::MAX_BODY_BYTES;
 use unslide_proto::topics::TopicNames;
 use unslide_report::ReadLimits;
 use unslide_runtime::{Host, panic_text};
-use unslide_store::quarantine::Quarantined;
+use unslide_store::quarantine::QuarantinedRecord;
 use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
 use unslide_stream::{Record, Signatures};
@@ -172,7 +172,7 @@ impl Pipeline {
     /// Where a server fails: to be tried again.
     pub async fn replay(
         &mut self,
-        quarantined: &Quarantined,
+        quarantined: &QuarantinedRecord,
         record: Record,
     ) -> Result<Result<(), Failure>, IndexerError> {
         let mut held = HeldPartitions::default();

@@ -1,10 +1,9 @@
 //! Looking captures up, and their end.
 
-use super::{Capture, CaptureFile, CaptureState, query_captures};
-use crate::column::{JsonColumn, Nullable, U32, U64};
+use super::{Capture, query_captures};
 use crate::{Result, TenantTx, Uuid};
 use time::{Date, OffsetDateTime};
-use unslide_model::{CaptureForm, CaptureKind};
+use unslide_model::CaptureKind;
 
 /// Which captures to list. What is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,7 +52,7 @@ pub async fn list(
 pub async fn earlier(tx: &mut TenantTx, of: &Capture, limit: u32) -> Result<Vec<Capture>> {
     let source = of.summary.as_ref().and_then(|summary| summary["source"].as_str());
     // A file that is opaque.
-    if source.is_none() && of.form.kind() == CaptureKind::MemoryGraph {
+    if source.is_none() && of.kind == CaptureKind::MemoryGraph {
         return Ok(Vec::new());
     }
     let (connection, tenant, _) = tx.parts();
@@ -63,7 +62,7 @@ pub async fn earlier(tx: &mut TenantTx, of: &Capture, limit: u32) -> Result<Vec<
          ORDER BY received_at DESC, id DESC LIMIT $7",
         tenant,
         of.app,
-        of.form.kind().as_str(),
+        of.kind.as_str(),
         of.received_at,
         of.id,
         source,

@@ -1,14 +1,14 @@
 //! The analyses of a capture, from their beginning to their end.
 
-use super::{Capture, CaptureFile, CaptureState, query_captures};
-use crate::column::{JsonColumn, Nullable, U32, U64};
+use super::{Capture, CaptureState, query_captures};
+use crate::column::U32;
 use crate::jobs::{self, Work};
 use crate::number::{to_row, to_row32};
 use crate::slots::{self, HeldSlot};
 use crate::{OwnerTx, Result, TenantTx, Uuid, wakes};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use unslide_model::{CaptureForm, DebugId, Quality};
+use unslide_model::{DebugId, Quality};
 
 /// An analysis that was begun.
 #[derive(Clone, Debug)]

@@ -1,11 +1,14 @@
 //! Columns whose type in code is another than in the database. In `query_as!` a column is read as
 //! one of these by `AS "size: U64"`, one that may be NULL by `AS "size!: Nullable<U64>"`.
 
+use crate::dead_letters::DeadLetterId;
 use serde::de::DeserializeOwned;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
 use sqlx::types::Json;
 use sqlx::{Decode, Type, ValueRef};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use unslide_model::ended::EndReason;
 use unslide_model::{BodyKey, ContentHash, DebugId, Owner, Quality, ReportId, Scope, TenantId};
 use uuid::Uuid;
@@ -72,6 +75,8 @@ columns! {
     QualityColumn: i16 => Quality, |rank| Quality::from_rank(rank).ok_or_else(|| format!("quality {rank}").into());
     TenantColumn: String => TenantId, |slug| Ok(TenantId::new(&slug)?);
     OwnerColumn: String => Owner, |name| Ok(Owner::read(&name)?);
+    DeadLetterIdColumn: String => DeadLetterId, |id| Ok(id.parse()?);
+    TimeColumn: String => OffsetDateTime, |text| Ok(OffsetDateTime::parse(&text, &Rfc3339)?);
     EndReasonColumn: String => EndReason, |word| EndReason::parse(&word).ok_or_else(|| format!("{word:?} is no end").into());
     ScopesColumn: Vec<String> => Vec<Scope>, |scopes| Ok(scopes.iter().map(|scope| scope.parse()).collect::<Result<_, _>>()?);
 }

@@ -4,13 +4,16 @@
 //! What operators and the indexer ask goes through functions of the database's owner: no tenant's
 //! transaction sees a record without a tenant.
 
-use crate::column::{Nullable, TenantColumn, U64, words};
+use crate::column::{JsonColumn, Nullable, TenantColumn, U64, json_column, words};
+use crate::dead_letters::TopicOffset;
 use crate::number::to_row32;
 use crate::purge::in_pages;
 use crate::{BatchTx, Result, Store, TenantTx, Uuid, tenants};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
+use utoipa::ToSchema;
 
 /// Longer details are cut.
 const DETAIL_CHARS: usize = 2_000;
@@ -36,31 +39,54 @@ pub struct NewRecord {
     pub body_key: Option<String>,
 }
 
-/// A record in quarantine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quarantined {
-    /// The row's id; later rows have greater ids.
+/// A record that the indexer could not store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct QuarantinedRecord {
+    /// Its id.
     pub id: Uuid,
-    /// The record.
-    pub record: NewRecord,
-    /// When it was skipped.
+    /// The tenant that it belongs to; absent where it names none that exists.
+    #[schema(value_type = Option<String>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// Where it lies in Kafka.
+    pub place: TopicOffset,
+    /// The broker's id of the topic.
+    #[serde(skip)]
+    pub topic_id: String,
+    /// Why it could not be stored: a word that does not change.
+    #[schema(example = "constraint_violation")]
+    pub reason: String,
+    /// What exactly happened.
+    pub detail: String,
+    /// When the indexer skipped it.
+    #[serde(with = "time::serde::rfc3339")]
     pub quarantined_at: OffsetDateTime,
-    /// The last replay that was asked for.
-    pub replay: Option<ReplayRequest>,
+    /// The last replay; absent where none was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<QuarantineReplay>,
 }
 
 /// A replay of a quarantined record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplayRequest {
-    /// When it was asked for.
-    pub requested_at: OffsetDateTime,
-    /// By whom: a key's id.
-    pub requested_by: String,
-    /// How it ended; `None` while it is under way.
-    pub end: Option<(ReplayStatus, OffsetDateTime)>,
-    /// What exactly happened, where it was not stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QuarantineReplay {
+    /// `requested` while the indexer has not done it; then `stored`, `failed`, or `past_retention` where
+    /// the topic does not hold the record any more.
+    #[schema(example = "stored")]
+    pub status: String,
+    /// What exactly happened, where the record was not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// When it was asked for.
+    #[serde(with = "time::serde::rfc3339")]
+    pub requested_at: OffsetDateTime,
+    /// The key that asked for it.
+    pub requested_by: String,
+    /// When it ended.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<OffsetDateTime>,
 }
+
+json_column!(QuarantineReplay);
 
 words! {
     /// How a replay ended.
@@ -96,58 +122,21 @@ pub struct QuarantineFigures {
     pub tenants: Vec<String>,
 }
 
-struct Row {
-    id: Uuid,
-    tenant: Option<TenantId>,
-    topic: String,
-    topic_id: String,
-    partition: i32,
-    at_offset: i64,
-    reason: String,
-    detail: String,
-    body_key: Option<String>,
-    quarantined_at: OffsetDateTime,
-    replay_requested_at: Option<OffsetDateTime>,
-    replay_requested_by: Option<String>,
-    replay_status: Option<ReplayStatus>,
-    replay_detail: Option<String>,
-    replay_ended_at: Option<OffsetDateTime>,
-}
-
-impl Row {
-    fn read(self) -> Quarantined {
-        Quarantined {
-            id: self.id,
-            record: NewRecord {
-                topic: self.topic,
-                topic_id: self.topic_id,
-                partition: self.partition,
-                offset: self.at_offset,
-                tenant: self.tenant,
-                reason: self.reason,
-                detail: self.detail,
-                body_key: self.body_key,
-            },
-            quarantined_at: self.quarantined_at,
-            replay: self.replay_requested_at.map(|requested_at| ReplayRequest {
-                requested_at,
-                requested_by: self.replay_requested_by.unwrap_or_default(),
-                end: self.replay_status.zip(self.replay_ended_at),
-                detail: self.replay_detail,
-            }),
-        }
-    }
-}
-
 /// The function's rows. What a function answers the database takes for nullable.
 macro_rules! rows {
     ($($argument:expr),+ $(,)?) => {
         sqlx::query_as!(
-            Row,
-            r#"SELECT id AS "id!", tenant AS "tenant!: Nullable<TenantColumn>", topic AS "topic!", topic_id AS "topic_id!", partition AS "partition!",
-                      at_offset AS "at_offset!", reason AS "reason!", detail AS "detail!", body_key,
-                      quarantined_at AS "quarantined_at!", replay_requested_at, replay_requested_by,
-                      replay_status AS "replay_status: ReplayStatus", replay_detail, replay_ended_at
+            QuarantinedRecord,
+            r#"SELECT id AS "id!", tenant AS "tenant!: Nullable<TenantColumn>",
+                      jsonb_build_object('topic', topic, 'partition', partition, 'offset', at_offset)
+                          AS "place!: JsonColumn<TopicOffset>",
+                      topic_id AS "topic_id!", reason AS "reason!", detail AS "detail!",
+                      quarantined_at AS "quarantined_at!",
+                      CASE WHEN replay_requested_at IS NOT NULL THEN jsonb_build_object(
+                          'status', coalesce(replay_status, 'requested'), 'detail', replay_detail,
+                          'requested_at', replay_requested_at, 'requested_by', replay_requested_by,
+                          'ended_at', replay_ended_at)
+                      END AS "replay!: Nullable<JsonColumn<QuarantineReplay>>"
                FROM unslide_quarantined($1, $2, $3, $4, $5, $6, $7)"#,
             $($argument),+
         )
@@ -209,9 +198,9 @@ pub async fn list(
     filter: &QuarantineFilter,
     after: Option<Uuid>,
     limit: u32,
-) -> Result<Vec<Quarantined>> {
+) -> Result<Vec<QuarantinedRecord>> {
     let (connection, ..) = tx.parts();
-    let rows = rows!(
+    let found = rows!(
         None::<Uuid>,
         filter.tenant.as_deref(),
         filter.reason.as_deref(),
@@ -222,16 +211,16 @@ pub async fn list(
     )
     .fetch_all(connection)
     .await?;
-    Ok(rows.into_iter().map(Row::read).collect())
+    Ok(found)
 }
 
 /// One record of any tenant or none. For operators.
-pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<Quarantined>> {
+pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<QuarantinedRecord>> {
     let (connection, ..) = tx.parts();
-    let row = rows!(id, None::<&str>, None::<&str>, None::<bool>, None::<bool>, None::<Uuid>, 1)
+    let found = rows!(id, None::<&str>, None::<&str>, None::<bool>, None::<bool>, None::<Uuid>, 1)
         .fetch_optional(connection)
         .await?;
-    Ok(row.map(Row::read))
+    Ok(found)
 }
 
 /// Asks the indexer to read a record again and to store it. False where there is no such record. For
@@ -244,12 +233,12 @@ pub async fn request_replay(tx: &mut TenantTx, id: Uuid, by: &str) -> Result<boo
 }
 
 /// Records whose replay was asked for and has not ended.
-pub async fn replays_due(store: &Store, limit: u32) -> Result<Vec<Quarantined>> {
-    let rows =
+pub async fn replays_due(store: &Store, limit: u32) -> Result<Vec<QuarantinedRecord>> {
+    let due =
         rows!(None::<Uuid>, None::<&str>, None::<&str>, None::<bool>, true, None::<Uuid>, to_row32(limit))
             .fetch_all(store.pool())
             .await?;
-    Ok(rows.into_iter().map(Row::read).collect())
+    Ok(due)
 }
 
 /// Notes how a replay ended. False where it had ended before.

@@ -1,7 +1,7 @@
 //! Reports symbolicated again on demand: a job goes through those that fit and asks for each, and
 //! what comes of the requests is counted.
 
-use crate::column::{JsonColumn, U64, json_column, words};
+use crate::column::{DebugIdColumn, JsonColumn, Nullable, TimeColumn, U64, json_column, words};
 use crate::cursor::ReportCursor;
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row, to_row32};
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use unslide_model::DebugId;
+use utoipa::ToSchema;
 
 /// Which reports. What is absent does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,31 +64,56 @@ words! {
 json_column!(ReprocessFilter);
 
 /// A reprocess and its progress.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Reprocess)]
 pub struct ReprocessRun {
     /// Its id.
     pub id: Uuid,
-    /// Which reports.
-    pub wanted: ReprocessFilter,
-    /// How far it is.
+    /// `running` while reports are gone through, `done` when all were, or `failed`. Answers may still
+    /// come after that: see `answered`.
+    #[schema(value_type = String)]
     pub status: ReprocessStatus,
+    /// True once every request has its answer.
+    pub answered: bool,
+    /// Bundle identifier that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// Version that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Build that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+    /// Begin of the arrival times that were asked for.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub from: Option<OffsetDateTime>,
+    /// End of the arrival times: reports that came later are left alone.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub to: Option<OffsetDateTime>,
+    /// Debug id that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    pub debug_id: Option<DebugId>,
     /// Reports that fitted when it began.
+    #[serde(rename = "count")]
     pub matched: u64,
     /// Reports gone through.
     pub looked: u64,
-    /// Requests made.
+    /// Reports asked for.
     pub asked: u64,
-    /// Reports that had a request on its way already.
+    /// Reports that were asked for already, for another reason.
     pub under_way: u64,
-    /// Requests answered by a new revision.
+    /// Answers with a new revision.
     pub better: u64,
-    /// Requests answered with nothing better.
+    /// Answers that nothing got better.
     pub unchanged: u64,
-    /// Requests whose report was not there any more.
+    /// Reports that were not there any more.
     pub gone: u64,
     /// When it began.
+    #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     /// When it changed last.
+    #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
 }
 
@@ -144,7 +170,11 @@ pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<ReprocessRun>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         ReprocessRun,
-        r#"SELECT id, wanted AS "wanted: JsonColumn<ReprocessFilter>", status AS "status: ReprocessStatus",
+        r#"SELECT id, status AS "status: ReprocessStatus",
+                  status <> 'running' AND better + unchanged + gone >= asked AS "answered!",
+                  wanted ->> 'app' AS app, wanted ->> 'version' AS version, wanted ->> 'build' AS build,
+                  wanted ->> 'from' AS "from!: Nullable<TimeColumn>", wanted ->> 'to' AS "to!: Nullable<TimeColumn>",
+                  (wanted ->> 'debug_id')::uuid AS "debug_id!: Nullable<DebugIdColumn>",
                   matched AS "matched: U64", looked AS "looked: U64", asked AS "asked: U64",
                   under_way AS "under_way: U64", better AS "better: U64", unchanged AS "unchanged: U64",
                   gone AS "gone: U64", created_at, updated_at

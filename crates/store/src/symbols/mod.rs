@@ -17,13 +17,16 @@ use slots::SymbolSlot;
 use std::collections::BTreeSet;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, Quality};
+use utoipa::ToSchema;
 
-/// An object of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An object, and whether it is the one that is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ListedObject)]
 pub struct ObjectListing {
     /// The object.
+    #[serde(flatten)]
     pub object: ObjectRow,
-    /// It is the one that answers for its debug id.
+    /// True for the object that answers for its debug id: the one that offers most, then the newest.
     pub active: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Objects: one slice of one file each, kept by the hash of its bytes.
 
-use crate::column::{DebugIdColumn, HashColumn, words};
+use crate::column::{DebugIdColumn, HashColumn, json_column, words};
 use crate::jobs::{self, Work};
 use crate::number::{to_row, to_row32};
 use crate::{OwnerTx, Result, Uuid};
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, DebugId, Quality};
+use utoipa::ToSchema;
 
 words! {
     /// What became of an object.
@@ -53,46 +54,71 @@ pub struct NewObject {
     pub size: u64,
 }
 
-/// An object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One architecture of one Mach-O file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = SymbolObject)]
 pub struct ObjectRow {
-    /// The SHA-256 of the slice.
-    pub content_hash: ContentHash,
-    /// Its `LC_UUID`, if it has one.
+    /// Its debug id (`LC_UUID`); absent where it has none or could not be read that far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
     pub debug_id: Option<DebugId>,
+    /// The SHA-256 of its bytes.
+    #[serde(rename = "sha256")]
+    #[schema(value_type = String, min_length = 64, max_length = 64)]
+    pub content_hash: ContentHash,
     /// Its file's name.
+    #[schema(example = "Shop")]
     pub name: String,
-    /// Its architecture, such as `arm64e`.
+    /// Its architecture.
+    #[schema(example = "arm64")]
     pub arch: String,
-    /// Its kind, such as `dsym` or `executable`.
+    /// What kind of file it is.
+    #[schema(example = "dsym")]
     pub kind: String,
-    /// It has line tables and functions.
-    pub has_dwarf: bool,
-    /// It has a symbol table.
-    pub has_symtab: bool,
-    /// It has exported names.
-    pub has_exports: bool,
-    /// It has sources.
-    pub has_sources: bool,
     /// What it offers.
+    pub offers: Offers,
+    /// How much it offers: what its sections promise, then what the build found.
+    #[serde(skip)]
     pub quality: Quality,
-    /// Its size in bytes.
+    /// Bytes.
     pub size: u64,
-    /// What became of it.
+    /// `queued`, `building`, `ready`, `malformed`, `unsupported` or `too_complex`.
+    #[schema(value_type = String)]
     pub status: ObjectStatus,
     /// Why it is malformed, unsupported or too complex.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The size of its symcache in bytes, once it is ready.
+    /// Bytes of the symcache that was built from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub symcache_size: Option<u64>,
     /// The SHA-256 of its symcache.
+    #[serde(skip)]
     pub symcache_hash: Option<ContentHash>,
     /// The version of its symcache's format.
+    #[serde(skip)]
     pub symcache_version: Option<u32>,
     /// When it first came.
+    #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     /// When its status changed last.
+    #[serde(skip)]
     pub updated_at: OffsetDateTime,
 }
+
+/// What a file says of its code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Offers {
+    /// DWARF: functions, files, lines, inlining.
+    pub dwarf: bool,
+    /// A symbol table.
+    pub symtab: bool,
+    /// Exported names.
+    pub exports: bool,
+    /// Sources.
+    pub sources: bool,
+}
+
+json_column!(Offers);
 
 /// A symcache that was built and stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,12 +143,13 @@ impl ObjectRow {
 /// The objects that the rest of the statement names.
 macro_rules! query_objects {
     ($rest:tt, $($argument:expr),+ $(,)?) => {{
-        use $crate::column::{DebugIdColumn, HashColumn, Nullable, QualityColumn, U32, U64};
-        use $crate::objects::{ObjectRow, ObjectStatus};
+        use $crate::column::{DebugIdColumn, HashColumn, JsonColumn, Nullable, QualityColumn, U32, U64};
+        use $crate::objects::{ObjectRow, ObjectStatus, Offers};
         sqlx::query_as!(
             ObjectRow,
             r#"SELECT content_hash AS "content_hash: HashColumn", debug_id AS "debug_id!: Nullable<DebugIdColumn>",
-                      name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources,
+                      name, arch, kind, jsonb_build_object('dwarf', has_dwarf, 'symtab', has_symtab,
+                          'exports', has_exports, 'sources', has_sources) AS "offers!: JsonColumn<Offers>",
                       quality AS "quality: QualityColumn", size AS "size: U64", status AS "status: ObjectStatus",
                       reason, symcache_size AS "symcache_size!: Nullable<U64>",
                       symcache_hash AS "symcache_hash!: Nullable<HashColumn>",

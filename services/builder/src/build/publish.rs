@@ -296,7 +296,7 @@ fn is_better(known: &DebugIdSymbols, ours: &ContentHash, quality: Quality, their
 mod tests {
     use super::*;
     use time::{Duration, OffsetDateTime};
-    use unslide_store::objects::{ObjectRow, ObjectStatus};
+    use unslide_store::objects::{ObjectRow, ObjectStatus, Offers};
     use unslide_store::symbols::ObjectListing;
 
     const ID: DebugId = DebugId([7; 16]);
@@ -345,10 +345,7 @@ mod tests {
                 name: "app".into(),
                 arch: "arm64".into(),
                 kind: "dsym".into(),
-                has_dwarf: false,
-                has_symtab: false,
-                has_exports: false,
-                has_sources: false,
+                offers: Offers::default(),
                 quality: Quality::None,
                 size: 1,
                 status: ObjectStatus::Ready,

@@ -19,7 +19,7 @@ use unslide_signals::event::GatewayEvent;
 use unslide_store::dead_letters;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::positions::{self, PartitionPosition};
-use unslide_store::quarantine::{self, NewRecord, Quarantined, ReplayStatus};
+use unslide_store::quarantine::{self, NewRecord, QuarantinedRecord, ReplayStatus};
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
 use unslide_store::requests::{RequestAnswer, RequestOutcome};
 use unslide_store::{
@@ -98,12 +98,12 @@ impl BatchWriter {
     }
 
     /// Stores one item without moving a position, as the replay of a quarantined record.
-    pub async fn replay(&mut self, item: &Item, of: &Quarantined) -> Result<(), StoreError> {
+    pub async fn replay(&mut self, item: &Item, of: &QuarantinedRecord) -> Result<(), StoreError> {
         let position = PartitionPosition {
-            topic: of.record.topic.clone(),
-            partition: of.record.partition,
-            topic_id: of.record.topic_id.clone(),
-            next_offset: of.record.offset,
+            topic: of.place.topic.clone(),
+            partition: of.place.partition,
+            topic_id: of.topic_id.clone(),
+            next_offset: of.place.offset,
         };
         let positions = Positions::from([((item.at.topic.clone(), item.at.partition), position)]);
         let write =

@@ -7,7 +7,7 @@ use crate::pipeline::Pipeline;
 use std::time::Duration;
 use unslide_runtime::{Shutdown, causes};
 use unslide_store::Store;
-use unslide_store::quarantine::{self, Quarantined, ReplayStatus};
+use unslide_store::quarantine::{self, QuarantinedRecord, ReplayStatus};
 use unslide_stream::{Record, Settings, StreamError, scan, topic_facts};
 
 /// Between two looks for replays that were asked for.
@@ -53,12 +53,12 @@ async fn replay(
     store: &Store,
     kafka: &Settings,
     pipelines: &mut [Pipeline],
-    due: &Quarantined,
+    due: &QuarantinedRecord,
 ) -> Result<(), IndexerError> {
     let (status, detail) = match held(kafka, due).await? {
         Err(why) => (ReplayStatus::PastRetention, why),
         Ok(record) => {
-            let Some(pipeline) = pipelines.iter_mut().find(|pipeline| pipeline.stores(&due.record.topic))
+            let Some(pipeline) = pipelines.iter_mut().find(|pipeline| pipeline.stores(&due.place.topic))
             else {
                 return end(store, due, ReplayStatus::Failed, "no indexer reads this topic").await;
             };
@@ -73,7 +73,7 @@ async fn replay(
 
 async fn end(
     store: &Store,
-    due: &Quarantined,
+    due: &QuarantinedRecord,
     status: ReplayStatus,
     detail: &str,
 ) -> Result<(), IndexerError> {
@@ -83,14 +83,14 @@ async fn end(
 }
 
 /// The record, or why it can't be read any more.
-async fn held(kafka: &Settings, due: &Quarantined) -> Result<Result<Record, String>, IndexerError> {
-    let at = &due.record;
+async fn held(kafka: &Settings, due: &QuarantinedRecord) -> Result<Result<Record, String>, IndexerError> {
+    let at = &due.place;
     let facts = match topic_facts(kafka, &at.topic).await {
         Ok(facts) => facts,
         Err(StreamError::NoTopic(_)) => return Ok(Err("the topic was deleted since".to_owned())),
         Err(error) => return Err(error.into()),
     };
-    if facts.id.to_string() != at.topic_id {
+    if facts.id.to_string() != due.topic_id {
         return Ok(Err("the topic was made anew since".to_owned()));
     }
     let record = scan::record(kafka, &at.topic, at.partition, at.offset).await?;

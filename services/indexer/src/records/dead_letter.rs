@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 use unslide_model::{TenantId, timestamp};
 use unslide_proto::headers;
-use unslide_store::dead_letters::{DeadLetterId, NewDeadLetter, TopicOffset};
+use unslide_store::dead_letters::{DeadLetter, DeadLetterId, TopicOffset};
 use unslide_stream::{Headers, Record};
 
 /// Reasons for which nobody knows for certain whose the record is, whatever it says.
@@ -12,13 +12,14 @@ const NOBODYS: [&str; 5] =
 
 /// Reads a record; every record can be noted. `now` stands in for a time that the topic does not
 /// keep. The topic's id is not known yet.
-pub fn read(record: &Record, now: OffsetDateTime) -> NewDeadLetter {
+pub fn read(record: &Record, now: OffsetDateTime) -> DeadLetter {
     let given = &record.headers;
     let text = |name| given.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
     let reason = text(headers::REASON).filter(|reason| !reason.is_empty());
     let reason = reason.unwrap_or_else(|| "unknown".to_owned());
     let tenant = given.text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok());
-    NewDeadLetter {
+    let index = given.number(headers::SOURCE_INDEX).zip(given.number(headers::SOURCE_COUNT));
+    DeadLetter {
         id: DeadLetterId {
             topic_id: String::new(),
             partition: record.at.partition,
@@ -31,8 +32,13 @@ pub fn read(record: &Record, now: OffsetDateTime) -> NewDeadLetter {
         attempt: given.number(headers::ATTEMPT),
         origin: place(given, headers::ORIGIN_TOPIC, headers::ORIGIN_PARTITION, headers::ORIGIN_OFFSET),
         source: place(given, headers::SOURCE_TOPIC, headers::SOURCE_PARTITION, headers::SOURCE_OFFSET),
-        index: given.number(headers::SOURCE_INDEX).zip(given.number(headers::SOURCE_COUNT)),
+        source_index: index.map(|(index, _)| index),
+        source_count: index.map(|(_, count)| count),
         value_bytes: record.value.as_ref().map(|value| value.len() as u64),
+        replays: 0,
+        replayed_at: None,
+        replayed_by: None,
+        replayed_as: None,
     }
 }
 
@@ -78,7 +84,7 @@ mod tests {
             .with(headers::ORIGIN_PARTITION, "x")
             .with(headers::SOURCE_INDEX, "-1");
         let odd = read(&record(odd), now);
-        assert_eq!((odd.tenant, odd.origin, odd.index), (None, None, None));
+        assert_eq!((odd.tenant, odd.origin, odd.source_index), (None, None, None));
         assert_eq!(label(&odd.reason), "other");
     }
 

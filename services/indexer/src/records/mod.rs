@@ -17,7 +17,7 @@ use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuError, Host};
-use unslide_store::dead_letters::NewDeadLetter;
+use unslide_store::dead_letters::DeadLetter;
 use unslide_stream::{RecordRef, Signatures};
 
 /// Records that one job of the CPU pool reads.
@@ -53,7 +53,7 @@ pub enum Parsed {
     /// An answer to a request.
     Answer(Answered),
     /// A dead letter, and the request that ends with it.
-    DeadLetter(Box<NewDeadLetter>, Option<Answered>),
+    DeadLetter(Box<DeadLetter>, Option<Answered>),
     /// A session event to store.
     Session(Box<ReadSession>),
     /// A metric payload to count.

@@ -40,15 +40,11 @@ async fn a_quarantined_record_is_stored_by_a_replay_unless_its_topic_has_forgott
     ask(first.id).await;
     ended("stored", 1).await;
     world.until("SELECT count(*) FROM reports", 10).await;
-    let places = positions::read(&world.store, &first.record.topic).await.unwrap();
-    world.delete_before(&second.record.topic, second.record.partition, second.record.offset + 1).await;
+    let places = positions::read(&world.store, &first.place.topic).await.unwrap();
+    world.delete_before(&second.place.topic, second.place.partition, second.place.offset + 1).await;
     ask(second.id).await;
     ended("past_retention", 1).await;
-    assert_eq!(
-        positions::read(&world.store, &first.record.topic).await.unwrap(),
-        places,
-        "no position moved"
-    );
+    assert_eq!(positions::read(&world.store, &first.place.topic).await.unwrap(), places, "no position moved");
     assert_eq!(world.number("SELECT count(*) FROM reports").await, 10);
     running.stop().await;
     world.end().await;

@@ -1,6 +1,7 @@
 //! What names a dead letter, and the place in a list that it stands for.
 
-use super::StoredDeadLetter;
+use super::DeadLetter;
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 use time::OffsetDateTime;
@@ -25,6 +26,12 @@ pub struct NoDeadLetterId;
 impl fmt::Display for DeadLetterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.topic_id, self.partition, self.offset)
+    }
+}
+
+impl Serialize for DeadLetterId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -59,8 +66,8 @@ pub struct DeadLetterCursor {
 impl DeadLetterCursor {
     /// The cursor for what follows this dead letter.
     #[must_use]
-    pub fn after(letter: &StoredDeadLetter) -> DeadLetterCursor {
-        DeadLetterCursor { arrived_at: letter.found.arrived_at, id: letter.found.id.clone() }
+    pub fn after(letter: &DeadLetter) -> DeadLetterCursor {
+        DeadLetterCursor { arrived_at: letter.arrived_at, id: letter.id.clone() }
     }
 
     /// As text.

@@ -9,10 +9,11 @@ mod id;
 
 pub use id::{DeadLetterCursor, DeadLetterId, NoDeadLetterId};
 
-use crate::number::{from_row, from_row32, to_row, to_row32};
+use crate::column::{DeadLetterIdColumn, JsonColumn, Nullable, TenantColumn, U32, U64, json_column};
+use crate::number::{from_row, to_row, to_row32};
 use crate::purge::in_pages;
 use crate::{BatchTx, Result, Store, StoreError, TenantTx, tenants};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
@@ -22,7 +23,7 @@ use unslide_model::TenantId;
 use utoipa::ToSchema;
 
 /// Where a record lies or lay in Kafka.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = RecordPlace)]
 pub struct TopicOffset {
     /// The topic.
@@ -34,51 +35,56 @@ pub struct TopicOffset {
     pub offset: i64,
 }
 
-/// A dead letter as it was found in the topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewDeadLetter {
-    /// Its place.
+json_column!(TopicOffset);
+
+/// A record that could not be processed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DeadLetter {
+    /// Its id: where it lies in the dead-letter topic.
+    #[schema(value_type = String, example = "8f0c6d3f2a524e0ab1c7d9e2f3a4b5c6-0-17")]
     pub id: DeadLetterId,
-    /// Whose it is, where that was decided before it became a dead letter.
+    /// The tenant that it belongs to; absent where there is none.
+    #[schema(value_type = Option<String>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// When it arrived in the topic.
+    /// When it arrived in the dead-letter topic.
+    #[serde(with = "time::serde::rfc3339")]
     pub arrived_at: OffsetDateTime,
-    /// A stable word, such as `not_json`.
+    /// Why it is dead: a word that does not change.
+    #[schema(example = "not_json")]
     pub reason: String,
     /// What exactly was wrong.
     pub detail: String,
-    /// How often the record was tried, where that was counted.
+    /// How often it was tried, where that was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// The first record of its history.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<TopicOffset>,
-    /// The record that it was made from.
+    /// The record that it was made from: another one after retries.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<TopicOffset>,
-    /// Which of how many reports of the source.
-    pub index: Option<(u32, u32)>,
-    /// Bytes of the value; `None` for a record without one.
+    /// Which report of the source it is, from 0, where that held an array.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_index: Option<u32>,
+    /// How many reports the source held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_count: Option<u32>,
+    /// Bytes of the value; absent for a record without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub value_bytes: Option<u64>,
-}
-
-/// A dead letter as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredDeadLetter {
-    /// What was found.
-    pub found: NewDeadLetter,
     /// How often it was replayed.
     pub replays: u32,
-    /// The last replay.
-    pub replayed: Option<DeadLetterReplay>,
-}
-
-/// A replay of a dead letter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadLetterReplay {
-    /// When.
-    pub at: OffsetDateTime,
-    /// By whom: a key's id.
-    pub by: String,
-    /// The new record, as `topic/partition/offset`.
-    pub placed_as: String,
+    /// When it was replayed last.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub replayed_at: Option<OffsetDateTime>,
+    /// The key that replayed it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed_by: Option<String>,
+    /// The record that the last replay wrote: topic, partition and offset.
+    #[schema(example = "crash.reports/3/4711")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed_as: Option<String>,
 }
 
 /// Which dead letters. What is absent does not matter.
@@ -105,77 +111,27 @@ impl DeadLetterFilter {
     }
 }
 
-/// The row as the table has it.
-struct Row {
-    topic_id: String,
-    partition: i32,
-    at_offset: i64,
-    tenant: Option<String>,
-    arrived_at: OffsetDateTime,
-    reason: String,
-    detail: String,
-    attempt: Option<i32>,
-    origin_topic: Option<String>,
-    origin_partition: Option<i32>,
-    origin_offset: Option<i64>,
-    source_topic: Option<String>,
-    source_partition: Option<i32>,
-    source_offset: Option<i64>,
-    source_index: Option<i32>,
-    source_count: Option<i32>,
-    value_bytes: Option<i64>,
-    replays: i32,
-    replayed_at: Option<OffsetDateTime>,
-    replayed_by: Option<String>,
-    replayed_as: Option<String>,
-}
-
 /// A question for whole rows. What a function answers the database takes for nullable.
 macro_rules! rows {
     ($from:tt, $($argument:expr),+ $(,)?) => {
         sqlx::query_as!(
-            Row,
-            r#"SELECT topic_id AS "topic_id!", partition AS "partition!", at_offset AS "at_offset!", tenant,
-                      arrived_at AS "arrived_at!", reason AS "reason!", detail AS "detail!", attempt, origin_topic,
-                      origin_partition, origin_offset, source_topic, source_partition, source_offset, source_index,
-                      source_count, value_bytes, replays AS "replays!", replayed_at, replayed_by, replayed_as "#
+            DeadLetter,
+            r#"SELECT topic_id || '-' || partition || '-' || at_offset AS "id!: DeadLetterIdColumn",
+                      tenant AS "tenant!: Nullable<TenantColumn>", arrived_at AS "arrived_at!", reason AS "reason!",
+                      detail AS "detail!", attempt AS "attempt!: Nullable<U32>",
+                      CASE WHEN num_nulls(origin_topic, origin_partition, origin_offset) = 0 THEN jsonb_build_object(
+                          'topic', origin_topic, 'partition', origin_partition, 'offset', origin_offset)
+                      END AS "origin!: Nullable<JsonColumn<TopicOffset>>",
+                      CASE WHEN num_nulls(source_topic, source_partition, source_offset) = 0 THEN jsonb_build_object(
+                          'topic', source_topic, 'partition', source_partition, 'offset', source_offset)
+                      END AS "source!: Nullable<JsonColumn<TopicOffset>>",
+                      source_index AS "source_index!: Nullable<U32>", source_count AS "source_count!: Nullable<U32>",
+                      value_bytes AS "value_bytes!: Nullable<U64>", replays AS "replays!: U32", replayed_at,
+                      replayed_by, replayed_as "#
                 + $from,
             $($argument),+
         )
     };
-}
-
-impl Row {
-    fn read(self) -> Result<StoredDeadLetter> {
-        let place = |topic: Option<String>, partition: Option<i32>, offset: Option<i64>| {
-            Some(TopicOffset { topic: topic?, partition: partition?, offset: offset? })
-        };
-        let tenant = self.tenant.map(|slug| TenantId::new(&slug)).transpose();
-        Ok(StoredDeadLetter {
-            found: NewDeadLetter {
-                id: DeadLetterId {
-                    topic_id: self.topic_id,
-                    partition: self.partition,
-                    offset: self.at_offset,
-                },
-                tenant: tenant.map_err(|e| StoreError::corrupt("dead_letters", e))?,
-                arrived_at: self.arrived_at,
-                reason: self.reason,
-                detail: self.detail,
-                attempt: self.attempt.map(from_row32),
-                origin: place(self.origin_topic, self.origin_partition, self.origin_offset),
-                source: place(self.source_topic, self.source_partition, self.source_offset),
-                index: self.source_index.map(from_row32).zip(self.source_count.map(from_row32)),
-                value_bytes: self.value_bytes.map(from_row),
-            },
-            replays: from_row32(self.replays),
-            replayed: self.replayed_at.map(|at| DeadLetterReplay {
-                at,
-                by: self.replayed_by.unwrap_or_default(),
-                placed_as: self.replayed_as.unwrap_or_default(),
-            }),
-        })
-    }
 }
 
 /// Text that PostgreSQL takes, and not too much of it.
@@ -184,7 +140,7 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// The row as JSON, without its tenant.
-fn row(letter: &NewDeadLetter) -> serde_json::Value {
+fn row(letter: &DeadLetter) -> serde_json::Value {
     let place =
         |place: &Option<TopicOffset>| place.as_ref().map(|p| (cut(&p.topic, 300), p.partition, p.offset));
     let (origin, source) = (place(&letter.origin), place(&letter.source));
@@ -202,8 +158,8 @@ fn row(letter: &NewDeadLetter) -> serde_json::Value {
         "source_topic": source.as_ref().map(|o| &o.0),
         "source_partition": source.as_ref().map(|o| o.1),
         "source_offset": source.as_ref().map(|o| o.2),
-        "source_index": letter.index.map(|(index, _)| to_row32(index)),
-        "source_count": letter.index.map(|(_, count)| to_row32(count)),
+        "source_index": letter.source_index.map(to_row32),
+        "source_count": letter.source_count.map(to_row32),
         "value_bytes": letter.value_bytes.map(to_row),
         "replays": 0,
     })
@@ -211,8 +167,8 @@ fn row(letter: &NewDeadLetter) -> serde_json::Value {
 
 /// Notes dead letters. Returns the number of those that were not noted before. One of a tenant that does not exist is
 /// kept without one; one of a deleted tenant leaves no row.
-pub async fn note(tx: &mut BatchTx, letters: &[NewDeadLetter]) -> Result<u64> {
-    let mut of: BTreeMap<Option<&TenantId>, Vec<&NewDeadLetter>> = BTreeMap::new();
+pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<u64> {
+    let mut of: BTreeMap<Option<&TenantId>, Vec<&DeadLetter>> = BTreeMap::new();
     for letter in letters {
         of.entry(letter.tenant.as_ref()).or_default().push(letter);
     }
@@ -261,11 +217,11 @@ pub async fn list(
     filter: &DeadLetterFilter,
     after: Option<&DeadLetterCursor>,
     limit: u32,
-) -> Result<Vec<StoredDeadLetter>> {
+) -> Result<Vec<DeadLetter>> {
     let (connection, tenant, _) = tx.parts();
     let (from, to) = filter.times();
     // Row-level security lets only plain comparisons near the index: they say where a page begins.
-    let rows = rows!(
+    let found = rows!(
         "FROM dead_letters
          WHERE tenant = $1 AND ($2::text IS NULL OR reason = $2) AND arrived_at >= $3 AND arrived_at < $4
            AND ($5::boolean IS NULL OR (replayed_at IS NOT NULL) = $5) AND arrived_at <= $6
@@ -284,7 +240,7 @@ pub async fn list(
     )
     .fetch_all(connection)
     .await?;
-    rows.into_iter().map(Row::read).collect()
+    Ok(found)
 }
 
 /// How many dead letters of the tenant there are.
@@ -307,7 +263,7 @@ pub async fn count(tx: &mut TenantTx, filter: &DeadLetterFilter) -> Result<u64> 
 }
 
 /// One dead letter of the tenant, locked until the transaction ends.
-pub async fn get(tx: &mut TenantTx, id: &DeadLetterId) -> Result<Option<StoredDeadLetter>> {
+pub async fn get(tx: &mut TenantTx, id: &DeadLetterId) -> Result<Option<DeadLetter>> {
     let (connection, tenant, _) = tx.parts();
     let found = rows!(
         "FROM dead_letters WHERE tenant = $1 AND topic_id = $2 AND partition = $3 AND at_offset = $4 FOR UPDATE",
@@ -318,7 +274,7 @@ pub async fn get(tx: &mut TenantTx, id: &DeadLetterId) -> Result<Option<StoredDe
     )
     .fetch_optional(connection)
     .await?;
-    found.map(Row::read).transpose()
+    Ok(found)
 }
 
 /// Notes a replay of a dead letter of the tenant.
@@ -358,9 +314,9 @@ pub async fn list_any(
     tenant: Option<&str>,
     after: Option<&DeadLetterCursor>,
     limit: u32,
-) -> Result<Vec<StoredDeadLetter>> {
+) -> Result<Vec<DeadLetter>> {
     let (connection, ..) = tx.parts();
-    let rows = rows!(
+    let found = rows!(
         "FROM unslide_dead_letters($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         filter.reason.as_deref(),
         filter.from,
@@ -375,7 +331,7 @@ pub async fn list_any(
     )
     .fetch_all(connection)
     .await?;
-    rows.into_iter().map(Row::read).collect()
+    Ok(found)
 }
 
 /// The number of dead letters of all tenants and without one, as [`list_any`] lists them. For
@@ -396,12 +352,12 @@ pub async fn count_any(tx: &mut TenantTx, filter: &DeadLetterFilter, tenant: Opt
 }
 
 /// One dead letter of any tenant or none, locked until the transaction ends. For operators.
-pub async fn get_any(tx: &mut TenantTx, id: &DeadLetterId) -> Result<Option<StoredDeadLetter>> {
+pub async fn get_any(tx: &mut TenantTx, id: &DeadLetterId) -> Result<Option<DeadLetter>> {
     let (connection, ..) = tx.parts();
     let found = rows!("FROM unslide_dead_letter($1, $2, $3)", id.topic_id, id.partition, id.offset)
         .fetch_optional(connection)
         .await?;
-    found.map(Row::read).transpose()
+    Ok(found)
 }
 
 /// Notes a replay of a dead letter of any tenant or none. For operators.

@@ -2,17 +2,21 @@
 
 use crate::objects::{ObjectRow, query_objects};
 use crate::{OwnerTx, Result, Uuid};
+use serde::Serialize;
 use std::collections::HashMap;
 use unslide_model::ContentHash;
+use utoipa::ToSchema;
 
 /// An object of an upload.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = UploadedObject)]
 pub struct UploadObject {
     /// The object.
+    #[serde(flatten)]
     pub object: ObjectRow,
     /// Where it lay in the upload.
     pub path: String,
-    /// The tenant had this very object already: nothing changed.
+    /// True where the tenant had this very object before: nothing changed.
     pub known: bool,
 }
 

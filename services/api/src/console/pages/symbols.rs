@@ -3,13 +3,13 @@
 use crate::console::prelude::*;
 use crate::operations::symbols::list::{SymbolQuery, list_symbols};
 use crate::operations::symbols::upload::{UploadQuery, upload_symbols};
-use crate::operations::symbols::{ListedObject, SymbolObject};
 use crate::requests::access::{SymbolsRead, SymbolsWrite};
 use axum::body::Body;
 use http::HeaderMap;
 use unslide_model::Scope;
-use unslide_store::objects::ObjectStatus;
+use unslide_store::objects::{ObjectRow, ObjectStatus};
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
+use unslide_store::symbols::ObjectListing;
 use unslide_store::uploads::{self, SymbolUpload, UploadStatus};
 
 const PATH: &str = "/console/symbols";
@@ -24,7 +24,7 @@ struct SymbolsPage {
     /// `None` where the key may not read reports.
     missing: Option<Vec<MissingDebugId>>,
     uploads: Vec<SymbolUpload>,
-    objects: Vec<ListedObject>,
+    objects: Vec<ObjectListing>,
     next: Option<String>,
     search: String,
 }
@@ -74,7 +74,7 @@ fn upload_status(upload: &SymbolUpload) -> (&'static str, &'static str, &'static
     (class, mark, upload.status.as_str())
 }
 
-fn object_status(object: &SymbolObject) -> (&'static str, &'static str, String) {
+fn object_status(object: &ObjectRow) -> (&'static str, &'static str, String) {
     let (class, mark) = match object.status {
         ObjectStatus::Ready => ("good", "●"),
         ObjectStatus::Queued | ObjectStatus::Building => ("info", "◐"),
@@ -83,7 +83,7 @@ fn object_status(object: &SymbolObject) -> (&'static str, &'static str, String) 
     (class, mark, object.status.as_str().replace('_', " "))
 }
 
-fn offers(object: &SymbolObject) -> String {
+fn offers(object: &ObjectRow) -> String {
     let offers = &object.offers;
     let offers = [
         (offers.dwarf, "DWARF"),

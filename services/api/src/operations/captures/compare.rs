@@ -1,19 +1,20 @@
 //! `GET /v1/captures/{id}/compare/{other}`.
 
-use super::{CaptureEntry, FoundAnalysis, analysis};
+use super::{FoundAnalysis, analysis};
 use crate::limits::answers::ReservedAnswer;
 use crate::operations::prelude::*;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use unslide_signals::capture::{CaptureAnalysis, CaptureComparison, NotComparable};
+use unslide_store::captures::Capture;
 
 /// Two captures, and what has changed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ComparedCaptures {
     /// The capture `other`.
-    pub before: CaptureEntry,
+    pub before: Capture,
     /// The capture `id`.
-    pub after: CaptureEntry,
+    pub after: Capture,
     /// What has changed from `before` to `after`: `paths`, the stacks whose own weight has changed, those that grew most
     /// first; `memory`, of logs of allocations; and `graph`, of graphs of memory: classes, regions and new leaks.
     #[schema(value_type = Object)]
@@ -44,8 +45,7 @@ pub async fn compare_captures(
         let (_, _, change) = pair.compare()?;
         let CapturePair { before, after } = pair;
         let mut reservation = after.reservation;
-        let compared =
-            ComparedCaptures { before: before.capture.into(), after: after.capture.into(), change };
+        let compared = ComparedCaptures { before: before.capture, after: after.capture, change };
         let bytes = serde_json::to_vec(&compared).map_err(Problem::internal)?;
         reservation.grow(bytes.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: bytes.into(), reservation })
@@ -75,8 +75,8 @@ pub async fn capture_pair(
     let pair = CapturePair { after, before: analysis(api, access, ("other", other)).await? };
     let CapturePair { before, after } = &pair;
     let wrong = |detail: String| Err(Problem::new(Kind::InvalidParameter, detail));
-    let kind = after.capture.form.kind();
-    if (before.capture.form.kind(), &before.capture.app) != (kind, &after.capture.app) {
+    let kind = after.capture.kind;
+    if (before.capture.kind, &before.capture.app) != (kind, &after.capture.app) {
         return wrong(format!("other: it is no {kind} of {}", after.capture.app));
     }
     for (name, found) in [("id", after), ("other", before)] {
@@ -93,7 +93,7 @@ impl CapturePair {
     /// # Errors
     /// [`Kind::InvalidParameter`] where they cannot be compared; where no bytes are left for them.
     pub fn compare(&mut self) -> Result<(CaptureAnalysis, CaptureAnalysis, CaptureComparison), Problem> {
-        let kind = self.after.capture.form.kind();
+        let kind = self.after.capture.kind;
         // The tree, and its part of a difference.
         let (before, after) = (self.before.read(3)?, self.after.read(3)?);
         let change = CaptureComparison::between(kind, &before, &after).map_err(|error| {

@@ -26,7 +26,7 @@ pub async fn delete_capture(
     let keys = keys::capture(access.tenant(), id).all(&deleted.form, deleted.runs());
     segments::condemn(&mut tx, &keys).await?;
     let actor = access.principal.key_id.to_string();
-    let detail = serde_json::json!({"app": deleted.app, "kind": deleted.form.kind()});
+    let detail = serde_json::json!({"app": deleted.app, "kind": deleted.kind});
     audit::append(&mut tx, &actor, "capture.delete", &id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)

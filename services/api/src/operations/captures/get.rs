@@ -1,6 +1,6 @@
 //! `GET /v1/captures/{id}`.
 
-use super::{CaptureEntry, no_capture};
+use super::no_capture;
 use crate::limits::answers::{ReservedAnswer, reserve};
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
@@ -23,7 +23,7 @@ const READ_BYTES: u64 = 4;
 pub struct CaptureDetail {
     /// The capture.
     #[serde(flatten)]
-    pub capture: CaptureEntry,
+    pub capture: Capture,
     /// What it says, where there is an analysis: `tree`, the heaviest nodes of the call tree; `skipped`, what was
     /// skipped; `lacking`, the images without symbols; `memory`, of a log of allocations; and `graph`, of a graph of
     /// memory.
@@ -55,7 +55,7 @@ pub async fn get_capture(
             json => Some(std::str::from_utf8(json).map_err(Problem::internal)?.to_owned()),
         };
         let analysis = text.map(RawValue::from_string).transpose().map_err(Problem::internal)?;
-        let detail = CaptureDetail { capture: capture.into(), analysis };
+        let detail = CaptureDetail { capture, analysis };
         let bytes = serde_json::to_vec(&detail).map_err(Problem::internal)?.into();
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };

@@ -1,6 +1,5 @@
 //! `GET /v1/captures`.
 
-use super::CaptureEntry;
 use crate::operations::prelude::*;
 use crate::requests::input::check_texts;
 use crate::requests::page::{time_and_id, timed};
@@ -35,13 +34,13 @@ problems!(Failures: InvalidParameter);
 /// Newest first.
 #[utoipa::path(get, path = "/v1/captures", tag = "captures", operation_id = "list_captures",
     params(CaptureQuery),
-    responses((status = 200, description = "A page of captures.", body = Page<CaptureEntry>), Failures),
+    responses((status = 200, description = "A page of captures.", body = Page<Capture>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_captures(
     State(api): State<Api>,
     access: Access<ReportsRead>,
     Query(query): Query<CaptureQuery>,
-) -> Result<Json<Page<CaptureEntry>>, Problem> {
+) -> Result<Json<Page<Capture>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let filter = CaptureFilter {
         app: access.app(query.app)?,

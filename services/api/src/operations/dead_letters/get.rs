@@ -1,11 +1,12 @@
 //! `GET /v1/dead-letters/{id}`.
 
+use super::DeadLetterScope;
 use super::topic::{DeadLetterReader, DeadLetterRemains};
-use super::{DeadLetter, DeadLetterScope};
 use crate::operations::prelude::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use unslide_proto::headers;
+use unslide_store::dead_letters::DeadLetter;
 
 /// Headers of one answer.
 const MOST_HEADERS: usize = 100;
@@ -110,7 +111,7 @@ pub async fn open_letter(
         .take(MOST_HEADERS)
         .map(|(name, value)| RecordHeader { name: name.to_owned(), value: BytesShown::of(value) });
     let shown = ShownDeadLetter {
-        letter: letter.into(),
+        letter,
         held: lost.is_none(),
         lost,
         source_bytes: record.as_ref().and_then(|record| record.headers.number(headers::BODY_BYTES)),

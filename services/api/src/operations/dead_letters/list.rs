@@ -1,9 +1,9 @@
 //! `GET /v1/dead-letters`.
 
-use super::{DeadLetter, DeadLetterScope};
+use super::DeadLetterScope;
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, time};
-use unslide_store::dead_letters::{DeadLetterCursor, DeadLetterFilter};
+use unslide_store::dead_letters::{DeadLetter, DeadLetterCursor, DeadLetterFilter};
 
 /// Longer words are no reason and no tenant.
 pub const LONGEST: usize = 100;

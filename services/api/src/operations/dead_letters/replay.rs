@@ -11,7 +11,7 @@ use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::trace::TraceContext;
 use unslide_store::audit;
-use unslide_store::dead_letters::{DeadLetterId, StoredDeadLetter, TopicOffset};
+use unslide_store::dead_letters::{DeadLetter, DeadLetterId, TopicOffset};
 use unslide_stream::{Headers, OutRecord, Record};
 
 /// Reasons for which a worker's process may end.
@@ -83,7 +83,7 @@ pub async fn replay(
 ) -> Result<Replayed, Problem> {
     let mut tx = scope.begin(api).await?;
     let letter = scope.find(&mut tx, id).await?;
-    if letter.replayed.is_some() && !again {
+    if letter.replayed_at.is_some() && !again {
         let detail = "to replay it once more, say so: {\"again\": true}";
         return Err(Problem::new(Kind::AlreadyReplayed, detail));
     }
@@ -93,28 +93,28 @@ pub async fn replay(
     let replayed_as = format!("{}/{}/{}", new.topic, place.partition, place.offset);
     scope.replayed(&mut tx, id, &replayed_as).await?;
     let detail = json!({
-        "reason": letter.found.reason, "as": replayed_as, "again": again, "of_tenant": letter.found.tenant,
+        "reason": letter.reason, "as": replayed_as, "again": again, "of_tenant": letter.tenant,
     });
     let by = scope.principal.key_id.to_string();
     audit::append(&mut tx, &by, "dead_letter.replay", &id.to_string(), &detail).await?;
     tx.commit().await?;
-    Ok(Replayed { id: id.to_string(), replayed_as, warning: warning(&letter.found.reason) })
+    Ok(Replayed { id: id.to_string(), replayed_as, warning: warning(&letter.reason) })
 }
 
 /// The same bytes as a new input.
 async fn renewed(
     api: &Api,
-    letter: &StoredDeadLetter,
+    letter: &DeadLetter,
     record: Record,
     trace: TraceContext,
 ) -> Result<OutRecord, Problem> {
     let mut kept = Headers::new();
-    match (&letter.found.tenant, record.headers.get(headers::TENANT)) {
+    match (&letter.tenant, record.headers.get(headers::TENANT)) {
         (Some(tenant), _) => kept.push(headers::TENANT, tenant.to_string()),
         (None, Some(claimed)) => kept.push(headers::TENANT, claimed.clone()),
         (None, None) => {}
     }
-    match (&letter.found.tenant, letter.found.index) {
+    match (&letter.tenant, letter.source_index) {
         // No gateway has signed one report of an array. That it is the tenant's was checked with the
         // array, before anything of it became a dead letter.
         (Some(tenant), Some(_)) => sign(api, tenant, record.value.clone(), &mut kept).await?,
@@ -158,10 +158,10 @@ async fn sign(
 
 /// The topic that the dead letter's history began on: an input, or that of requests. The shared input where it
 /// is none of ours.
-fn target(api: &Api, letter: &StoredDeadLetter) -> String {
+fn target(api: &Api, letter: &DeadLetter) -> String {
     let names = &api.topics;
     let topic = |place: &Option<TopicOffset>| place.as_ref().map(|place| place.topic.clone());
-    let (origin, source) = (topic(&letter.found.origin), topic(&letter.found.source));
+    let (origin, source) = (topic(&letter.origin), topic(&letter.source));
     if [&origin, &source].into_iter().flatten().any(|topic| *topic == names.resymbolicate) {
         return names.resymbolicate.clone();
     }

@@ -95,12 +95,12 @@ pub async fn replay_dead_letters(
                 done.more = true;
                 return Ok(axum::Json(done));
             }
-            let reason = letter.found.reason.as_str();
+            let reason = letter.reason.as_str();
             if DANGEROUS.contains(&reason) && named.as_deref() != Some(reason) {
                 done.dangerous += 1;
                 continue;
             }
-            match replay(&api, &scope, &topic, &letter.found.id, false, trace).await {
+            match replay(&api, &scope, &topic, &letter.id, false, trace).await {
                 Ok(_) => done.replayed += 1,
                 Err(problem) if problem.kind() == Kind::NotFound => done.gone += 1,
                 // Somebody else was faster.

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::headers;
-use unslide_store::dead_letters::{DeadLetterId, StoredDeadLetter, TopicOffset};
+use unslide_store::dead_letters::{DeadLetter, DeadLetterId, TopicOffset};
 use unslide_stream::scan::Scanner;
 use unslide_stream::{Record, StreamError, topic_facts};
 
@@ -84,7 +84,7 @@ impl<'a> DeadLetterReader<'a> {
     ///
     /// # Errors
     /// [`Kind::NotFound`] where either is gone; where Kafka does not answer.
-    pub async fn record(&self, letter: &StoredDeadLetter) -> Result<Record, Problem> {
+    pub async fn record(&self, letter: &DeadLetter) -> Result<Record, Problem> {
         match self.provenance(letter).await? {
             DeadLetterRemains::Whole(record) => Ok(record),
             DeadLetterRemains::WithoutValue(_, why) | DeadLetterRemains::Nothing(why) => {
@@ -97,8 +97,8 @@ impl<'a> DeadLetterReader<'a> {
     ///
     /// # Errors
     /// Where Kafka does not answer.
-    pub async fn provenance(&self, letter: &StoredDeadLetter) -> Result<DeadLetterRemains, Problem> {
-        let DeadLetterId { topic_id, partition, offset } = &letter.found.id;
+    pub async fn provenance(&self, letter: &DeadLetter) -> Result<DeadLetterRemains, Problem> {
+        let DeadLetterId { topic_id, partition, offset } = &letter.id;
         let record = match *topic_id == self.id {
             true => self.read(&self.name, *partition, *offset).await?,
             false => None,
@@ -122,16 +122,12 @@ impl<'a> DeadLetterReader<'a> {
 
     /// The value that a dead letter came without, from the record that it was made of; the inner error is
     /// the story of one that is gone.
-    async fn source(
-        &self,
-        letter: &StoredDeadLetter,
-        left_out: LeftOut,
-    ) -> Result<Result<Bytes, String>, Problem> {
-        let Some(TopicOffset { topic, partition, offset }) = &letter.found.source else {
+    async fn source(&self, letter: &DeadLetter, left_out: LeftOut) -> Result<Result<Bytes, String>, Problem> {
+        let Some(TopicOffset { topic, partition, offset }) = &letter.source else {
             return Ok(Err("the letter came without its value and does not say where that is".to_owned()));
         };
         let bytes = left_out.bytes;
-        let (place, at) = (format!("{topic}/{partition}"), text(letter.found.arrived_at));
+        let (place, at) = (format!("{topic}/{partition}"), text(letter.arrived_at));
         let story = |what: String| {
             format!(
                 "the value of {bytes} bytes was too large for the letter and lay at offset {offset} of {place} when that \

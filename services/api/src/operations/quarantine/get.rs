@@ -1,8 +1,8 @@
 //! `GET /v1/operator/quarantine/{id}`.
 
-use super::QuarantinedRecord;
 use crate::operations::prelude::*;
-use unslide_store::{Uuid, quarantine};
+use unslide_store::Uuid;
+use unslide_store::quarantine::{self, QuarantinedRecord};
 
 problems!(Failures: InvalidParameter, NotFound);
 
@@ -21,6 +21,5 @@ pub async fn operator_get_quarantined(
 ) -> Result<Json<QuarantinedRecord>, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
     let found = quarantine::get(&mut tx, id).await?;
-    let found = found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such quarantined record"))?;
-    Ok(Json(found.into()))
+    found.map(Json).ok_or_else(|| Problem::new(Kind::NotFound, "there is no such quarantined record"))
 }

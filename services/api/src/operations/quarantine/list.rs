@@ -1,10 +1,9 @@
 //! `GET /v1/operator/quarantine`.
 
-use super::QuarantinedRecord;
 use crate::operations::dead_letters::LONGEST;
 use crate::operations::prelude::*;
 use crate::requests::input::check_texts;
-use unslide_store::quarantine::{self, QuarantineFilter};
+use unslide_store::quarantine::{self, QuarantineFilter, QuarantinedRecord};
 
 /// Which quarantined records to list. What is absent does not matter.
 #[derive(Clone, Debug, Deserialize, IntoParams)]

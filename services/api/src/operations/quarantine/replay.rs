@@ -1,9 +1,9 @@
 //! `POST /v1/operator/quarantine/{id}/replay`.
 
-use super::QuarantinedRecord;
 use crate::operations::prelude::*;
 use serde_json::json;
-use unslide_store::{Uuid, audit, quarantine};
+use unslide_store::quarantine::{self, QuarantinedRecord};
+use unslide_store::{Uuid, audit};
 
 problems!(Failures: InvalidParameter, NotFound, TenantSuspended);
 
@@ -29,8 +29,8 @@ pub async fn operator_replay_quarantined(
         return Err(absent());
     }
     let found = quarantine::get(&mut tx, id).await?.ok_or_else(absent)?;
-    let detail = json!({ "reason": found.record.reason, "of_tenant": found.record.tenant });
+    let detail = json!({ "reason": found.reason, "of_tenant": found.tenant });
     audit::append(&mut tx, &by, "quarantine.replay", &id.to_string(), &detail).await?;
     tx.commit().await?;
-    Ok(AcceptedResponse { body: found.into(), location: Some(format!("/v1/operator/quarantine/{id}")) })
+    Ok(AcceptedResponse { body: found, location: Some(format!("/v1/operator/quarantine/{id}")) })
 }

@@ -1,13 +1,12 @@
 //! `POST /v1/reprocess`.
 
-use super::Reprocess;
 use crate::operations::prelude::*;
 use crate::requests::input::{Json, check_texts};
 use axum::response::{IntoResponse, Response};
 use time::OffsetDateTime;
 use unslide_model::timestamp;
 use unslide_store::audit;
-use unslide_store::reprocess::{self, ReprocessFilter};
+use unslide_store::reprocess::{self, ReprocessFilter, ReprocessRun};
 
 /// Longer texts fit nothing that is stored.
 const LONGEST: usize = 1_024;
@@ -59,7 +58,7 @@ const AGAIN: u32 = 60;
     responses(
         (status = 200, description = "A dry run: how many reports fit.", body = CountedReports),
         (status = 202, description = "The reports will be asked for.",
-            headers(("location" = String, description = "The path of the reprocess's state.")), body = Reprocess), Failures),
+            headers(("location" = String, description = "The path of the reprocess's state.")), body = ReprocessRun), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_reprocess(
     State(api): State<Api>,
@@ -88,9 +87,10 @@ pub async fn create_reprocess(
         return Err(Problem::new(Kind::RateLimited, detail).retry_after(AGAIN));
     }
     let made = reprocess::create(&mut tx, &actor, &wanted).await?;
-    let detail = serde_json::json!({"wanted": made.wanted, "count": made.matched});
+    let wanted = ReprocessFilter { to: made.to, ..wanted };
+    let detail = serde_json::json!({"wanted": wanted, "count": made.matched});
     audit::append(&mut tx, &actor, "reports.reprocess", &made.id.to_string(), &detail).await?;
     tx.commit().await?;
     let location = Some(format!("/v1/reprocess/{}", made.id));
-    Ok(AcceptedResponse { body: Reprocess::from(made), location }.into_response())
+    Ok(AcceptedResponse { body: made, location }.into_response())
 }

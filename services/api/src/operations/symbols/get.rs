@@ -1,9 +1,9 @@
 //! `GET /v1/symbols/{debug_id}`.
 
-use super::{ListedObject, sees_symbols};
+use super::sees_symbols;
 use crate::operations::prelude::*;
 use unslide_model::{DebugId, Quality};
-use unslide_store::symbols;
+use unslide_store::symbols::{self, ObjectListing};
 
 /// Objects of one answer.
 const MOST_OBJECTS: u32 = 100;
@@ -22,7 +22,7 @@ pub struct SymbolsDetail {
     pub quality: Quality,
     /// The objects with this debug id, the best first, at most 100; `GET /v1/symbols?debug_id=` lists all.
     #[schema(max_items = 100)]
-    pub objects: Vec<ListedObject>,
+    pub objects: Vec<ObjectListing>,
 }
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -46,6 +46,6 @@ pub async fn get_symbols(
         debug_id,
         generation: found.slot.generation,
         quality: found.slot.quality,
-        objects: found.objects.into_iter().map(ListedObject::from).collect(),
+        objects: found.objects,
     }))
 }

@@ -1,12 +1,11 @@
 //! `GET /v1/symbols`.
 
-use super::ListedObject;
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, time};
 use crate::requests::page::{time_and_id, timed};
 use unslide_model::DebugId;
 use unslide_store::objects::ObjectStatus;
-use unslide_store::symbols::{self, ObjectFilter};
+use unslide_store::symbols::{self, ObjectFilter, ObjectListing};
 
 /// Longer names fit no file.
 const LONGEST: usize = 255;
@@ -48,13 +47,13 @@ problems!(Failures: InvalidParameter);
 /// Every object that was found in an upload, newest first.
 #[utoipa::path(get, path = "/symbols", tag = "symbols", operation_id = "list_symbols",
     params(SymbolQuery),
-    responses((status = 200, description = "A page of objects.", body = Page<ListedObject>), Failures),
+    responses((status = 200, description = "A page of objects.", body = Page<ObjectListing>), Failures),
     security(("key" = ["symbols:read"])))]
 pub async fn list_symbols(
     State(api): State<Api>,
     access: Access<SymbolsRead>,
     Query(query): Query<SymbolQuery>,
-) -> Result<Json<Page<ListedObject>>, Problem> {
+) -> Result<Json<Page<ObjectListing>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
     let filter = ObjectFilter { app: access.app(None)?, ..filter(query)? };
     let owner = access.owner();
@@ -64,7 +63,7 @@ pub async fn list_symbols(
     let mut tx = api.owner(&owner).await?;
     let found = symbols::list(&mut tx, &filter, after, limit).await?;
     Ok(Json(Page {
-        items: found.objects.into_iter().map(ListedObject::from).collect(),
+        items: found.objects,
         next_cursor: found.next.map(|next| list.cursor(&timed(next.0, next.1))),
     }))
 }

@@ -1,13 +1,12 @@
 //! `GET /v1/symbols/uploads/{id}`.
 
-use super::SymbolObject;
 use crate::limits::permits::RequestSlot;
 use crate::operations::prelude::*;
 use crate::requests::wait::{LONGEST_WAIT, Wait};
 use axum::Extension;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, Owner};
-use unslide_store::uploads::{self, SkippedMember};
+use unslide_store::uploads::{self, SkippedMember, UploadObject};
 use unslide_store::{OwnerTx, Uuid};
 
 /// How long to wait, and which of the objects to answer.
@@ -63,7 +62,7 @@ pub struct UploadDetail {
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
     /// A page of what was found in it, by path.
-    pub objects: Vec<UploadedObject>,
+    pub objects: Vec<UploadObject>,
     /// Where the next page of objects begins; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
@@ -72,24 +71,6 @@ pub struct UploadDetail {
     /// the rest.
     #[schema(max_items = 101)]
     pub skipped: Vec<SkippedMember>,
-}
-
-/// An object of an upload.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct UploadedObject {
-    /// The object.
-    #[serde(flatten)]
-    pub object: SymbolObject,
-    /// Where it lay in the upload.
-    pub path: String,
-    /// True where the tenant had this very object before: nothing changed.
-    pub known: bool,
-}
-
-impl From<uploads::UploadObject> for UploadedObject {
-    fn from(uploaded: uploads::UploadObject) -> UploadedObject {
-        UploadedObject { object: uploaded.object.into(), path: uploaded.path, known: uploaded.known }
-    }
 }
 
 /// Which of an upload's objects to answer.
@@ -118,17 +99,17 @@ impl ObjectPage {
     }
 
     /// The page of an upload's objects.
-    pub async fn of(&self, tx: &mut OwnerTx, id: Uuid) -> Result<Page<UploadedObject>, Problem> {
+    pub async fn of(&self, tx: &mut OwnerTx, id: Uuid) -> Result<Page<UploadObject>, Problem> {
         let after = self.after.as_ref().map(|(path, hash)| (path.as_str(), hash));
         let found = uploads::uploaded::list(tx, id, after, Some(self.limit + 1)).await?;
-        let position = |last: &uploads::UploadObject| format!("{}.{}", last.object.content_hash, last.path);
+        let position = |last: &UploadObject| format!("{}.{}", last.object.content_hash, last.path);
         Ok(Page::of(found, self.limit, self.list, position))
     }
 }
 
 impl UploadDetail {
     /// What the store says of it.
-    pub fn of(upload: uploads::SymbolUpload, objects: Page<UploadedObject>) -> UploadDetail {
+    pub fn of(upload: uploads::SymbolUpload, objects: Page<UploadObject>) -> UploadDetail {
         UploadDetail {
             id: upload.id,
             status: upload.status,

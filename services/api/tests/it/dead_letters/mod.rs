@@ -11,7 +11,7 @@ use unslide_model::{ContentHash, Scope};
 use unslide_proto::headers;
 use unslide_proto::signed::SigningKey;
 use unslide_store::audit;
-use unslide_store::dead_letters::{self, DeadLetterId, NewDeadLetter, TopicOffset};
+use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, TopicOffset};
 use unslide_stream::{Headers, OutRecord, Producer, topic_facts};
 
 /// Neither text nor JSON.
@@ -41,7 +41,7 @@ async fn letter_of(
     of: Option<&str>,
     reason: &str,
     mut record: OutRecord,
-    change: impl FnOnce(&mut NewDeadLetter),
+    change: impl FnOnce(&mut DeadLetter),
 ) -> String {
     let kafka = &world.config.kafka;
     let topics = kafka.topics();
@@ -55,8 +55,8 @@ async fn letter_of(
     note(world, noted).await
 }
 
-fn noted(world: &World, id: DeadLetterId, of: Option<&str>, reason: &str) -> NewDeadLetter {
-    NewDeadLetter {
+fn noted(world: &World, id: DeadLetterId, of: Option<&str>, reason: &str) -> DeadLetter {
+    DeadLetter {
         id,
         tenant: of.map(tenant),
         arrived_at: world.host.clock.now(),
@@ -65,12 +65,17 @@ fn noted(world: &World, id: DeadLetterId, of: Option<&str>, reason: &str) -> New
         attempt: Some(3),
         origin: Some(TopicOffset { topic: world.config.kafka.topics().input, partition: 1, offset: 7 }),
         source: None,
-        index: None,
+        source_index: None,
+        source_count: None,
         value_bytes: None,
+        replays: 0,
+        replayed_at: None,
+        replayed_by: None,
+        replayed_as: None,
     }
 }
 
-async fn note(world: &World, noted: NewDeadLetter) -> String {
+async fn note(world: &World, noted: DeadLetter) -> String {
     let mut tx = world.store.batch().await.unwrap();
     assert_eq!(dead_letters::note(&mut tx, std::slice::from_ref(&noted)).await.unwrap(), 1);
     tx.commit().await.unwrap();
@@ -271,12 +276,12 @@ async fn a_replay_of_one_report_of_an_array_is_signed_by_the_api_and_nobodys_cla
         headers: Headers::new().with(headers::TENANT, of),
         ..OutRecord::default()
     };
-    let element =
-        letter_of(&world, Some("acme"), "not_a_report", said("acme"), |noted| noted.index = Some((1, 3)))
-            .await;
+    let of_an_array = |noted: &mut DeadLetter| {
+        (noted.source_index, noted.source_count) = (Some(1), Some(3));
+    };
+    let element = letter_of(&world, Some("acme"), "not_a_report", said("acme"), of_an_array).await;
     // What was not taken for anybody's, or may not have been looked at, stays without a signature.
-    let claimed =
-        letter_of(&world, None, "no_signature", said("acme"), |noted| noted.index = Some((1, 3))).await;
+    let claimed = letter_of(&world, None, "no_signature", said("acme"), of_an_array).await;
     let whole = letter_of(&world, Some("acme"), "kills_worker", said("acme"), |_| {}).await;
     let replay = |id: &String| format!("/v1/dead-letters/{id}/replay");
     world.post_json(&replay(&element), &admin, &json!({})).await.expect(200);

@@ -8,7 +8,7 @@ use crate::records::{Item, Parsed};
 use crate::topics::Positions;
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::TenantId;
-use unslide_store::dead_letters::NewDeadLetter;
+use unslide_store::dead_letters::DeadLetter;
 use unslide_stream::RecordRef;
 
 /// What was read, by what is to be done with it.
@@ -18,7 +18,7 @@ pub(super) struct Sorted<'i> {
     pub(super) payloads: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadMetrics)>>,
     /// By tenant and report.
     pub(super) answers: BTreeSet<&'i Answered>,
-    pub(super) dead_letters: Vec<NewDeadLetter>,
+    pub(super) dead_letters: Vec<DeadLetter>,
     pub(super) unreadable: Vec<(&'i RecordRef, Unreadable)>,
     pub(super) failed: Vec<(&'i Item, &'i Failure)>,
 }
@@ -50,7 +50,7 @@ impl<'i> Sorted<'i> {
                 }
                 Parsed::DeadLetter(letter, ended) => {
                     sorted.answers.extend(ended);
-                    let mut letter = NewDeadLetter::clone(letter);
+                    let mut letter = DeadLetter::clone(letter);
                     let place = (item.at.topic.clone(), item.at.partition);
                     if let Some(position) = positions.get(&place) {
                         letter.id.topic_id.clone_from(&position.topic_id);

@@ -6,7 +6,7 @@ use crate::console::assets::FLAME_PATH;
 use crate::console::prelude::*;
 use crate::console::shell::html_answer;
 use crate::limits::answers::ReservedAnswer;
-use crate::operations::captures::{CaptureEntry, FoundAnalysis, analysis, delete_capture};
+use crate::operations::captures::{FoundAnalysis, analysis, delete_capture};
 use crate::requests::access::TenantAdmin;
 use unslide_model::Scope;
 use unslide_store::captures::{self, Capture};
@@ -52,11 +52,12 @@ pub async fn page(
         // The tree, and that of the app's functions.
         let read = if has_analysis { Some(found.read(2)?) } else { None };
         let FoundAnalysis { capture, mut reservation, .. } = found;
-        let line = |capture| CaptureLine::of(&CaptureEntry::from(capture), now);
-        let compared =
-            |other: Capture| (format!("/console/captures/{}/compare/{}", capture.id, other.id), line(other));
-        let earlier = earlier.into_iter().map(compared).collect();
-        let line = line(capture);
+        let compared = |other: &Capture| {
+            let path = format!("/console/captures/{}/compare/{}", capture.id, other.id);
+            (path, CaptureLine::of(other, now))
+        };
+        let earlier = earlier.iter().map(compared).collect();
+        let line = CaptureLine::of(&capture, now);
         let title = format!("{} of {}", line.kind, line.app);
         let shown = read.map(|analysis| ShownAnalysis::of(&analysis, &title, moments));
         reservation.grow(shown.as_ref().map_or(0, |shown| shown.graph.len() as u64 * 2))?;

@@ -9,7 +9,7 @@ use crate::console::prelude::*;
 use crate::console::shell::html_answer;
 use crate::console::words::{bytes, changed_bytes};
 use crate::limits::answers::ReservedAnswer;
-use crate::operations::captures::{CaptureEntry, CapturePair, capture_pair};
+use crate::operations::captures::{CapturePair, capture_pair};
 use unslide_model::CaptureKind;
 use unslide_signals::calltree::CallTree;
 use unslide_signals::capture::{CaptureAnalysis, CaptureComparison, ComparedMemory};
@@ -46,10 +46,10 @@ pub async fn page(
         let (before, after, change) = pair.compare()?;
         let CapturePair { before: of_before, after: of_after } = pair;
         let mut reservation = of_after.reservation;
-        let kind = of_after.capture.form.kind();
-        let line = |capture| CaptureLine::of(&CaptureEntry::from(capture), now);
+        let kind = of_after.capture.kind;
         let unchanged = unchanged(kind, (&before, &after), &change);
-        let (earlier, later) = (line(of_before.capture), line(of_after.capture));
+        let (earlier, later) =
+            (CaptureLine::of(&of_before.capture, now), CaptureLine::of(&of_after.capture, now));
         let title = format!("{} of {}: what has changed", later.kind, later.app);
         let (before, after) = (before.tree.tree_without_rests(), after.tree.tree_without_rests());
         let graph = FlameSvg::of_difference(&before, &after, &title);

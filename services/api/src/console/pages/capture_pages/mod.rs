@@ -10,10 +10,9 @@ pub mod upload;
 
 use crate::console::link::session_path;
 use crate::console::words::{When, bytes, counted, grouped, shown, shown_or, when};
-use crate::operations::captures::CaptureEntry;
 use time::OffsetDateTime;
 use unslide_model::CaptureKind;
-use unslide_store::captures::CaptureState;
+use unslide_store::captures::{Capture, CaptureState};
 
 /// What is said of a capture wherever it is named.
 pub struct CaptureLine {
@@ -34,7 +33,7 @@ pub struct CaptureLine {
 
 impl CaptureLine {
     /// The line of a capture.
-    pub fn of(capture: &CaptureEntry, now: OffsetDateTime) -> CaptureLine {
+    pub fn of(capture: &Capture, now: OffsetDateTime) -> CaptureLine {
         let status = match capture.state {
             CaptureState::Queued => ("info", "◐", "queued"),
             CaptureState::Analysing => ("info", "◐", "being analysed"),
@@ -70,7 +69,7 @@ pub fn kind(kind: CaptureKind) -> &'static str {
     }
 }
 
-fn says(capture: &CaptureEntry) -> Option<String> {
+fn says(capture: &Capture) -> Option<String> {
     let summary = capture.summary.as_ref()?;
     let (weight, count) = (summary["weight"].as_u64()?, summary["count"].as_i64()?);
     Some(match summary["unit"].as_str()? {

@@ -2,10 +2,10 @@
 
 use crate::console::prelude::*;
 use crate::console::words::bytes;
-use crate::operations::dead_letters::DeadLetter;
 use crate::operations::dead_letters::get::{BytesShown, open_letter};
 use crate::requests::access::TenantAdmin;
 use std::fmt::Write as _;
+use unslide_store::dead_letters::DeadLetter;
 
 /// Characters of a key, or of the name or value of a header.
 const LONGEST: usize = 500;

@@ -2,13 +2,13 @@
 
 use crate::console::bar::{BarSelect, FilterBar};
 use crate::console::prelude::*;
-use crate::operations::dead_letters::DeadLetter;
 use crate::operations::dead_letters::list::{DeadLetterQuery, list_dead_letters};
 use crate::operations::dead_letters::replay::{ReplayWish, replay_dead_letter};
 use crate::requests::access::TenantAdmin;
 use crate::requests::input;
 use axum::Extension;
 use unslide_proto::trace::TraceContext;
+use unslide_store::dead_letters::DeadLetter;
 
 const PATH: &str = "/console/dead-letters";
 
