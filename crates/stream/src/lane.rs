@@ -329,12 +329,14 @@ pub struct Lane {
     name: String,
 }
 
+type EndSender = oneshot::Sender<Result<(), LaneError>>;
+
 /// How a lane's end becomes known: by its thread, or by the watch over a call that hangs.
 #[derive(Clone)]
 struct Ending {
     lane: String,
     /// Taken by whichever comes first.
-    ended: Arc<parking_lot::Mutex<Option<oneshot::Sender<Result<(), LaneError>>>>>,
+    ended: Arc<parking_lot::Mutex<Option<EndSender>>>,
     status: watch::Sender<LaneStatus>,
 }
 

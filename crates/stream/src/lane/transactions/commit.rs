@@ -117,10 +117,10 @@ impl<P: Processor> Engine<P> {
                 if aborted { self.redo(ready, &why)? } else { self.start_over()? }
             }
             TransactionFault::Redo(why) => self.redo(ready, &why)?,
-            TransactionFault::Operator(why) => self.pause(ready, why),
+            TransactionFault::Operator(why) => self.pause_for_operator(ready, why),
             TransactionFault::Missing(why) => {
                 self.unwritten = true;
-                self.pause(Ready { again: true, ..ready }, why);
+                self.pause_for_operator(Ready { again: true, ..ready }, why);
             }
             TransactionFault::Refused { items, detail } => {
                 // A batch that is refused gets smaller. One that is only aborted gets nowhere.
@@ -141,7 +141,7 @@ impl<P: Processor> Engine<P> {
     }
 
     /// Prepares and writes nothing until an operator has mended what is said.
-    fn pause(&mut self, ready: Ready, why: String) {
+    fn pause_for_operator(&mut self, ready: Ready, why: String) {
         tracing::error!("the lane pauses: {why}");
         self.paused = Some(why);
         self.wait(ready, Duration::from_secs(5));
