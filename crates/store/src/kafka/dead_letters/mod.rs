@@ -2,8 +2,7 @@
 //! topic.
 //!
 //! A dead letter is without a tenant where its tenant is not known for certain; only operators see such a
-//! dead letter. What operators ask goes through functions of the database's owner and has names of its own
-//! here, which end in `_any`.
+//! dead letter: see [`DeadLetterReach`].
 
 mod id;
 
@@ -85,6 +84,18 @@ pub struct DeadLetter {
     #[schema(example = "crash.reports/3/4711")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed_as: Option<String>,
+}
+
+/// Whose dead letters.
+#[derive(Clone, Copy, Debug)]
+pub enum DeadLetterReach<'t> {
+    /// The tenant's own: row-level security hides all others.
+    Own,
+    /// Those of all tenants and without one, by functions of the database's owner: for operators.
+    All {
+        /// Only those of this tenant in a list; those without one for an empty text.
+        tenant: Option<&'t str>,
+    },
 }
 
 /// Which dead letters. What is absent does not matter.
@@ -211,173 +222,170 @@ pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<u64> {
     Ok(noted)
 }
 
-/// The tenant's dead letters, newest first, from the one after `after` on.
+/// Dead letters, newest first, from the one after `after` on.
 pub async fn list(
     tx: &mut TenantTx,
+    reach: DeadLetterReach<'_>,
     filter: &DeadLetterFilter,
     after: Option<&DeadLetterCursor>,
     limit: u32,
 ) -> Result<Vec<DeadLetter>> {
-    let (connection, tenant, _) = tx.parts();
+    let (connection, own, _) = tx.parts();
     let (from, to) = filter.times();
-    // Row-level security lets only plain comparisons near the index: they say where a page begins.
-    let found = rows!(
-        "FROM dead_letters
-         WHERE tenant = $1 AND ($2::text IS NULL OR reason = $2) AND arrived_at >= $3 AND arrived_at < $4
-           AND ($5::boolean IS NULL OR (replayed_at IS NOT NULL) = $5) AND arrived_at <= $6
-           AND (arrived_at, topic_id, partition, at_offset) < ($6, $7, $8, $9)
-         ORDER BY arrived_at DESC, topic_id DESC, partition DESC, at_offset DESC LIMIT $10",
-        tenant,
-        filter.reason.as_deref(),
-        from,
-        to,
-        filter.replayed,
-        after.map_or(LATEST, |cursor| cursor.arrived_at),
-        after.map_or("", |cursor| cursor.id.topic_id.as_str()),
-        after.map_or(0, |cursor| cursor.id.partition),
-        after.map_or(0, |cursor| cursor.id.offset),
-        i64::from(limit)
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(found)
+    let found = match reach {
+        // Row-level security lets only plain comparisons near the index: they say where a page begins.
+        DeadLetterReach::Own => {
+            rows!(
+                "FROM dead_letters
+                 WHERE tenant = $1 AND ($2::text IS NULL OR reason = $2) AND arrived_at >= $3 AND arrived_at < $4
+                   AND ($5::boolean IS NULL OR (replayed_at IS NOT NULL) = $5) AND arrived_at <= $6
+                   AND (arrived_at, topic_id, partition, at_offset) < ($6, $7, $8, $9)
+                 ORDER BY arrived_at DESC, topic_id DESC, partition DESC, at_offset DESC LIMIT $10",
+                own,
+                filter.reason.as_deref(),
+                from,
+                to,
+                filter.replayed,
+                after.map_or(LATEST, |cursor| cursor.arrived_at),
+                after.map_or("", |cursor| cursor.id.topic_id.as_str()),
+                after.map_or(0, |cursor| cursor.id.partition),
+                after.map_or(0, |cursor| cursor.id.offset),
+                i64::from(limit)
+            )
+            .fetch_all(connection)
+            .await
+        }
+        DeadLetterReach::All { tenant } => {
+            rows!(
+                "FROM unslide_dead_letters($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                filter.reason.as_deref(),
+                filter.from,
+                filter.to,
+                filter.replayed,
+                tenant,
+                after.map(|cursor| cursor.arrived_at),
+                after.map(|cursor| cursor.id.topic_id.as_str()),
+                after.map(|cursor| cursor.id.partition),
+                after.map(|cursor| cursor.id.offset),
+                to_row32(limit)
+            )
+            .fetch_all(connection)
+            .await
+        }
+    };
+    Ok(found?)
 }
 
-/// How many dead letters of the tenant there are.
-pub async fn count(tx: &mut TenantTx, filter: &DeadLetterFilter) -> Result<u64> {
-    let (connection, tenant, _) = tx.parts();
+/// The number of dead letters, as [`list`] lists them.
+pub async fn count(tx: &mut TenantTx, reach: DeadLetterReach<'_>, filter: &DeadLetterFilter) -> Result<u64> {
+    let (connection, own, _) = tx.parts();
     let (from, to) = filter.times();
-    let count = sqlx::query_scalar!(
-        r#"SELECT count(*) AS "count!" FROM dead_letters
-           WHERE tenant = $1 AND ($2::text IS NULL OR reason = $2) AND arrived_at >= $3 AND arrived_at < $4
-             AND ($5::boolean IS NULL OR (replayed_at IS NOT NULL) = $5)"#,
-        tenant,
-        filter.reason.as_deref(),
-        from,
-        to,
-        filter.replayed
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(from_row(count))
+    let count = match reach {
+        DeadLetterReach::Own => {
+            sqlx::query_scalar!(
+                r#"SELECT count(*) AS "count!" FROM dead_letters
+                   WHERE tenant = $1 AND ($2::text IS NULL OR reason = $2) AND arrived_at >= $3 AND arrived_at < $4
+                     AND ($5::boolean IS NULL OR (replayed_at IS NOT NULL) = $5)"#,
+                own,
+                filter.reason.as_deref(),
+                from,
+                to,
+                filter.replayed
+            )
+            .fetch_one(connection)
+            .await
+        }
+        DeadLetterReach::All { tenant } => {
+            sqlx::query_scalar!(
+                r#"SELECT unslide_dead_letters_count($1, $2, $3, $4, $5) AS "count!""#,
+                filter.reason.as_deref(),
+                filter.from,
+                filter.to,
+                filter.replayed,
+                tenant
+            )
+            .fetch_one(connection)
+            .await
+        }
+    };
+    Ok(from_row(count?))
 }
 
-/// One dead letter of the tenant, locked until the transaction ends.
-pub async fn get(tx: &mut TenantTx, id: &DeadLetterId) -> Result<Option<DeadLetter>> {
-    let (connection, tenant, _) = tx.parts();
-    let found = rows!(
-        "FROM dead_letters WHERE tenant = $1 AND topic_id = $2 AND partition = $3 AND at_offset = $4 FOR UPDATE",
-        tenant,
-        id.topic_id,
-        id.partition,
-        id.offset
-    )
-    .fetch_optional(connection)
-    .await?;
-    Ok(found)
+/// One dead letter, locked until the transaction ends.
+pub async fn get(
+    tx: &mut TenantTx,
+    reach: DeadLetterReach<'_>,
+    id: &DeadLetterId,
+) -> Result<Option<DeadLetter>> {
+    let (connection, own, _) = tx.parts();
+    let found = match reach {
+        DeadLetterReach::Own => {
+            rows!(
+                "FROM dead_letters
+                 WHERE tenant = $1 AND topic_id = $2 AND partition = $3 AND at_offset = $4 FOR UPDATE",
+                own,
+                id.topic_id,
+                id.partition,
+                id.offset
+            )
+            .fetch_optional(connection)
+            .await
+        }
+        DeadLetterReach::All { .. } => {
+            rows!("FROM unslide_dead_letter($1, $2, $3)", id.topic_id, id.partition, id.offset)
+                .fetch_optional(connection)
+                .await
+        }
+    };
+    Ok(found?)
 }
 
-/// Notes a replay of a dead letter of the tenant.
+/// Notes a replay of a dead letter.
 ///
 /// # Errors
 /// Where the database fails, or there is no such dead letter.
-pub async fn replayed(tx: &mut TenantTx, id: &DeadLetterId, by: &str, placed_as: &str) -> Result<()> {
-    let (connection, tenant, now) = tx.parts();
-    let done = sqlx::query!(
-        "UPDATE dead_letters SET replays = replays + 1, replayed_at = $5, replayed_by = $6, replayed_as = $7
-         WHERE tenant = $1 AND topic_id = $2 AND partition = $3 AND at_offset = $4",
-        tenant,
-        id.topic_id,
-        id.partition,
-        id.offset,
-        now,
-        by,
-        placed_as
-    )
-    .execute(connection)
-    .await?;
-    one(done.rows_affected() == 1, id)
-}
-
-fn one(done: bool, id: &DeadLetterId) -> Result<()> {
+pub async fn replayed(
+    tx: &mut TenantTx,
+    reach: DeadLetterReach<'_>,
+    id: &DeadLetterId,
+    by: &str,
+    placed_as: &str,
+) -> Result<()> {
+    let (connection, own, now) = tx.parts();
+    let DeadLetterId { topic_id, partition, offset } = id;
+    let done = match reach {
+        DeadLetterReach::Own => {
+            let done = sqlx::query!(
+                "UPDATE dead_letters SET replays = replays + 1, replayed_at = $5, replayed_by = $6, replayed_as = $7
+                 WHERE tenant = $1 AND topic_id = $2 AND partition = $3 AND at_offset = $4",
+                own,
+                topic_id,
+                partition,
+                offset,
+                now,
+                by,
+                placed_as
+            );
+            done.execute(connection).await?.rows_affected() == 1
+        }
+        DeadLetterReach::All { .. } => {
+            sqlx::query_scalar!(
+                r#"SELECT unslide_dead_letter_replayed($1, $2, $3, $4, $5, $6) AS "done!""#,
+                topic_id,
+                partition,
+                offset,
+                now,
+                by,
+                placed_as
+            )
+            .fetch_one(connection)
+            .await?
+        }
+    };
     if done {
         return Ok(());
     }
     Err(StoreError::Corrupt { table: "dead_letters", what: format!("{id} is gone while it was locked") })
-}
-
-/// Dead letters of all tenants and without one, newest first, from the one after `after` on; those of one
-/// tenant where `tenant` is given, those without one for an empty text. For operators.
-pub async fn list_any(
-    tx: &mut TenantTx,
-    filter: &DeadLetterFilter,
-    tenant: Option<&str>,
-    after: Option<&DeadLetterCursor>,
-    limit: u32,
-) -> Result<Vec<DeadLetter>> {
-    let (connection, ..) = tx.parts();
-    let found = rows!(
-        "FROM unslide_dead_letters($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-        filter.reason.as_deref(),
-        filter.from,
-        filter.to,
-        filter.replayed,
-        tenant,
-        after.map(|cursor| cursor.arrived_at),
-        after.map(|cursor| cursor.id.topic_id.as_str()),
-        after.map(|cursor| cursor.id.partition),
-        after.map(|cursor| cursor.id.offset),
-        to_row32(limit)
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(found)
-}
-
-/// The number of dead letters of all tenants and without one, as [`list_any`] lists them. For
-/// operators.
-pub async fn count_any(tx: &mut TenantTx, filter: &DeadLetterFilter, tenant: Option<&str>) -> Result<u64> {
-    let (connection, ..) = tx.parts();
-    let count = sqlx::query_scalar!(
-        r#"SELECT unslide_dead_letters_count($1, $2, $3, $4, $5) AS "count!""#,
-        filter.reason.as_deref(),
-        filter.from,
-        filter.to,
-        filter.replayed,
-        tenant
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(from_row(count))
-}
-
-/// One dead letter of any tenant or none, locked until the transaction ends. For operators.
-pub async fn get_any(tx: &mut TenantTx, id: &DeadLetterId) -> Result<Option<DeadLetter>> {
-    let (connection, ..) = tx.parts();
-    let found = rows!("FROM unslide_dead_letter($1, $2, $3)", id.topic_id, id.partition, id.offset)
-        .fetch_optional(connection)
-        .await?;
-    Ok(found)
-}
-
-/// Notes a replay of a dead letter of any tenant or none. For operators.
-///
-/// # Errors
-/// Where the database fails, or there is no such dead letter.
-pub async fn replayed_any(tx: &mut TenantTx, id: &DeadLetterId, by: &str, placed_as: &str) -> Result<()> {
-    let (connection, _, now) = tx.parts();
-    let done = sqlx::query_scalar!(
-        r#"SELECT unslide_dead_letter_replayed($1, $2, $3, $4, $5, $6) AS "done!""#,
-        id.topic_id,
-        id.partition,
-        id.offset,
-        now,
-        by,
-        placed_as
-    )
-    .fetch_one(connection)
-    .await?;
-    one(done, id)
 }
 
 /// Deletes the rows of dead letters that arrived before a moment. Returns their number.

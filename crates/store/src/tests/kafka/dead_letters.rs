@@ -1,8 +1,9 @@
 //! The index of dead letters: whose they are, who sees them, what a replay leaves behind.
 
+use crate::dead_letters::DeadLetterReach::{All, Own};
 use crate::dead_letters::{
-    DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, TopicOffset, count, count_any, get,
-    get_any, list, list_any, note, oldest, purge, replayed, replayed_any,
+    DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId, TopicOffset, count, get, list, note,
+    oldest, purge, replayed,
 };
 use crate::tenants::{self, QuotaLimits, TenantStanding};
 use crate::tests::database::{Database, acme, execute, start, tenant_id};
@@ -43,15 +44,15 @@ async fn noted(database: &Database, letters: &[DeadLetter]) -> u64 {
 
 async fn offsets_of(database: &Database, tenant: &TenantId, filter: &DeadLetterFilter) -> Vec<i64> {
     let mut tx = database.store.tenant(tenant).await.unwrap();
-    let letters = list(&mut tx, filter, None, 100).await.unwrap();
-    assert_eq!(count(&mut tx, filter).await.unwrap(), letters.len() as u64);
+    let letters = list(&mut tx, Own, filter, None, 100).await.unwrap();
+    assert_eq!(count(&mut tx, Own, filter).await.unwrap(), letters.len() as u64);
     letters.iter().map(|l| l.id.offset).collect()
 }
 
 async fn offsets_of_all(database: &Database, filter: &DeadLetterFilter, tenant: Option<&str>) -> Vec<i64> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let letters = list_any(&mut tx, filter, tenant, None, 100).await.unwrap();
-    assert_eq!(count_any(&mut tx, filter, tenant).await.unwrap(), letters.len() as u64);
+    let letters = list(&mut tx, All { tenant }, filter, None, 100).await.unwrap();
+    assert_eq!(count(&mut tx, All { tenant }, filter).await.unwrap(), letters.len() as u64);
     letters.iter().map(|l| l.id.offset).collect()
 }
 
@@ -87,13 +88,13 @@ async fn a_letter_is_its_tenants_or_nobodys_and_is_noted_once() {
     // What was found comes back as it was.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     for offset in [0, 2] {
-        let found = get(&mut tx, &id(offset)).await.unwrap().unwrap();
+        let found = get(&mut tx, Own, &id(offset)).await.unwrap().unwrap();
         assert_eq!(found, letter(offset, Some("acme")));
     }
     for hidden in [1, 3, 4, 9] {
-        assert!(get(&mut tx, &id(hidden)).await.unwrap().is_none());
+        assert!(get(&mut tx, Own, &id(hidden)).await.unwrap().is_none());
     }
-    let nobodys = get_any(&mut tx, &id(3)).await.unwrap().unwrap();
+    let nobodys = get(&mut tx, All { tenant: None }, &id(3)).await.unwrap().unwrap();
     assert_eq!(nobodys, letter(3, None));
 }
 
@@ -111,15 +112,11 @@ async fn letters_are_listed_by_filter_and_in_pages() {
     assert_eq!(offsets_of(&database, &acme(), &time).await, [5, 4, 3]);
     assert_eq!(offsets_of_all(&database, &time, None).await, [5, 4, 3]);
     assert_eq!(offsets_of_all(&database, &reason, None).await.len(), 10);
-    for of_any in [false, true] {
+    for reach in [Own, All { tenant: None }] {
         let (mut seen, mut after): (Vec<i64>, Option<DeadLetterCursor>) = (Vec::new(), None);
         loop {
             let mut tx = database.store.tenant(&acme()).await.unwrap();
-            let page = if of_any {
-                list_any(&mut tx, &reason, None, after.as_ref(), 3).await.unwrap()
-            } else {
-                list(&mut tx, &reason, after.as_ref(), 3).await.unwrap()
-            };
+            let page = list(&mut tx, reach, &reason, after.as_ref(), 3).await.unwrap();
             let Some(last) = page.last() else { break };
             after = DeadLetterCursor::read(&DeadLetterCursor::after(last).write());
             assert!(after.is_some());
@@ -141,19 +138,15 @@ async fn a_replay_is_noted_and_changes_no_other_tenants_letter() {
     let database = Database::new().await;
     noted(&database, &[letter(0, Some("acme")), letter(1, Some("umbrella")), letter(2, None)]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    replayed(&mut tx, &id(0), "key", "crash.reports/0/7").await.unwrap();
-    replayed(&mut tx, &id(0), "key", "crash.reports/0/8").await.unwrap();
-    replayed_any(&mut tx, &id(2), "key", "crash.reports/0/9").await.unwrap();
-    for (offset, as_any) in [(1, false), (2, false), (7, true)] {
+    replayed(&mut tx, Own, &id(0), "key", "crash.reports/0/7").await.unwrap();
+    replayed(&mut tx, Own, &id(0), "key", "crash.reports/0/8").await.unwrap();
+    replayed(&mut tx, All { tenant: None }, &id(2), "key", "crash.reports/0/9").await.unwrap();
+    for (offset, reach) in [(1, Own), (2, Own), (7, All { tenant: None })] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let done = if as_any {
-            replayed_any(&mut tx, &id(offset), "key", "x").await
-        } else {
-            replayed(&mut tx, &id(offset), "key", "x").await
-        };
+        let done = replayed(&mut tx, reach, &id(offset), "key", "x").await;
         assert!(done.is_err(), "{offset}");
     }
-    let own = get(&mut tx, &id(0)).await.unwrap().unwrap();
+    let own = get(&mut tx, Own, &id(0)).await.unwrap().unwrap();
     let replayed = (own.replays, own.replayed_at, own.replayed_as.as_deref());
     assert_eq!(replayed, (2, Some(start()), Some("crash.reports/0/8")));
     tx.commit().await.unwrap();
@@ -174,7 +167,7 @@ async fn a_page_of_a_list_begins_where_the_index_says() {
     noted(&database, &(0..2_000).map(of).collect::<Vec<DeadLetter>>()).await;
     execute(&database, "ANALYZE dead_letters").await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    list(&mut tx, &DeadLetterFilter::default(), None, 10).await.unwrap();
+    list(&mut tx, Own, &DeadLetterFilter::default(), None, 10).await.unwrap();
     let (connection, ..) = tx.parts();
     // With little data only the dearer ways are switched off.
     for set in ["enable_seqscan = off", "enable_bitmapscan = off", "enable_sort = off"] {

@@ -25,7 +25,7 @@ pub async fn get_dead_letter_body(
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let scope = DeadLetterScope::of(&access)?;
+    let scope = DeadLetterScope::of(&access, None)?;
     let id = parameter("id", &id)?;
     let mut tx = scope.begin(&api).await?;
     let letter = scope.find(&mut tx, &id).await?;

@@ -91,7 +91,7 @@ pub async fn open_letter(
     access: &Access<TenantAdmin>,
     id: &str,
 ) -> Result<(ShownDeadLetter, Option<Vec<u8>>), Problem> {
-    let scope = DeadLetterScope::of(access)?;
+    let scope = DeadLetterScope::of(access, None)?;
     let id = parameter("id", id)?;
     let mut tx = scope.begin(api).await?;
     let letter = scope.find(&mut tx, &id).await?;

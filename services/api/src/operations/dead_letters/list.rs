@@ -3,7 +3,7 @@
 use super::DeadLetterScope;
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, time};
-use unslide_store::dead_letters::{DeadLetter, DeadLetterCursor, DeadLetterFilter};
+use unslide_store::dead_letters::{self, DeadLetter, DeadLetterCursor, DeadLetterFilter};
 
 /// Longer words are no reason and no tenant.
 pub const LONGEST: usize = 100;
@@ -48,16 +48,15 @@ pub async fn list_dead_letters(
     access: Access<TenantAdmin>,
     Query(query): Query<DeadLetterQuery>,
 ) -> Result<Json<Page<DeadLetter>>, Problem> {
-    let scope = DeadLetterScope::of(&access)?;
     let DeadLetterQuery { tenant, reason, from, to, replayed, limit, cursor } = query;
-    scope.check_tenant(tenant.as_deref())?;
     let (page, tenant) = (PageQuery { limit, cursor }, tenant.as_deref());
+    let scope = DeadLetterScope::of(&access, tenant)?;
     let filter = filter(reason, from.as_deref(), to.as_deref(), replayed)?;
     let list = List::of(access.tenant(), "list_dead_letters", &(access.reach, &filter, tenant));
     let after = page.after(list, DeadLetterCursor::read)?;
     let limit = page.limit()?;
     let mut tx = scope.begin(&api).await?;
-    let found = scope.list(&mut tx, &filter, tenant, after.as_ref(), limit + 1).await?;
+    let found = dead_letters::list(&mut tx, scope.reach, &filter, after.as_ref(), limit + 1).await?;
     Ok(Json(Page::of(found, limit, list, |last| DeadLetterCursor::after(last).write())))
 }
 

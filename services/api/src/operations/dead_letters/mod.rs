@@ -19,9 +19,9 @@ use crate::operations::prelude::*;
 use crate::requests::access::Reach;
 use crate::requests::input::check_texts;
 use unslide_model::TenantId;
-use unslide_store::dead_letters::{self, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterId};
+use unslide_store::TenantTx;
+use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, DeadLetterReach};
 use unslide_store::keys::Principal;
-use unslide_store::{StoreError, TenantTx};
 
 /// The routes of this folder: of a tenant's dead letters, and of all.
 pub fn routes() -> OpenApiRouter<Api> {
@@ -44,25 +44,29 @@ fn own_routes() -> OpenApiRouter<Api> {
 /// Whose dead letters a request is about: the tenant's own, or any.
 pub struct DeadLetterScope<'a> {
     principal: &'a Principal,
-    any: bool,
+    reach: DeadLetterReach<'a>,
 }
 
 impl<'a> DeadLetterScope<'a> {
-    /// What the key may see.
+    /// What the key may see; of it, for an operator, what is of `tenant`.
     ///
     /// # Errors
     /// [`Kind::InsufficientScope`] for a key of one app: which app a dead letter is of is not known.
-    pub fn of(access: &'a Access<TenantAdmin>) -> Result<DeadLetterScope<'a>, Problem> {
+    /// [`Kind::InvalidParameter`] where another names a tenant than an operator.
+    pub fn of(
+        access: &'a Access<TenantAdmin>,
+        tenant: Option<&'a str>,
+    ) -> Result<DeadLetterScope<'a>, Problem> {
         access.of_every_app("dead letters are of no app")?;
-        Ok(DeadLetterScope { principal: &access.principal, any: access.reach == Some(Reach::All) })
-    }
-
-    /// Checks that the request may name this tenant.
-    fn check_tenant(&self, tenant: Option<&str>) -> Result<(), Problem> {
-        if tenant.is_some() && !self.any {
-            return Err(Problem::new(Kind::InvalidParameter, "tenant: for operators only"));
-        }
-        check_texts(Kind::InvalidParameter, LONGEST, [("tenant", tenant)])
+        let reach = match access.reach {
+            Some(Reach::All) => DeadLetterReach::All { tenant },
+            _ if tenant.is_some() => {
+                return Err(Problem::new(Kind::InvalidParameter, "tenant: for operators only"));
+            }
+            _ => DeadLetterReach::Own,
+        };
+        check_texts(Kind::InvalidParameter, LONGEST, [("tenant", tenant)])?;
+        Ok(DeadLetterScope { principal: &access.principal, reach })
     }
 
     fn tenant(&self) -> &TenantId {
@@ -70,59 +74,15 @@ impl<'a> DeadLetterScope<'a> {
     }
 
     async fn begin(&self, api: &Api) -> Result<Tx<TenantTx>, Problem> {
-        // Operators do not wait until tenants give connections back.
-        if self.any {
-            Ok(api.store.tenant(self.tenant()).await?.into())
-        } else {
-            api.tenant(self.tenant()).await
-        }
-    }
-
-    async fn list(
-        &self,
-        tx: &mut TenantTx,
-        filter: &DeadLetterFilter,
-        tenant: Option<&str>,
-        after: Option<&DeadLetterCursor>,
-        limit: u32,
-    ) -> Result<Vec<DeadLetter>, StoreError> {
-        if self.any {
-            dead_letters::list_any(tx, filter, tenant, after, limit).await
-        } else {
-            dead_letters::list(tx, filter, after, limit).await
-        }
-    }
-
-    async fn count(
-        &self,
-        tx: &mut TenantTx,
-        filter: &DeadLetterFilter,
-        tenant: Option<&str>,
-    ) -> Result<u64, StoreError> {
-        if self.any {
-            dead_letters::count_any(tx, filter, tenant).await
-        } else {
-            dead_letters::count(tx, filter).await
+        match self.reach {
+            DeadLetterReach::Own => api.tenant(self.tenant()).await,
+            // Operators do not wait until tenants give connections back.
+            DeadLetterReach::All { .. } => Ok(api.store.tenant(self.tenant()).await?.into()),
         }
     }
 
     async fn find(&self, tx: &mut TenantTx, id: &DeadLetterId) -> Result<DeadLetter, Problem> {
-        let found =
-            if self.any { dead_letters::get_any(tx, id).await? } else { dead_letters::get(tx, id).await? };
+        let found = dead_letters::get(tx, self.reach, id).await?;
         found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such dead letter"))
-    }
-
-    async fn replayed(
-        &self,
-        tx: &mut TenantTx,
-        id: &DeadLetterId,
-        placed_as: &str,
-    ) -> Result<(), StoreError> {
-        let by = self.principal.key_id.to_string();
-        if self.any {
-            dead_letters::replayed_any(tx, id, &by, placed_as).await
-        } else {
-            dead_letters::replayed(tx, id, &by, placed_as).await
-        }
     }
 }

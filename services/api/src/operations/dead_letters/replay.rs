@@ -11,7 +11,7 @@ use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::trace::TraceContext;
 use unslide_store::audit;
-use unslide_store::dead_letters::{DeadLetter, DeadLetterId, TopicOffset};
+use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, TopicOffset};
 use unslide_stream::{Headers, OutRecord, Record};
 
 /// Reasons for which a worker's process may end.
@@ -58,7 +58,7 @@ pub async fn replay_dead_letter(
     Json(wish): Json<ReplayWish>,
 ) -> Result<axum::Json<Replayed>, Problem> {
     let id = parameter("id", &id)?;
-    let scope = DeadLetterScope::of(&access)?;
+    let scope = DeadLetterScope::of(&access, None)?;
     // Another tenant's dead letter must not be distinguishable from none, also not by what Kafka says.
     let mut tx = scope.begin(&api).await?;
     scope.find(&mut tx, &id).await?;
@@ -91,11 +91,11 @@ pub async fn replay(
     let new = renewed(api, &letter, record, trace).await?;
     let place = api.producer.send(&new).await?;
     let replayed_as = format!("{}/{}/{}", new.topic, place.partition, place.offset);
-    scope.replayed(&mut tx, id, &replayed_as).await?;
+    let by = scope.principal.key_id.to_string();
+    dead_letters::replayed(&mut tx, scope.reach, id, &by, &replayed_as).await?;
     let detail = json!({
         "reason": letter.reason, "as": replayed_as, "again": again, "of_tenant": letter.tenant,
     });
-    let by = scope.principal.key_id.to_string();
     audit::append(&mut tx, &by, "dead_letter.replay", &id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok(Replayed { id: id.to_string(), replayed_as, warning: warning(&letter.reason) })

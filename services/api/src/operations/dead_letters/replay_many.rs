@@ -10,7 +10,7 @@ use axum::Extension;
 use std::time::Duration;
 use tokio::time::Instant;
 use unslide_proto::trace::TraceContext;
-use unslide_store::dead_letters::DeadLetterCursor;
+use unslide_store::dead_letters::{self, DeadLetterCursor};
 
 /// Dead letters that one call replays at most.
 const MOST: u32 = 100;
@@ -67,16 +67,14 @@ pub async fn replay_dead_letters(
     Extension(trace): Extension<TraceContext>,
     Json(query): Json<ReplayQuery>,
 ) -> Result<axum::Json<ReplayedMany>, Problem> {
-    let scope = DeadLetterScope::of(&access)?;
-    scope.check_tenant(query.tenant.as_deref())?;
+    let scope = DeadLetterScope::of(&access, query.tenant.as_deref())?;
     let limit @ 1..=MOST = query.limit.unwrap_or(MOST) else {
         return Err(Problem::new(Kind::InvalidBody, format!("limit: 1 to {MOST}")));
     };
     let named = query.reason.clone();
     let filter = filter(query.reason, query.from.as_deref(), query.to.as_deref(), Some(false))?;
-    let tenant = query.tenant.as_deref();
     let mut tx = scope.begin(&api).await?;
-    let matched = scope.count(&mut tx, &filter, tenant).await?;
+    let matched = dead_letters::count(&mut tx, scope.reach, &filter).await?;
     tx.rollback();
     let mut done = ReplayedMany { matched, ..ReplayedMany::default() };
     if query.dry_run || matched == 0 {
@@ -88,7 +86,7 @@ pub async fn replay_dead_letters(
     let mut after: Option<DeadLetterCursor> = None;
     loop {
         let mut tx = scope.begin(&api).await?;
-        let letters = scope.list(&mut tx, &filter, tenant, after.as_ref(), MOST).await?;
+        let letters = dead_letters::list(&mut tx, scope.reach, &filter, after.as_ref(), MOST).await?;
         tx.rollback();
         for letter in &letters {
             if done.replayed == u64::from(limit) || Instant::now() >= until {
