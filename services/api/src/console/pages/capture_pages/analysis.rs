@@ -1,9 +1,9 @@
 //! What a page says of an analysis.
 
 use super::history::ShownHistory;
-use super::list::{MOST_ROWS, ShownList, number};
+use super::list::{MOST_ROWS, ShownList};
 use crate::console::components::flame_view::{FlameSvg, FunctionLine, functions, heaviest_path};
-use crate::console::words::{bytes, changed_bytes, shown, shown_or, upload_command};
+use crate::console::words::{bytes, changed_bytes, grouped, or, upload_command};
 use unslide_signals::capture::{CaptureAnalysis, LackingImage};
 use unslide_signals::malloc::{GrowthRow, MemorySummary, StackRow};
 use unslide_signals::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
@@ -22,16 +22,7 @@ pub struct ShownAnalysis {
     /// The live memory over time, of a log.
     pub history: Option<ShownHistory>,
     pub skipped: Vec<String>,
-    pub lacking: Vec<LackingLine>,
-}
-
-/// An image without symbols.
-pub struct LackingLine {
-    pub name: String,
-    pub debug_id: String,
-    pub frames: String,
-    /// Empty where the tenant cannot help.
-    pub command: String,
+    pub lacking: Vec<LackingImage>,
 }
 
 impl ShownAnalysis {
@@ -53,9 +44,9 @@ impl ShownAnalysis {
             }],
         };
         let mut skipped: Vec<String> =
-            analysis.skipped.iter().map(|part| format!("{} {}", number(part.count), part.what)).collect();
+            analysis.skipped.iter().map(|part| format!("{} {}", grouped(part.count), part.what)).collect();
         if analysis.tree.summed > 0 {
-            let nodes = number(analysis.tree.summed);
+            let nodes = grouped(analysis.tree.summed);
             skipped.push(format!("{nodes} of the lightest boxes are summed under their callers"));
         }
         let history = analysis.memory.as_ref().and_then(|memory| memory.history.as_ref());
@@ -79,7 +70,7 @@ impl ShownAnalysis {
             lists: lists.into_iter().filter(|list| !list.lines.is_empty()).collect(),
             history: history.map(|history| ShownHistory::of(history, moments)),
             skipped,
-            lacking: analysis.lacking.iter().take(MOST_ROWS).map(lacking).collect(),
+            lacking: analysis.lacking.iter().take(MOST_ROWS).cloned().collect(),
         }
     }
 }
@@ -101,7 +92,7 @@ fn memory_lists(memory: &MemorySummary) -> Vec<ShownList> {
         None => "allocated, freed or not".to_owned(),
     };
     let tags = memory.vm_tags.iter().take(MOST_ROWS);
-    let tags = tags.map(|tag| vec![shown(&tag.name), bytes(tag.bytes), number(tag.ranges)]);
+    let tags = tags.map(|tag| vec![tag.name.clone(), bytes(tag.bytes), grouped(tag.ranges)]);
     vec![
         ShownList {
             heading: "Memory",
@@ -111,12 +102,12 @@ fn memory_lists(memory: &MemorySummary) -> Vec<ShownList> {
                 vec![
                     format!("Heap, {held}"),
                     bytes(memory.memory.heap_bytes),
-                    number(memory.memory.heap_blocks),
+                    grouped(memory.memory.heap_blocks),
                 ],
                 vec![
                     format!("Virtual memory, {held}"),
                     bytes(memory.memory.vm_bytes),
-                    number(memory.memory.vm_ranges),
+                    grouped(memory.memory.vm_ranges),
                 ],
             ],
         },
@@ -158,7 +149,7 @@ fn graph_lists(graph: &MemoryTables) -> Vec<ShownList> {
             heading: "Classes",
             caption: "Classes by the memory of their blocks",
             columns: &["Class", "Bytes", "Blocks"],
-            lines: classes.map(|row| vec![shown(&row.name), bytes(row.bytes), number(row.blocks)]).collect(),
+            lines: classes.map(|row| vec![row.name.clone(), bytes(row.bytes), grouped(row.blocks)]).collect(),
         },
         ShownList {
             heading: "Leaks",
@@ -177,7 +168,9 @@ fn graph_lists(graph: &MemoryTables) -> Vec<ShownList> {
             caption: "Blocks by the zone that they were allocated in",
             columns: &["Zone", "Bytes", "Blocks"],
             lines: zones
-                .map(|row| vec![shown_or(&row.name, "unknown zone"), bytes(row.bytes), number(row.blocks)])
+                .map(|row| {
+                    vec![or(&row.name, "unknown zone").to_owned(), bytes(row.bytes), grouped(row.blocks)]
+                })
                 .collect(),
         },
     ]
@@ -186,40 +179,33 @@ fn graph_lists(graph: &MemoryTables) -> Vec<ShownList> {
 /// A shape of leaks.
 pub fn leak_line(row: &LeakRow) -> Vec<String> {
     let cycle = if row.cycle { "cycle of " } else { "" };
-    vec![format!("{cycle}{}", shown(&row.name)), bytes(row.bytes), number(row.leaks)]
+    vec![format!("{cycle}{}", row.name), bytes(row.bytes), grouped(row.leaks)]
 }
 
 fn region_line(row: &RegionRow) -> Vec<String> {
     let known = |size: Option<u64>| size.map(bytes).unwrap_or_default();
-    vec![shown(&row.name), bytes(row.dirty), known(row.swapped), known(row.resident)]
+    vec![row.name.clone(), bytes(row.dirty), known(row.swapped), known(row.resident)]
 }
 
 /// A block, and what leads to it.
 fn way(row: &BlockRow) -> String {
     let root = row.path.first().map(|step| step.by.as_str());
     let steps = row.path.iter().map(|step| step.class.as_str());
-    shown(&root.into_iter().chain(steps).collect::<Vec<_>>().join(" → "))
+    root.into_iter().chain(steps).collect::<Vec<_>>().join(" → ")
 }
 
 fn stack_line(row: &StackRow) -> Vec<String> {
-    vec![shown_or(&row.allocator, "unknown stack"), bytes(row.bytes), number(row.blocks)]
+    vec![or(&row.allocator, "unknown stack").to_owned(), bytes(row.bytes), grouped(row.blocks)]
 }
 
 fn growth_line(row: &GrowthRow) -> Vec<String> {
     let (before, after) = (row.before.bytes(), row.after.bytes());
-    vec![shown_or(&row.allocator, "unknown stack"), changed_bytes(before, after), bytes(after)]
+    vec![or(&row.allocator, "unknown stack").to_owned(), changed_bytes(before, after), bytes(after)]
 }
 
-fn lacking(image: &LackingImage) -> LackingLine {
-    let name = shown_or(&image.name, "unnamed image");
-    let command =
-        if image.system || image.debug_id.is_none() { String::new() } else { upload_command(&name) };
-    LackingLine {
-        command,
-        debug_id: image.debug_id.map(|id| id.to_string()).unwrap_or_default(),
-        frames: number(image.frames),
-        name,
-    }
+/// The command that helps an image.
+pub fn command(image: &LackingImage) -> String {
+    upload_command(or(&image.name, "unnamed image"))
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! `/console/captures/{id}`: what one capture says.
 
-use super::CaptureLine;
-use super::analysis::ShownAnalysis;
+use super::analysis::{self, ShownAnalysis};
+use super::kind;
 use crate::console::assets::FLAME_PATH;
+use crate::console::link::session_path;
+use crate::console::pages::capture_pages;
 use crate::console::prelude::*;
 use crate::console::shell::html_answer;
+use crate::console::words::or;
 use crate::limits::answers::ReservedAnswer;
-use crate::operations::captures::{FoundAnalysis, analysis, delete_capture};
+use crate::operations::captures::{self as operations, FoundAnalysis, delete_capture};
 use crate::requests::access::TenantAdmin;
 use unslide_model::Scope;
 use unslide_store::captures::{self, Capture};
@@ -19,10 +22,10 @@ const MOST_EARLIER: u32 = 5;
 struct CapturePage {
     shell: Shell,
     script: &'static str,
-    capture: CaptureLine,
+    capture: Capture,
     shown: Option<ShownAnalysis>,
-    /// Captures that this one can be compared with: where, and which.
-    earlier: Vec<(String, CaptureLine)>,
+    /// Captures that this one can be compared with.
+    earlier: Vec<Capture>,
     may_delete: bool,
 }
 
@@ -34,8 +37,8 @@ pub async fn page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let moments = (state.number("from")?, state.number("to")?);
-    let (access, now) = (&signed.access, api.clock.now());
-    let found = analysis(&api, access, ("id", &id)).await?;
+    let access = &signed.access;
+    let found = operations::analysis(&api, access, ("id", &id)).await?;
     let has_analysis = !found.json.is_empty();
     let earlier = if has_analysis {
         let mut tx = api.tenant(access.tenant()).await?;
@@ -52,19 +55,13 @@ pub async fn page(
         // The tree, and that of the app's functions.
         let read = if has_analysis { Some(found.read(2)?) } else { None };
         let FoundAnalysis { capture, mut reservation, .. } = found;
-        let compared = |other: &Capture| {
-            let path = format!("/console/captures/{}/compare/{}", capture.id, other.id);
-            (path, CaptureLine::of(other, now))
-        };
-        let earlier = earlier.iter().map(compared).collect();
-        let line = CaptureLine::of(&capture, now);
-        let title = format!("{} of {}", line.kind, line.app);
+        let title = format!("{} of {}", kind(capture.kind), or(&capture.app, "no app"));
         let shown = read.map(|analysis| ShownAnalysis::of(&analysis, &title, moments));
         reservation.grow(shown.as_ref().map_or(0, |shown| shown.graph.len() as u64 * 2))?;
         let page = CapturePage {
             shell: Shell::of(viewer, "captures", title),
             script: &FLAME_PATH,
-            capture: line,
+            capture,
             shown,
             earlier,
             may_delete,

@@ -1,10 +1,11 @@
 //! `/console/captures`: the captures, newest first.
 
-use super::CaptureLine;
 use crate::console::bar::{BarSelect, FilterBar, app_select};
+use crate::console::pages::capture_pages;
 use crate::console::prelude::*;
 use crate::operations::captures::{CaptureQuery, list_captures};
 use unslide_model::{CaptureKind, Scope};
+use unslide_store::captures::Capture;
 
 const PATH: &str = "/console/captures";
 const FILTERS: [&str; 2] = ["app", "kind"];
@@ -16,7 +17,7 @@ struct CapturesPage {
     may_upload: bool,
     /// The app that a form names at first.
     app: String,
-    captures: Vec<CaptureLine>,
+    captures: Vec<Capture>,
     next: Option<String>,
     filtered: bool,
 }
@@ -27,7 +28,7 @@ pub async fn page(
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let (access, now) = (&signed.access, api.clock.now());
+    let access = &signed.access;
     let query = CaptureQuery {
         app: state.text("app"),
         kind: state.get("kind").map(kind).transpose()?,
@@ -49,7 +50,7 @@ pub async fn page(
         may_upload: access.principal.may(Scope::ReportsWrite),
         app: access.only_app().or(state.get("app")).unwrap_or_default().to_owned(),
         shell: Shell::of(signed.viewer, "captures", "Captures").with(bar),
-        captures: found.items.iter().map(|capture| CaptureLine::of(capture, now)).collect(),
+        captures: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
     })

@@ -1,27 +1,28 @@
 //! `/console/captures/{id}/compare/{other}`: what has changed between two captures.
 
-use super::CaptureLine;
 use super::analysis::leak_line;
-use super::list::{MOST_ROWS, ShownList, number};
+use super::list::{MOST_ROWS, ShownList};
 use crate::console::assets::FLAME_PATH;
 use crate::console::components::flame_view::{FlameSvg, changed_functions};
+use crate::console::pages::capture_pages;
 use crate::console::prelude::*;
 use crate::console::shell::html_answer;
-use crate::console::words::{bytes, changed_bytes};
+use crate::console::words::{bytes, changed_bytes, grouped, or};
 use crate::limits::answers::ReservedAnswer;
 use crate::operations::captures::{CapturePair, capture_pair};
 use unslide_model::CaptureKind;
 use unslide_signals::calltree::CallTree;
 use unslide_signals::capture::{CaptureAnalysis, CaptureComparison, ComparedMemory};
 use unslide_signals::memory_graph::MemoryComparison;
+use unslide_store::captures::Capture;
 
 #[derive(Template)]
 #[template(path = "console/pages/capture_pages/compare.html", askama = escaping)]
 struct ComparePage {
     shell: Shell,
     script: &'static str,
-    before: CaptureLine,
-    after: CaptureLine,
+    before: Capture,
+    after: Capture,
     graph: FlameSvg,
     has_boxes: bool,
     explained: &'static str,
@@ -38,7 +39,7 @@ pub async fn page(
     signed: SignedIn<ReportsRead>,
     Path((id, other)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let (access, now) = (&signed.access, api.clock.now());
+    let access = &signed.access;
     let pair = capture_pair(&api, access, (&id, &other)).await?;
     let viewer = signed.viewer;
     let work = move || {
@@ -48,9 +49,8 @@ pub async fn page(
         let mut reservation = of_after.reservation;
         let kind = of_after.capture.kind;
         let unchanged = unchanged(kind, (&before, &after), &change);
-        let (earlier, later) =
-            (CaptureLine::of(&of_before.capture, now), CaptureLine::of(&of_after.capture, now));
-        let title = format!("{} of {}: what has changed", later.kind, later.app);
+        let (earlier, later) = (of_before.capture, of_after.capture);
+        let title = format!("{} of {}: what has changed", super::kind(kind), or(&later.app, "no app"));
         let (before, after) = (before.tree.tree_without_rests(), after.tree.tree_without_rests());
         let graph = FlameSvg::of_difference(&before, &after, &title);
         reservation.grow(graph.len() as u64 * 2)?;
@@ -107,7 +107,7 @@ fn rows_left_out(change: &CaptureComparison) -> u64 {
 }
 
 fn left_out(change: &CaptureComparison) -> String {
-    match i64::try_from(rows_left_out(change)).unwrap_or(i64::MAX) {
+    match rows_left_out(change) {
         0 => String::new(),
         rows => format!(
             "{} left out: too small for one of the two analyses, or for the list of what has changed.",
@@ -150,8 +150,8 @@ fn memory_list(ComparedMemory { before, after }: &ComparedMemory) -> ShownList {
 
 fn stacks(change: &CaptureComparison) -> ShownList {
     let paths = change.paths.iter().take(MOST_ROWS);
-    let lines =
-        paths.map(|row| line(shown_or(&row.allocator, "unknown stack"), row.weight_before, row.weight_after));
+    let lines = paths
+        .map(|row| line(or(&row.allocator, "unknown stack").to_owned(), row.weight_before, row.weight_after));
     ShownList {
         heading: "Stacks that have changed",
         caption: "Stacks by what has come to them",
@@ -172,13 +172,13 @@ fn functions(before: &CallTree, after: &CallTree) -> ShownList {
 
 fn graph_lists(graph: &MemoryComparison) -> Vec<ShownList> {
     let classes = graph.classes.iter().take(MOST_ROWS).map(|row| {
-        let mut cells = line(shown(&row.name), row.bytes_before, row.bytes_after);
-        cells.push(format!("{} \u{2192} {}", number(row.blocks_before), number(row.blocks_after)));
+        let mut cells = line(row.name.clone(), row.bytes_before, row.bytes_after);
+        cells.push(format!("{} \u{2192} {}", grouped(row.blocks_before), grouped(row.blocks_after)));
         cells
     });
     let regions = graph.regions.iter().take(MOST_ROWS).map(|row| {
         let (before, after) = row.charged();
-        line(shown(&row.name), before, after)
+        line(row.name.clone(), before, after)
     });
     vec![
         ShownList {

@@ -1,7 +1,7 @@
 //! The live memory of a log of allocations over time, and what has grown between two of its events.
 
-use super::list::{MOST_ROWS, ShownList, number};
-use crate::console::words::{bytes, changed_bytes, shown_or};
+use super::list::{MOST_ROWS, ShownList};
+use crate::console::words::{bytes, changed_bytes, grouped, or};
 use std::cmp::Reverse;
 use unslide_signals::malloc::{MemoryHistory, MemoryRow};
 
@@ -32,7 +32,7 @@ impl ShownHistory {
         };
         let memory = history.events.iter().zip(&history.memory).map(|(events, memory)| {
             let (heap, vm) = (bytes(memory.heap_bytes), bytes(memory.vm_bytes));
-            vec![format!("{} events", number(*events as u64)), heap, number(memory.heap_blocks), vm]
+            vec![format!("{} events", grouped(*events)), heap, grouped(memory.heap_blocks), vm]
         });
         let memory = ShownList {
             heading: "Live memory over time",
@@ -60,7 +60,7 @@ fn growth(history: &MemoryHistory, from: usize, to: usize) -> Vec<Vec<String>> {
         (all(from).saturating_sub(listed(|row| row.1)), all(to).saturating_sub(listed(|row| row.2)));
     let line = |name: String, before, after| vec![name, changed_bytes(before, after), bytes(after)];
     let mut lines: Vec<Vec<String>> =
-        changed.iter().map(|row| line(shown_or(row.0, "unknown stack"), row.1, row.2)).collect();
+        changed.iter().map(|row| line(or(row.0, "unknown stack").to_owned(), row.1, row.2)).collect();
     if before != after {
         lines.push(line("all others".to_owned(), before, after));
     }

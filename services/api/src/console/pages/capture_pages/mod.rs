@@ -8,55 +8,25 @@ mod history;
 mod list;
 pub mod upload;
 
-use crate::console::link::session_path;
-use crate::console::words::{When, bytes, counted, grouped, shown, shown_or, when};
-use time::OffsetDateTime;
+use crate::console::words::{bytes, counted, grouped};
+use serde_json::Value;
 use unslide_model::CaptureKind;
 use unslide_store::captures::{Capture, CaptureState};
 
-/// What is said of a capture wherever it is named.
-pub struct CaptureLine {
-    pub id: String,
-    pub kind: &'static str,
-    pub app: String,
-    pub version: String,
-    /// The page of its session.
-    pub session: Option<String>,
-    /// How much the analysis is about.
-    pub says: String,
-    pub lacking: String,
-    pub size: String,
-    pub status: (&'static str, &'static str, &'static str),
-    pub detail: String,
-    pub received: When,
+/// How far a capture is analysed.
+pub fn status(capture: &Capture) -> (&'static str, &'static str, &'static str) {
+    match capture.state {
+        CaptureState::Queued => ("info", "◐", "queued"),
+        CaptureState::Analysing => ("info", "◐", "being analysed"),
+        CaptureState::Ready => ("good", "●", "analysed"),
+        CaptureState::Failed => ("bad", "○", "failed"),
+    }
 }
 
-impl CaptureLine {
-    /// The line of a capture.
-    pub fn of(capture: &Capture, now: OffsetDateTime) -> CaptureLine {
-        let status = match capture.state {
-            CaptureState::Queued => ("info", "◐", "queued"),
-            CaptureState::Analysing => ("info", "◐", "being analysed"),
-            CaptureState::Ready => ("good", "●", "analysed"),
-            CaptureState::Failed => ("bad", "○", "failed"),
-        };
-        let number = |name: &str| capture.summary.as_ref()?[name].as_i64();
-        let lacking = number("lacking").filter(|images| *images > 0);
-        let lacking = lacking.map(|images| counted(images, "image lacks symbols", "images lack symbols"));
-        CaptureLine {
-            id: capture.id.to_string(),
-            kind: kind(capture.kind),
-            app: shown_or(&capture.app, "no app"),
-            version: shown(&capture.version),
-            session: capture.session_id.as_deref().map(|id| session_path(&capture.app, id)),
-            says: says(capture).unwrap_or_default(),
-            lacking: lacking.unwrap_or_default(),
-            size: bytes(capture.size),
-            status,
-            detail: shown(capture.detail.as_deref().unwrap_or_default()),
-            received: when(capture.received_at, now),
-        }
-    }
+/// How many images lack symbols; `None` where none does.
+pub fn lacking(capture: &Capture) -> Option<String> {
+    let images = capture.summary.as_ref()?["lacking"].as_i64().filter(|images| *images > 0)?;
+    Some(counted(images, "image lacks symbols", "images lack symbols"))
 }
 
 /// A kind of capture for people.
@@ -69,11 +39,15 @@ pub fn kind(kind: CaptureKind) -> &'static str {
     }
 }
 
-fn says(capture: &Capture) -> Option<String> {
-    let summary = capture.summary.as_ref()?;
+/// How much the analysis is about; empty without one.
+pub fn says(capture: &Capture) -> String {
+    capture.summary.as_ref().and_then(amount).unwrap_or_default()
+}
+
+fn amount(summary: &Value) -> Option<String> {
     let (weight, count) = (summary["weight"].as_u64()?, summary["count"].as_i64()?);
     Some(match summary["unit"].as_str()? {
         "bytes" => format!("{} in {}", bytes(weight), counted(count, "block", "blocks")),
-        unit => format!("{} {unit}", grouped(i64::try_from(weight).unwrap_or(i64::MAX))),
+        unit => format!("{} {unit}", grouped(weight)),
     })
 }
