@@ -1,7 +1,6 @@
 //! What a page shows: the query of its address, and the bar that changes it.
 
 use super::link::link;
-use super::words::shown;
 use crate::http::problem::Problem;
 use crate::limits::transactions::Tx;
 use crate::requests::access::{Access, ReportsRead};
@@ -146,8 +145,7 @@ impl BarSelect {
         let names = names.into_iter().filter(|name| !name.is_empty()).chain(missing.map(str::to_owned));
         options.extend(names.map(|value| {
             let is_current = current == Some(value.as_str());
-            let label = shown(&value);
-            (value, label, is_current)
+            (value.clone(), value, is_current)
         }));
         BarSelect { name, label, options }
     }

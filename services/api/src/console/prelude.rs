@@ -5,7 +5,7 @@ pub(crate) use crate::console::escaping::{self, Template, filters};
 pub(crate) use crate::console::link::link;
 pub(crate) use crate::console::session::SignedIn;
 pub(crate) use crate::console::shell::{Shell, html};
-pub(crate) use crate::console::words::{self, counted, shown, shown_or};
+pub(crate) use crate::console::words::{self, counted};
 pub(crate) use crate::http::problem::{Kind, Problem};
 pub(crate) use crate::requests::access::{Access, ReportsRead};
 pub(crate) use crate::requests::input::{Path, Query};

@@ -1,17 +1,14 @@
 //! Numbers, times and texts as pages show them.
 
 use super::filters::Safe;
+use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
-use time::{Date, OffsetDateTime};
 use unslide_model::{CpuType, shell_word};
 use unslide_report::text::escaped;
 
-/// A moment as HTML.
-pub type When = Safe<String>;
-
 /// A moment, seen from `now`: how long ago, with the whole of it for who points at it and for machines.
-pub fn when(at: OffsetDateTime, now: OffsetDateTime) -> When {
+pub fn when(at: OffsetDateTime, now: OffsetDateTime) -> Safe<String> {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
     let machine = at.format(&Rfc3339).unwrap_or_default();
     let absolute = at.to_offset(time::UtcOffset::UTC).format(&format).unwrap_or_default();
@@ -78,24 +75,9 @@ pub fn percent(part: i64, whole: i64) -> Option<String> {
     (whole > 0).then(|| format!("{} %", part.saturating_mul(100) / whole))
 }
 
-/// A day.
-pub fn day(day: Date) -> String {
-    day.format(format_description!("[year]-[month]-[day]")).unwrap_or_default()
-}
-
-/// A text of a device or a client: nothing in it changes how the page is read.
-pub fn shown(text: &str) -> String {
-    escaped(text).into_owned()
-}
-
 /// A text, or a word where it is empty.
 pub fn or<'t>(text: &'t str, word: &'t str) -> &'t str {
     if text.is_empty() { word } else { text }
-}
-
-/// The same, with a word for an empty one.
-pub fn shown_or(text: &str, instead: &str) -> String {
-    if text.is_empty() { instead.to_owned() } else { shown(text) }
 }
 
 /// The first few of some names.

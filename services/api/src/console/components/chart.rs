@@ -1,7 +1,7 @@
 //! Charts: plain SVG without a style or a script. What they show stands in a table beside them, too.
 
 use crate::console::escaping::{self, Template};
-use crate::console::words::{day, grouped, shown_or};
+use crate::console::words::{grouped, or};
 use std::collections::BTreeMap;
 use time::macros::format_description;
 use time::{Date, Duration, OffsetDateTime};
@@ -47,7 +47,7 @@ impl ChartTimes {
             TrendStep::Hour => {
                 at.format(format_description!("[month]-[day] [hour]:00 UTC")).unwrap_or_default()
             }
-            TrendStep::Day => day(at.date()),
+            TrendStep::Day => at.date().to_string(),
         }
     }
 }
@@ -99,9 +99,9 @@ impl StackedBars {
         let label = |row: &VersionCount| match &row.version {
             None => (1, "other versions".to_owned()),
             Some(version) if several_apps => {
-                (0, format!("{} {}", shown_or(&row.app, "unknown app"), shown_or(version, "no version")))
+                (0, format!("{} {}", or(&row.app, "unknown app"), or(version, "no version")))
             }
-            Some(version) => (0, shown_or(version, "no version")),
+            Some(version) => (0, or(version, "no version").to_owned()),
         };
         let mut totals: BTreeMap<(u8, String), i64> = BTreeMap::new();
         for row in &rows {

@@ -1,6 +1,6 @@
 //! What a page says of a call tree: the picture, and the same as text.
 
-use crate::console::words::{duration, grouped, shown, shown_or};
+use crate::console::words::{duration, grouped, or};
 use std::collections::HashMap;
 use std::fmt;
 use unslide_report::text::escaped;
@@ -55,8 +55,8 @@ pub struct FunctionLine {
 impl FunctionLine {
     fn of(frame: &CallFrame, shares: Vec<String>) -> FunctionLine {
         FunctionLine {
-            name: shown_or(&frame.name, "unnamed"),
-            image: shown(&frame.image),
+            name: or(&frame.name, "unnamed").to_owned(),
+            image: frame.image.to_string(),
             own: frame.origin == FrameOrigin::App,
             shares,
         }
@@ -136,7 +136,7 @@ pub fn slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
 
 /// Samples as a number.
 pub fn samples(tree: &CallTree) -> String {
-    grouped(i64::try_from(tree.total().weight).unwrap_or(i64::MAX))
+    grouped(tree.total().weight)
 }
 
 fn permille(part: u64, whole: u64) -> i64 {

@@ -119,8 +119,7 @@ fn shortened(mut lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
     }
     let outermost = lines.split_off(lines.len() - OUTERMOST);
     let middle = lines.split_off(INNERMOST);
-    let number = i64::try_from(middle.len()).unwrap_or(i64::MAX);
-    let summary = format!("{} in between", counted(number, "frame", "frames"));
+    let summary = format!("{} in between", counted(middle.len(), "frame", "frames"));
     let mut shown = items(lines, foldable);
     shown.push(StackItem::Folded { summary, frames: middle });
     shown.extend(items(outermost, foldable));
@@ -159,8 +158,7 @@ fn close(run: &mut Vec<FrameLine>, items: &mut Vec<StackItem>) {
     if more > 0 {
         named = format!("{named} and {more} more");
     }
-    let number = i64::try_from(frames.len()).unwrap_or(i64::MAX);
-    let summary = format!("{} of {named}", counted(number, "frame", "frames"));
+    let summary = format!("{} of {named}", counted(frames.len(), "frame", "frames"));
     items.push(StackItem::Folded { summary, frames });
 }
 

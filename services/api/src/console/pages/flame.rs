@@ -7,6 +7,7 @@ use crate::console::components::flame_view::{
 use crate::console::components::rows::{report_path, what};
 use crate::console::prelude::*;
 use crate::console::shell::html_answer;
+use crate::console::words::or;
 use crate::limits::answers::{ReservedAnswer, reserve};
 use crate::limits::permits::Reservation;
 use crate::operations::groups::get::get_group;
@@ -124,7 +125,7 @@ pub async fn of_group(
     let viewer = signed.viewer;
     let work = move || {
         let form = compare_form(&group, version.as_deref(), compare.as_deref());
-        let title = shown_or(&group.group.title, "no title");
+        let title = or(&group.group.title, "no title");
         let shell = Shell::of(viewer, "groups", format!("Flame graph: {title}"));
         let page = group_page(shell, &group, form, &first, second.as_ref());
         reservation.grow(page.graph.len() as u64 * 2 + PAGE_BYTES)?;
@@ -219,11 +220,9 @@ impl MergedTree {
 
     /// How much the picture is of.
     fn facts(&self) -> String {
-        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let version =
-            self.version.as_ref().map_or_else(String::new, |version| format!(" of {}", shown(version)));
+        let version = self.version.as_ref().map_or_else(String::new, |version| format!(" of {version}"));
         let newest = if self.more { "the newest " } else { "" };
-        let looked_at = counted(count(self.looked_at), "report", "reports");
+        let looked_at = counted(self.looked_at, "report", "reports");
         let reports = if self.reports == self.looked_at {
             format!("{newest}{looked_at}")
         } else {
@@ -241,7 +240,7 @@ fn group_page(
     first: &MergedTree,
     second: Option<&MergedTree>,
 ) -> FlamePage {
-    let title = shown_or(&group.group.title, "no title");
+    let title = or(&group.group.title, "no title");
     let base = FlamePage {
         shell,
         script: &FLAME_PATH,
@@ -250,7 +249,7 @@ fn group_page(
         heading: format!("Where the time went: {title}"),
         facts: first.facts(),
         left_out: left_out(first.left_out()),
-        graph: FlameSvg::of(&first.tree, &title),
+        graph: FlameSvg::of(&first.tree, title),
         path: heaviest_path(&first.tree),
         functions: functions(&first.tree),
         slices: Vec::new(),
@@ -272,8 +271,8 @@ fn group_page(
     }
 }
 
-fn named(tree: &MergedTree) -> String {
-    tree.version.as_deref().map_or_else(|| "all versions".to_owned(), shown)
+fn named(tree: &MergedTree) -> &str {
+    tree.version.as_deref().unwrap_or("all versions")
 }
 
 fn of_samples(tree: &CallTree) -> String {
@@ -282,7 +281,7 @@ fn of_samples(tree: &CallTree) -> String {
 }
 
 fn left_out(number: u64) -> String {
-    match i64::try_from(number).unwrap_or(i64::MAX) {
+    match number {
         0 => String::new(),
         number => format!(
             "{} left out: they are too many or too deep, or refer to nothing.",
@@ -302,7 +301,7 @@ fn compare_form(group: &GroupCounts, version: Option<&str>, compare: Option<&str
     }
     let options = |none: &str, current: Option<&str>| {
         let first = [(String::new(), none.to_owned(), current.is_none())].into_iter();
-        let others = versions().map(|one| (one.to_owned(), shown(one), current == Some(one)));
+        let others = versions().map(|one| (one.to_owned(), one.to_owned(), current == Some(one)));
         first.chain(others).collect()
     };
     Some(CompareForm {

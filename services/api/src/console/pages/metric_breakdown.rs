@@ -3,7 +3,7 @@
 use super::version_health::{BREAKDOWN_PATH, COLUMNS, PATH, in_unit, metric, share, whole};
 use crate::console::bar::{BarSelect, FilterBar, period};
 use crate::console::prelude::*;
-use crate::console::words::estimate;
+use crate::console::words::{estimate, or};
 use unslide_signals::metrics::MetricName;
 use unslide_store::metrics::MetricDimension;
 use unslide_store::queries::health;
@@ -70,8 +70,8 @@ pub async fn page(
     html(&BreakdownPage {
         shell: Shell::of(signed.viewer, "health", format!("{head} by device and system")).with(bar),
         back: link(PATH, &[("app", Some(&app)), ("days", state.get("days"))]),
-        app: shown(&app),
-        version: shown_or(version, "no version"),
+        app,
+        version: or(version, "no version").to_owned(),
         days: state.days(),
         metric: head,
         title,
@@ -112,7 +112,7 @@ fn row(figures: &DimensionFigures, metric: MetricName) -> FigureRow {
         _ => ("value", "values"),
     };
     FigureRow {
-        value: shown(&figures.value),
+        value: figures.value.clone(),
         figures: statistics(metric).iter().map(figure).collect(),
         observations: estimate(counted(whole(figures.observations), one, many), figures.estimated),
     }

@@ -3,7 +3,7 @@
 use crate::console::bar::{FilterBar, app_select, period};
 use crate::console::components::health::crash_free;
 use crate::console::prelude::*;
-use crate::console::words::{bytes, duration, estimate, grouped};
+use crate::console::words::{bytes, duration, estimate, grouped, or};
 use time::Date;
 use unslide_signals::metrics::MetricName;
 use unslide_store::app_signals::{self, DroppedSignal};
@@ -57,21 +57,10 @@ struct HealthPage {
     /// Head and title of each column that has figures.
     heads: Vec<(&'static str, &'static str)>,
     versions: Vec<HealthRow>,
-    hosts: Vec<HostRow>,
-    phases: [(&'static str, &'static str); 5],
+    hosts: Vec<HostFigures>,
     /// What is to be known of the figures: days that are left out, and signals that are not kept.
     notes: Vec<String>,
-    limits: Vec<LimitRow>,
-}
-
-/// The memory that the app may have on a device.
-struct LimitRow {
-    model: String,
-    system: String,
-    median: String,
-    range: String,
-    runs: String,
-    devices: String,
+    limits: Vec<MemoryLimit>,
 }
 
 struct HealthRow {
@@ -96,14 +85,6 @@ struct HealthCellLine {
     change: Option<(&'static str, &'static str, String)>,
 }
 
-struct HostRow {
-    host: String,
-    requests: String,
-    failed: String,
-    /// Median and 95th percentile of each phase; empty where it was not measured.
-    phases: Vec<(&'static str, String)>,
-}
-
 /// `GET /console/health`.
 pub async fn page(
     State(api): State<Api>,
@@ -118,8 +99,7 @@ pub async fn page(
     let measured = apps::measured(&mut tx, access.only_app()).await?;
     for app in measured {
         if !select.options.iter().any(|(value, ..)| *value == app) {
-            let label = shown(&app);
-            select.options.push((app, label, false));
+            select.options.push((app.clone(), app, false));
         }
     }
     // Of all apps the one that reported last, where none is named.
@@ -137,14 +117,13 @@ pub async fn page(
     let columns: Vec<_> = COLUMNS.into_iter().filter(|(signal, ..)| has(signal)).collect();
     html(&HealthPage {
         shell: Shell::of(signed.viewer, "health", "Health").with(bar),
-        app: shown(&app),
+        versions: versions.iter().map(|version| row(version, &columns, (&app, state.get("days")))).collect(),
+        app,
         days: state.days(),
         heads: columns.iter().map(|(_, head, title)| (*head, *title)).collect(),
-        versions: versions.iter().map(|version| row(version, &columns, (&app, state.get("days")))).collect(),
-        hosts: hosts.iter().map(host).collect(),
-        phases: PHASES,
+        hosts,
         notes: notes(metrics_from, from, &dropped),
-        limits: limits.iter().map(limit).collect(),
+        limits,
     })
 }
 
@@ -159,21 +138,9 @@ fn notes(metrics_from: Option<Date>, hosts_from: Option<Date>, dropped: &[Droppe
     cut.chain(dropped).collect()
 }
 
-fn limit(limit: &MemoryLimit) -> LimitRow {
-    let size = |size: i64| bytes(u64::try_from(size).unwrap_or(0));
-    let is_one = limit.lowest == limit.highest;
-    LimitRow {
-        model: shown_or(&limit.model, "unknown device"),
-        system: shown_or(&limit.os_version, "unknown"),
-        median: size(limit.median),
-        range: if is_one {
-            String::new()
-        } else {
-            format!("{} – {}", size(limit.lowest), size(limit.highest))
-        },
-        runs: counted(limit.reports, "run", "runs"),
-        devices: counted(limit.devices, "device", "devices"),
-    }
+/// Bytes of memory.
+fn memory(size: i64) -> String {
+    bytes(u64::try_from(size).unwrap_or(0))
 }
 
 fn row(
@@ -198,9 +165,9 @@ fn row(
         }
     };
     HealthRow {
-        version: shown_or(&version.version, "no version"),
+        version: or(&version.version, "no version").to_owned(),
         breakdown: breakdown(version, of),
-        before: version.version_before.as_ref().map(|before| shown_or(before, "no version")),
+        before: version.version_before.as_ref().map(|before| or(before, "no version").to_owned()),
         cells: columns.iter().map(cell).collect(),
     }
 }
@@ -261,20 +228,14 @@ pub(super) fn in_unit(unit: &str, value: f64) -> String {
     }
 }
 
-fn host(host: &HostFigures) -> HostRow {
-    let phase = |(metric, head): (&str, &'static str)| {
-        let found = host.phases.iter().find(|phase| phase.phase == metric);
-        let text = |found: &signals::PhaseFigures| {
-            format!("{} · {}", duration(positive(found.p50)), duration(positive(found.p95)))
-        };
-        (head, found.map(text).unwrap_or_default())
-    };
-    HostRow {
-        host: shown(&host.host),
-        requests: estimate(counted(whole(host.requests), "request", "requests"), host.estimated),
-        failed: share(host.failed),
-        phases: PHASES.into_iter().map(phase).collect(),
-    }
+fn requests(host: &HostFigures) -> String {
+    estimate(counted(whole(host.requests), "request", "requests"), host.estimated)
+}
+
+/// Median and 95th percentile of a phase; `None` where it was not measured.
+fn phase(host: &HostFigures, phase: &str) -> Option<String> {
+    let found = host.phases.iter().find(|found| found.phase == phase)?;
+    Some(format!("{} · {}", duration(positive(found.p50)), duration(positive(found.p95))))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a figure for people")]

@@ -4,10 +4,10 @@ use crate::console::bar::{FilterBar, app_select};
 use crate::console::components::health::{crash_free, per_thousand};
 use crate::console::link::EXPORTED_VERSIONS;
 use crate::console::prelude::*;
-use crate::console::words::{day, estimate, grouped, missing_command, percent};
+use crate::console::words::percent;
 use crate::operations::apps::versions::list_versions;
 use crate::requests::page::PageQuery;
-use unslide_store::queries::health::{self, HealthFigures};
+use unslide_store::queries::health::{self, HealthFigures, VersionHealth};
 use unslide_store::queries::versions::VersionSummary;
 
 const PATH: &str = "/console/versions";
@@ -21,32 +21,21 @@ const MOST_MISSING: usize = 3;
 struct VersionsPage {
     shell: Shell,
     app: String,
-    health_days: u32,
-    versions: Vec<VersionLine>,
+    versions: Vec<VersionSummary>,
+    /// How the sessions of some versions ended.
+    health: Vec<VersionHealth>,
     export: String,
     next: Option<String>,
 }
 
-struct VersionLine {
-    version: String,
-    href: String,
-    crash_free: String,
-    /// Sessions that the share is of; empty without any.
-    sessions: String,
-    /// Sessions of a thousand that ended out of memory on the screen, and in the background; empty without any.
-    out_of_memory: Vec<(String, &'static str)>,
-    crashes: String,
-    reports: String,
-    devices: String,
-    symbolicated: String,
-    complete: String,
-    partial: String,
-    none: String,
-    first_day: String,
-    last_day: String,
-    /// Name, debug id and command.
-    missing: Vec<(String, String, String)>,
-    more_missing: usize,
+impl VersionsPage {
+    fn health(&self, version: &VersionSummary) -> Option<&HealthFigures> {
+        self.health.iter().find(|known| known.version == version.version).map(|known| &known.figures)
+    }
+
+    fn reports_of(&self, version: &VersionSummary) -> String {
+        link("/console/reports", &[("app", Some(&self.app)), ("version", Some(&version.version))])
+    }
 }
 
 /// `GET /console/versions`.
@@ -74,53 +63,23 @@ pub async fn page(
     let mut tx = api.tenant(access.tenant()).await?;
     let health = health::of_versions(&mut tx, &app, &names, period).await?;
     tx.rollback();
-    let of = |version: &VersionSummary| {
-        health.iter().find(|known| known.version == version.version).map(|known| &known.figures)
-    };
     let bar = FilterBar { action: PATH.to_owned(), selects: vec![select], ..FilterBar::default() };
     html(&VersionsPage {
         shell: Shell::of(signed.viewer, "versions", "Versions").with(bar),
-        versions: items.iter().map(|version| line(&app, version, of(version))).collect(),
-        health_days: HEALTH_DAYS,
+        versions: items,
+        health,
         export: link(EXPORTED_VERSIONS, &[("app", Some(&app))]),
         next: next.map(|cursor| link(PATH, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
-        app: shown(&app),
+        app,
     })
 }
 
-fn line(app: &str, version: &VersionSummary, health: Option<&HealthFigures>) -> VersionLine {
-    let symbolicated = version.share_symbolicated.map(share);
-    let about = |reports| estimate(grouped(reports), version.estimated);
-    let missing = version.missing.iter().take(MOST_MISSING).map(|image| {
-        let name = shown_or(&image.name, "unnamed image");
-        (name, image.debug_id.to_string().to_uppercase(), missing_command(&shown(&image.name), &image.arch))
-    });
-    VersionLine {
-        version: shown_or(&version.version, "no version"),
-        href: link("/console/reports", &[("app", Some(app)), ("version", Some(&version.version))]),
-        crash_free: health
-            .and_then(|figures| crash_free(figures.crashed_sessions, figures.sessions))
-            .unwrap_or_else(|| "–".to_owned()),
-        sessions: health.map(sessions).unwrap_or_default(),
-        out_of_memory: health.map(out_of_memory).unwrap_or_default(),
-        crashes: grouped(version.crashes),
-        reports: about(version.reports),
-        devices: counted(version.devices, "device", "devices"),
-        symbolicated: symbolicated.unwrap_or_else(|| "–".to_owned()),
-        complete: about(version.complete),
-        partial: about(version.partial),
-        none: about(version.none),
-        first_day: day(version.first_day),
-        last_day: day(version.last_day),
-        missing: missing.collect(),
-        more_missing: version.missing.len().saturating_sub(MOST_MISSING),
-    }
+fn crash_free_share(figures: Option<&HealthFigures>) -> String {
+    let share = figures.and_then(|figures| crash_free(figures.crashed_sessions, figures.sessions));
+    share.unwrap_or_else(|| "–".to_owned())
 }
 
-fn sessions(figures: &HealthFigures) -> String {
-    estimate(counted(figures.sessions, "session", "sessions"), figures.estimated)
-}
-
+/// Sessions of a thousand that ended out of memory on the screen, and in the background; empty without any.
 fn out_of_memory(figures: &HealthFigures) -> Vec<(String, &'static str)> {
     let places = [
         (figures.out_of_memory_sessions, "out of memory"),
@@ -131,6 +90,7 @@ fn out_of_memory(figures: &HealthFigures) -> Vec<(String, &'static str)> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a share is between 0 and 1")]
-fn share(share: f64) -> String {
-    percent((share * 1_000_000.0) as i64, 1_000_000).unwrap_or_default()
+fn symbolicated(version: &VersionSummary) -> String {
+    let share = version.share_symbolicated.and_then(|share| percent((share * 1_000_000.0) as i64, 1_000_000));
+    share.unwrap_or_else(|| "–".to_owned())
 }
