@@ -79,6 +79,7 @@ CREATE INDEX alert_events_age ON alert_events (occurred_at);
 SELECT unslide_protect('alert_events', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- The rules that something is to be done for: to evaluate their condition, to put events into a message, to send one.
+-- One of each tenant in turn: many of one tenant leave the others theirs.
 CREATE FUNCTION unslide_alerts_due(at timestamptz, how_many integer) RETURNS TABLE (tenant text, rule uuid, step text)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
@@ -87,11 +88,13 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     )
     (SELECT a.tenant, a.id, 'evaluate' FROM active a
      WHERE a.enabled AND a.condition <> 'regression' AND a.next_evaluation_at <= at
-     ORDER BY a.next_evaluation_at LIMIT how_many)
+     ORDER BY row_number() OVER (PARTITION BY a.tenant ORDER BY a.next_evaluation_at), a.next_evaluation_at
+     LIMIT how_many)
     UNION ALL
     (SELECT a.tenant, a.id, 'collect' FROM active a
      WHERE a.next_message_at <= at AND EXISTS (SELECT FROM alert_events e WHERE e.rule = a.id AND e.message IS NULL)
-     ORDER BY a.next_message_at LIMIT how_many)
+     ORDER BY row_number() OVER (PARTITION BY a.tenant ORDER BY a.next_message_at), a.next_message_at
+     LIMIT how_many)
     UNION ALL
     -- One of each tenant: a receiver that does not answer holds up its own tenant alone.
     (SELECT DISTINCT ON (a.tenant) a.tenant, a.id, 'send'

@@ -30,6 +30,24 @@ struct Evaluated {
 /// Notes what fulfils a rule now, with the moment of the next evaluation in the same transaction, unless it is too
 /// early. Returns the number of new events.
 pub async fn evaluate(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
+    let Some((condition, found)) = take(tx, rule).await? else { return Ok(0) };
+    let causes = match condition {
+        AlertCondition::NewGroup => still_provisional(tx, &found).await?,
+        AlertCondition::Regression => Vec::new(),
+        AlertCondition::Spike => spikes(tx, &found).await?,
+        AlertCondition::MissingSymbols => without_symbols(tx, &found).await?,
+        AlertCondition::CrashFree => crashing(tx, &found).await?,
+    };
+    if causes.is_empty() { Ok(0) } else { raise_for(tx, rule, &causes).await }
+}
+
+/// Leaves out one evaluation, after one that failed and took the moment of the next one back with it.
+pub async fn postpone(tx: &mut TenantTx, rule: Uuid) -> Result<()> {
+    take(tx, rule).await.map(drop)
+}
+
+/// A rule that is due, with the moment of its next evaluation set.
+async fn take(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCondition, Evaluated)>> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
         r#"UPDATE alert_rules SET next_evaluation_at = $4
@@ -44,18 +62,11 @@ pub async fn evaluate(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
     )
     .fetch_optional(connection)
     .await?;
-    let Some(found) = found else { return Ok(0) };
-    let condition = found.condition;
-    let found =
-        Evaluated { id: rule, app: found.app, threshold: found.threshold, created_at: found.created_at };
-    let causes = match condition {
-        AlertCondition::NewGroup => still_provisional(tx, &found).await?,
-        AlertCondition::Regression => Vec::new(),
-        AlertCondition::Spike => spikes(tx, &found).await?,
-        AlertCondition::MissingSymbols => without_symbols(tx, &found).await?,
-        AlertCondition::CrashFree => crashing(tx, &found).await?,
-    };
-    if causes.is_empty() { Ok(0) } else { raise_for(tx, rule, &causes).await }
+    let evaluated = found.map(|found| {
+        let (app, threshold, created_at) = (found.app, found.threshold, found.created_at);
+        (found.condition, Evaluated { id: rule, app, threshold, created_at })
+    });
+    Ok(evaluated)
 }
 
 /// New groups whose symbols did not come in time.

@@ -10,7 +10,7 @@ pub mod events;
 pub mod messages;
 pub mod rules;
 
-pub use evaluate::evaluate;
+pub use evaluate::{evaluate, postpone};
 
 use crate::column::{TenantColumn, words};
 use crate::purge::in_pages;
@@ -44,7 +44,8 @@ pub struct DueAlert {
     pub step: AlertStep,
 }
 
-/// The rules of all tenants that something is to be done for now, at most `limit` for each step.
+/// The rules of all tenants that something is to be done for now, at most `limit` for each step, one of each tenant in
+/// turn.
 pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
     let rows = sqlx::query!(
         r#"SELECT tenant AS "tenant!: TenantColumn", rule AS "rule!", step AS "step!: AlertStep"

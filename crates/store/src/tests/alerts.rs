@@ -8,7 +8,7 @@ use crate::alerts::messages::{
 use crate::alerts::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours, TemplateType,
 };
-use crate::alerts::{AlertStep, due, evaluate, messages, purge, rules};
+use crate::alerts::{AlertStep, due, evaluate, messages, postpone, purge, rules};
 use crate::groups::{GroupActor, MergeOutcome};
 use crate::queries::groups::{self, GroupFilter, GroupOrder};
 use crate::reports::Arrival;
@@ -273,6 +273,37 @@ async fn rules_over_time_look_at_what_is_stored() {
         "SELECT count(*) FROM alert_events WHERE cause LIKE 'crash_free:%' AND cause LIKE '%:1.9:2026-11-20'";
     assert_eq!(database.number(told).await, 1);
     assert_eq!(database.number("SELECT count(*) FROM alert_events WHERE cause LIKE '%:2026-11-19'").await, 0);
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn rules_are_due_one_of_each_tenant_in_turn_and_one_that_was_put_off_is_not() {
+    let database = Database::new().await;
+    let mut made_first = Vec::new();
+    for _ in 0..3 {
+        made_first.push(made(&database, &new_rule(AlertCondition::NewGroup)).await.id);
+        database.wait(Duration::SECOND);
+    }
+    let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
+    let others = rules::create(&mut other, &new_rule(AlertCondition::NewGroup)).await.unwrap().unwrap().id;
+    other.commit().await.unwrap();
+    let due = async |limit| {
+        let due = due(&database.store, limit).await.unwrap();
+        due.into_iter().map(|one| one.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(due(2).await, [made_first[0], others]);
+    assert_eq!(due(9).await, [made_first[0], others, made_first[1], made_first[2]]);
+    in_tx(&database, async |tx| postpone(tx, made_first[0]).await.unwrap()).await;
+    assert_eq!(due(9).await, [made_first[1], others, made_first[2]]);
+    database.wait(Duration::minutes(5));
+    assert_eq!(due(9).await.len(), 4);
+    // Neither do messages of one tenant keep those of others waiting.
+    let raised =
+        "INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
+                  SELECT tenant, id, 'cause', created_at, '', '', '', '', '' FROM alert_rules";
+    execute(&database, raised).await;
+    execute(&database, "UPDATE alert_rules SET enabled = false").await;
+    assert_eq!(due(2).await, [made_first[0], others]);
 }
 
 /// Those that are told, and those that are not late, leave the others their turn.

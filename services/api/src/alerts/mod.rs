@@ -120,7 +120,12 @@ impl AlertSender {
         sends: &mut JoinSet<TenantId>,
         tenants: &mut BTreeSet<TenantId>,
     ) -> Result<(), StoreError> {
+        // A failure may have taken as long as a statement may: one of each tenant in a round.
+        let mut failed = Vec::new();
         for DueAlert { tenant, rule, step } in alerts::due(&self.store, AT_ONCE).await? {
+            if failed.contains(&(tenant.clone(), step)) {
+                continue;
+            }
             let prepared = match step {
                 AlertStep::Evaluate => self.evaluate(&tenant, rule).await,
                 AlertStep::Collect => self.collect(&tenant, rule).await,
@@ -128,11 +133,12 @@ impl AlertSender {
                     if sends.len() < SENDS && tenants.insert(tenant.clone()) {
                         sends.spawn(self.clone().send_next(tenant, rule));
                     }
-                    Ok(())
+                    continue;
                 }
             };
             if let Err(error) = prepared {
                 tracing::warn!(error = %error, %rule, "an alert's rule could not be evaluated");
+                failed.push((tenant, step));
             }
         }
         Ok(())
@@ -140,8 +146,16 @@ impl AlertSender {
 
     async fn evaluate(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
-        alerts::evaluate(&mut tx, rule).await?;
-        tx.commit().await
+        let evaluated = alerts::evaluate(&mut tx, rule).await;
+        if evaluated.is_ok() {
+            return tx.commit().await;
+        }
+        tx.rollback().await?;
+        // Else it would be the first one of its tenant in every round.
+        let mut tx = self.store.tenant(tenant).await?;
+        alerts::postpone(&mut tx, rule).await?;
+        tx.commit().await?;
+        evaluated.map(drop)
     }
 
     async fn collect(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
@@ -205,6 +219,57 @@ async fn bounded(delivery: impl Future<Output = Result<(), String>>) -> Result<(
 mod tests {
     use super::mail::tests::{mail, server};
     use super::*;
+    use prometheus::Opts;
+    use serde_json::json;
+    use unslide_harness::TestServers;
+    use unslide_model::SystemClock;
+    use unslide_store::alerts::rules;
+    use unslide_stream::Producer;
+
+    /// Proves: fairness
+    #[tokio::test]
+    async fn rules_of_a_tenant_that_cannot_be_evaluated_leave_those_of_others_their_turn() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let servers = TestServers::start("alerts", |_| {}).await;
+        let rule = json!({"name": "sessions", "condition": "crash_free", "channel": "kafka", "address": ""});
+        // The rules of one tenant alone fill a look.
+        for (tenant, rules) in [("acme", AT_ONCE), ("umbrella", 1)] {
+            let tenant = TenantId::new(tenant).unwrap();
+            servers.make_tenant(&tenant).await;
+            let mut tx = servers.store.tenant(&tenant).await.unwrap();
+            for _ in 0..rules {
+                let new = serde_json::from_value(rule.clone()).unwrap();
+                rules::create(&mut tx, &new).await.unwrap().unwrap();
+            }
+            tx.commit().await.unwrap();
+        }
+        let crashing = "INSERT INTO session_days (tenant, app, version, day, sessions, crashed, squares, installations,
+                                                  crashed_installations, users, crashed_users)
+                        SELECT slug, 'shop', '1.0', (now() AT TIME ZONE 'UTC')::date, 200, 100, 200, '', '', '', ''
+                        FROM tenants";
+        servers.execute(crashing).await;
+        let slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+                        BEGIN RAISE EXCEPTION 'slow' USING ERRCODE = 'query_canceled'; END $$;
+                    CREATE TRIGGER slow BEFORE INSERT ON alert_events FOR EACH ROW WHEN (NEW.tenant = 'acme')
+                    EXECUTE FUNCTION slow()";
+        servers.execute(slow).await;
+        let producer = Producer::new(&servers.kafka).unwrap();
+        let topic = AlertTopic { producer, name: servers.kafka.topics().alerts };
+        let outcomes = IntCounterVec::new(Opts::new("outcomes", "Outcomes."), &["outcome"]).unwrap();
+        let (store, clock) = (servers.store.clone(), Arc::new(SystemClock));
+        let sender = AlertSender::new(store, &Alerts::default(), topic, "", outcomes, clock).unwrap();
+        let sender = Arc::new(sender);
+        for looks in 1..=2 {
+            sender.look(&mut JoinSet::new(), &mut BTreeSet::new()).await.unwrap();
+            let events = "SELECT count(*) FROM alert_events WHERE tenant = 'umbrella'";
+            assert_eq!(servers.number(events).await, 1);
+            let put_off = "SELECT count(*) FROM alert_rules
+                           WHERE tenant = 'acme' AND next_evaluation_at > created_at";
+            assert_eq!(servers.number(put_off).await, looks, "one in a look");
+        }
+        drop(sender);
+        servers.stop(false).await;
+    }
 
     /// Its socket stays open, and nothing comes.
     #[tokio::test]
