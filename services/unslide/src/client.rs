@@ -174,6 +174,15 @@ impl Client {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(self.key.reveal())
     }
 
+    /// As [`Client::answer`], of a request that is answered at once: where it is not, that is told.
+    async fn prompt_answer(
+        &self,
+        request: RequestBuilder,
+        within: Duration,
+    ) -> Result<Response, ClientError> {
+        self.prompt(self.answer(request, within), within).await
+    }
+
     /// Sends a request, and waits for the head of its answer.
     async fn answer(&self, request: RequestBuilder, within: Duration) -> Result<Response, ClientError> {
         let answer = timeout(within, request.send()).await.map_err(|_| self.no_answer(within))?;
@@ -230,7 +239,7 @@ impl Client {
     }
 
     async fn get_once<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.read(self.answer(self.request(Method::GET, path), self.short()).await?).await
+        self.read(self.prompt_answer(self.request(Method::GET, path), self.short()).await?).await
     }
 
     /// GETs JSON, with tries.
@@ -272,7 +281,7 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        let answer = self.answer(self.request(method, path).json(body), PATIENCE).await?;
+        let answer = self.prompt_answer(self.request(method, path).json(body), PATIENCE).await?;
         self.read(answer).await
     }
 
@@ -281,7 +290,10 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn get_bytes(&self, path: &str, accept: &str) -> Result<Option<Vec<u8>>, ClientError> {
-        let get = || self.answer(self.request(Method::GET, path).header("accept", accept), self.short());
+        let get = || {
+            let request = self.request(Method::GET, path).header("accept", accept);
+            self.prompt_answer(request, self.short())
+        };
         let answer = self.tries(get).await?;
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(None);
@@ -298,7 +310,7 @@ impl Client {
         path: &str,
         mut take: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), ClientError> {
-        let get = || self.answer(self.request(Method::GET, path), self.short());
+        let get = || self.prompt_answer(self.request(Method::GET, path), self.short());
         let mut answer = self.tries(get).await?;
         while let Some(piece) = self.piece(&mut answer).await? {
             if !take(&piece) {

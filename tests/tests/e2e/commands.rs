@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use unslide_tests::SOON;
 use unslide_tests::app::{App, FUNCTIONS, functions};
 use unslide_tests::binary;
@@ -82,6 +82,20 @@ impl Dev {
         Dev { child, facts }
     }
 
+    /// As a person starts it: gives the process and the last line of what it prints.
+    fn start_for_a_person(data: &std::path::Path) -> (Dev, String) {
+        let data = data.to_str().expect("a path");
+        let mut child = binary::command(&["dev", "--data-dir", data, "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("starts");
+        let printed = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut printed = printed.map(|line| line.expect("text"));
+        let line = printed.find(|line| line.trim_start().starts_with("export ")).expect("an export");
+        (Dev { child, facts: serde_json::Value::Null }, line)
+    }
+
     fn fact(&self, name: &str) -> &str {
         self.facts[name].as_str().unwrap_or_else(|| panic!("no {name} in {}", self.facts))
     }
@@ -94,7 +108,7 @@ impl Dev {
     }
 }
 
-/// The commands of README's "Tenants and delivery", with what `unslide dev` prints and nothing else.
+/// The commands of `docs/operations.md`, with what `unslide dev` prints and nothing else.
 fn operators_commands_work(dev: &Dev) {
     let mode = std::fs::metadata(dev.fact("config")).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -124,7 +138,7 @@ fn operators_commands_work(dev: &Dev) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_default_keeps_everything_over_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
-    let data = folder.path().join("data");
+    let data = folder.path().join("its data");
     let app = App::fixture("app");
     let dev = tokio::task::block_in_place(|| Dev::start(&data));
     let client = Client::new(dev.fact("api_url"), dev.fact("api_key"));
@@ -145,8 +159,29 @@ async fn the_embedded_default_keeps_everything_over_a_restart() {
     client.wait_for(path, SOON, |status, _| status == 200).await;
     tokio::task::block_in_place(|| dev.stop());
 
-    let dev = tokio::task::block_in_place(|| Dev::start(&data));
-    let client = Client::new(dev.fact("api_url"), dev.fact("api_key"));
+    let (dev, export) = tokio::task::block_in_place(|| Dev::start_for_a_person(&data));
+    let [kafka, url, shell_key] = tokio::task::block_in_place(|| facts_of_a_shell(&export));
+    assert_eq!(shell_key, key);
+    let client = Client::new(&url, &shell_key);
     assert_eq!(client.get(path).await.0, 200, "reports outlive a restart");
+    let topics = Topics::connect(&kafka);
+    topics.wait_for("crash.symbolicated", SOON, |records| !records.is_empty()).await;
     tokio::task::block_in_place(|| dev.stop());
+}
+
+/// Kafka's address, the API's and a key, as a shell has them that took over the line that `unslide dev` prints. Commands
+/// of operators and of tenants work in it.
+fn facts_of_a_shell(export: &str) -> [String; 3] {
+    let commands = r#""$0" tenant list >&2 && "$0" reports >&2"#;
+    let script = format!(
+        r#"{export}
+        {commands} && printf '%s\n' "$KAFKA" "$UNSLIDE_URL" "$UNSLIDE_API_KEY""#
+    );
+    let done =
+        Command::new("sh").env_clear().args(["-c", &script]).arg(binary::path()).output().expect("starts");
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success() && said.contains("dev"), "{export}: {said}");
+    let text = String::from_utf8(done.stdout).expect("text");
+    let facts: Vec<String> = text.lines().map(str::to_owned).collect();
+    facts.try_into().unwrap_or_else(|facts| panic!("{facts:?}"))
 }

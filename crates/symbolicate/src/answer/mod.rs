@@ -24,9 +24,9 @@ pub(crate) struct Judged<'s> {
 }
 
 impl Judged<'_> {
-    /// True where the symbols are of a stripped binary: they have no debug information, which the dSYM has.
+    /// True where the symbols are of a stripped binary: they have exported names at most.
     pub(crate) fn are_stripped(&self) -> bool {
-        self.symbols.is_some_and(|symbols| symbols.quality() < Quality::Dwarf)
+        self.symbols.is_some_and(|symbols| symbols.quality() < Quality::Symtab)
     }
 }
 

@@ -2,9 +2,13 @@
 
 use super::{Client, ClientError, SHORT};
 use crate::output::note;
+use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
+
+/// After this time without an answer a person is told.
+const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// The pause after the first failed try; doubled each time, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(400);
@@ -12,10 +16,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Client {
     /// Says once that the API does not answer.
-    fn tell(&self, what: &str) {
+    fn tell(&self, what: &str, longest: Duration) {
         if !self.told.swap(true, Relaxed) {
-            note!("the API at {} {what}; trying for up to {} s", self.shown_url(), self.retry_for.as_secs());
+            note!("the API at {} {what}; trying for up to {} s", self.shown_url(), longest.as_secs());
         }
+    }
+
+    /// Waits for an answer that takes no time by itself, `within` at most, and tells where it does not come.
+    pub(super) async fn prompt<T>(&self, answer: impl Future<Output = T>, within: Duration) -> T {
+        let mut answer = pin!(answer);
+        if let Ok(answer) = timeout(TELL_AFTER, &mut answer).await {
+            return answer;
+        }
+        self.tell("has not answered for 2 s", within.max(self.retry_for));
+        answer.await
     }
 
     /// Sends a request again, after growing pauses, as long as that may help and `--retry-for` leaves time; of
@@ -53,7 +67,7 @@ impl Client {
             if spent >= self.retry_for {
                 return Err(error);
             }
-            self.tell(error.in_short());
+            self.tell(error.in_short(), self.retry_for);
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -93,6 +107,30 @@ mod tests {
             assert!(answer.await.is_err());
             assert_eq!(sent, 1);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_person_is_told_after_two_seconds_without_an_answer_and_once_until_one_comes() {
+        let told = |client: &Client| client.told.load(Relaxed);
+        for retry_for in [60, 0] {
+            let client = client(retry_for);
+            client.prompt(sleep(Duration::from_millis(1_900)), SHORT).await;
+            assert!(!told(&client), "an answer came");
+            let silent = client.prompt(sleep(SHORT), SHORT);
+            let looks = async {
+                sleep(Duration::from_millis(1_900)).await;
+                let before = told(&client);
+                sleep(Duration::from_millis(200)).await;
+                (before, told(&client))
+            };
+            assert_eq!(tokio::join!(silent, looks).1, (false, true));
+        }
+        // The flag stands until an answer comes, so that the tries after this one say nothing.
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = Some(format!("http://{}", server.local_addr().unwrap()));
+        let client = Client::new(&ApiServer { url, api_key: Some("key".to_owned()), retry_for: 7 }).unwrap();
+        assert!(client.get::<serde_json::Value>("/v1/keys").await.is_err());
+        assert!(told(&client), "a host that takes the connection and says nothing");
     }
 
     #[tokio::test(start_paused = true)]

@@ -207,8 +207,10 @@ impl Client {
         let mut all = Vec::with_capacity(ids.len());
         for some in ids.chunks(1_000) {
             let body = serde_json::json!({ "debug_ids": some });
-            let send =
-                || self.answer(self.request(Method::POST, "/v1/symbols/check").json(&body), self.short());
+            let send = || {
+                let request = self.request(Method::POST, "/v1/symbols/check").json(&body);
+                self.prompt_answer(request, self.short())
+            };
             let answer = self.tries(send).await?;
             let checked: Checked = self.read(answer).await?;
             all.extend(checked.items.into_iter().map(|item| (item.debug_id, item.status)));

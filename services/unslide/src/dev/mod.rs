@@ -413,10 +413,11 @@ With this line every command reaches this installation, as tenant {} and as its 
     /// A line for a shell.
     fn export(&self) -> String {
         format!(
-            "export UNSLIDE_CONFIG={} UNSLIDE_URL={} UNSLIDE_API_KEY={}",
+            "export UNSLIDE_CONFIG={} UNSLIDE_URL={} UNSLIDE_API_KEY={} KAFKA={}",
             shell_word(&self.config),
             self.api_url,
-            self.api_key
+            self.api_key,
+            self.kafka_bootstrap
         )
     }
 }

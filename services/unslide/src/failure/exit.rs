@@ -25,7 +25,7 @@ impl Exit {
 Exit codes:
   0  done: what was asked for is there
   1  failed
-  2  the command line or the configuration is wrong
+  2  the command line or the configuration is wrong, or a file that it names is not there
   3  missing: symbols, a tenant, a key or a report is not there, or symbols are not ready
   4  a server does not answer
   5  not allowed: the key or its scope does not suffice

@@ -6,6 +6,7 @@ use crate::client::ClientError;
 use crate::output::note;
 pub use exit::Exit;
 use std::error::Error;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use unslide_runtime::config::Problems;
@@ -39,9 +40,18 @@ impl CommandError {
         CommandError { exit: Exit::Missing, text: text.into(), source: None }
     }
 
-    /// A file could not be read, or is not what it should be.
+    /// A file could not be read, or is not what it should be. Where it is not there, the command line is wrong.
     pub fn cannot_read(path: &Path, source: impl Into<BoxError>) -> CommandError {
-        CommandError::caused(format!("cannot read {}", path.display()), source)
+        let source = source.into();
+        let is_absent =
+            source.downcast_ref().is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::NotFound);
+        let exit = if is_absent { Exit::Usage } else { exit_of(source.as_ref()) };
+        CommandError { exit, text: format!("cannot read {}", path.display()), source: Some(source) }
+    }
+
+    /// What was named is no file, and nothing else that the command takes.
+    pub fn neither_file_nor(what: &str, named: &str) -> CommandError {
+        CommandError::usage(format!("{named} is neither a file nor {what}"))
     }
 
     /// A server failed; the code is that of the cause.
@@ -49,6 +59,18 @@ impl CommandError {
         let source = source.into();
         CommandError { exit: exit_of(source.as_ref()), text: text.into(), source: Some(source) }
     }
+}
+
+/// Checks that the files and folders that a command line names are there, before anything is done. `-` is standard
+/// input.
+///
+/// # Errors
+/// [`CommandError::cannot_read`].
+pub fn check_paths<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<(), CommandError> {
+    let mut named = paths.into_iter().filter(|path| path.as_os_str() != "-");
+    named.try_for_each(|path| {
+        path.metadata().map(drop).map_err(|error| CommandError::cannot_read(path, error))
+    })
 }
 
 /// The code for an error: of the first of its causes that has one.
@@ -123,6 +145,19 @@ mod tests {
         assert_eq!(exit_of(BoxError::from("anything").as_ref()), Exit::Failed);
         assert_eq!(exit_of(&Problems(Vec::new())), Exit::Usage);
         assert_eq!(exit_of(&StreamError::Silent("kafka".to_owned())), Exit::Unreachable);
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_is_a_wrong_command_line() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert!(check_paths([here, Path::new("-")]).is_ok());
+        let error = check_paths([here, Path::new("no/such/file")]).unwrap_err();
+        assert_eq!(
+            (exit_of(&error), error.to_string()),
+            (Exit::Usage, "cannot read no/such/file".to_owned())
+        );
+        let other = CommandError::cannot_read(here, io::Error::from(io::ErrorKind::InvalidData));
+        assert_eq!(exit_of(&other), Exit::Failed);
     }
 
     #[test]

@@ -55,8 +55,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
         of_api(&arguments.server, &arguments.report)?
     } else {
-        let text = format!("{} is neither a file nor the id of a report", arguments.report);
-        return Err(CommandError::missing(text).into());
+        return Err(CommandError::neither_file_nor("the id of a report", &arguments.report).into());
     };
     if arguments.json {
         Console::get().json(&explanation)?;

@@ -19,7 +19,7 @@ pub use library::Library;
 pub use mapped::map_unpacked;
 pub use packed::{read_input, read_unpacked, unpack_archive, unpacked};
 
-use crate::failure::{Exit, Outcome};
+use crate::failure::{Exit, Outcome, check_paths};
 use crate::online::groups::rules::read_rules;
 use crate::output::note;
 use answer::{AnsweredRecord, OutputFormat};
@@ -62,9 +62,6 @@ pub struct Arguments {
 /// Why the command cannot begin, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The input cannot be opened.
-    #[error("cannot open {0}")]
-    Open(PathBuf, #[source] io::Error),
     /// The input breaks off.
     #[error("cannot read the reports")]
     Read(#[source] io::Error),
@@ -114,15 +111,12 @@ impl<'f> Notes<'f> {
 /// and named on standard error; then the exit code is 1.
 pub fn run(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
-    let library = Library::open(&arguments.symbols, arguments.build)?;
     let files = match arguments.files.is_empty() {
         true => vec![PathBuf::from("-")],
         false => arguments.files.clone(),
     };
-    // Before the first answer rather than after it.
-    for path in files.iter().filter(|path| path.as_os_str() != "-") {
-        path.metadata().map_err(|error| Failure::Open(path.clone(), error))?;
-    }
+    check_paths(files.iter().map(PathBuf::as_path))?;
+    let library = Library::open(&arguments.symbols, arguments.build)?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let work = |(source, job): (RecordSource, InputRecord)| AnsweredRecord {
         source,

@@ -1,6 +1,7 @@
 //! `unslide capture`: files that were recorded on a device and are analysed as a whole.
 
 use crate::client::{FormContent, FormFile};
+use crate::failure::check_paths;
 use crate::online::listing::{ListForm, Listing, given, text};
 use crate::prelude::*;
 use std::io;
@@ -129,6 +130,8 @@ fn send(arguments: &SendArguments) -> Outcome {
         ("at", arguments.at.map(|at| at.to_string())),
         ("from", arguments.from.map(|from| from.to_string())),
     ]);
+    let parts = [arguments.stacks.as_deref(), arguments.images.as_deref()];
+    check_paths(parts.into_iter().flatten().chain([arguments.file.as_path()]))?;
     // What comes from a pipe has to be there for another try.
     let spool = match arguments.file.as_os_str() == "-" {
         true => Some(spooled_input().map_err(|error| CommandError::cannot_read(&arguments.file, error))?),

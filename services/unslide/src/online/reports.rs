@@ -66,13 +66,26 @@ pub fn run(arguments: Arguments) -> Outcome {
 fn row(report: &Value) -> [String; 7] {
     let device = [text(report, "model"), text(report, "os_version")].join(" ").trim().to_owned();
     let reason = report["reason"].as_str().or_else(|| report["summary"]["exception"].as_str());
+    let lacks = if report["symbols_missing"] == true { ", symbols missing" } else { "" };
     [
         text(report, "id"),
         text(report, "received_at"),
         text(report, "app"),
         text(report, "version"),
-        text(report, "status"),
+        text(report, "status") + lacks,
         device,
         reason.unwrap_or_else(|| report["type"].as_str().unwrap_or_default()).to_owned(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_whose_app_lacks_symbols_says_so() {
+        let status =
+            |missing: bool| row(&json!({ "status": "partial", "symbols_missing": missing }))[4].clone();
+        assert_eq!([status(true), status(false)], ["partial, symbols missing", "partial"]);
+    }
 }

@@ -145,7 +145,7 @@ fn debug_ids(target: &str, names: &mut BTreeMap<DebugId, String>) -> Result<(), 
     }
     let path = PathBuf::from(target);
     if !path.exists() {
-        return Err(CommandError::usage(format!("{target} is neither a debug id nor a file")).into());
+        return Err(CommandError::neither_file_nor("a debug id", target).into());
     }
     if !path.is_dir() {
         return add_file(&path, names);

@@ -43,6 +43,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
     })
 }
 
+/// A failure of either server, with its address.
+fn reset_failed(administration: &Administration, error: unslide_indexer::Error) -> BoxError {
+    match error {
+        unslide_indexer::Error::Store(error) => boot::database_failed(&administration.postgres, error).into(),
+        unslide_indexer::Error::Stream(error) => boot::kafka_failed(&administration.kafka, error).into(),
+        error => error.into(),
+    }
+}
+
 /// Makes the database and a Kafka that is younger, or older, agree again.
 async fn recover(administration: &Administration) -> Result<(), BoxError> {
     // Whoever migrates owns the schema.
@@ -50,9 +59,8 @@ async fn recover(administration: &Administration) -> Result<(), BoxError> {
     let store = boot::database(&settings).await?;
     let announced = tenants::announce_all(&store).await?;
     say!("tenants: {announced} to be announced to the workers, by the next builder");
-    for Reset { before, next_offset } in
-        unslide_indexer::reset_positions(&store, &administration.kafka).await?
-    {
+    let reset = unslide_indexer::reset_positions(&store, &administration.kafka).await;
+    for Reset { before, next_offset } in reset.map_err(|error| reset_failed(administration, error))? {
         let PartitionPosition { topic, partition, next_offset: from, .. } = before;
         say!("position of {topic}/{partition}: from {from} to {next_offset}");
     }

@@ -227,7 +227,8 @@ async fn topics(settings: &unslide_stream::Settings, tenant: &TenantId) -> Outco
     if !settings.tenant_topics {
         return Err("`kafka.tenant_topics` is off: no service would read the topics".into());
     }
-    for (topic, created) in unslide_stream::admin::create_tenant_topics(settings, tenant).await? {
+    let created = unslide_stream::admin::create_tenant_topics(settings, tenant).await;
+    for (topic, created) in created.map_err(|error| boot::kafka_failed(settings, error))? {
         say!("topic {topic}: {}", created.as_str());
     }
     Ok(Exit::Ready)

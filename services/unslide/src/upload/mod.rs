@@ -11,7 +11,7 @@ pub use find::{MachOFile, find, is_archive, mach_o, starts_as_mach_o, starts_as_
 
 use crate::boot;
 use crate::client::{ApiServer, Client, ClientError};
-use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::failure::{BoxError, CommandError, Exit, Outcome, check_paths};
 use crate::output::{Console, inform, note};
 use clap::Args;
 use find::Found;
@@ -56,7 +56,8 @@ pub struct Arguments {
     /// Do not wait until the server has built what was sent
     #[arg(long)]
     no_wait: bool,
-    /// Say which files the server lacks, and send nothing
+    /// Say which files the server lacks, and send nothing. The exit code is 0 also where some are lacking, and 1 where a
+    /// file cannot be read
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON document at the end, and no progress
@@ -93,6 +94,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.quiet || arguments.json {
         Console::get().be_quiet();
     }
+    check_paths(arguments.paths.iter().chain(&arguments.source_maps.source_map).map(PathBuf::as_path))?;
     let client = Client::new(&arguments.server)?;
     let client = if arguments.system { client.of_system() } else { client };
     let (mut found, mut failed) = find::find(&arguments.paths, arguments.binaries || arguments.system);

@@ -16,7 +16,7 @@ pub struct SourceMapArguments {
     /// The source map of a bundle of JavaScript. It is sent under the debug id that it has, and under the app's
     /// where that is given; may be given more than once
     #[arg(long, value_name = "FILE")]
-    source_map: Vec<PathBuf>,
+    pub(super) source_map: Vec<PathBuf>,
     /// The app of the source maps: its bundle identifier
     #[arg(long, requires_all = ["source_map", "platform", "app_version"])]
     app: Option<String>,

@@ -61,7 +61,7 @@ fn an_upload_of_nothing_is_a_failure_that_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let output =
         unslide(&["upload", folder.path().to_str().unwrap(), "/does/not/exist"], &[("UNSLIDE_API_KEY", "x")]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("/does/not/exist"), "{error}");
     let nothing = unslide(&["upload", folder.path().to_str().unwrap()], &[("UNSLIDE_API_KEY", "x")]);

@@ -89,10 +89,12 @@ fn names_that_a_terminal_would_obey_are_shown_without_effect() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("A\u{1b}[2J.zip");
     std::fs::write(&file, b"PK\x03\x04").unwrap();
+    let other = folder.path().join("D\u{1b}[2J");
+    std::fs::write(&other, b"text").unwrap();
     let api = Api::empty(r#"{"path":"B\u001b]0;x\u0007\u009b","reason":"link","detail":"C\u001b[1m"}"#);
     for more in [&[][..], &["--json"], &["--dry-run"]] {
         let mut command = unslide(&["upload", "--url", &api.url]);
-        let done = command.args(more).arg(&file).arg("D\u{1b}[2J").output().unwrap();
+        let done = command.args(more).arg(&file).arg(&other).output().unwrap();
         let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
         assert!(said.contains("[2J.zip") && said.contains("D\\u{1b}[2J"), "{said:?}");
         assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");

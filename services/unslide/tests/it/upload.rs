@@ -51,8 +51,9 @@ fn a_dead_api_is_named_tried_for_a_while_and_named_once_more() {
     let files = files(&folder, 5);
     // It takes connections and says nothing.
     let (code, _, error) = upload(&url, "x", &["--retry-for", "4"], &files);
-    assert_eq!((code, error.lines().count()), (Some(4), 1), "{error}");
-    assert!(error.contains(&url) && error.contains("did not answer for 4 s"), "{error}");
+    assert_eq!((code, error.lines().count()), (Some(4), 2), "{error}");
+    let told = format!("the API at {url} has not answered for 2 s; trying for up to 4 s");
+    assert!(error.contains(&told) && error.contains("did not answer for 4 s"), "{error}");
     // There is nothing.
     drop(listener);
     let (code, _, error) = upload(&url, "x", &["--retry-for", "2"], &files);
@@ -61,6 +62,16 @@ fn a_dead_api_is_named_tried_for_a_while_and_named_once_more() {
     assert_eq!(error.matches("does not answer").count(), 1, "{error}");
     let (code, _, error) = upload(&url, "x", &["--retry-for", "0"], &files);
     assert!(code == Some(4) && !error.contains("trying"), "{error}");
+}
+
+#[test]
+fn a_path_that_is_not_there_ends_an_upload_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = Api::empty("");
+    let paths = [files(&folder, 1).remove(0), folder.path().join("gone.zip")];
+    let (code, output, error) = upload(&api.url, "x", &[], &paths);
+    assert_eq!((code, output.as_str()), (Some(2), ""), "{error}");
+    assert!(error.contains("gone.zip") && api.asked().is_empty(), "{error}");
 }
 
 #[test]
@@ -100,9 +111,11 @@ fn an_upload_can_be_quiet_speak_json_or_only_look() {
     assert_eq!((code, api.count("POST")), (Some(0), 0), "{error}");
     assert!(output.ends_with("2 would be uploaded, 0 known before, 0 failed\n"), "{output}");
     assert_eq!(upload(&api.url, "x", &["--quiet"], &files), (Some(0), String::new(), String::new()));
-    let wrong = [&files[..], &[folder.path().join("absent")]].concat();
+    let text = folder.path().join("text");
+    std::fs::write(&text, "no symbols").unwrap();
+    let wrong = [&files[..], &[text]].concat();
     let (code, output, error) = upload(&api.url, "x", &["--json"], &wrong);
-    assert!(code == Some(1) && error.contains("absent"), "{error}");
+    assert!(code == Some(1) && error.contains("text: is neither"), "{error}");
     let said: Value = serde_json::from_str(&output).unwrap();
     assert_eq!((&said["uploaded"], &said["failed"]), (&2.into(), &1.into()));
     let file = said["files"].as_array().unwrap().iter().find(|file| file["status"] == "uploaded").unwrap();

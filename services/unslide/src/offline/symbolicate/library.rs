@@ -1,5 +1,6 @@
 //! Symbols from files: found by debug id when the command begins, built when a report first asks.
 
+use crate::failure::{BoxError, check_paths};
 use crate::offline::symbolicate::build::{BuildArguments, LocalBuildError};
 use crate::offline::symbolicate::bundles::Bundles;
 use crate::offline::symbolicate::mapped::map;
@@ -67,7 +68,8 @@ struct Candidate {
 
 impl Library {
     /// As [`Library::search`], with the notes on standard error.
-    pub fn open(paths: &[PathBuf], build: BuildArguments) -> Result<Library, Unusable> {
+    pub fn open(paths: &[PathBuf], build: BuildArguments) -> Result<Library, BoxError> {
+        check_paths(paths.iter().map(PathBuf::as_path))?;
         let (library, notes) = Library::search(paths)?;
         notes.iter().for_each(|broken| note!("{broken}"));
         Ok(Library { build, ..library })

@@ -4,6 +4,7 @@ use crate::online::listing::text;
 use crate::output::confirm;
 use crate::prelude::*;
 use reqwest::Method;
+use std::io;
 use std::path::{Path, PathBuf};
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::grouping::rules::MOST_TEXT_BYTES;
@@ -172,7 +173,7 @@ fn read_text(path: &Path) -> Result<String, CommandError> {
 }
 
 fn read_file(path: &Path) -> Result<String, CommandError> {
-    let cannot = |error| CommandError::caused(format!("cannot read {}", path.display()), error);
+    let cannot = |error: io::Error| CommandError::cannot_read(path, error);
     let size = std::fs::metadata(path).map_err(cannot)?.len();
     if size > MOST_TEXT_BYTES as u64 {
         let text = format!("{} has {size} bytes; rules have at most {MOST_TEXT_BYTES}", path.display());

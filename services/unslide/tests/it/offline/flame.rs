@@ -72,5 +72,5 @@ fn what_is_no_profile_is_named_with_the_reason() {
     assert_eq!((code, output.as_str()), (Some(1), ""));
     assert!(error.contains("notes.txt") && error.contains("not a profile"), "{error}");
     let (code, _, error) = run(&["flame", "no/such/file"]);
-    assert!(code == Some(1) && error.contains("no/such/file"), "{error}");
+    assert!(code == Some(2) && error.contains("no/such/file"), "{error}");
 }
