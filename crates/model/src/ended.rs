@@ -2,8 +2,8 @@
 //!
 //! The operating system ends an app that uses too much memory without a word to it. So an app notes what it can while
 //! it runs, and looks at its next start: where nothing else explains the end, it was out of memory. The rules are those
-//! that Facebook published ("Reducing FOOMs in the Facebook iOS app", 2015), with the further exclusions of KSCrash 2.6,
-//! whose words for reasons are understood.
+//! that Facebook published ("Reducing FOOMs in the Facebook iOS app", 2015), with the further exclusions of KSCrash
+//! 2.6. KSCrash's words for reasons are understood.
 
 use std::fmt;
 
@@ -71,9 +71,9 @@ crate::words! {
         LowBattery = "low_battery",
         /// The device's thermal state was critical.
         Thermal = "thermal",
-        /// The system told of too much use of the processor.
+        /// The system reported too much use of the processor.
         Cpu = "cpu",
-        /// The system ended the app for a reason that it told.
+        /// The system ended the app for a reason that it stated.
         Terminated = "terminated",
         /// The kernel names the app among the processes that it killed.
         Jetsam = "jetsam",
@@ -420,7 +420,7 @@ mod tests {
         );
         let sure = RunFacts { memory_pressure: Some("critical"), ..of(1_600, None) }.judge();
         assert_eq!((sure.confidence, sure.evidence.len(), sure.against), (Confidence::High, 2, None));
-        // 79.9 % is told, and changes neither the kind nor the confidence.
+        // 79.9 % is reported, and changes neither the kind nor the confidence.
         let below = RunFacts { memory_pressure: Some("critical"), ..of(1_599, None) }.judge();
         assert_eq!((below.kind, below.confidence), (EndReason::OutOfMemory, Confidence::Medium));
         assert_eq!(below.against.unwrap().value, "79 % of 2000 MiB");

@@ -1,5 +1,6 @@
 //! Times that clients, devices and producers claim. PostgreSQL takes fewer than `OffsetDateTime` holds: none before
-//! 4713 BC, in a text none before the year 1, and one whose offset leads beyond the year 9999 is no time in UTC.
+//! 4713 BC, in a text none before the year 1. A time with an offset that leads beyond the year 9999 is no time
+//! in UTC.
 
 use serde::{Deserializer, de::Error};
 use time::{OffsetDateTime, UtcOffset};

@@ -33,7 +33,7 @@ impl Default for DistinctSketch {
 }
 
 impl DistinctSketch {
-    /// Adds a thing by its hash, whose bits have to be as good as random.
+    /// Adds a thing by its hash. The hash's bits have to be as good as random.
     pub fn add(&mut self, hash: u64) {
         // The shift leaves the highest bits, of which there are as many as registers have numbers.
         let index = (hash >> (64 - INDEX_BITS)) as usize;

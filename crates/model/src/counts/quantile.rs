@@ -1,8 +1,8 @@
 //! Approximate quantiles of weighted values.
 //!
-//! A `DDSketch` (Masson, Rim and Lee, VLDB 2019): buckets whose bounds grow by a constant factor, so that each quantile is
-//! at most 1 % off. Values lie between 10⁻³ and 10¹⁵, which bounds the number of buckets. Sketches of parts merge into the
-//! sketch of the whole, in any order.
+//! A `DDSketch` (Masson, Rim and Lee, VLDB 2019): the buckets' bounds grow by a constant factor, so that each quantile
+//! is at most 1 % off. Values lie between 10⁻³ and 10¹⁵, which bounds the number of buckets. Sketches of parts merge
+//! into the sketch of the whole, in any order.
 
 use std::collections::BTreeMap;
 

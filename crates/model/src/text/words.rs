@@ -1,6 +1,6 @@
 //! Enums that are words in texts.
 
-/// Declares an enum each of whose variants is a word, in JSON too: `as_str`, `parse`, `ALL`, `Display` and serde.
+/// Declares an enum of words, one per variant, in JSON too: `as_str`, `parse`, `ALL`, `Display` and serde.
 #[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -22,7 +22,7 @@ macro_rules! words {
                 }
             }
 
-            /// The one whose word this is.
+            /// The variant with this word.
             #[must_use]
             pub fn parse(word: &str) -> Option<$name> {
                 $name::ALL.into_iter().find(|known| known.as_str() == word)
