@@ -84,7 +84,7 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
         Ok(FairPermit { semaphore: self.clone(), all, own: Some(own), _oversize: None })
     }
 
-    /// Takes permits before it is known whose they are; [`FairPermit::assign`] says it.
+    /// Takes permits before their owner is known; [`FairPermit::assign`] names the owner.
     ///
     /// # Errors
     /// [`Exhausted::All`].

@@ -19,7 +19,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// A new registry whose metrics carry the label `service` where one is named.
+    /// A new registry. Its metrics carry the label `service` where one is named.
     ///
     /// # Errors
     /// Where the label is refused.

@@ -45,8 +45,8 @@ impl Collector for Counters {
     }
 }
 
-/// Registers families of figures of `of`, read at each look. Those whose name ends in `_total` are
-/// counters, others gauges.
+/// Registers families of figures of `of`, read at each scrape. Names that end in `_total` are counters,
+/// others gauges.
 ///
 /// # Errors
 /// Where the registry has metrics of these names already.

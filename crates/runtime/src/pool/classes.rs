@@ -68,7 +68,7 @@ impl<T> Classes<T> {
         }
     }
 
-    /// The next job of an owner that may run one more, and whose it is: it runs until [`Classes::done`].
+    /// The next job of an owner that may run one more, and its owner. The job runs until [`Classes::done`].
     /// Of classes with the same pass, that which was added first.
     pub(super) fn pop(&mut self) -> Option<(JobOwner, T)> {
         let (running, most) = (&self.running, self.most);

@@ -21,7 +21,7 @@ use unslide_model::TenantId;
 /// Jobs of one owner that [`CpuPool::run`] lets wait for each thread; more wait in their callers.
 const QUEUED_PER_THREAD: usize = 4;
 
-/// The weight of a pool's first class. A service whose own work has classes puts them beside it with
+/// The weight of a pool's first class. A service with classes of its own work puts them beside it with
 /// [`CpuPool::class`].
 const USUAL_WEIGHT: u32 = 8;
 
@@ -238,7 +238,7 @@ impl<T> Future for CpuJob<T> {
 
 /// How much less than other threads the pool's threads get of a core that both want (see nice(2)).
 const NICE: i32 = 10;
-/// The same of a thread whose job is large: of a core that another job wants, too, it gets a quarter.
+/// The same of a thread with a large job: of a core that another job wants, too, it gets a quarter.
 const LARGE_NICE: i32 = 15;
 /// A job that works on more bytes is large.
 const LARGE_JOB_BYTES: usize = 1 << 20;
