@@ -31,7 +31,7 @@ pub enum StackSetError {
     /// No message of this kind.
     #[error("no set of stacks: {0}")]
     Damaged(String),
-    /// A node or an image refers to what is not there, or is not what it should be.
+    /// A node or an image refers to something that is missing or of another kind.
     #[error("{what} {position} of the set of stacks: {problem}")]
     Wrong {
         /// `node` or `image`.
@@ -46,7 +46,7 @@ pub enum StackSetError {
 /// Reads a set of stacks. Its images and nodes are counted before memory is taken for them.
 ///
 /// # Errors
-/// Where it is damaged, beyond the limits, or refers to what is not there.
+/// Where it is damaged, beyond the limits, or refers to something that is missing.
 pub fn read(bytes: &[u8]) -> Result<StackSet, StackSetError> {
     at_most("bytes", bytes.len(), MOST_BYTES)?;
     count(bytes)?;

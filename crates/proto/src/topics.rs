@@ -10,7 +10,7 @@ pub const OUTPUT: &str = "crash.symbolicated";
 pub const SESSIONS: &str = "crash.sessions";
 /// Metric payloads of apps.
 pub const METRICS: &str = "crash.metrics";
-/// Alerts whose receiver is Kafka.
+/// Alerts that Kafka receives.
 pub const ALERTS: &str = "crash.alerts";
 /// Records that wait a second for symbols that are on their way.
 pub const RETRY_1S: &str = "unslide.retry.1s";
