@@ -60,7 +60,7 @@ pub(crate) fn kept(path: &Path, make: impl FnOnce() -> Result<String, Error>) ->
     }
 }
 
-/// Gives a file or folder to the server's user, where that is another than ours.
+/// Makes the server's user the owner of a file or folder, where that user is another than ours.
 pub(crate) fn give_to_server(path: &Path) -> Result<(), Error> {
     if is_root() {
         std::os::unix::fs::chown(path, Some(SERVER_UID), Some(SERVER_UID)).at("give away", path)?;
@@ -69,8 +69,8 @@ pub(crate) fn give_to_server(path: &Path) -> Result<(), Error> {
 }
 
 /// The folder for the database of a data folder. Normally inside it; where root's data folder lies
-/// behind a folder that the server's user cannot pass (a home folder), one outside, whose name is
-/// kept in the data folder.
+/// behind a folder that the server's user cannot pass (a home folder), one outside. The data folder keeps its
+/// name.
 pub(crate) fn database_folder(data: &Path) -> Result<PathBuf, Error> {
     let location = data.join(LOCATION);
     if let Ok(kept) = fs::read_to_string(&location)

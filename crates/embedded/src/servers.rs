@@ -128,7 +128,7 @@ impl Servers {
     }
 
     /// Ends one server and starts it again on its state and its port, for tests of what its clients
-    /// do then. `sudden`: it is killed, as by a lost machine whose disk is not lost. Blocks until
+    /// do then. `sudden`: it is killed, as by the loss of a machine but not of its disk. Blocks until
     /// the server answers again.
     ///
     /// # Errors
