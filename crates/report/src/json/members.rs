@@ -82,7 +82,7 @@ impl<'a> JsonScanner<'a> {
         self.pass_byte();
     }
 
-    /// Leaves the object whose closing brace is at the current position; gives the brace's offset.
+    /// Leaves the object that closes at the current position; returns the offset of the closing brace.
     pub(crate) fn close_object(&mut self) -> usize {
         let close = self.pos();
         self.pass_byte();

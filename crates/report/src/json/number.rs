@@ -4,7 +4,7 @@
 /// 64 bits, as negative ones (two's complement, from old writers) and as floats (imprecise).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// An integer whose magnitude fits 64 bits.
+    /// An integer with a magnitude that fits 64 bits.
     Int {
         /// The digits without their sign.
         magnitude: u64,

@@ -215,7 +215,7 @@ impl<'a> JsonScanner<'a> {
         Ok(())
     }
 
-    /// Leaves a container whose closing byte is at the current position.
+    /// Leaves the container that closes at the current position.
     #[inline(always)]
     fn leave(&mut self) {
         self.depth -= 1;

@@ -1,4 +1,4 @@
-//! Values of a report that was read, looked up by key. For what is not needed for symbolication:
+//! Values of a report that was read, looked up by key. For everything that symbolication does not need:
 //! each look-up scans the object again.
 
 use super::members::uuid;

@@ -67,7 +67,7 @@ pub struct ReportPart<'a> {
     pub images: Vec<Image<'a>>,
     /// What one of these images says of the end of its process.
     pub(crate) message: Option<ImageMessage<'a>>,
-    /// The part whose images its frames refer to: itself, or where it has none the nearest part
+    /// The part with the images that its frames refer to: itself, or where it has none the nearest part
     /// that has some (the inner one first). `None` where no part has images.
     pub image_source: Option<usize>,
     /// `crash.error.type`.
@@ -125,7 +125,7 @@ pub(crate) struct Sections {
 pub(crate) struct MemorySections {
     /// In the report object, in `crash` and in `user`, by [`MemoryMember`](crate::report::memory::MemoryMember).
     pub(crate) members: [[Option<usize>; MEMORY_MEMBERS]; 3],
-    /// The one `stack_oom` whose stacks were kept.
+    /// The `stack_oom` of the stacks that were kept.
     pub(crate) allocations: Option<usize>,
 }
 

@@ -15,7 +15,7 @@ use unslide_model::{CpuFamily, CpuType};
 const MOST_REGISTERS: usize = 256;
 /// Levels of a value that have lines of their own.
 const MOST_LEVELS: usize = 256;
-/// Levels whose objects are sorted, each at the cost of a pass over what lies in it.
+/// Levels with sorted objects. Sorting costs one pass over the contents of each object.
 const SORTED_LEVELS: usize = 8;
 /// Members of an object that is sorted.
 const MOST_SORTED: usize = 4096;
@@ -131,7 +131,7 @@ pub(super) fn extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log)
     diagnosis(crash, "CrashDoctor Diagnosis", out);
 }
 
-/// The app's images whose symbols a frame lacks, so that a reader knows what to upload.
+/// The app's images that lack the symbols of a frame, so that a reader knows what to upload.
 fn missing_symbols(report: &Report<'_>, out: &mut Log) {
     let images = report.ours.iter().flat_map(|ours| &ours.images);
     for (number, image) in images.filter(|image| image.lacks_symbols()).enumerate() {

@@ -1,5 +1,5 @@
 //! A report's threads, registers and images for a page, in the words of the log: texts of the device are
-//! escaped, and what would make a page without end is left out.
+//! escaped, and a part that would make the page too long is left out.
 
 use super::backtrace::Frames;
 use super::crash::{Crash, Thread};
@@ -32,7 +32,7 @@ pub struct ReportView {
     pub reason: Option<String>,
     /// How the run ended, and why that is thought, of a report that is of no crash.
     pub ended: Option<String>,
-    /// True for a report about memory, whose backtraces tell nothing of its cause.
+    /// True for a report about memory: its backtraces say nothing of the cause.
     pub about_memory: bool,
     /// The backtraces, the one that tells of the crash first; of a report about memory the samples.
     pub threads: Vec<ThreadView>,

@@ -166,8 +166,8 @@ impl<'a> Report<'a> {
         stacks.map(Value::items).unwrap_or_default().into_iter().map(AllocationWeight::read).collect()
     }
 
-    /// The index of the part whose threads did not crash, because the report tells of memory: they are of an app that goes
-    /// on, or of the run after the one that ended.
+    /// The index of the part with threads that did not crash, because the report is about memory: they are of an app
+    /// that goes on, or of the run after the one that ended.
     #[must_use]
     pub fn part_without_crash(&self) -> Option<usize> {
         self.memory_event().map(|_| self.main_part())

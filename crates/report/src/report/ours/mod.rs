@@ -36,7 +36,7 @@ pub struct Ours {
     pub frames: FrameCounts,
     /// The images that a frame refers to.
     pub images: Vec<OurImage>,
-    /// The debug ids whose symbols the report waits for.
+    /// The debug ids of the symbols that the report waits for.
     pub missing: Vec<DebugId>,
     /// What was noted.
     pub warnings: Vec<String>,
@@ -83,7 +83,7 @@ pub struct OurImage {
     pub generation: Option<u64>,
     /// True for an image of the operating system, by its path.
     pub system: bool,
-    /// True for an image of the app whose symbols are of a stripped binary and do not name a function.
+    /// True for an image of the app where the symbols are of a stripped binary and do not name a function.
     pub stripped: bool,
 }
 
@@ -161,7 +161,7 @@ fn grouping(value: Value<'_>) -> Option<ReportGrouping> {
 }
 
 impl OurImage {
-    /// True for an image of the app whose frames better symbols would name.
+    /// True for an image of the app where better symbols would name frames.
     #[must_use]
     pub fn lacks_symbols(&self) -> bool {
         !self.system && (self.status != "found" || self.stripped)

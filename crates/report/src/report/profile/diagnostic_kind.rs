@@ -49,7 +49,7 @@ impl DiagnosticKind {
         })
     }
 
-    /// The kind whose measure has this key in a diagnostic's `diagnosticMetaData`.
+    /// The kind of the measure with this key in a diagnostic's `diagnosticMetaData`.
     #[must_use]
     pub fn of_measure(key: &str) -> Option<DiagnosticKind> {
         DiagnosticKind::ALL.into_iter().find(|kind| kind.measure() == key)

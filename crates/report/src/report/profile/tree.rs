@@ -58,7 +58,7 @@ pub(crate) struct CallStackTree {
 /// A frame's place in its tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TreeNode {
-    /// The frame whose `subFrames` it is in. It stands behind this one.
+    /// The frame that has it in its `subFrames`. That frame stands behind this one.
     pub(crate) above: Option<u32>,
     /// `sampleCount`.
     pub(crate) count: Option<u64>,

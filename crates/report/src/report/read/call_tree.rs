@@ -217,7 +217,7 @@ impl<'a> TreeReader<'a> {
         Ok(None)
     }
 
-    /// Ends the frame whose brace is at the scanner's position. Returns the samples of one that says nothing: they are
+    /// Ends the frame that closes at the scanner's position. Returns the samples of one that says nothing: they are
     /// those of the frame above.
     fn end(&mut self, s: &mut JsonScanner<'a>, open: OpenFrame<'a>) -> u64 {
         let OpenFrame { mut frame, above, begun, before, inner, offset, count, members, .. } = open;

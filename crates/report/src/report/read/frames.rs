@@ -7,7 +7,7 @@ use crate::{BlankFrame, Number};
 /// Further names of the address in a frame of an allocation stack.
 const ALLOCATION_ADDRESS: [&[u8]; 2] = [b"address", b"addr"];
 
-/// A list of frames before it is known whose it is.
+/// A list of frames before its owner is known.
 #[derive(Default)]
 struct Contents<'a> {
     start: usize,
@@ -25,7 +25,7 @@ impl<'a> Contents<'a> {
 }
 
 /// Reads the thread object at the scanner's position: one of `crash.threads`, `crash.crashed_thread` or
-/// `stack_deadlock`. Gives what it says of itself, and its frames if it has any.
+/// `stack_deadlock`. Returns what it says of itself, and its frames if it has any.
 pub(crate) fn thread<'a>(
     s: &mut JsonScanner<'a>,
     part: usize,

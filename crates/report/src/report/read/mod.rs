@@ -159,7 +159,7 @@ fn id_of(bytes: &[u8]) -> ReportId {
     ReportId(id)
 }
 
-/// Gives each part the nearest list with images in it, its own first, then the inner neighbour's.
+/// Assigns each part the nearest list with images in it, its own first, then the inner neighbour's.
 fn lend_images(parts: &mut [ReportPart<'_>]) {
     let filled: Vec<bool> = parts.iter().map(|part| !part.images.is_empty()).collect();
     for (own, part) in parts.iter_mut().enumerate() {

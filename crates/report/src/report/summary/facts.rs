@@ -110,7 +110,7 @@ impl<'a> Report<'a> {
     /// The backtrace of the crash of interest, in [`Report::main_part`]: the exception's for
     /// Objective-C and C++ exceptions where there is one, else that of the thread that crashed,
     /// else `crashed_thread`'s, else that of the thread that ran the handler. `None` for a report
-    /// [about memory](Report::memory_event), whose threads are not of the run that ended.
+    /// [about memory](Report::memory_event): its threads are not of the run that ended.
     #[must_use]
     pub fn crashed_backtrace(&self) -> Option<&Backtrace<'a>> {
         let index = self.main_part();

@@ -216,7 +216,7 @@ fn a_payload_is_one_diagnostic_of_what_was_sampled() {
     assert!(report.diagnostic().is_none() && report.backtraces.is_empty());
 }
 
-/// A hang with a tree of so many frames in one another.
+/// A hang with a tree of `frames` frames in one another.
 fn deep(frames: usize) -> String {
     let frame = |at| {
         let address = 0x1_0000_0000_u64 + 16 * at as u64;
