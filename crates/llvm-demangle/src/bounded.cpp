@@ -64,7 +64,7 @@ struct Budget {
 
 thread_local Budget *budget = nullptr;
 
-// A node whose every method counts as a step.
+// A node that counts each call of a method as a step.
 template <class T> struct Counted : T {
   using T::T;
 
@@ -169,7 +169,7 @@ public:
   }
 };
 
-// A parser whose every way into itself counts as a step.
+// A parser that counts each call into itself as a step.
 struct Parser : AbstractManglingParser<Parser, Arena> {
   using Base = AbstractManglingParser<Parser, Arena>;
   using Base::Base;
