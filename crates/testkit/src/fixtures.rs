@@ -99,7 +99,7 @@ pub fn canvas_dsym() -> Result<PathBuf, String> {
     canvas_dsyms().map(|[device, _]| device)
 }
 
-/// The files in a folder of published samples and in those below it whose names have this ending, in order. The
+/// The files in a folder of published samples and in those below it with names of this ending, in order. The
 /// samples lie beside the repository and are not part of it: without them `None`, and the terminal says that the test
 /// did not run.
 ///

@@ -115,7 +115,7 @@ pub fn many_functions() -> Vec<u8> {
         .bytes()
 }
 
-/// A dSYM whose first byte of code stands for 256 functions inlined into one another, each with a name of
+/// A dSYM where the first byte of code stands for 256 functions inlined into one another, each with a name of
 /// `name_bytes` bytes: one frame's answer is hundreds of times its length.
 #[must_use]
 pub fn longest_chain(name_bytes: usize) -> Vec<u8> {

@@ -36,7 +36,7 @@ impl Subscriber for StatementCounter {
 }
 
 /// Does some work, and returns what it gives and the number of statements that it sent from this thread: for tests
-/// whose runtime has one.
+/// with a runtime of one thread.
 ///
 /// The counter is the subscriber of the whole process. With one for each thread, another thread's first statement
 /// can switch the event off for all of them.

@@ -141,8 +141,8 @@ impl Report {
         self
     }
 
-    /// Appends a crashed thread with these frames, and with registers whose program counter is the
-    /// first frame's address.
+    /// Appends a crashed thread with these frames, and with registers: the program counter is the first
+    /// frame's address.
     #[must_use]
     pub fn crashed_at(self, addresses: impl IntoIterator<Item = u64>) -> Report {
         let addresses: Vec<u64> = addresses.into_iter().collect();

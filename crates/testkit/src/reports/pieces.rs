@@ -154,7 +154,7 @@ impl Thread {
         self
     }
 
-    /// Gives it these frames, the innermost first, with nothing skipped.
+    /// Sets these frames, the innermost first, with nothing skipped.
     #[must_use]
     pub fn frames(self, frames: impl IntoIterator<Item = Frame>) -> Thread {
         self.set("backtrace", backtrace(frames))
