@@ -31,7 +31,7 @@ pub trait GatewayEvent: Sized + Send + 'static {
     /// The time that the event is counted for, and the field that has it.
     fn time(&self) -> (&'static str, OffsetDateTime);
 
-    /// Keys whose value was not understood.
+    /// Keys with values that were not understood.
     fn unread(&self) -> &[String] {
         &[]
     }

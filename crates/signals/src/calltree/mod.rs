@@ -144,7 +144,7 @@ pub struct CallNode {
     children: Vec<NodeIndex>,
 }
 
-/// A call tree. Below its root, whose frame is a label, callers stand above what they call.
+/// A call tree. The root's frame is a label. Below it, callers stand above the functions that they call.
 #[derive(Clone, Debug)]
 pub struct CallTree {
     unit: &'static str,
@@ -367,13 +367,13 @@ impl CallTree {
         }
     }
 
-    /// Adds an amount to a node alone: for trees whose amounts already include what is called.
+    /// Adds an amount to a node alone: for trees with amounts that already include what is called.
     /// [`CallTree::settle`] has to follow.
     pub fn add_inclusive(&mut self, index: NodeIndex, amount: Amount) {
         self.nodes[index.at()].total += amount;
     }
 
-    /// Gives each node at least the amount of what it calls.
+    /// Raises each node to at least the amount of the nodes that it calls.
     pub fn settle(&mut self) {
         for index in self.indices().rev() {
             let below = self.below(index);

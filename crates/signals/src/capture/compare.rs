@@ -17,7 +17,7 @@ pub struct CaptureComparison {
     pub before: u64,
     /// The weight of all of the later one.
     pub after: u64,
-    /// Stacks whose own weight has changed, those that grew most first; of graphs of memory none.
+    /// Stacks with a changed own weight, those that grew most first; of graphs of memory none.
     pub paths: Vec<PathGrowth>,
     /// The memory of two logs.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -53,7 +53,7 @@ pub struct CutNode {
 }
 
 impl CutTree {
-    /// The heaviest nodes of a tree whose callers have at least the weight of what they call.
+    /// The heaviest nodes of a tree where callers have at least the weight of what they call.
     #[must_use]
     pub fn of(tree: &CallTree) -> CutTree {
         let mut heaviest: Vec<NodeIndex> = tree.indices().skip(1).collect();

@@ -23,7 +23,7 @@ use unslide_symbolicate::{ImageOutcome, ImageSymbols};
 
 /// The most bytes of the JSON of an analysis.
 pub const MOST_ANALYSIS_BYTES: usize = 4 << 20;
-/// The most images whose symbols a capture asks for.
+/// The most images for which a capture asks for symbols.
 const MOST_WANTED: usize = 2_000;
 /// The most images that are named for want of symbols.
 const MOST_LACKING: usize = 200;
@@ -45,8 +45,8 @@ pub struct CaptureAnalysis {
     pub tree: CutTree,
     /// What was skipped.
     pub skipped: Vec<SkippedPart>,
-    /// The images whose frames have no names for want of symbols: the app's first, those with the most frames
-    /// before others.
+    /// The images with frames that have no names for want of symbols: the app's first, those with the most
+    /// frames before others.
     pub lacking: Vec<LackingImage>,
     /// The memory of a log of allocations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ pub struct SkippedPart {
     pub what: String,
 }
 
-/// An image whose frames have no names for want of symbols.
+/// An image with frames that have no names for want of symbols.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LackingImage {
     /// Its file name.
@@ -81,7 +81,7 @@ pub struct LackingImage {
     pub system: bool,
 }
 
-/// An image whose symbols a capture can use.
+/// An image of which a capture can use the symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CaptureImage {
     /// Its debug id.
@@ -95,7 +95,7 @@ pub struct CaptureImage {
 pub struct CaptureReading {
     /// The analysis.
     pub analysis: CaptureAnalysis,
-    /// The images whose symbols it can use, the app's first, whether they were there or not.
+    /// The images of which it can use the symbols, the app's first, whether they were there or not.
     pub wanted: Vec<CaptureImage>,
 }
 

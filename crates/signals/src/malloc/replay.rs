@@ -18,7 +18,8 @@ pub struct EventCounts {
     pub deallocations: u64,
     /// Reallocations.
     pub reallocations: u64,
-    /// Deallocations of what is not live: it was allocated before the log began, or its record is lost.
+    /// Deallocations of blocks that are not live: the block was allocated before the log began, or its record
+    /// is lost.
     pub unknown_deallocations: u64,
     /// Allocations where something is live: the record of its deallocation is lost.
     pub replaced: u64,

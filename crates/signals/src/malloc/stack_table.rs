@@ -65,7 +65,7 @@ impl<'a> StackTable<'a> {
         StackTable { bytes, form }
     }
 
-    /// The frames of the stack whose innermost frame has this slot.
+    /// The frames of the stack with its innermost frame in this slot.
     #[must_use]
     pub fn walk(&self, stack: u64) -> StackWalk {
         let mut walk = StackWalk { frames: Vec::new(), thread: None, end: StackEnd::TooDeep };

@@ -72,7 +72,7 @@ pub struct MemorySummary {
     /// Addresses that have no names because there are too many.
     #[serde(default)]
     pub left_out: u64,
-    /// The stacks whose memory has changed, the largest growth first.
+    /// The stacks with changed memory, the largest growth first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub growth: Option<Vec<GrowthRow>>,
     /// What was allocated before [`LogQuestion::from`] and is live: it may be leaked.

@@ -144,7 +144,7 @@ impl StackGrowth {
     }
 }
 
-/// The stacks whose memory has changed, the largest growth first; of equals by stack.
+/// The stacks with changed memory, the largest growth first; of equals by stack.
 #[must_use]
 pub fn growth(before: &StackTotals, after: &StackTotals) -> Vec<StackGrowth> {
     let held = |totals: &StackTotals, stack: u64| totals.get(&stack).copied().unwrap_or_default();

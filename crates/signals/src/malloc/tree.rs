@@ -14,7 +14,7 @@ use unslide_symbolicate::{ImageOutcome, ImageSymbols};
 pub struct StackTree {
     /// The tree. Its unit is bytes, and counts are of blocks.
     pub tree: CallTree,
-    /// The images whose frames have no names for want of symbols.
+    /// The images with frames that have no names for want of symbols.
     pub lacking: Vec<ImageOutcome>,
     /// Addresses that have no names because there are too many.
     pub left_out: u64,

@@ -14,7 +14,7 @@ pub struct MemoryComparison {
     pub regions: Vec<RegionGrowth>,
     /// Leaks of shapes that are new, or that there are more of: what came to them.
     pub leaks: Vec<LeakRow>,
-    /// Rows that were left out, also those that may be in the other snapshot, whose list was cut.
+    /// Rows that were left out, also those that may be in the other snapshot, where its list was cut.
     pub left_out: u64,
 }
 

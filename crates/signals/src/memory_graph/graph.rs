@@ -40,7 +40,7 @@ impl ReferenceKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeReference(u32);
 
-/// The offset of a reference whose place is not known.
+/// The offset of a reference at an unknown place.
 const NO_OFFSET: u32 = u32::MAX >> KIND_BITS;
 const KIND_BITS: u32 = 3;
 

@@ -66,7 +66,7 @@ impl MemoryTables {
     }
 }
 
-/// A tree whose nodes get their own amounts first.
+/// A tree. Its nodes get their own amounts first.
 struct RetainedTree {
     tree: CallTree,
     own: HashMap<NodeIndex, Amount>,

@@ -51,7 +51,7 @@ pub struct MemoryTables {
     pub cut: CutLists,
 }
 
-/// Lists of which rows were left out: what is not in one of them may still be in the memory.
+/// Lists of which rows were left out: the memory may still hold what a list lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutLists {
     /// Ranges of pages.

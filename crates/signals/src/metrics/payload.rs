@@ -60,7 +60,7 @@ pub struct MetricPayload {
     pub samples: Vec<Sample>,
     /// Network requests.
     pub requests: Vec<RequestTiming>,
-    /// Keys of MetricKit whose value was not understood.
+    /// Keys of MetricKit with values that were not understood.
     pub unread: Vec<String>,
 }
 

@@ -74,7 +74,7 @@ impl PayloadBuilder {
         }
     }
 
-    /// Notes a key whose value was not understood.
+    /// Notes a key with a value that was not understood.
     pub(super) fn unread(&mut self, key: &str) {
         if self.unread.len() < MOST_UNREAD {
             self.unread.push(key.to_owned());

@@ -15,7 +15,7 @@ fn histogram(buckets: &[(&str, &str, u32)]) -> Value {
     json!({"histogramNumBuckets": buckets.len(), "histogramValue": values})
 }
 
-/// A payload as MetricKit writes it on a device whose language is English.
+/// A payload as MetricKit writes it on a device with English as its language.
 fn metric_kit() -> Value {
     json!({
         "appVersion": "1.0.0",

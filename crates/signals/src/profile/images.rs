@@ -70,7 +70,7 @@ impl ImageRanges {
 }
 
 impl Profile {
-    /// Gives the frames from `first_frame` on their images among those from `first_image` on. `bases` has
+    /// Assigns the frames from `first_frame` on their images among those from `first_image` on. `bases` has
     /// the load addresses that frames themselves state, by position of the frame.
     pub(super) fn attribute(&mut self, first_frame: usize, first_image: usize, bases: &[(u32, u64)]) {
         let ranges = ImageRanges::of(&self.images, first_image);
@@ -89,7 +89,7 @@ impl Profile {
             frame.image = unlisted.get(&key).copied().or_else(|| {
                 let image = ProfileImage {
                     name: frame.image_name.clone(),
-                    // Spindump has the UUID of an image whose name it does not know.
+                    // Spindump has the UUID of an image where it does not know the name.
                     debug_id: frame.image_name.trim_matches(['<', '>']).parse().ok(),
                     start: *base,
                     kernel: frame.kernel,

@@ -16,7 +16,7 @@ use unslide_symbolicate::{ImageOutcome, ImageStatus, ImageSymbols};
 pub struct SymbolicatedTree {
     /// The tree. Its unit is samples.
     pub tree: CallTree,
-    /// The images whose frames have no names for want of symbols.
+    /// The images with frames that have no names for want of symbols.
     pub lacking: Vec<ImageOutcome>,
     /// Addresses that have no names because there are too many.
     pub left_out: u64,
@@ -61,7 +61,7 @@ impl Profile {
     }
 }
 
-/// The names of the frames of one profile, whose addresses are looked up together.
+/// The names of the frames of one profile. All addresses are looked up together.
 struct AddressNames<'f, 's> {
     images: &'f [ProfileImage],
     symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
@@ -220,7 +220,7 @@ impl<'f, 's> FrameNames<'f, 's> {
         self.names.table.left_out()
     }
 
-    /// The images whose frames have no names.
+    /// The images with frames that have no names.
     pub(crate) fn into_lacking(self) -> Vec<ImageOutcome> {
         self.names.lacking.into_list()
     }

@@ -26,7 +26,7 @@ const REACHED_WIDTH: f64 = 6.0;
 pub enum GraphPlace {
     /// In a file of its own, which brings its style along.
     File,
-    /// In a page whose policy forbids styles. The page's script leads the keyboard from box to box.
+    /// In a page with a policy that forbids styles. The page's script leads the keyboard from box to box.
     Page,
 }
 

@@ -1,5 +1,5 @@
-//! The text of the graph. Colours and weights are attributes of the elements, so that a page whose policy
-//! forbids styles shows them too.
+//! The text of the graph. Colours and weights are attributes of the elements, so that a page with a policy
+//! that forbids styles shows them too.
 
 use super::GraphPlace;
 use std::borrow::Cow;

@@ -74,7 +74,7 @@ struct Search {
     numbers: Vec<u32>,
     count: u32,
     path: Vec<OpenNode>,
-    /// Nodes whose component is not complete.
+    /// Nodes of components that are not complete.
     waiting: Vec<u32>,
 }
 

@@ -45,7 +45,8 @@ impl Dominators {
         self.order.len()
     }
 
-    /// The node whose end would free this one; `None` where there is none but the virtual one, or no root reaches it.
+    /// The node that would free this one with its own end; `None` where there is none but the virtual one, or no root
+    /// reaches it.
     #[must_use]
     pub fn immediate(&self, node: u32) -> Option<u32> {
         let number = *self.numbers.get(node as usize)?;

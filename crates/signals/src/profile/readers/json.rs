@@ -18,7 +18,7 @@ pub(super) enum Token<'a> {
     Null,
 }
 
-/// The tokens of a document whose grammar has been checked.
+/// The tokens of a document with checked grammar.
 pub(super) struct Tokens<'a> {
     text: &'a str,
     at: usize,

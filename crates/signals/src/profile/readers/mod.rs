@@ -29,7 +29,7 @@ impl OpenFrames {
         self.0.last().map(|(_, frame)| *frame)
     }
 
-    /// The open frame whose column is exactly this is the caller of what is deeper.
+    /// The open frame at exactly this column is the caller of the deeper frames.
     fn open(&mut self, column: usize, frame: u32) {
         self.0.push((column, frame));
     }

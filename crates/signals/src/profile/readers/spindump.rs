@@ -73,7 +73,7 @@ impl Reader {
         }
     }
 
-    /// True for a section whose frames stand below the process itself.
+    /// True for a section with frames that stand below the process itself.
     fn is_without_threads(&self) -> bool {
         self.profile.frames.len() <= self.first_frame + 1
     }
@@ -86,7 +86,7 @@ impl Reader {
         self.open_below(self.label, 0);
     }
 
-    /// Begins a stack whose outermost frames are called by `label`.
+    /// Begins a stack: `label` calls its outermost frames.
     fn open_below(&mut self, label: Option<u32>, column: usize) {
         self.open.clear();
         if let Some(label) = label {
@@ -143,7 +143,7 @@ impl Reader {
         }
     }
 
-    /// Gives the frames of the process their images.
+    /// Assigns the frames of the process their images.
     fn end_process(&mut self) {
         self.list_own_image();
         self.profile.mark_leaves(self.first_frame);

@@ -12,7 +12,7 @@ const MOST_STEPS: usize = 1 << 24;
 /// A frame as the document has it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RawFrame {
-    /// The frame whose `subFrames` it is in.
+    /// The frame that has it in its `subFrames`.
     pub(super) above: Option<u32>,
     pub(super) name: String,
     pub(super) debug_id: Option<DebugId>,
