@@ -8,9 +8,9 @@ unslide_model::words! {
     pub enum EventOutcome {
         /// It is the first one with its id.
         New = "new",
-        /// It told how or when a known session ended.
+        /// It states how or when a known session ended.
         Completed = "completed",
-        /// It told nothing new: nothing was done.
+        /// It states nothing new: nothing was done.
         Duplicate = "duplicate",
         /// The tenant was deleted: nothing was done.
         Deleted = "deleted",

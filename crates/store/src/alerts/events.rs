@@ -69,10 +69,10 @@ pub async fn raise(tx: &mut TenantTx, condition: AlertCondition, causes: &[Alert
 }
 
 /// How old a report may be that alerts: older ones come by a replay of the topic. A reader that catches up after an
-/// outage tells of what it finds, and what was told before has its row.
+/// outage alerts about the reports that it finds. An event that was sent before has its row.
 const OLDEST: Duration = Duration::DAY;
 
-/// Notes groups that are new or came back. One whose symbols are missing is left to the evaluation of the rules.
+/// Notes groups that are new or came back. The evaluation of the rules handles a group that lacks symbols.
 pub(crate) async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> {
     continue_events(tx, events).await?;
     let (mut new, mut back) = (Vec::new(), Vec::new());
@@ -128,8 +128,8 @@ async fn continue_events(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()>
     hand_over(tx, &former).await
 }
 
-/// Gives the events of groups that are gone to the groups that continue them: where a former group comes back with
-/// other reports, it is new. What a message tells stays as it is.
+/// Moves the events of groups that are gone to the groups that continue them: where a former group comes back with
+/// other reports, it is new. The text of a message stays as it is.
 pub(crate) async fn hand_over(tx: &mut TenantTx, former: &[Uuid]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(

@@ -75,7 +75,7 @@ pub async fn earlier(tx: &mut TenantTx, of: &Capture, limit: u32) -> Result<Vec<
 /// is none of that id, or it is of another app than `app`.
 pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
     let (connection, tenant, _) = tx.parts();
-    // Locked, so that no run begins whose analysis would not be condemned.
+    // Locked, so that no run begins that leaves an analysis which is not condemned.
     let capture = query_captures!(
         "WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL) FOR UPDATE",
         tenant,

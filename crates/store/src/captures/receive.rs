@@ -11,7 +11,7 @@ use unslide_model::{CaptureForm, ContentHash};
 /// How long the files of a capture may take to come: longer than any upload.
 const RECEIVING: Duration = Duration::DAY;
 
-/// A capture whose files are in object storage.
+/// A capture with its files in object storage.
 #[derive(Clone, Debug)]
 pub struct NewCapture<'a> {
     /// Its id.

@@ -61,7 +61,7 @@ pub enum AnalysisEnd {
     Useless,
 }
 
-/// Ends a run whose analysis is in object storage. Where newer symbols came meanwhile another one is asked for.
+/// Ends a run with its analysis in object storage. Where newer symbols came meanwhile another one is asked for.
 pub async fn finish(
     tx: &mut TenantTx,
     (id, run): (Uuid, u32),

@@ -1,4 +1,4 @@
-//! Captures whose symbols came late.
+//! Captures with symbols that came late.
 
 use crate::jobs::{self, Work};
 use crate::number::to_row;

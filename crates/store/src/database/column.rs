@@ -1,4 +1,4 @@
-//! Columns whose type in code is another than in the database. In `query_as!` a column is read as
+//! Columns with another type in code than in the database. In `query_as!` a column is read as
 //! one of these by `AS "size: U64"`, one that may be NULL by `AS "size!: Nullable<U64>"`.
 
 use crate::dead_letters::DeadLetterId;

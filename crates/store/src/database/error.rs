@@ -137,7 +137,7 @@ impl StoreError {
         self.has_class(&["57014"])
     }
 
-    /// True for an error of the database whose SQLSTATE is of one of these classes.
+    /// True for an error of the database with an SQLSTATE of one of these classes.
     fn has_class(&self, classes: &[&str]) -> bool {
         let StoreError::Database(sqlx::Error::Database(error)) = self else { return false };
         error.code().is_some_and(|code| classes.iter().any(|class| code.starts_with(class)))

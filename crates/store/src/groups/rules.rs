@@ -78,9 +78,9 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantGroupingRules>> {
     .await?)
 }
 
-/// Changes the tenant's rules, announces them to the workers, and begins to move stored reports. Gives the rules and
-/// the outbox row of the announcement; `None` where there is no such tenant. Rules that are set again move reports
-/// that a replay has put elsewhere, and leave the rules before them as they were.
+/// Changes the tenant's rules, announces them to the workers, and begins to move stored reports. Returns the rules
+/// and the outbox row of the announcement; `None` where there is no such tenant. Rules that are set again move
+/// reports that a replay has put elsewhere, and leave the rules before them as they were.
 pub async fn set(tx: &mut TenantTx, actor: &str, text: &str) -> Result<Option<(TenantGroupingRules, i64)>> {
     let Some(tenant) = tenants::lock(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted)
     else {

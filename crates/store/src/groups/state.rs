@@ -38,7 +38,7 @@ pub enum UpdateOutcome {
     Done,
     /// There is no such group.
     NotFound,
-    /// It is merged into this group, whose state counts.
+    /// It is merged into this group. That group's state counts.
     Merged(Uuid),
 }
 

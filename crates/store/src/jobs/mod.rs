@@ -236,8 +236,8 @@ pub async fn complete(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
     update_job!(tx, job, "status = 'done', lease_token = NULL, lease_until = NULL, updated_at = $4", now)
 }
 
-/// Gives a job back that could not begin yet, to be looked at again after `pause`. It counts as no
-/// attempt.
+/// Returns a job that could not begin yet to the queue. A worker looks at it again after `pause`. It counts
+/// as no attempt.
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
@@ -245,7 +245,7 @@ pub async fn postpone(tx: &mut OwnerTx, job: &JobLease, pause: Duration) -> Resu
     give_back(tx, job, pause, None).await
 }
 
-/// Gives a job back that could not be done because a server is away, and says when it is tried again: after
+/// Returns a job that failed because a server is away to the queue, and says when a worker retries it: after
 /// a pause that grows with the job's age, up to [`LONGEST_PAUSE`]. It counts as no attempt, however often
 /// that happens. `error` is kept for the operator.
 ///
@@ -286,8 +286,8 @@ pub enum Failed {
     Permanently,
 }
 
-/// Gives a job back. It is tried again after a pause that doubles each time, or never where it may be
-/// given up and `permanently` is set or its attempts are used up. `error` is kept for the operator.
+/// Returns a job to the queue. A worker retries it after a pause that doubles each time, or never where it
+/// may be given up and `permanently` is set or its attempts are used up. `error` is kept for the operator.
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.

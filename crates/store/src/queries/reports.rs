@@ -142,7 +142,8 @@ impl ReportPage {
     }
 }
 
-/// The groups whose reports are looked up group by group. Of more groups, all reports are looked through.
+/// The most groups of which reports are looked up group by group. Of more groups, all reports are looked
+/// through.
 const MOST_APART: usize = 500;
 
 /// Where no index finds the reports that fit, all are looked through, a period at a time from the newest back: the first

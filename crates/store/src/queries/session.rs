@@ -92,7 +92,8 @@ pub async fn captures_of_run(tx: &mut TenantTx, report: &ReportRow, limit: u32) 
 /// Where a timeline goes on: time, kind, id and variant of its last event.
 pub type TimelinePlace<'a> = (OffsetDateTime, &'a str, &'a str, u32);
 
-/// The events of a session of an app, from the one after `after` on. Reports are those whose run has this id.
+/// The events of a session of an app, from the one after `after` on. Reports are those of the run with this
+/// id.
 pub async fn timeline(
     tx: &mut TenantTx,
     (app, session): (&str, &str),

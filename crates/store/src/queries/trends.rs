@@ -190,8 +190,8 @@ pub async fn recent_versions(tx: &mut TenantTx, app: Option<&str>, limit: u32) -
     .await?)
 }
 
-/// The number of groups whose first report arrived at this time or later, at most `limit`; with a version, of those
-/// whose first report was of it.
+/// The number of groups that began at this time or later, with their first report, at most `limit`; with a version,
+/// of those that began in it.
 pub async fn new_groups(
     tx: &mut TenantTx,
     (app, version): (Option<&str>, Option<&str>),

@@ -71,7 +71,7 @@ struct Deleted {
     same_crash_as: Option<Uuid>,
 }
 
-/// Takes away the bodies and waits of reports whose rows are gone, and ends the requests for them. Their keys
+/// Takes away the bodies and waits of reports without rows, and ends the requests for them. Their keys
 /// have to be locked.
 pub(crate) async fn drop_rest(
     tx: &mut TenantTx,

@@ -187,7 +187,7 @@ pub struct ImageUse {
 }
 
 impl ImageUse {
-    /// True for an image of the app whose dSYM is missing. What could not be fetched is there.
+    /// True for an image of the app that lacks its dSYM. A dSYM that could not be fetched is there.
     fn lacks_symbols(&self) -> bool {
         !self.system && !self.failed && (!self.found || self.stripped)
     }

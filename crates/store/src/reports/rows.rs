@@ -123,8 +123,8 @@ fn summary(value: &serde_json::Value) -> serde_json::Value {
     }
 }
 
-/// Reads what was stored before of the reports that have a revision already. Gives, and takes out
-/// of `changes`, those whose row is not there any more.
+/// Reads what was stored before of the reports that have a revision already. Takes those without a row out of
+/// `changes`, and returns them.
 pub(super) async fn read_previous<'a>(
     tx: &mut TenantTx,
     changes: &mut Vec<Change<'a>>,

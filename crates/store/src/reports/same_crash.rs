@@ -45,7 +45,7 @@ pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
     }
 }
 
-/// Takes one report, whose key is locked, out of the counts. False where that was done.
+/// Takes one report out of the counts. Its key is locked. False where that was done.
 async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<bool> {
     let (id, variant) = key.row();
     let (connection, tenant, _) = tx.parts();

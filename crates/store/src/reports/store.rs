@@ -92,7 +92,7 @@ fn by_report(arrivals: &[&Arrival]) -> Vec<((ReportId, ContentHash), Vec<usize>)
     reports
 }
 
-/// A batch whose keys are locked.
+/// A batch with locked keys.
 struct Batch<'a> {
     arrivals: Vec<&'a Arrival>,
     /// What becomes of each arrival.

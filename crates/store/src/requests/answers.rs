@@ -244,9 +244,9 @@ async fn asked_for(tx: &mut TenantTx, closed: &[Closed]) -> Result<NeedsByReport
 /// By how much the clocks of two hosts may differ, and how long after its time symbols are published.
 const SKEW: Duration = Duration::minutes(5);
 
-/// What came while requests were on their way, whose wake left the reports out for them. Symbols of system
-/// images are known by their time, as their waits are not kept report by report: of what came shortly
-/// before some may be known, which an answer then says.
+/// Symbols that came while requests were on their way: their wake left out the reports with such requests.
+/// Symbols of system images are known by their time, as their waits are not kept report by report: of what
+/// came shortly before some may be known, which an answer then says.
 async fn came_since(tx: &mut TenantTx, closed: &[&Closed], asked: &NeedsByReport) -> Result<NeedsByReport> {
     let reports: Vec<(Uuid, i32)> = closed.iter().map(|closed| closed.key.row()).collect();
     let mut came = own_symbols(tx, &reports, true).await?;

@@ -6,7 +6,7 @@ use crate::{Result, Store, TenantTx, Uuid};
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportId, TenantId};
 
-/// Gives up the intents from before `before`: their writers have died. Returns their number.
+/// Abandons the intents from before `before`: their writers have died. Returns their number.
 pub async fn abandon(store: &Store, before: OffsetDateTime) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_segments_abandon($1, $2) AS "gone!""#, before, store.now())
         .fetch_one(store.pool())

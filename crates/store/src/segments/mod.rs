@@ -5,8 +5,8 @@
 //! database; a report that has another revision by then keeps the body it has. A writer that died
 //! leaves an intent, which is given up after a while: then whatever it wrote is *condemned*. A segment is
 //! never written again: each body in it is encrypted with a key that only the report's row has, so a
-//! deleted row leaves nothing that can be read. A segment without rows, or whose day is over, is condemned
-//! too. Only what has been condemned for longer than a reader can still be at it is deleted.
+//! deleted row leaves nothing that can be read. A segment without rows, or of a day that is over, is
+//! condemned too. Only what has been condemned for longer than a reader can still be at it is deleted.
 
 mod condemned;
 mod write;

@@ -60,7 +60,7 @@ impl From<&EndedRun> for SessionJudgement {
 pub(super) struct LearnedLimits<'a>(BTreeMap<[&'a str; 3], Option<u64>>);
 
 impl<'a> LearnedLimits<'a> {
-    /// Reads those of the sessions whose end they can judge.
+    /// Reads those of the sessions with an end that they can judge.
     pub(super) async fn read(
         tx: &mut TenantTx,
         arrivals: &[&'a SessionArrival],

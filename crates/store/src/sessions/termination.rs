@@ -31,9 +31,10 @@ pub struct TerminationEvidence {
     pub low_battery: bool,
     /// The device's thermal state was critical.
     pub thermal: bool,
-    /// The system told of too much use of the processor.
+    /// The system reported too much use of the processor.
     pub cpu: bool,
-    /// The system ended the app for another reason that it told, such as a background task that took too long.
+    /// The system ended the app for another reason that it stated, such as a background task that took too
+    /// long.
     pub terminated: bool,
     /// Memory of the app at the end, in bytes.
     pub footprint: Option<u64>,

@@ -162,7 +162,7 @@ macro_rules! query_objects {
 }
 pub(crate) use query_objects;
 
-/// Notes an object that was found in an upload. Gives the object as it stands, and whether the
+/// Notes an object that was found in an upload. Returns the object as it stands, and whether the
 /// tenant had these very bytes before and they need no work: then nothing changes.
 pub async fn found(tx: &mut OwnerTx, upload: Uuid, path: &str, new: &NewObject) -> Result<(ObjectRow, bool)> {
     let clean = |text: &str| text.replace('\0', "\u{FFFD}");
@@ -258,7 +258,7 @@ pub async fn missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<Co
     Ok(rows.into_iter().map(ContentHash::from).collect())
 }
 
-/// Objects of the transaction's owner whose symcache is of a format older than `version`, with `all` those of any, or
+/// Objects of the transaction's owner with a symcache in a format older than `version`, with `all` those of any, or
 /// that were too complex to build, in the order of their hashes, those after `after`.
 pub async fn to_rebuild(
     tx: &mut OwnerTx,

@@ -1,4 +1,4 @@
-//! Uploads whose bytes come in parts, and that go on where they stopped: those that are open.
+//! Open uploads that come in parts, and that go on where they stopped.
 //!
 //! While an upload is here its parts are in object storage apart from any object, and its announced
 //! size counts as used. Its row in `uploads` says whether it still takes parts.
@@ -151,7 +151,7 @@ pub async fn find(
     Ok(row.map(Partial::from))
 }
 
-/// An upload whose parts object storage still holds apart, whether or not it takes more of them.
+/// An upload with parts that object storage still holds apart, whether or not it takes more of them.
 pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Partial>> {
     let (connection, owner, _) = tx.parts();
     let row = query_partial!("WHERE p.tenant = $1 AND p.upload_id = $2", owner, id)

@@ -68,8 +68,8 @@ pub async fn exclusive(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<()> {
 }
 
 /// Tells the store that new symbols answer for a debug id: the slot's generation grows, a wake job
-/// and the event for the workers are added. Comes after the symcache is in object storage. Gives
-/// the slot's generation.
+/// and the event for the workers are added. Comes after the symcache is in object storage. Returns the slot's
+/// generation.
 ///
 /// The order of the statements matters: the slot first. An indexer that holds the slot makes this
 /// wait, and its waits are then there when the wake job looks; an indexer that comes later sees the
@@ -78,7 +78,7 @@ pub async fn publish(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u64> {
     publish_in_steps(tx, new, async || {}).await
 }
 
-/// The same, with a pause before each statement whose place matters.
+/// The same, with a pause before each statement where its order matters.
 pub(crate) async fn publish_in_steps(
     tx: &mut OwnerTx,
     new: &PublishedSymbols,

@@ -100,7 +100,7 @@ impl SignalSettings {
         }
     }
 
-    /// The first signal whose number is over [`MOST_ONE_IN`].
+    /// The first signal with a number over [`MOST_ONE_IN`].
     #[must_use]
     pub fn wrong(&self) -> Option<AppSignal> {
         AppSignal::ALL.into_iter().find(|signal| self.one_in(*signal) > MOST_ONE_IN)

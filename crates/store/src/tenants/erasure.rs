@@ -47,7 +47,7 @@ pub struct TenantErasure {
 }
 
 /// Deletes the transaction's tenant: its keys are refused, nothing is written into it any more, the
-/// workers are notified, and a job erases what it had. Gives the tenant and the outbox row of the
+/// workers are notified, and a job erases what it had. Returns the tenant and the outbox row of the
 /// announcement; `None` where there is no such tenant. A tenant that is deleted already stays so.
 pub async fn begin(tx: &mut TenantTx) -> Result<Option<(TenantRecord, Option<i64>)>> {
     let Some(tenant) = tenants::get(tx).await? else { return Ok(None) };
@@ -99,7 +99,7 @@ pub async fn get(tx: &mut TenantTx) -> Result<Option<TenantErasure>> {
 }
 
 /// Removes up to `limit` rows of the transaction's tenant from the first table that has some, and
-/// notes them. Gives the table and how many; `None` once nothing is left but what a worker still
+/// notes them. Returns the table and the number of rows; `None` once only rows are left that a worker still
 /// holds (see [`rows_left`]). Commit, and call again.
 ///
 /// # Errors

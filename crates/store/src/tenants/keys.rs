@@ -228,8 +228,8 @@ async fn check_limit(tx: &mut TenantTx) -> Result<()> {
     Ok(())
 }
 
-/// Who a key's text belongs to; `None` for a text that is no key, is unknown, revoked or over, or
-/// whose tenant was deleted. All of these look the same from outside.
+/// Who a key's text belongs to; `None` for a text that is no key, is unknown, revoked or over, or of a
+/// deleted tenant. All of these look the same from outside.
 pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>> {
     let Some((prefix, secret)) = split(text) else { return Ok(None) };
     let row = sqlx::query!(

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use unslide_model::{CaptureForm, ContentHash, Quality};
 
-/// A capture whose files came.
+/// A capture that has its files.
 pub async fn received(tx: &mut TenantTx, n: u8) -> Uuid {
     received_of(tx, "shop", n, None).await
 }

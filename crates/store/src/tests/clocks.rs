@@ -1,4 +1,4 @@
-//! Hosts whose wall clocks are wrong.
+//! Hosts with wrong wall clocks.
 
 use crate::jobs::{self, JobKind, Work};
 use crate::tests::database::{Database, acme};
@@ -9,7 +9,7 @@ use unslide_model::{Clock, FixedClock, SystemClock};
 
 const HOUR_MICROS: i64 = 3_600_000_000;
 
-/// A process whose wall clock is wrong by `micros`. No time passes in it by itself.
+/// A process with a wall clock that is wrong by `micros`. No time passes in it by itself.
 async fn process(database: &Database, micros: i64) -> (Store, Arc<FixedClock>) {
     let clock = Arc::new(FixedClock::at_micros(SystemClock.now_micros() + micros));
     let settings = Settings { max_connections: 1, ..Settings::with_url(database.url.clone()) };

@@ -32,7 +32,7 @@ pub async fn admin(statement: &str) {
     databases::execute(&servers::postgres(), statement).await;
 }
 
-/// The URL of another database on the same server as a role, whose password is its name.
+/// The URL of another database on the same server as a role. The role's password is its name.
 pub fn url_of(database: &str, role: &str) -> String {
     let url = databases::url(database);
     let (scheme, rest) = url.split_once("://").unwrap();

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::time::Duration;
 use unslide_model::Quality;
 
-/// The events after a position, once there are so many: a transaction of another test may hold them up.
+/// The events after a position, once there are `many`: a transaction of another test may hold them up.
 async fn wait(
     database: &Database,
     tenant: &str,

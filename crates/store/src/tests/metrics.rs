@@ -16,7 +16,7 @@ use unslide_signals::metrics::{MetricName, MetricPayload};
 
 const APP: &str = "com.acme.shop";
 
-/// A payload with more fields that ended so many days ago.
+/// A payload with more fields that ended `days` days ago.
 pub fn arrival(id: &str, days: i64, more: &Value) -> MetricArrival {
     let at = (start() - Duration::days(days)).format(&Rfc3339).unwrap();
     let mut payload = json!({"id": id, "app": APP, "version": "1.0", "measured_at": at,

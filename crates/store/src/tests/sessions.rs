@@ -15,7 +15,7 @@ use time::{Date, Duration, OffsetDateTime};
 use unslide_model::ended::{Confidence, EndRule, EvidenceKind};
 use unslide_model::{DistinctSketch, TenantId};
 
-/// An event of a session of installation `i` in version 1.0 that began so many days ago.
+/// An event of a session of installation `i` in version 1.0 that began `days` days ago.
 pub fn event(id: &str, installation: &str, days: i64, end: Option<EndReason>) -> SessionArrival {
     let event = SessionEvent {
         id: id.to_owned(),
@@ -132,7 +132,8 @@ async fn a_session_out_of_memory_is_told_at_the_next_start_and_a_crash_corrects_
 
 const APP: &str = "com.acme.shop";
 
-/// The session of an installation of its own whose app was told of its footprint and perhaps of its limit, in MiB; with a limit it ended by itself.
+/// The session of an installation of its own. The app reported its footprint and perhaps its limit, in MiB; with a
+/// limit it ended by itself.
 pub fn measured(id: &str, footprint: u64, limit: Option<u64>) -> SessionArrival {
     let mut measured = event(id, &format!("installation of {id}"), 0, None);
     measured.event.termination = Some(TerminationEvidence {

@@ -1,5 +1,5 @@
-//! What lies in the dead-letter topic: where each dead letter is, whose, and why. The bytes stay in the
-//! topic.
+//! The index of the dead-letter topic: where each dead letter is, its tenant, and why it is there. The bytes
+//! stay in the topic.
 //!
 //! A dead letter is without a tenant where its tenant is not known for certain; only operators see such a
 //! dead letter: see [`DeadLetterReach`].

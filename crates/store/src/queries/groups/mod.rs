@@ -13,7 +13,7 @@ use time::{Date, OffsetDateTime};
 use unslide_model::timestamp;
 use utoipa::ToSchema;
 
-/// The days whose reports [`get`] counts, from the last one back.
+/// The days on which [`get`] counts reports, from the last one back.
 const MOST_DAYS: i64 = 90;
 /// The versions that [`get`] lists, the one with the most reports first.
 const MOST_VERSIONS: i64 = 50;
@@ -400,7 +400,8 @@ pub async fn find(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Opti
     Ok(group)
 }
 
-/// The ids whose reports a group counts: its own, and those of the groups that are merged into it.
+/// The ids of the groups that a group counts reports of: its own, and those of the groups that are merged
+/// into it.
 pub(super) async fn with_merged(tx: &mut TenantTx, id: Uuid) -> Result<Vec<Uuid>> {
     let (connection, tenant, _) = tx.parts();
     let mut ids =

@@ -300,7 +300,7 @@ pub async fn most_used_versions(
     .await?)
 }
 
-/// The app and the versions whose rows figures are made of; none are all.
+/// The app and the versions of the rows that figures are made of; none are all.
 fn rows_of((app, version): HealthFilter<'_>) -> (Option<&str>, Option<Vec<String>>) {
     (app, version.map(|version| vec![version.to_owned()]))
 }

@@ -341,8 +341,8 @@ async fn hand_over(
     Ok(rows.into_iter().next_back().filter(|_| full))
 }
 
-/// Hands over a page of rows after the other, each read from the row `after` on. Gives the last day that was read where
-/// there are more rows than are read.
+/// Hands over a page of rows after the other, each read from the row `after` on. Returns the last day that was read
+/// where there are more rows than are read.
 macro_rules! by_pages {
     ($each:ident, |$after:ident| $page:block) => {{
         let mut last: Option<MetricRow> = None;
@@ -357,8 +357,8 @@ macro_rules! by_pages {
     }};
 }
 
-/// Hands over the rows of all values together, the newest day first, a page at a time. Gives the last day that was read
-/// where there are more rows than are read.
+/// Hands over the rows of all values together, the newest day first, a page at a time. Returns the last day that was
+/// read where there are more rows than are read.
 async fn read_whole(
     tx: &mut TenantTx,
     app: &str,

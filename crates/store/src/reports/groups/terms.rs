@@ -103,7 +103,7 @@ async fn gone(tx: &mut TenantTx, left: BTreeSet<(Uuid, &str)>) -> Result<BTreeMa
     Ok(gone)
 }
 
-/// Gives groups whose title is among these texts the smallest title of the reports that are left.
+/// Renames groups with a title among these texts to the smallest title of the reports that are left.
 async fn rename(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) -> Result<()> {
     if gone.is_empty() {
         return Ok(());

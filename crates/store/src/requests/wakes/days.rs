@@ -78,7 +78,7 @@ pub(super) struct DayPage {
 }
 
 /// Asks for the next `limit` reports of a day that lack one of these symbols, the newest first, each once for
-/// all that it lacks; `system` says whose symbols they are. A day that is done is noted.
+/// all that it lacks; `system` says whether they are the system's symbols. A day that is done is noted.
 pub(super) async fn page_of_day(
     tx: &mut TenantTx,
     arrived: &[Arrived],

@@ -7,8 +7,8 @@ use crate::{OwnerTx, Result, Store, Uuid};
 use time::{Duration, OffsetDateTime};
 use unslide_model::Owned;
 
-/// Uploads, of any owner, that have failed before one time or were done before another, and whose file may
-/// still be there; failed ones first, then the oldest. Without those that [`postpone`] left for later.
+/// Uploads, of any owner, that have failed before one time or were done before another, and that may still
+/// have a file; failed ones first, then the oldest. Without those that [`postpone`] left for later.
 pub async fn kept(
     store: &Store,
     failed_before: OffsetDateTime,

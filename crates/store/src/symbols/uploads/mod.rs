@@ -235,8 +235,8 @@ pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> 
     .await?)
 }
 
-/// Uploads, of any owner, whose bytes were to come and none of which came since `before`; and those
-/// that have failed while their parts are still in object storage.
+/// Uploads, of any owner, that wait for bytes and have received none since `before`; and those that have
+/// failed while their parts are still in object storage.
 pub async fn stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Owned<Uuid>>> {
     let rows = sqlx::query_as!(
         OwnedUpload,

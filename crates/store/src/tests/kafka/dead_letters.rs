@@ -1,4 +1,4 @@
-//! The index of dead letters: whose they are, who sees them, what a replay leaves behind.
+//! The index of dead letters: their tenants, who sees them, what a replay leaves behind.
 
 use crate::dead_letters::DeadLetterReach::{All, Own};
 use crate::dead_letters::{

@@ -29,7 +29,7 @@ async fn delete(database: &Database, n: u8) {
     tx.commit().await.unwrap();
 }
 
-/// A report of bug 7, in this version, so many days ago.
+/// A report of bug 7, in this version, `days` days ago.
 pub fn of_bug(n: u8, version: &str, days: i64) -> Arrival {
     let mut arrival = arrival(n);
     arrival.received_at -= Duration::days(days);
@@ -134,7 +134,7 @@ async fn filters_combine_and_every_order_has_pages() {
     }
 }
 
-/// A report of which every third was made by MetricKit, of the run that KSCrash told before it.
+/// A report of which every third was made by MetricKit, of the run that KSCrash reported before it.
 fn of_run(n: u8) -> Arrival {
     let mut arrival = arrival(n);
     arrival.facts.version = format!("1.{}", n % 2);

@@ -35,7 +35,7 @@ fn bugs(titles: &[&str], reports: usize) -> (Vec<String>, usize) {
     (titles.iter().map(|title| (*title).to_owned()).collect(), reports)
 }
 
-/// The group of a bug whose symbols came.
+/// The group of a bug with symbols.
 fn group(bug: u8) -> Uuid {
     id_of("com.acme.shop", grouping(bug, false).fingerprint)
 }

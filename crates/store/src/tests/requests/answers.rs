@@ -243,7 +243,7 @@ async fn a_body_that_is_lost_where_it_still_is_ends_the_request_and_one_that_has
     assert_eq!(requests::answered(&mut tx, report, 2, lost, sent).await.unwrap(), Some(lost));
     tx.commit().await.unwrap();
     database.wait(Duration::DAY);
-    assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 0, "for good");
+    assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 0, "permanently");
     assert_eq!(wake(&database, first).await, 0, "nor for the same symbols");
     let newer = publish(&database, 1, Quality::Dwarf).await;
     assert_eq!(wake(&database, newer).await, 1);

@@ -24,7 +24,7 @@ fn umbrella() -> TenantId {
     tenant_id("umbrella")
 }
 
-/// A report whose app image's symbols could not be fetched.
+/// A report where the symbols of the app's image could not be fetched.
 fn unfetched(n: u8) -> Arrival {
     let mut report = arrival(n);
     report.images[0].failed = true;

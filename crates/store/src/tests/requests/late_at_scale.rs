@@ -48,8 +48,9 @@ async fn lease(database: &Database) -> JobLease {
     jobs.pop().unwrap()
 }
 
-/// Pages as a builder does; the one after `pages` pages dies before it commits. Gives the reports that were
-/// looked at and the requests that were made, as far as they were committed, and whether it came to the end.
+/// Pages as a builder does; the one after `pages` pages dies before it commits. Returns the number of reports
+/// that were looked at and of requests that were made, as far as they were committed, and whether it came to
+/// the end.
 async fn wake(database: &Database, job: &JobLease, pages: usize) -> (u64, u64, bool) {
     let Work::Wake { debug_id, generation, mut from } = job.work else { panic!("{job:?}") };
     let (mut waiting, mut requested) = (0, 0);

@@ -8,7 +8,7 @@ use crate::tests::database::{Database, acme, arrival, image, publish, revised};
 use time::Duration;
 use unslide_model::Quality;
 
-/// Report 1, whose app image's symbols could not be fetched.
+/// Report 1, where the symbols of the app's image could not be fetched.
 fn unfetched() -> crate::reports::Arrival {
     let mut report = arrival(1);
     report.images[0].failed = true;

@@ -265,7 +265,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_quarantined", "operators list quarantined records, and the indexer finds those to replay"),
     ("unslide_report_duplicates_purge", "forgets second copies that no topic can bring again"),
     ("unslide_report_keys_purge", "forgets reports that no topic can bring again"),
-    ("unslide_live_events_purge", "forgets what dashboards were told a day ago: gives a number"),
+    ("unslide_live_events_purge", "forgets dashboards' events of a day ago: gives a number"),
     ("unslide_made_keys", "a leaked operator's key made keys of any tenant: ids only"),
     ("unslide_requests_overdue", "the builder asks again: ids only"),
     ("unslide_retention_longest", "when a day may go for all tenants: a number of days"),
@@ -276,7 +276,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_system_waits_missed",
         "the builder finds days that lack symbols and that nothing asks for: owners and ids",
     ),
-    ("unslide_system_waits_tenants", "the builder finds whose reports wait for system symbols: slugs only"),
+    ("unslide_system_waits_tenants", "the builder finds tenants that wait for system symbols: slugs only"),
     (
         "unslide_tenant_erase",
         "removes rows that the service may not, of the transaction's own tenant, which must be deleted",
@@ -409,7 +409,7 @@ async fn try_to_leave(url: String) {
         let done = sqlx::query(statement).execute(&mut connection).await;
         assert_eq!(code(&done.unwrap_err()), "42501", "{statement}");
     }
-    // With the role and without it: what is not named is not seen.
+    // With the role and without it: a tenant that is not named is not seen.
     for statement in ["SET ROLE unslide_service", "RESET ROLE", "SET ROLE NONE", "RESET ALL"] {
         sqlx::query(statement).execute(&mut connection).await.unwrap();
         assert_eq!(count(&mut connection).await.unwrap(), 0, "{statement}");
