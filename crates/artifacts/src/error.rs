@@ -88,8 +88,8 @@ impl StorageError {
         )
     }
 
-    /// What was tried and what came of it, without the object's key: for those who may not learn whose
-    /// objects there are.
+    /// What was tried and what came of it, without the object's key: for those who may not learn which
+    /// tenants have objects.
     #[must_use]
     pub fn without_key(&self) -> String {
         match self {

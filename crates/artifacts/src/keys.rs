@@ -138,7 +138,7 @@ pub fn segment(tenant: &TenantId, day: Date, segment: Uuid) -> ObjectKey {
     ObjectKey(format!("t/{tenant}/segments/{year:04}-{:02}-{day:02}/{segment}", u8::from(month)))
 }
 
-/// The segment whose key a message names; `None` where it names none of this tenant's.
+/// The segment of the key that a message names; `None` where it names none of this tenant's.
 #[must_use]
 pub fn segment_named(tenant: &TenantId, text: &str) -> Option<Uuid> {
     let below = text.strip_prefix(&tenant_prefix(tenant).0)?.strip_prefix("segments/")?;

@@ -2,7 +2,7 @@
 //!
 //! A segment is written once and never changed. Each body is compressed and encrypted by itself, in a
 //! frame, with a key of its own that lies in the report's row: deleting the row makes the body unreadable
-//! at once. The encryption authenticates whose body it is, so that a wrong body is never taken for the
+//! at once. The encryption authenticates the body's owner, so that a wrong body is never taken for the
 //! right one. `docs/formats.md` has the layout and its history; [`VERSION`] goes up with each change.
 
 use crate::keys::ObjectKey;

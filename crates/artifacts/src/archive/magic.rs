@@ -35,8 +35,8 @@ pub enum FileKind {
 /// Bytes that [`detect`] wants: one tar header.
 pub const PEEK: usize = 512;
 
-/// A fat file has few architectures; a Java class file, whose magic is the same, has its version
-/// (45 and more) in that place.
+/// A fat file has few architectures; a Java class file has the same magic, and its version (45 and more) in
+/// that place.
 const MOST_ARCHITECTURES: u32 = 44;
 
 /// The kind of a file that begins with these bytes: [`PEEK`] of them, fewer only at its end.

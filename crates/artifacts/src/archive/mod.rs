@@ -118,7 +118,7 @@ pub enum SkipReason {
     /// A kind of tar entry that is not supported, such as a file's part from another volume.
     #[error("tar entries of kind {0:?} are not supported")]
     Kind(char),
-    /// A sparse tar entry whose map contradicts itself, the file's size or the bytes that are there.
+    /// A sparse tar entry with a map that contradicts itself, the file's size or the bytes that are there.
     #[error("the map of its holes {0}")]
     Holes(&'static str),
     /// An archive in a format that is not supported.

@@ -45,7 +45,7 @@ pub(super) struct OnDisk {
     pub(super) size: u64,
 }
 
-/// A file of the last run, and whose symcache it is.
+/// A symcache file of the last run, with its owner and debug id.
 type FoundFile = (Owned<DebugId>, OnDisk);
 
 impl OnDisk {
@@ -123,7 +123,7 @@ impl Disk {
         Ok((path, file))
     }
 
-    /// Gives a whole download its name.
+    /// Moves a complete download to its name.
     pub(super) fn keep(
         &self,
         temporary: &Path,

@@ -121,7 +121,7 @@ impl Entries {
         }
     }
 
-    /// Adds an entry whose id has none, as the one that was used last.
+    /// Adds an entry for an id that has none, as the one that was used last.
     pub(super) fn insert(&mut self, id: Owned<DebugId>, mut entry: CacheEntry) {
         self.ticks += 1;
         entry.used = self.ticks;
@@ -150,7 +150,7 @@ impl Entries {
         Some(entry)
     }
 
-    /// Gives maps back until no more are left than allowed; returns how many it gave.
+    /// Unmaps files until no more are left than allowed; returns the number of unmapped files.
     pub(super) fn unmap(&mut self) -> u64 {
         let mut given = 0;
         while self.mapped.len() > self.settings.limits.mapped

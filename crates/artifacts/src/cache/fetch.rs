@@ -20,7 +20,7 @@ use unslide_symbolicate::symcache::{SymCache, SymCacheError};
 /// it was being replaced.
 const TRIES: usize = 4;
 
-/// Between two reads of an alias whose bytes and metadata were not of one write.
+/// Between two reads of an alias where bytes and metadata were not of one write.
 const TORN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs a flight to its end. Those who wait get an answer whatever happens.
@@ -92,8 +92,8 @@ async fn answer(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Answer {
     }
 }
 
-/// Gives a download its place, and room; false where an event has overtaken it. One that is larger
-/// than the whole cache is used and not kept.
+/// Moves a download to its place and makes room for it; false where an event has overtaken it. One that is
+/// larger than the whole cache is used and not kept.
 async fn keep(inner: &Arc<Inner>, id: &Owned<DebugId>, whole: Whole) -> Result<bool, CacheError> {
     if whole.size > inner.settings.max_bytes {
         return Ok(true);

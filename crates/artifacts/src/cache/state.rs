@@ -93,8 +93,8 @@ impl CacheState {
         newest.is_some_and(|newest| generation.is_none_or(|generation| generation < newest))
     }
 
-    /// Keeps what a request found, unless an event has overtaken it. Says whether it was kept, and
-    /// gives the entries whose files have to be removed.
+    /// Keeps what a request found, unless an event has overtaken it. Returns whether it was kept, and the
+    /// entries of the files that have to be removed.
     pub(super) fn insert_fetched(
         &mut self,
         id: Owned<DebugId>,
@@ -137,7 +137,7 @@ impl CacheState {
         }
     }
 
-    /// Removes an entry whose file was not what its name says.
+    /// Removes an entry with a file that was not what its name says.
     pub(super) fn remove_corrupt(&mut self, id: &Owned<DebugId>) -> Option<CacheEntry> {
         self.stats.corrupt += 1;
         self.entries.remove(id)

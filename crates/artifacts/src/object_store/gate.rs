@@ -16,7 +16,7 @@ pub struct StoreStats {
     pub transient: u64,
     /// Those that were refused: an operator has to act.
     pub refused: u64,
-    /// Requests that run now, downloads whose bytes still come included.
+    /// Requests that run now, including downloads that still receive bytes.
     pub running: u64,
     /// Requests that wait until another has ended.
     pub waiting: u64,

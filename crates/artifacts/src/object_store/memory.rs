@@ -1,4 +1,4 @@
-//! Object storage in memory, whose failures a test switches on and off. Built with the feature `testkit` only.
+//! Object storage in memory. A test switches its failures on and off. Built with the feature `testkit` only.
 
 use super::download::{DownloadBody, HeldBytes, Opened};
 use super::{Backend, Condition, ETag, Head, ListingEntry, ListingPage, ObjectStore, Put};

@@ -249,8 +249,8 @@ impl ObjectStore {
         on_backend!(self, put_part(key, id, number, part))
     }
 
-    /// Makes an object of `size` bytes of a multipart upload's parts, whose tags are given from the
-    /// first on. May be done again: the object that is there of an earlier time counts.
+    /// Makes an object of `size` bytes of a multipart upload's parts. The caller names the parts' tags from
+    /// the first on. May be done again: the object that is there of an earlier time counts.
     ///
     /// # Errors
     /// [`StorageError::Unfinished`] where there is neither; refused or transient.
@@ -345,7 +345,7 @@ impl ObjectStore {
         self.open_range(key, None).await
     }
 
-    /// Objects whose keys begin with `prefix`, after the key `after`, at most `max` (1,000).
+    /// Objects with keys that begin with `prefix`, after the key `after`, at most `max` (1,000).
     ///
     /// # Errors
     /// Refused or transient.

@@ -163,7 +163,7 @@ impl Walk<'_> {
     }
 }
 
-/// A gzip decoder whose errors say which archive is broken and where.
+/// A gzip decoder. Its errors say which archive is broken and where.
 struct Gzip<'a, R> {
     decoder: MultiGzDecoder<R>,
     container: &'a str,

@@ -138,7 +138,7 @@ impl Map {
 pub(super) struct SparseRecords {
     name: Option<Vec<u8>>,
     map: Option<Map>,
-    /// Pax 0.0: an offset whose length comes next.
+    /// Pax 0.0: an offset before its length.
     offset: Option<u64>,
 }
 

@@ -260,7 +260,7 @@ fn encrypted_and_unsupported_members_are_skipped_with_their_reason() {
     assert_eq!(reasons(&lzma), [SkipReason::Method(14)]);
 }
 
-/// A zip of one stored member whose directory entry is changed by `change`.
+/// A zip of one stored member. `change` changes its directory entry.
 fn raw_zip(name: &str, bytes: &[u8], change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let placeholder = "x".repeat(name.len());
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));

@@ -100,7 +100,7 @@ impl Sparse {
     }
 }
 
-/// A member whose content begins with its map.
+/// A member with content that begins with its map.
 fn pax_1_0(real: u64, content: &[u8]) -> Vec<u8> {
     let records = [
         ("GNU.sparse.major", "1".to_owned()),

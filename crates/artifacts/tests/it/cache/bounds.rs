@@ -79,7 +79,7 @@ async fn a_thousand_cold_images_do_not_evict_a_hot_one() {
 #[tokio::test]
 async fn what_comes_new_has_room_to_be_used_again() {
     let world = World::new();
-    // One tenant alone, over its share all the time, whose images of yesterday fill the cache.
+    // One tenant alone, over its share all the time. Its images of yesterday fill the cache.
     let cache =
         world.open_for(10, CacheLimits { tenant_share: 90, probation_share: 30, ..CacheLimits::default() });
     for n in 1..=10 {

@@ -12,7 +12,7 @@ fn fetching(cache: &SymcacheCache, id: &Scoped<DebugId>) -> JoinHandle<Option<u6
     tokio::spawn(async move { generation(&cache, &id).await })
 }
 
-/// A fetch whose operation has begun and is held before it answers.
+/// A fetch. Its operation has begun and is held before it answers.
 async fn held_fetch(
     world: &World,
     operation: Operation,

@@ -68,7 +68,7 @@ impl World {
         self.open_with(CacheSettings::new(self.cache_folder(), max_bytes))
     }
 
-    /// A cache for so many symcaches.
+    /// A cache with room for this number of symcaches.
     pub fn open_for(&self, symcaches: u64, limits: CacheLimits) -> SymcacheCache {
         self.open_with(CacheSettings::new(self.cache_folder(), symcaches * size()).limited(limits))
     }
