@@ -95,8 +95,8 @@ impl Headers {
     }
 }
 
-/// Splits records, in their order, into parts whose sizes add up to at most `limit`. A record that is larger
-/// begins a part of its own. Records of size 0 begin none.
+/// Splits records, in their order, into parts. The sizes in a part add up to at most `limit`. A record that
+/// is larger begins a part of its own. Records of size 0 begin none.
 #[must_use]
 pub fn split_by_size(records: Vec<Record>, limit: u64, size: impl Fn(&Record) -> u64) -> Vec<Vec<Record>> {
     let mut parts: Vec<Vec<Record>> = Vec::new();

@@ -110,7 +110,7 @@ impl AuditTally {
             ("dead letters", &[Outcome::DeadLetter]),
             ("copies to retry or overflow", &[Outcome::Retry, Outcome::Overflow]),
             ("unchanged reports", &[Outcome::Unchanged]),
-            ("requests whose symbols could not be fetched", &[Outcome::FetchingFailed]),
+            ("requests that could not fetch symbols", &[Outcome::FetchingFailed]),
             ("requests without their report", &[Outcome::SourceGone]),
             ("reports of deleted tenants", &[Outcome::DroppedDeleted]),
         ] {

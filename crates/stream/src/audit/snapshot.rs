@@ -13,8 +13,8 @@
 //! below the ends of step 2, though their markers may come later: step 4 waits for those. So the
 //! outcome of every record that counts as taken is read. A record at or above the committed offset
 //! may have an outcome below the ends, none, or that of some reports of its array: without a whole
-//! outcome it is unread and never lost. An outcome whose record lies at or above the ends of step 3
-//! came later and is left out.
+//! outcome it is unread and never lost. An outcome of a record at or above the ends of step 3 came later and
+//! is left out.
 //!
 //! The outcomes of old inputs may have been deleted. A record is written after the one that it is the
 //! outcome of, so the outcomes of inputs younger than everything that was deleted are all there. The
@@ -51,7 +51,7 @@ struct Consumed {
 /// A topic with outcomes.
 struct Outcomes {
     name: String,
-    /// `None`: the ledger, whose records say themselves what they are.
+    /// `None`: the ledger. Its records say themselves what they are.
     kind: Option<Outcome>,
     /// Partition, start, end.
     held: Vec<(i32, i64, i64)>,

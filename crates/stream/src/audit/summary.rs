@@ -115,8 +115,8 @@ impl Summary {
         self.contradictions.is_empty() && !self.rows.iter().any(SummaryRow::is_wrong)
     }
 
-    /// Leaves what is one tenant's. Nobody has read what expired, so that whose it was is not known:
-    /// those rows stay, with nothing else of theirs.
+    /// Keeps the rows of one tenant. Nobody has read the records that expired, so that their tenant is
+    /// unknown: the rows for them stay, with nothing else in them.
     pub fn retain_tenant(&mut self, tenant: &str) {
         self.findings.retain(|finding| finding.tenant == tenant);
         self.rows.retain_mut(|row| {

@@ -34,7 +34,7 @@ pub struct Extent {
     pub from: i64,
     /// One after the last that is noted.
     pub to: i64,
-    /// The offsets whose records count by themselves: those within the audited time. Others are
+    /// The offsets of records that count by themselves: those within the audited time. Others are
     /// noted only because they may be copies of such.
     pub counted: std::ops::Range<i64>,
     /// What the group had committed when the audit began: everything below has been taken.
@@ -306,7 +306,7 @@ impl AuditTally {
         self.parts[part].parents[spot.slot as usize] = parent.unwrap_or(NOWHERE);
     }
 
-    /// An outcome. Gives the record that it belongs to, where that is noted.
+    /// Notes an outcome. Returns the record that it belongs to, where that is noted.
     pub(super) fn outcome(&mut self, kind: Outcome, traced: &Traced<'_>) -> Option<Spot> {
         let Some(source) = &traced.source else {
             self.strays += 1;

@@ -88,7 +88,7 @@ fn fine() -> AuditTally {
     tally
 }
 
-/// Sums up a tally whose ledger is not looked at.
+/// Sums up a tally without a look at its ledger.
 fn unaccounted(mut tally: AuditTally) -> Summary {
     tally.taken.clear();
     let mut summary = tally.summary(ALL);

@@ -213,7 +213,7 @@ impl Bench {
         crate::tests::fill(&self.settings, &self.settings.topics().input, partition, &texts);
     }
 
-    /// A lane whose commit asks first: `true` from the failpoint kills it there.
+    /// A lane that asks the failpoint before it commits: `true` kills it there.
     fn start_with(
         &self,
         worker: &str,

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A consumer whose client raises a signal when there is something to poll.
+/// A consumer. Its client raises a signal when there is something to poll.
 pub(crate) struct WakingConsumer<C: ConsumerContext + 'static> {
     queue: NonNull<sys::rd_kafka_queue_t>,
     signal: Arc<Signal>,

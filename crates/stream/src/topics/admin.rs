@@ -37,7 +37,7 @@ fn copies(name: String, partitions: i32, max_bytes: usize) -> Spec {
     Spec { copies: true, ..log(name, partitions, max_bytes, 7) }
 }
 
-/// The output comes first: nothing can be read from an input whose output is not there.
+/// The output comes first: nothing can be read from an input without its output.
 fn tenant_specs(settings: &Settings, tenant: &TenantId) -> Vec<Spec> {
     let names = settings.topics();
     let partitions = settings.partitions.tenant;
@@ -190,7 +190,7 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
     Err(StreamError::Topics(missing(&client, specs).await?))
 }
 
-/// Deletes a tenant's own topics with everything in them; what is not there is no error. Services
+/// Deletes a tenant's own topics with everything in them; a missing topic is no error. Services
 /// that read them stop doing so by themselves.
 ///
 /// # Errors
@@ -307,7 +307,7 @@ pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
 /// What Kafka deletes of a topic. `None`: nothing for that reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Segments whose youngest record is older, in milliseconds.
+    /// Segments with a youngest record that is older, in milliseconds.
     pub millis: Option<i64>,
     /// The oldest segments of a partition that has more bytes.
     pub bytes: Option<i64>,

@@ -120,7 +120,7 @@ impl PolledProducer {
         Ok(PolledProducer { inner, _thread: Ending { stop, thread: Joined(Some(thread)) } })
     }
 
-    /// Gives a record to the client, if its queue has room.
+    /// Hands a record to the client, if its queue has room.
     pub(crate) fn send(&self, record: &OutRecord) -> KafkaResult<Delivery> {
         let (sender, delivery) = oneshot::channel();
         let mut message: BaseRecord<'_, [u8], [u8], _> =

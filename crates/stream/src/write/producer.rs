@@ -121,7 +121,7 @@ impl Producer {
         }
     }
 
-    /// Gives a record to its client as soon as the queue there has room.
+    /// Hands a record to its client as soon as the queue there has room.
     async fn enqueue(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
         let _waiting = Waiting::of(&self.waiting, bytes);
         self.clients.of(bytes).await?.enqueue(record, bytes).await
@@ -185,7 +185,7 @@ impl ProducerClient {
         Ok(ProducerClient { inner, queued, turn: Mutex::default() })
     }
 
-    /// Gives a record to the client as soon as its queue has room.
+    /// Hands a record to the client as soon as its queue has room.
     async fn enqueue(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
         let full = |e: &KafkaError| e.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
         let deadline = Instant::now() + PATIENCE;

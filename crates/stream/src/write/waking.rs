@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// A producer whose client wakes a thread when it has something to report.
+/// A producer. Its client wakes a thread when it has something to report.
 pub(crate) struct WakingProducer<C: ProducerContext + 'static> {
     queue: NonNull<sys::rd_kafka_queue_t>,
     /// Who waits; on the heap, because the client points to it.

@@ -108,7 +108,7 @@ pub(in crate::lane) struct Ownership {
     pub changed: bool,
     /// True while fetching is paused: new partitions are paused as well.
     pub paused: bool,
-    /// The processor has to be told what is this lane's.
+    /// The lane has to notify the processor of its share.
     pub shares_changed: bool,
     /// Records that can be had and are neither polled nor held back, as the client last said.
     pub waiting: i64,

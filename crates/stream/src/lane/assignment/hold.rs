@@ -56,7 +56,7 @@ impl<P: Processor> Engine<P> {
         self.consumer.pause(&places([place]))
     }
 
-    /// Lets partitions go on whose records are due.
+    /// Resumes partitions with records that are due.
     pub(in crate::lane) fn release_due(&mut self) {
         let now = Instant::now();
         let mut due = Vec::new();

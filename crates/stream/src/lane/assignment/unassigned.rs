@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The state of a group whose members have what was given to them.
+/// The state of a group after its members have received their assignments.
 const STABLE: &str = "Stable";
 
 /// What the members of a group have, when it is divided.

@@ -92,7 +92,7 @@ impl Gather {
         self.since = None;
     }
 
-    /// Lets go of records whose partition is not this lane's any more.
+    /// Drops records of partitions that are not this lane's any more.
     pub(in crate::lane) fn keep_owned(&mut self, ownership: &Ownership) {
         self.queue.retain(|held| held.is_current(ownership));
         self.bytes = self.queue.iter().map(|held| held.record.size()).sum();
@@ -101,8 +101,8 @@ impl Gather {
         }
     }
 
-    /// Takes the next batch, in the order of arrival. A record whose partition goes one a
-    /// transaction makes a batch of its own.
+    /// Takes the next batch, in the order of arrival. A record of a partition that `alone` selects makes a
+    /// batch of its own.
     pub(in crate::lane) fn take(&mut self, alone: impl Fn(&TopicPartition) -> bool) -> Vec<GatheredRecord> {
         let mut batch: Vec<GatheredRecord> = Vec::new();
         let mut bytes = 0;

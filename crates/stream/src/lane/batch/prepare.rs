@@ -93,7 +93,7 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    /// Reads the committed offsets' metadata of partitions whose first records have come.
+    /// Reads the committed offsets' metadata of partitions that have received their first records.
     fn read_marks(&mut self) {
         let unread: Vec<TopicPartition> = {
             let ownership = self.consumer.context().ownership.lock();

@@ -36,7 +36,7 @@ pub(in crate::lane) enum Prepared {
     Panicked(String),
 }
 
-/// The batch whose outputs are being made.
+/// The batch with outputs that are being made.
 pub(in crate::lane) enum BatchSlot {
     Empty,
     /// Its attempts are on their way to the group's coordinator.
@@ -71,7 +71,7 @@ impl BatchSlot {
     }
 }
 
-/// A batch whose outputs are ready to be written.
+/// A batch with outputs that are ready to be written.
 pub(in crate::lane) struct Ready {
     pub held: Vec<GatheredRecord>,
     /// One for each of `held`.

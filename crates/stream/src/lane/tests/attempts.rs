@@ -18,7 +18,7 @@ async fn until_committed(bench: &Bench, partition: i32, metadata: &str) {
     panic!("{last:?} and not {wanted:?}");
 }
 
-/// Waits until records of so many partitions are being prepared; their attempts are noted then.
+/// Waits until records of `partitions` partitions are being prepared; their attempts are noted then.
 async fn until_prepared(copier: &Copier, partitions: usize) {
     let begun = || copier.prepared.lock().iter().map(|at| at.partition).collect::<BTreeSet<_>>().len();
     for _ in 0..1_200 {

@@ -10,7 +10,7 @@ async fn a_record_that_kills_each_worker_is_given_up() {
     let deadly = Arc::new(AtomicBool::new(true));
     let mut deaths = 0;
     let lane = loop {
-        // Five deaths are enough. One whose note came too late costs one more.
+        // Five deaths are enough. A death with a note that came too late costs one more.
         assert!(deaths < 12, "the record is not given up");
         let copier = bench.copier();
         let (trying, kills) = (Arc::clone(&copier), Arc::clone(&deadly));

@@ -12,7 +12,7 @@ fn members(settings: &Settings) -> Option<usize> {
     found.map_or(Some(0), |g| matches!(g.state(), "Stable" | "Empty").then(|| g.members().len()))
 }
 
-/// Waits until the lane's group has so many members, and for less than a session.
+/// Waits until the lane's group has `wanted` members, and for less than a session.
 async fn until_members(settings: &Settings, wanted: usize, why: &str) {
     let mut found = members(settings);
     for _ in 0..300 {
@@ -86,8 +86,8 @@ async fn a_restart_keeps_the_place_and_leaving_gives_it_up() {
     bench.done().await;
 }
 
-/// The first worker dies after the group told it to give two of its partitions up, and before it did. When it is there
-/// again it has none to give up.
+/// The first worker dies after the group asked it to give up two of its partitions, and before it did. When it is
+/// there again it has none to give up.
 /// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_dies_while_partitions_move_leaves_none_behind() {

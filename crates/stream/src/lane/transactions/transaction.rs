@@ -36,8 +36,8 @@ pub(in crate::lane) enum TransactionFault {
     /// Nobody knows how it ended. A new producer has to be made, and the committed offsets read,
     /// before anything is produced again.
     Unknown(String),
-    /// As unknown; another producer has this one's name. The broker also fences a producer off whose
-    /// transaction it timed out, so this is said of younger transactions only.
+    /// As unknown; another producer has this one's name. The broker also fences off a producer when it times
+    /// out the producer's transaction, so this is said of younger transactions only.
     Fenced(String),
     /// The test's process is "dead".
     #[cfg(test)]
