@@ -31,7 +31,7 @@ fn main() {
     }
 }
 
-/// A report whose threads of sixteen begin with device frames and end with the app's.
+/// A report with threads of sixteen frames that begin with device frames and end with the app's.
 fn report(symcache: &SymCache, frames: usize, app_frames: usize) -> Vec<u8> {
     let places: Vec<u64> =
         symcache.ranges().filter(|(_, answer)| answer.is_some()).map(|(start, _)| LOAD + start.0).collect();

@@ -20,7 +20,7 @@ pub(crate) struct DeviceNames<'a> {
 }
 
 impl<'a> DeviceNames<'a> {
-    /// Of the frames of a plan whose images have no symbols.
+    /// Reads the names of a plan's frames in images without symbols.
     pub(crate) fn new(plan: &Plan<'_, 'a>, images: &[Judged<'_>]) -> DeviceNames<'a> {
         let unnamed = |planned: &PlannedFrame| {
             let image = planned.place.and_then(|place| images.get(place.image as usize));

@@ -36,7 +36,7 @@ pub struct Context<'c> {
     /// The tenant's own rules of grouping; `None` for none.
     pub rules: Option<&'c GroupingRules>,
     /// The most bytes that the output may have; `None` leaves it at [`most_bytes`], which always holds.
-    /// From the first frame on whose answer would make it larger, a frame gets its status alone. The
+    /// From the first frame on with an answer that would make it larger, a frame gets its status alone. The
     /// report itself, the statuses and the list of images are always written.
     pub most_bytes: Option<usize>,
 }
@@ -104,8 +104,8 @@ pub struct ImageOutcome {
     pub frames: u64,
     /// True for an image of the operating system.
     pub system: bool,
-    /// True for an image of the app whose symbols are of a stripped binary and do not name the function of a frame:
-    /// its status is `found`, and its dSYM is lacking.
+    /// True for an image of the app where the symbols are of a stripped binary and do not name the function of a
+    /// frame: its status is `found`, and its dSYM is lacking.
     pub stripped: bool,
     /// True where the device and the object disagree on the preferred address, as they do for
     /// images in the shared cache.

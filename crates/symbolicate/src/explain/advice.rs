@@ -32,7 +32,7 @@ impl Advisor {
         format!("no symbols are known for {name} (UUID {id}); {}", self.upload(image))
     }
 
-    /// Which dSYM would answer for an image of the app whose symbols are of a stripped binary.
+    /// Which dSYM would answer for an image of the app that has only the symbols of a stripped binary.
     pub(super) fn stripped(&self, image: &PlannedImage<'_>) -> String {
         let id = image.debug_id.map_or_else(String::new, |id| format!(" (UUID {id})"));
         format!(

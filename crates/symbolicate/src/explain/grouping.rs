@@ -73,8 +73,8 @@ pub(super) fn explain<'a>(
 }
 
 impl FrameVerdicts {
-    /// Gives frames what became of their functions, as far as there is room for the texts; true where there was
-    /// not enough.
+    /// Adds the verdicts on their functions to frames, as far as there is room for the texts; true where there
+    /// was not enough.
     pub(super) fn give(&mut self, frames: &mut [ExplainedFrame], room: &mut usize) -> bool {
         for frame in frames {
             for verdict in self.0.remove(&frame.index).unwrap_or_default() {

@@ -255,7 +255,7 @@ impl<'r> Candidate<'r> {
         self.rule.is_some_and(|rule| rule.action == action)
     }
 
-    /// A frame of the app whose symbols are missing.
+    /// A frame of the app without symbols.
     fn waiting(frame: &NamedFrame<'_, '_>, rule: Option<&'r GroupingRule>) -> Candidate<'r> {
         let name = frame.image.map(PlannedImage::name).unwrap_or_default();
         let id = frame.image.and_then(|image| image.debug_id);

@@ -136,7 +136,7 @@ fn group(
     finish(error, counted, rules)
 }
 
-/// True for a recursion without end, in the words of V8, Hermes and JavaScriptCore.
+/// True for an unbounded recursion, in the words of V8, Hermes and JavaScriptCore.
 fn is_stack_overflow(error: &PlannedJavaScript) -> bool {
     let message = error.error.message.as_deref().unwrap_or_default();
     error.error.name.as_deref() == Some("RangeError")

@@ -109,7 +109,7 @@ words! {
         Crash = "crash",
         /// An Objective-C or C++ exception.
         Exception = "exception",
-        /// A recursion without end.
+        /// An unbounded recursion.
         StackOverflow = "stack_overflow",
         /// A hang.
         Hang = "hang",
@@ -215,7 +215,7 @@ fn sampled<'r, 'a>(report: &'r Report<'a>) -> Option<ReportProfile<'r, 'a>> {
     if GroupKind::of(&report.crash_error()).is_slowness() { report.profile() } else { None }
 }
 
-/// The backtrace whose functions a native report is grouped by; none of a report about memory.
+/// The backtrace with the functions that a native report is grouped by; none of a report about memory.
 pub(crate) fn counted_backtrace<'r, 'a>(report: &'r Report<'a>) -> Option<&'r Backtrace<'a>> {
     counted(report, sampled(report).as_ref())
 }

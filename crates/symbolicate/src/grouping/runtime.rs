@@ -76,7 +76,7 @@ const RUST_PREFIXES: &[&str] = &["alloc::", "core::"];
 const SYSTEM_EXACT: &[&str] = &["exit", "kill", "raise", "start", "terminate", "thread_start"];
 const SYSTEM_PREFIXES: &[&str] = &["dispatch_", "malloc_"];
 
-/// Beginnings of the last part of a name whose function reports a failure that its caller has found.
+/// Beginnings of the last part of the name of a function that reports a failure which its caller has found.
 const REPORTERS: &[&str] =
     &["assert", "fatal", "fatalerror", "panic", "abort", "precondition", "die", "unreachable"];
 

@@ -146,7 +146,7 @@ impl FunctionMap {
         Ok(FunctionMap { names, starts })
     }
 
-    /// The function around a place of the source, whose numbers are from 0.
+    /// The function around a place of the source. The numbers are from 0.
     pub(super) fn around(&self, line: u32, column: u32) -> Option<&str> {
         let after =
             self.starts.partition_point(|start| (start.0, start.1) <= (line.saturating_add(1), column));

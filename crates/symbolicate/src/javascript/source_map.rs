@@ -187,7 +187,7 @@ impl SourceMap {
         Ok(map)
     }
 
-    /// Adds the map of a segment, whose lines go on behind those before.
+    /// Adds the map of a segment. Its lines go on behind those before.
     fn add_segment(&mut self, segment: u32, mut raw: RawMap) -> Result<(), ObjectError> {
         let (first, known) = (self.lines, self.mappings.len());
         let offsets = raw.x_facebook_offsets.take().unwrap_or_default();
@@ -258,7 +258,7 @@ fn ignore_wrappers(sections: Option<&mut Vec<RawSection>>) {
     sections.into_iter().flatten().for_each(|section| section.offset.column = 0);
 }
 
-/// A section whose map is another file, which older bundlers wrote.
+/// A section with its map in another file, which older bundlers wrote.
 fn elsewhere(url: &str) -> ObjectError {
     let url: String = url.chars().filter(|c| !c.is_control()).take(200).collect();
     let what = format!(

@@ -1,4 +1,5 @@
-//! The symbols of classes, whose addresses instances begin with: Objective-C classes, Swift's metadata, C++ vtables.
+//! The symbols of classes. Instances begin with a class's address: Objective-C classes, Swift's metadata, C++
+//! vtables.
 
 use super::code::CodeMap;
 use super::macho::MachFile;

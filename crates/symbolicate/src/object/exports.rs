@@ -1,4 +1,4 @@
-//! The export trie: a tree of name parts whose nodes are found by offset. A hostile one can point back to
+//! The export trie: a tree of name parts. Nodes are found by offset. A hostile one can point back to
 //! itself, or to one node from many others: the iterator of the crate `object` would go through it again for
 //! each of them.
 
@@ -72,7 +72,7 @@ fn uleb(bytes: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The root with one child `_f`, whose address is `base + 0x20`.
+    /// The root with one child `_f` at the address `base + 0x20`.
     const ONE: &[u8] = &[0, 1, b'_', b'f', 0, 6, 2, 0, 0x20, 0];
 
     #[test]

@@ -16,7 +16,8 @@ pub(super) struct SymbolExtent<'a> {
     pub(super) end: u64,
     /// Linkage name, without the leading underscore of C names.
     pub(super) name: Cow<'a, str>,
-    /// The other names of its start, sorted: aliases, and functions whose code the linker has found identical.
+    /// The other names of its start, sorted: aliases, and functions that the linker has folded because their
+    /// code is identical.
     folded: Vec<Cow<'a, str>>,
     pub(super) source: NameSource,
     /// True where another function, without a name of its own, may lie before `end`.
@@ -24,7 +25,7 @@ pub(super) struct SymbolExtent<'a> {
 }
 
 impl<'a> SymbolExtent<'a> {
-    /// A name whose extent is not known yet.
+    /// A name with an extent that is not known yet.
     fn new(start: u64, name: Cow<'a, str>, source: NameSource) -> SymbolExtent<'a> {
         SymbolExtent { start, end: start, name, folded: Vec::new(), source, approximate: true }
     }

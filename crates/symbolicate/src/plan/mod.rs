@@ -335,7 +335,7 @@ impl<'a> Planner<'_, 'a> {
     }
 }
 
-/// A frame whose address is none, or in the page at 0.
+/// A frame without an address, or with one in the page at 0.
 fn invalid(cleaned: Option<Cleaned>, circumstances: &Circumstances) -> PlannedFrame {
     PlannedFrame {
         address: cleaned.map_or(0, |c| c.address),

@@ -58,7 +58,7 @@ pub(crate) struct Space<'r, 'a> {
 }
 
 impl<'r, 'a> Space<'r, 'a> {
-    /// Indexes an image list. `part` is the part whose frames refer to it: its facts stand in for
+    /// Indexes an image list. `part` is the part with the frames that refer to it: its facts stand in for
     /// CPU types that the list lacks.
     pub(crate) fn new(images: &'r [Image<'a>], part: &ReportPart<'_>) -> Space<'r, 'a> {
         let stated = if part.proc_translated == Some(true) {

@@ -7,7 +7,7 @@
 //! # Format, version 1
 //!
 //! All numbers are little-endian and need no alignment. A header of [`HEADER_SIZE`] bytes is
-//! followed by seven sections without gaps, whose lengths follow from the header's counts; the
+//! followed by seven sections without gaps. Their lengths follow from the header's counts; the
 //! file ends with the last of them.
 //!
 //! | offset | size | header field |
@@ -43,7 +43,7 @@
 //! Where the CPU type is [`CpuType::JAVASCRIPT`](unslide_model::CpuType::JAVASCRIPT), there is no machine code, and the
 //! texts are the table of a source map, which `javascript::table` describes.
 //!
-//! A line or column of 0 is unknown. A function whose code comes from several files has a record for
+//! A line or column of 0 is unknown. A function with code from several files has a record for
 //! each of them.
 //!
 //! The first number of a scope has the function's index in bits 0–27. With bit 31 set the scope

@@ -142,7 +142,7 @@ impl Writer {
         Writer { limit, ..Writer::default() }
     }
 
-    /// A symcache without machine code, whose texts are a table of another kind.
+    /// A symcache without machine code. Its texts are a table of another kind.
     pub(crate) fn holding(table: Vec<u8>, limit: usize) -> Writer {
         Writer { texts: table, limit, ..Writer::default() }
     }

@@ -14,7 +14,7 @@ fn of(have: &Have, report: &Made) -> Grouping {
     have.enrich(report).grouping.expect("it says what happened")
 }
 
-/// A report whose crashed thread has these addresses, with the app at `base` and a library of the system.
+/// A report with a crashed thread at these addresses, with the app at `base` and a library of the system.
 fn crashed(base: u64, frames: &[u64]) -> Made {
     let report = Made::standard()
         .image(Image::new(APP_PATH, APP, base).vmaddr(TEXT).size(0x10_0000))
@@ -182,7 +182,7 @@ fn what_the_system_ended_is_one_group_whatever_ran() {
     assert_ne!(ended(&[BASE + at::FUNCTION], "low_battery").fingerprint, memory.fingerprint);
 }
 
-/// A report whose crashed thread has functions of the system only, as the device names them.
+/// A report with a crashed thread in functions of the system only, as the device names them.
 fn named_by_device(names: &[&str]) -> Made {
     let frame = |(n, name): (usize, &&str)| {
         let start = SYSTEM + at::FUNCTION + 0x200 * n as u64;

@@ -152,7 +152,7 @@ impl Have {
         self.frames(&app().thread(Thread::new(0).crashed().frames(frames)), 0)
     }
 
-    /// What is said of a frame whose address is looked up as it is.
+    /// What is said of a frame with an address that is looked up unchanged.
     pub fn exact(&self, frame: Frame) -> Value {
         self.stopped([frame]).remove(0)
     }

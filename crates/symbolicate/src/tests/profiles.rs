@@ -14,7 +14,7 @@ const ADD_LATER: u64 = 1;
 const PLAIN: u64 = 2;
 const LIBC: u64 = 3;
 
-/// A profile whose frames are loaded `by` bytes higher; each sample has its frames from the innermost on.
+/// A profile with frames that are loaded `by` bytes higher; each sample has its frames from the innermost on.
 fn profile(by: u64, samples: &[(&[u64], usize)]) -> Made {
     let frame = |address: u64| match address {
         SYSTEM.. => Frame::at(address).object("libsystem_c.dylib", SYSTEM).uuid(LIBRARY),

@@ -1,4 +1,4 @@
-//! Units whose functions lie over each other, and the table of ranges, which says which code is whose.
+//! Units with functions that overlap, and the table of ranges, which assigns code to units.
 
 use super::hostile::{build, line_table, names};
 use unslide_testkit::macho::{CODE, File, TEXT, unit};

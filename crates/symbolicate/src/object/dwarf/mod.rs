@@ -178,7 +178,7 @@ struct Chains<'c, 'a> {
 }
 
 impl Chains<'_, '_> {
-    /// Splits `low..high`, whose innermost function is `node`, at symbols and at lines.
+    /// Splits `low..high`, where `node` is the innermost function, at symbols and at lines.
     fn stretch(
         &mut self,
         low: u32,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) struct Canvas(BTreeMap<u32, (u32, u32)>);
 
 impl Canvas {
-    /// Gives `low..high` the value `value`, whatever it had.
+    /// Sets `low..high` to the value `value`, whatever it had.
     pub(super) fn paint(&mut self, low: u32, high: u32, value: u32) {
         if low >= high {
             return;
@@ -30,8 +30,8 @@ impl Canvas {
         self.0.insert(low, (high, value));
     }
 
-    /// Gives `low..high` the value `value` as one range with what has it already beside or in there. Of
-    /// a canvas painted so, [`Canvas::blank`] passes no more ranges than it finds parts, and one.
+    /// Sets `low..high` to the value `value`, as one range with the adjoining and contained ranges of that
+    /// value. Of a canvas painted so, [`Canvas::blank`] passes no more ranges than it finds parts, and one.
     pub(super) fn spread(&mut self, mut low: u32, mut high: u32, value: u32) {
         if low >= high {
             return;

@@ -56,7 +56,7 @@ struct Entry<'a> {
     header: UnitHeader<DwarfSlice<'a>>,
     start: usize,
     end: usize,
-    /// Without its line program, whose tables of files are the largest part of a parsed unit.
+    /// Without its line program: the program's tables of files are the largest part of a parsed unit.
     unit: Option<Unit<DwarfSlice<'a>>>,
 }
 
