@@ -211,7 +211,8 @@ impl OutputReader {
         Lease { store: &self.resources.store, owner: &self.owner, time: time::Duration::seconds(seconds) }
     }
 
-    /// Says what is read and what is not: true where some topic is not, and what is left to catch up with.
+    /// Logs the topics that are read and those that are not. Returns true where some topic is not read, and
+    /// what is left to catch up with.
     fn begin(&self, assignment: &Assignment, positions: &Positions) -> (bool, CatchUp) {
         for (topic, trouble) in &assignment.troubles {
             tracing::error!(kafka.topic = &**topic, error = causes(trouble), "a topic is not read");

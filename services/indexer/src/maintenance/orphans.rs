@@ -38,7 +38,7 @@ pub struct Orphans {
 }
 
 impl Orphans {
-    /// Among the objects of all tenants; `topics` are those whose records name bodies.
+    /// Among the objects of all tenants; `topics` are those with records that name bodies.
     pub fn new(store: Store, objects: ObjectStore, topics: Topics, kafka: Settings) -> Orphans {
         Orphans { store, objects, topics, kafka, pass: None, next: None }
     }
@@ -84,7 +84,7 @@ impl Orphans {
         Ok(targets)
     }
 
-    /// Condemns the orphans of all tenants but those whose own topic is not read as far as it has to be.
+    /// Condemns the orphans of all tenants but those with a topic of their own that is not read far enough.
     async fn condemn_orphans(
         &self,
         before: OffsetDateTime,

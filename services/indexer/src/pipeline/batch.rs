@@ -45,7 +45,7 @@ pub struct BatchWriter {
     metrics: Metrics,
     keep_days: u32,
     remember_days: u32,
-    /// Days whose tables are there.
+    /// Days with existing tables.
     days: BTreeSet<Date>,
 }
 

@@ -6,7 +6,7 @@ use unslide_proto::headers;
 use unslide_store::dead_letters::{DeadLetter, DeadLetterId, TopicOffset};
 use unslide_stream::{Headers, Record};
 
-/// Reasons for which nobody knows for certain whose the record is, whatever it says.
+/// Reasons that leave the record's tenant uncertain, whatever the record says.
 const NOBODYS: [&str; 5] =
     ["no_tenant", "unknown_tenant", "no_signature", "bad_signature", "stale_signature"];
 

@@ -23,7 +23,7 @@ const OTHERS: u16 = 8;
 /// How long a body has to fail before it counts as at fault. What damages answers on their way hits
 /// large bodies each time and small ones hardly ever, so that others say nothing while it lasts.
 const AT_FAULT_AFTER: Duration = Duration::from_secs(60);
-/// Bodies that fail at a time and whose beginning is known.
+/// The most failing bodies with a known beginning of their failure.
 const MOST_FAILING: usize = 1_000;
 /// Bodies of held records that are tried for each batch. More could not go into quarantine within the same minute.
 const MOST_AHEAD: usize = 20;
@@ -164,7 +164,7 @@ fn place(record: &Record) -> Result<Place, Unreadable> {
     Ok(Place { tenant, key, bytes, sha256 })
 }
 
-/// Records in their order, in parts whose external bodies have at most `bytes` together; one alone
+/// Records in their order, in parts. The external bodies of a part have at most `bytes` together; one alone
 /// may have more.
 pub fn parts(records: Vec<Record>, bytes: usize) -> Vec<Vec<Record>> {
     split_by_size(records, bytes as u64, |record| {

@@ -18,7 +18,7 @@ const TENANTS: u32 = 200;
 impl BodyMover {
     /// Deletes every tenant's reports, sessions and metric payloads that are older than its limit, then the tables of the days that
     /// nobody keeps, then what of those days lies in object storage, and images that no report wants any
-    /// more. Gives up half-way when the service stops; the next time goes on.
+    /// more. Stops half-way when the service stops; the next time goes on.
     ///
     /// # Errors
     /// The first failure; one tenant's does not keep the others' reports.

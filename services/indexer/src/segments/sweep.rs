@@ -11,14 +11,14 @@ const PAGE: u32 = 200;
 const FAILURES_IN_A_ROW: u32 = 5;
 
 impl BodyMover {
-    /// Gives up what dead writers have left, and deletes objects that have been condemned for longer than
+    /// Abandons the segments of dead writers, and deletes objects that have been condemned for longer than
     /// anybody reads. One that cannot be deleted is left for later,
     /// and the others go on.
     pub(super) async fn sweep(&self) -> Result<(), MoveError> {
         let now = self.store.clock().now();
         let given_up = segments::abandon(&self.store, now - PATIENCE * 2).await?;
         if given_up > 0 {
-            tracing::warn!(segments = given_up, "gave up segments whose writers have died");
+            tracing::warn!(segments = given_up, "gave up the segments of dead writers");
         }
         let grace = i64::try_from(self.settings.condemned_seconds).unwrap_or(i64::MAX);
         let before = now.saturating_sub(time::Duration::seconds(grace));

@@ -34,7 +34,7 @@ impl BodyMover {
         Ok(more)
     }
 
-    /// Fills a segment with bodies. Gives where each went, and whether more may wait.
+    /// Fills a segment with bodies. Returns where each went, and whether more may wait.
     async fn fill(
         &self,
         mut sink: SegmentSink,

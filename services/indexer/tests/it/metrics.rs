@@ -4,7 +4,7 @@ use crate::world::World;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{Clock, SystemClock};
 
-/// A payload whose period ended now.
+/// A payload of a period that ended now.
 fn payload(id: &str, launch: u32) -> String {
     let at = SystemClock.now().replace_nanosecond(0).unwrap().format(&Rfc3339).unwrap();
     format!(

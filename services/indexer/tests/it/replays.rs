@@ -82,7 +82,7 @@ async fn what_was_put_off_waits_for_the_partitions_of_other_indexers_too() {
     world.end().await;
 }
 
-/// Outputs are written in transactions, whose ends take offsets: without these the position of an idle
+/// Outputs are written in transactions. Their ends take offsets: without these the position of an idle
 /// partition would never reach the end that another indexer waits for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn positions_move_over_what_is_no_record() {

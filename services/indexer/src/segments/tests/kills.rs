@@ -106,7 +106,8 @@ async fn failures_of_object_storage_cost_nothing_and_leave_nothing() {
     world.all_is_well().await;
     world.wait(OLD);
     world.memory.fail(Operation::Delete, "segments", Fault::Transient, None);
-    // What was given up above is condemned too: whether so many failures end the round does not matter here.
+    // What was given up above is condemned too: whether that number of failures ends the round does not
+    // matter here.
     drop(world.mover(None).round().await);
     assert!(segments::undeleted(&world.store).await.unwrap() > 0);
     world.memory.heal();

@@ -1,4 +1,4 @@
-//! The body mover on a real PostgreSQL, with a bucket in memory whose failures are switched.
+//! The body mover on a real PostgreSQL, with a bucket in memory. The tests switch its failures.
 
 mod kills;
 mod lifetime;

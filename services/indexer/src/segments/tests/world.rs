@@ -1,4 +1,4 @@
-//! A database and a bucket of one test's own, and reports whose bodies are known.
+//! A database and a bucket of one test's own, and reports with known bodies.
 
 use crate::config::Settings;
 use crate::metrics::Metrics;
