@@ -47,8 +47,8 @@ pub struct Settings {
     #[serde(rename = "cache_size", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub cache_bytes: u64,
-    /// Networks of proxies in front of the api, such as `10.0.0.0/8`. Their `X-Forwarded-For` says whose a request
-    /// is.
+    /// Networks of proxies in front of the api, such as `10.0.0.0/8`. Their `X-Forwarded-For` names a request's
+    /// client.
     pub trusted_proxies: Vec<String>,
     /// Signs what the api sends to Kafka, for symbolizers that ask for signatures.
     pub signing: Signing,

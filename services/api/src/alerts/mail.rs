@@ -48,7 +48,7 @@ impl Mailer {
         Ok(Mailer { transport, from })
     }
 
-    /// Sends a message, whose id stays the same when it is sent again.
+    /// Sends a message. Its id stays the same when it is sent again.
     ///
     /// # Errors
     /// Why not, for the tenant: the server is the operator's, and so is what goes wrong with it.
@@ -82,7 +82,7 @@ fn explained(error: &lettre::transport::smtp::Error) -> String {
     }
 }
 
-/// True for a reply whose status is about the address or the mailbox of a recipient (RFC 3463 §3.2 and §3.3): 7 and 8
+/// True for a reply with a status about the address or the mailbox of a recipient (RFC 3463 §3.2 and §3.3): 7 and 8
 /// are about the sender's.
 fn is_about_recipient(reply: &str) -> bool {
     let mut status = reply.split_whitespace().next().unwrap_or_default().split('.');

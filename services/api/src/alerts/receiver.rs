@@ -83,7 +83,7 @@ impl HttpSender {
     }
 }
 
-/// An error with its causes, whose texts name no path.
+/// An error with its causes. Their texts name no path.
 fn explained(error: &reqwest::Error) -> String {
     let mut text = String::from(if error.is_timeout() {
         "The receiver did not answer in time"

@@ -78,7 +78,7 @@ impl PageState {
     }
 }
 
-/// The bar of a page: a form whose fields are the parameters of the page's address.
+/// The bar of a page: a form with the parameters of the page's address as its fields.
 #[derive(Clone, Debug, Default)]
 pub struct FilterBar {
     /// The page's path.

@@ -19,7 +19,7 @@ use unslide_store::console_sessions::{self, ConsoleSession, LASTS, SessionToken}
 
 const NAME: &str = "unslide_console";
 
-/// A request of a session whose key has the scope `P`: the same [`Access`] that the key itself would have.
+/// A request of a session with a key of the scope `P`: the same [`Access`] that the key itself would have.
 pub struct SignedIn<P> {
     /// What the request may do.
     pub access: Access<P>,

@@ -6,7 +6,7 @@ use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, RefOr, Required};
 
-/// The values of the parameter. The last one is only of lists whose entries have ids.
+/// The values of the parameter. The last one is only for lists of entries with ids.
 const WORDS: [&str; 4] = ["json", "ndjson", "csv", "elasticsearch"];
 
 /// Adds the parameter and the forms of the answer to each list that can be exported.

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A body whose bytes keep a value, such as what they take of a limit, until the connection has written
+/// A body with bytes that keep a value, such as their part of a limit, until the connection has written
 /// all of them.
 pub struct KeptBody<K> {
     body: Body,

@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// How much of it.
 const MOST: u64 = 64 << 20;
 
-/// Wraps a body so that what is not read of it is read when it is dropped.
+/// Wraps a body. The unread rest is read when the body is dropped.
 pub fn linger(body: Body) -> Body {
     if body.is_end_stream() { body } else { Body::new(Lingering(Some(body))) }
 }

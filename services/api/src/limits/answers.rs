@@ -24,7 +24,7 @@ pub fn reserve(permits: &Permits, tenant: &TenantId, bytes: u64) -> Result<Reser
     Ok(Reservation::new(&permits.answers, tenant, bytes)?)
 }
 
-/// An answer whose bytes are reserved.
+/// An answer with reserved bytes.
 pub struct ReservedAnswer {
     /// The bytes.
     pub bytes: Bytes,

@@ -1,5 +1,5 @@
 //! The least pace at which clients have to send and to take bytes: one that stalls, or passes a byte now
-//! and then, would hold a connection, a permit or memory without end.
+//! and then, would hold a connection, a permit or memory forever.
 
 use std::time::Duration;
 

@@ -149,7 +149,7 @@ impl Permits {
         }
     }
 
-    /// A slot among the running requests, before it is known whose request it is. Where all are taken, it is
+    /// A slot among the running requests, before the request's tenant is known. Where all are taken, it is
     /// one that only an operator's operation can keep.
     ///
     /// # Errors
@@ -227,7 +227,7 @@ impl RequestSlot {
         self.state().caller.clone()
     }
 
-    /// Gives the slot back: the request has ended, or does nothing but wait.
+    /// Returns the slot: the request has ended, or does nothing but wait.
     pub fn release(&self) {
         self.state().permit = None;
     }

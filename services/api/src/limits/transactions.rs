@@ -105,7 +105,7 @@ async fn begin<T: Into<OwnerTx> + Send + 'static>(
 }
 
 impl Api {
-    /// Begins a transaction of the tenant whose key it is, once it has a permit. A request has one at a
+    /// Begins a transaction of the key's tenant, once it has a permit. A request has one at a
     /// time.
     pub async fn tenant(&self, tenant: &TenantId) -> Result<Tx<TenantTx>, Problem> {
         let permit = self.permits.connections.acquire(tenant, 1).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use unslide_model::{Clock, TenantId};
 use unslide_symbolicate::grouping::GroupingRules;
 
-/// Tenants whose rules are remembered. They may have 64 KiB each.
+/// The most tenants with cached rules. They may have 64 KiB each.
 const MOST: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 
 /// The rules of tenants. Cheap to clone.

@@ -9,7 +9,7 @@ use unslide_signals::profile::report_tree_bytes;
 const PROFILE_BYTES: u64 = 32;
 const MOST_PROFILE_BYTES: u64 = 16 << 20;
 
-/// The profile of a report, for which and for whose tree bytes are reserved.
+/// The profile of a report. Bytes are reserved for it and for its tree.
 ///
 /// # Errors
 /// Where no bytes are left.

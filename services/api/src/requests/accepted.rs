@@ -1,4 +1,4 @@
-//! Answers to requests whose result comes later.
+//! Answers to requests with a result that comes later.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};

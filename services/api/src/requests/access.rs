@@ -60,7 +60,7 @@ pub enum Reach {
     All,
 }
 
-/// A request whose key is in force and has the scope `P`, or is an operator's where the route has a
+/// A request with a key that is in force and has the scope `P`, or is an operator's where the route has a
 /// [`Reach`].
 #[derive(Clone, Debug)]
 pub struct Access<P> {
@@ -107,7 +107,7 @@ impl<P> Access<P> {
         }
     }
 
-    /// Refuses a key that speaks for one app; `why` says what is not of one app.
+    /// Refuses a key that speaks for one app; `why` says what belongs to more than one app.
     ///
     /// # Errors
     /// [`Kind::InsufficientScope`].
@@ -132,7 +132,7 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
     }
 }
 
-/// What a request may do whose principal is known, by its key or by its session: the one place with the rules.
+/// What a request of a known principal may do, by its key or by its session: the one place with the rules.
 ///
 /// # Errors
 /// [`Kind::InsufficientScope`], [`Kind::TenantSuspended`], or where too many of the tenant's requests run.
@@ -164,7 +164,7 @@ pub fn admit<P: Permission>(
     Ok(Access { principal, reach, scope: PhantomData })
 }
 
-/// Notes whose request it is: on its connection, and in its slot among the running requests.
+/// Notes the request's tenant: on its connection, and in its slot among the running requests.
 ///
 /// # Errors
 /// Where too many of the tenant's requests run.

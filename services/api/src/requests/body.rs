@@ -1,4 +1,4 @@
-//! Request bodies: read piece by piece, bounded in bytes, and never waited for without end.
+//! Request bodies: read piece by piece, bounded in bytes and in time.
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
@@ -82,7 +82,7 @@ impl Chunks {
         })
     }
 
-    /// The whole body, for operations whose limit is small enough to hold it. `reserved`, which has no
+    /// The whole body, for operations with a limit that is small enough to hold it. `reserved`, which has no
     /// bytes yet, grows with it: what is only announced takes nothing from others.
     ///
     /// # Errors

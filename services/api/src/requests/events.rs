@@ -37,7 +37,7 @@ pub struct ReadGatewayEvent {
     id: String,
     /// The bundle identifier.
     app: String,
-    /// Keys whose value was not understood.
+    /// Keys with values that were not understood.
     unread: Vec<String>,
 }
 
@@ -46,11 +46,11 @@ pub struct ReadGatewayEvent {
 pub struct SentEvents {
     /// How many events there were.
     pub accepted: usize,
-    /// Those of them whose app has their signal switched off: they are counted and not kept. 0 where that is not known.
+    /// Those of an app that has their signal switched off: they are counted and not kept. 0 where that is not known.
     pub switched_off: usize,
-    /// Keys whose value was not understood, at most twenty.
+    /// Keys with values that were not understood, at most twenty.
     pub unread: BTreeSet<String>,
-    /// The app of the events where it is one whose bundle identifier needs no escapes in a path.
+    /// The app of the events, where they have one and its bundle identifier needs no escapes in a path.
     pub only_app: Option<String>,
 }
 

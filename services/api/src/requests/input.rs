@@ -1,4 +1,4 @@
-//! Path, query and JSON inputs whose errors are problems.
+//! Path, query and JSON inputs with problems as their errors.
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::permits::{Caller, JSON_BYTES, RequestSlot, Reservation};

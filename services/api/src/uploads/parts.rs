@@ -1,4 +1,4 @@
-//! Uploads whose bytes come in parts, one request each.
+//! Uploads that come in parts, one request each.
 //!
 //! Between two requests nothing is held but rows and what object storage has: a client that comes
 //! again, to this process or to another, asks which parts are there. Parts are a multipart upload
@@ -344,7 +344,7 @@ fn ended(upload: &SymbolUpload) -> Problem {
     Problem::new(Kind::UploadEnded, format!("it is {}{why}", upload.status.as_str()))
 }
 
-/// Ends an upload whose parts object storage has not (any more): they have to be sent again.
+/// Ends an upload with parts that object storage does not have (any more): they have to be sent again.
 async fn lost(api: &Api, owner: &Owner, partial: &Partial) -> Result<Problem, Problem> {
     let head = api.objects.head(&keys::upload(owner.own(partial.id))).await?;
     if head.is_some_and(|head| head.size == partial.announced.size) {

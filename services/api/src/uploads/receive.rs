@@ -191,7 +191,7 @@ pub async fn same_bytes(
     Ok((!objects.is_empty()).then_some(earlier))
 }
 
-/// Ends an upload whose receiver must have died, or whose client comes no more: nothing of it came for
+/// Ends an upload after the death of its receiver or the loss of its client: nothing of it came for
 /// longer than any upload may take. True where it was still open.
 pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::SymbolUpload) -> Result<bool, Problem> {
     let longest = Duration::seconds(i64::try_from(api.limits.upload_seconds).unwrap_or(i64::MAX));

@@ -67,8 +67,8 @@ impl Packing {
     }
 }
 
-/// Gives a file, unpacked where it begins like gzip or zstd: at most `left` bytes, which earlier files have left of
-/// `most`. `coding` is the one that the whole body came in.
+/// Returns a file, unpacked where it begins like gzip or zstd: at most `left` bytes, which earlier files have left
+/// of `most`. `coding` is the one that the whole body came in.
 ///
 /// # Errors
 /// Where its first bytes do not come, and [`Kind::InvalidUpload`] for a packed file in a body with a coding. Later

@@ -16,7 +16,7 @@ use unslide_store::keys::{self, NewApiKey};
 
 /// A report that only one case is about.
 const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
-/// A report whose group is merged.
+/// A report of a merged group.
 const MERGED: &str = "44444444-4444-4444-4444-444444444444";
 
 pub fn document() -> Value {

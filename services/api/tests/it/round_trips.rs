@@ -119,7 +119,7 @@ async fn back(
     }
 }
 
-/// A world whose questions to the database are counted.
+/// A world with counted round trips to the database.
 async fn counted(change: impl FnOnce(&mut RequestLimits)) -> (World, Arc<Passed>) {
     let passed = Arc::new(Passed::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -178,7 +178,7 @@ async fn what_is_anothers_costs_what_nothing_costs() {
     world.stop().await;
 }
 
-/// A report with so many images, each with a frame.
+/// A report with `images` images, each with a frame.
 fn with_images(id: &str, images: u64) -> serde_json::Value {
     let mut crash = crash(id, "1.0");
     let image = crash["binary_images"][0].clone();

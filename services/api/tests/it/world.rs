@@ -81,7 +81,7 @@ impl World {
         World::configured(|config| change(&mut config.api.limits)).await
     }
 
-    /// A world whose api is told something else than where its servers are.
+    /// A world with an api that is configured beyond the addresses of its servers.
     pub async fn configured(change: impl FnOnce(&mut Config)) -> World {
         // Another test may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -243,7 +243,7 @@ impl World {
 }
 
 impl World {
-    /// The value of a metric: the first whose line begins so.
+    /// The value of a metric: that of the first line that begins with `line`.
     pub fn figure(&self, line: &str) -> f64 {
         self.seen(line).unwrap_or_else(|| panic!("there is no {line}"))
     }
@@ -271,13 +271,13 @@ pub async fn eventually(mut holds: impl AsyncFnMut() -> bool) -> bool {
     false
 }
 
-/// A body whose bytes come when they are sent, and whose end is the sender's.
+/// A body with bytes that come when they are sent. Dropping the sender ends it.
 pub fn slow() -> (futures::channel::mpsc::UnboundedSender<Result<Vec<u8>, std::io::Error>>, reqwest::Body) {
     let (more, bytes) = futures::channel::mpsc::unbounded();
     (more, reqwest::Body::wrap_stream(bytes))
 }
 
-/// A JSON text with spaces behind it, of so many bytes.
+/// A JSON text with spaces behind it, of `bytes` bytes.
 pub fn padded(json: &str, bytes: usize) -> Vec<u8> {
     let mut padded = json.as_bytes().to_vec();
     padded.resize(bytes, b' ');

@@ -81,7 +81,7 @@ pub fn functions(tree: &CallTree) -> Vec<FunctionLine> {
     tree.functions(MOST_FUNCTIONS).into_iter().map(line).collect()
 }
 
-/// The functions whose own share has changed the most: before and after.
+/// The functions with the largest changes of their own share: before and after.
 pub fn changed_functions(before: &CallTree, after: &CallTree) -> Vec<FunctionLine> {
     let (all_before, all_after) = (before.total().weight, after.total().weight);
     let mut own: HashMap<CallFrame, (u64, u64)> = HashMap::new();

@@ -140,7 +140,7 @@ pub async fn of_group(
 struct MergedTree {
     tree: CallTree,
     version: Option<String>,
-    /// Reports whose trees are in it, and those that were looked at.
+    /// Reports with trees in it, and those that were looked at.
     reports: usize,
     looked_at: usize,
     /// True where there are more reports.

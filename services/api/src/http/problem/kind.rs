@@ -151,7 +151,7 @@ kinds! {
     ),
     GroupMerged = (
         CONFLICT, "group-merged", "The group is merged into another one",
-        "The group counts for another one, whose state, comments and merges are meant. The detail names both.",
+        "The group counts for another one: the other's state, comments and merges are meant. The detail names both.",
         "Ask for the same of the group that it is merged into, or split it off first."
     ),
     AlreadyReplayed = (

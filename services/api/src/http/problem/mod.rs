@@ -238,7 +238,7 @@ impl IntoResponse for Problem {
 #[derive(Clone, Copy, Debug)]
 pub struct Rendered;
 
-/// Gives a failed response its problem body; the framework's own errors (no such path or method)
+/// Adds the problem body to a failed response; the framework's own errors (no such path or method)
 /// become problems too. Any other response stays as it is.
 pub fn render(response: Response, request_id: &str) -> Response {
     if response.extensions().get::<Rendered>().is_some() {

@@ -21,7 +21,7 @@ impl Network {
     }
 }
 
-/// The networks whose word on their clients counts.
+/// The networks that are trusted to name their clients.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 

@@ -1,5 +1,5 @@
-//! The connection of a client, as hyper reads and writes it: a client that takes its answers too slowly is cut off, and one
-//! whose request cannot be read gets problem details.
+//! The connection of a client, as hyper reads and writes it: a client that takes its answers too slowly is cut off, and
+//! one that sends an unreadable request gets problem details.
 
 use super::connections::ClientConnection;
 use super::unreadable_request;

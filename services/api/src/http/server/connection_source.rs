@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 /// Where a connection comes from.
 pub struct ConnectionSource {
     pub address: IpAddr,
-    /// Those whose word on the clients of its requests counts.
+    /// The proxies that are trusted to name the clients of its requests.
     pub proxies: Option<TrustedProxies>,
     /// What was read of it.
     pub first: Bytes,
@@ -36,7 +36,7 @@ impl ConnectionSource {
         let (header, first) = match read {
             Ok(read) => read,
             Err(error) => {
-                tracing::warn!(client.address = %peer, %error, "a proxy does not say whose a connection is");
+                tracing::warn!(client.address = %peer, %error, "a proxy does not name a connection's client");
                 return None;
             }
         };

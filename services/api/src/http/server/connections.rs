@@ -41,7 +41,7 @@ struct Entry {
     network: Option<Network>,
     /// Its last request had a valid key.
     authenticated: bool,
-    /// Requests whose answers are not written yet.
+    /// Requests with answers that are not written yet.
     requests: u32,
     /// When it was last opened, or one of its requests began or ended.
     since: u64,
@@ -210,7 +210,7 @@ impl ClientConnection {
     }
 }
 
-/// A request whose answer is not written yet, until it is dropped.
+/// A request with an answer that is not written yet, until it is dropped.
 #[derive(Debug)]
 pub struct ActiveRequest {
     client: ClientConnection,
@@ -253,7 +253,7 @@ mod tests {
         with_key.client().authenticated();
         let (oldest, asking, newest) = (open(1), open(1), open(1));
         assert!(is_evicted(&oldest) && !is_evicted(&asking));
-        // One whose request is answered stays rather than one that waits for a request.
+        // A connection with a request that is answered stays rather than one that waits for a request.
         let request = asking.client().request(None).unwrap();
         let next = open(1);
         assert!(is_evicted(&newest) && !is_evicted(&asking));

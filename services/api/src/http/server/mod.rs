@@ -43,7 +43,7 @@ pub struct ConnectionSettings {
     pub limit: usize,
     /// Open connections of one network at once that have not sent a valid key.
     pub per_network: usize,
-    /// Proxies that say whose connections and requests theirs are.
+    /// Proxies that are trusted to name the clients of their connections and requests.
     pub proxies: TrustedProxies,
     /// How long a request's head may take to arrive, the first and each next one.
     pub head: Duration,

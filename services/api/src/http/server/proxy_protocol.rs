@@ -1,5 +1,5 @@
-//! The PROXY protocol, versions 1 and 2: before the first request, a trusted proxy of layer 4 says whose connection it
-//! passes on. See <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>.
+//! The PROXY protocol, versions 1 and 2: before the first request, a trusted proxy of layer 4 names the client of the
+//! connection that it passes on. See <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>.
 
 use bytes::{Bytes, BytesMut};
 use std::io::{self, ErrorKind};
@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 2 << 10;
 /// What a proxy says of a connection before its first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyHeader {
-    /// The client; `None` for a connection of the proxy's own, and for one whose client has no address.
+    /// The client; `None` for a connection of the proxy's own, and for one with a client without an address.
     pub client: Option<IpAddr>,
 }
 

@@ -131,7 +131,7 @@ impl AdmittedCapture {
     /// Looks at the limits, before any byte is read.
     ///
     /// # Errors
-    /// Where a limit is reached, or the body is announced as what is not taken.
+    /// Where a limit is reached, or the body is announced in a form that is not accepted.
     pub async fn admit(
         api: &Api,
         access: &Access<ReportsWrite>,

@@ -37,12 +37,12 @@ impl Author<'_> {
         self.access.principal.key_id.to_string()
     }
 
-    /// What the group's activity says of the author, whose key is `key`.
+    /// What the group's activity says of the author with the key `key`.
     pub fn actor<'k>(&'k self, key: &'k str) -> GroupActor<'k> {
         GroupActor { actor: key, name: self.name }
     }
 
-    /// The only app whose groups there are for the author.
+    /// The only app with groups that the author may see.
     pub fn app(&self) -> Option<&str> {
         self.access.only_app()
     }

@@ -167,7 +167,7 @@ async fn answers_are_compressed_for_clients_that_ask_and_take_room_until_they_ar
     world.stop().await;
 }
 
-/// An export is a stream, whose length nobody knows. Events come at once, so they are not compressed.
+/// An export is a stream of unknown length. Events come at once, so they are not compressed.
 #[tokio::test]
 async fn exports_are_compressed_for_clients_that_ask_and_events_are_not() {
     let world = World::start().await;

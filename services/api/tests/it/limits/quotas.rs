@@ -17,7 +17,7 @@ fn file(bytes: usize, seed: u8) -> Vec<u8> {
     file
 }
 
-/// A body whose length nobody announces.
+/// A body without an announced length.
 fn chunked(bytes: &[u8]) -> reqwest::Body {
     let pieces: Vec<Result<Vec<u8>, std::io::Error>> = bytes.chunks(1_000).map(|c| Ok(c.to_vec())).collect();
     reqwest::Body::wrap_stream(futures::stream::iter(pieces))

@@ -188,7 +188,7 @@ async fn hanging_bucket(listener: TcpListener, asked: mpsc::UnboundedSender<Stri
     }
 }
 
-/// A crash with a frame in each of two images, whose symbols the database knows.
+/// A crash with a frame in each of two images. The database knows their symbols.
 async fn two_images(world: &World, of: &str) -> Value {
     let mut crash = crash(A, "1.0");
     let (image, frame) =
@@ -353,7 +353,7 @@ async fn connections_that_one_tenant_holds_leave_some_for_another() {
     sqlx::query("SELECT 1 FROM report_keys FOR UPDATE").execute(&mut locking).await.unwrap();
     let path = format!("/v1/reports/{A}");
     let deleting = || futures::future::join_all((0..8).map(|_| world.delete(&path, &acme)));
-    // Requests whose clients go away: the database goes on with what it was asked.
+    // The clients of these requests go away: the database goes on with their statements.
     for turns in [7.0, 8.0, 8.0, 8.0] {
         let waiting = async {
             world.until(REQUESTS, 8.0).await;

@@ -9,7 +9,7 @@ use unslide_model::Scope;
 const B: &str = "22222222-2222-2222-2222-222222222222";
 const RULES: &str = "/v1/grouping-rules";
 
-/// A report whose symbols are missing, at another address than [`A`]'s.
+/// A report without symbols, at another address than [`A`]'s.
 fn another(id: &str) -> Value {
     let mut other = crash(id, "1.0");
     let frame = &mut other["crash"]["threads"][0];

@@ -1,4 +1,4 @@
-//! Reports whose bodies lie in segments, and reports that are deleted.
+//! Reports with bodies in segments, and reports that are deleted.
 
 use crate::reports::{A, crash, store};
 use crate::world::{World, tenant};

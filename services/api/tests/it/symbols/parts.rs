@@ -172,7 +172,7 @@ async fn what_is_announced_is_held_against_the_limits_before_any_byte() {
     world.post("/v1/symbols", &key, mach_o(10)).await.expect_problem(507, "symbol-quota");
     assert_eq!(world.begin(&key, &files[0]).await["id"], first.as_str(), "it counts already");
 
-    // And so many at once.
+    // And the number of open uploads.
     world.limit("acme", &QuotaLimits::default()).await;
     let key = world.master("acme").await;
     let refused = world.post_json("/v1/symbols/uploads", &key, &announced(&files[2])).await;

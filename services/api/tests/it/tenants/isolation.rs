@@ -96,7 +96,7 @@ async fn a_key_for_one_app_has_the_symbols_of_that_app() {
     world.get(&path, &other).await.expect_problem(404, "not-found");
     let forged = "/v1/symbols?app=com.example.shop";
     world.post(forged, &other, FILE.to_vec()).await.expect_problem(403, "insufficient-scope");
-    // The same bytes: it is not told that they are there.
+    // The same bytes: the answer does not say that they are there.
     let again = world.post("/v1/symbols", &other, FILE.to_vec()).await.expect(202);
     assert_eq!(again["existing"], false);
     // And in parts: neither sees the other's, nor adds to it.

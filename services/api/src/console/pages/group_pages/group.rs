@@ -23,7 +23,7 @@ const MOST_REPORTS: u32 = 20;
 /// Days of the chart.
 const DAYS: i64 = 30;
 
-/// Kinds of groups whose reports say where the time went.
+/// Kinds of groups with reports that say where the time went.
 const SLOW: [&str; 5] = ["hang", "cpu", "disk_write", "launch", "profile"];
 
 #[derive(Template)]
@@ -45,7 +45,7 @@ struct GroupPage {
     durations: Vec<VersionDurations>,
 }
 
-/// The report whose stack stands for the group.
+/// The report that lends the group its stack.
 struct ShownReport {
     row: ReportRow,
     /// Why it is this one.

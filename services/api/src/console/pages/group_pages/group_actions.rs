@@ -50,7 +50,7 @@ pub async fn add_comment(
     Ok(back(id))
 }
 
-/// `POST /console/groups/{id}/merge`: the groups that were chosen or whose ids were pasted.
+/// `POST /console/groups/{id}/merge`: the groups that were chosen or pasted as ids.
 pub async fn merge_into(
     State(api): State<Api>,
     signed: SignedIn<GroupsWrite>,

@@ -92,7 +92,7 @@ fn heading(backtrace: &ExplainedBacktrace) -> String {
     }
 }
 
-/// The page of an error of JavaScript, whose frames are counted as the backtrace behind the last.
+/// The page of an error of JavaScript. Its frames are counted as the backtrace behind the last.
 fn page_of_javascript(viewer: Viewer, report: String, explanation: &Explanation) -> ExplainPage {
     ExplainPage {
         shell: Shell::of(viewer, "reports", "Explanation"),

@@ -1,4 +1,4 @@
-//! `/console/alerts`: what the tenant wants to be told of, and what it was told.
+//! `/console/alerts`: the tenant's rules, and the alerts that it received.
 
 use crate::console::form::SentForm;
 use crate::console::prelude::*;
