@@ -28,7 +28,7 @@ pub(crate) struct Builder {
     pub(crate) symbol_bytes: u64,
     pub(crate) work: WorkFolder,
     pub(crate) memory: MemoryBudget,
-    /// How fast reports are asked for whose symbols came late.
+    /// How fast reports with late symbols are asked for.
     pub(crate) waking: RequestPace,
     /// How fast those are that somebody wants again.
     pub(crate) reprocessing: RequestPace,

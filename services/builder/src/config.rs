@@ -66,8 +66,8 @@ pub struct Settings {
     /// Stored reports that each builder asks for a second when symbols came late that they wait for.
     #[serde(skip)]
     pub wake_per_second: u32,
-    /// Seconds after which an upload whose bytes have not all come is given up, from its last part on
-    /// where it comes in parts. More than the api lets an upload take.
+    /// Seconds after which an incomplete upload is given up, from its last part on where it comes in parts.
+    /// More than the api lets an upload take.
     #[serde(skip)]
     pub receiving_seconds: u64,
     /// Seconds after which a deleted tenant is looked for a second time, to find what an upload that

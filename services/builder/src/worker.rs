@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use unslide_store::jobs::{self, Failed, JobKind, JobLease, Work};
 use unslide_store::{captures as store_captures, objects, uploads, usage};
 
-/// How often jobs are looked for without a notification: those whose pause is over give none.
+/// How often jobs are looked for without a notification: those with a pause that is over give none.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// After the database could not be asked.
@@ -231,8 +231,8 @@ async fn keep(builder: &Builder, job: &JobLease) {
     }
 }
 
-/// Gives a job back that is not to blame, or may not be given up; where it is an upload's, the upload's record says what it waits
-/// for.
+/// Returns a job that is not to blame, or may not be given up, to the queue. Where it is an upload's, the
+/// upload's record says what it waits for.
 async fn put_off(builder: &Builder, job: &JobLease, reason: &str, detail: &str) -> &'static str {
     let again: Result<_, unslide_store::StoreError> = async {
         let mut tx = builder.store.owner(&job.owner).await?;
@@ -258,7 +258,7 @@ fn unnoted(job: &JobLease, error: &unslide_store::StoreError) -> &'static str {
     "lost"
 }
 
-/// Gives a job back, or ends it; where it was an upload's, the upload's record says why.
+/// Returns a job to the queue, or ends it; where it was an upload's, the upload's record says why.
 async fn end(
     builder: &Builder,
     job: &JobLease,

@@ -13,8 +13,8 @@ use unslide_store::objects::{self, ObjectRow, ObjectStatus};
 /// The object in its job's folder.
 const FILE: &str = "object";
 
-/// Brings the tenant's objects after `after` whose symcache is older than `version`, or `all`, up to it, and tries those
-/// again that were too complex for the limits of then: one page of them. The next ones are another job's, so that a
+/// Rebuilds one page of the tenant's objects after `after`, in version `version`: those with an older symcache, or
+/// `all`. Retries those that were too complex for earlier limits. The next ones are another job's, so that a
 /// builder that dies repeats little and other tenants get their turn.
 pub(crate) async fn backfill(
     builder: &Builder,

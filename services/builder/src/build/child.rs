@@ -43,7 +43,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// The size of the object that is built; 0 for a task whose memory does not grow with its file.
+    /// The size of the object that is built; 0 for a task with memory that does not grow with its file.
     fn object_bytes(&self) -> u64 {
         match self {
             Task::Build { range, .. } => range.end.saturating_sub(range.start),

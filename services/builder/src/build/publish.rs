@@ -207,7 +207,7 @@ async fn announce(
     Ok(slots::publish(tx, &published).await?)
 }
 
-/// The versions whose aliases count: those that this builder writes, and those that workers of this
+/// The versions of the aliases that count: those that this builder writes, and those that workers of this
 /// release may still read.
 pub(crate) fn versions(builder: &Builder) -> BTreeSet<u32> {
     builder.settings.symcache_versions.iter().chain(READS).copied().collect()

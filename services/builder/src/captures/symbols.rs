@@ -21,9 +21,9 @@ pub(crate) fn file(debug_id: &DebugId) -> PathBuf {
 
 /// What was fetched for a capture.
 pub(super) struct CaptureSymbols {
-    /// The debug ids whose symcaches lie in the folder.
+    /// The debug ids of the symcaches in the folder.
     pub(super) fetched: Vec<DebugId>,
-    /// Images whose symcaches found no room.
+    /// Images with symcaches that found no room.
     pub(super) too_large: u64,
     /// What there was of every image.
     pub(super) seen: Vec<SeenSymbols>,

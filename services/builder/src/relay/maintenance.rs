@@ -16,7 +16,7 @@ use unslide_store::{
 
 /// Between two looks at unanswered requests.
 const OVERDUE: Duration = Duration::from_secs(30);
-/// Between two looks at reports whose symbols could not be fetched.
+/// Between two looks at reports with symbols that could not be fetched.
 const RETRY: Duration = Duration::from_secs(5);
 /// Between two clearings.
 const CLEAR: Duration = Duration::from_secs(600);
@@ -61,7 +61,7 @@ impl Maintenance {
         }
         if is_due(&mut self.retried, RETRY) {
             let asked = in_pages(|| retries::ask_due(&builder.store, PAGE)).await;
-            noted("reports whose symbols could not be fetched could not be asked for", asked);
+            noted("reports with symbols that could not be fetched could not be asked for", asked);
         }
         if is_due(&mut self.cleared, CLEAR) {
             noted("uploads without an end could not be ended", abandon(builder, now).await);
@@ -104,7 +104,7 @@ async fn resume_erasures(builder: &Builder, now: time::OffsetDateTime) -> Result
     Ok(())
 }
 
-/// Ends uploads whose bytes never came to their end, and removes what came of them.
+/// Ends uploads that never became complete, and removes the parts that came.
 async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
     let patience = i64::try_from(builder.settings.receiving_seconds).unwrap_or(i64::MAX);
     let before =

@@ -18,7 +18,7 @@ use unslide_symbolicate::grouping::{self, GroupingRules};
 
 /// Reports of one transaction.
 const PAGE: u32 = 200;
-/// Reports whose bodies are in memory at the same time.
+/// The most reports with bodies in memory at the same time.
 const AT_ONCE: usize = 8;
 
 /// Pages over the tenant's reports. It goes on where the page before has ended, whatever builder begins with it.

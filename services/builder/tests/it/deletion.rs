@@ -97,7 +97,7 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
     let entry = audit::list(&mut tx, None, 1).await.unwrap().remove(0);
     tx.rollback().await.unwrap();
     assert_eq!((entry.action.as_str(), &entry.detail["objects"]), ("tenant.erased", &stored.into()));
-    // An upload whose receiver died has left something after that. The next look finds it.
+    // An upload with a dead receiver has left something after that. The next look finds it.
     world.put(&keys::upload(acme().scope(Uuid::nil()))).await;
     world.stop_builders().await;
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -47,7 +47,7 @@ pub fn acme() -> TenantId {
 }
 
 impl World {
-    /// Servers, a tenant, and so many builders.
+    /// Servers, a tenant, and `builders` builders.
     pub async fn start(builders: usize) -> World {
         let servers = TestServers::start("builder", |_| {}).await;
         let config = Config {

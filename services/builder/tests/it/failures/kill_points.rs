@@ -66,7 +66,7 @@ async fn stored(world: &World, id: &Scoped<DebugId>, wanted: fn(&str) -> bool) {
     tokio::time::timeout(Duration::from_secs(60), look).await.expect("the builder comes to its step");
 }
 
-/// Builders whose jobs are soon taken over.
+/// Builders with jobs that are soon taken over.
 async fn mortal() -> World {
     let mut world = World::start(0).await;
     world.config.builder.lease_seconds = 3;
@@ -129,8 +129,8 @@ enum Held {
     Outbox(Relay),
 }
 
-/// A builder is held between two steps and killed there. The next one goes on: what was written is not
-/// written again, and what was not told is told.
+/// A builder is held between two steps and killed there. The next one goes on: it sends the missing messages,
+/// and writes nothing again.
 async fn the_next_builder_goes_on(killed: Killed) {
     let mut world = mortal().await;
     let mut events = world.symbol_events();

@@ -294,7 +294,7 @@ async fn builds_share_the_work_folder_and_wait_for_room_in_it() {
     for upload in uploads {
         assert_eq!(world.wait(upload).await.0.status, uploads::UploadStatus::Done);
     }
-    // One that can't fit is told so, and holds nobody up.
+    // One that can't fit fails with that reason, and holds nobody up.
     let large = vec![0xcf; 4 << 20];
     let (record, _) = world.wait(world.upload("large", &large).await).await;
     assert_eq!((record.status, record.reason.as_deref()), (uploads::UploadStatus::Failed, Some("too_large")));

@@ -1,4 +1,4 @@
-//! Uploads in parts that nobody completes, or whose parts are not what was announced.
+//! Uploads in parts that nobody completes, or with parts that differ from the announcement.
 //! Proves: uploads
 
 use crate::world::{World, acme};
