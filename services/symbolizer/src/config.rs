@@ -42,8 +42,8 @@ pub struct Settings {
     #[schemars(with = "String")]
     pub cache_bytes: u64,
     /// How long a batch waits for symcaches that are not here yet. Where all its reports are one tenant's and lack symbols, and no
-    /// other record waits, it waits 700 ms at least. Reports whose symcaches take longer go on by way of the retry tier of one
-    /// second, while the downloads go on.
+    /// other record waits, it waits 700 ms at least. Reports with symcaches that take longer go on by way of the retry
+    /// tier of one second, while the downloads go on.
     #[serde(rename = "fetch_wait", with = "unslide_model::units::milliseconds")]
     #[schemars(with = "String")]
     pub fetch_milliseconds: u64,

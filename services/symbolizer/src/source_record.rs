@@ -45,7 +45,7 @@ pub struct SourceRecord<'r> {
     pub origin: ProtoRef,
     /// When that arrived, by the broker's clock, in milliseconds since the Unix epoch.
     pub arrived_millis: Option<i64>,
-    /// True for records of topics that workers alone write to, whose headers are true.
+    /// True for records of topics that workers alone write to: their headers are true.
     pub internal: bool,
     /// True for requests of the store, and copies of them.
     pub request: bool,

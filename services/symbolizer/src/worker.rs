@@ -106,7 +106,7 @@ impl Worker {
         }
     }
 
-    /// Looks for the outputs of tenants from whose inputs the records of a batch came: whether one is
+    /// Looks for the outputs of the tenants that sent the records of a batch: whether one is
     /// there is not guessed by what was seen before it was made.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ pub enum RecordStep {
     Wants(Vec<Wanted>),
 }
 
-/// A record whose step is awaited.
+/// A record with an awaited step.
 enum Ahead {
     Known(RecordStep),
     Job(CpuJob<RecordStep>),
@@ -59,7 +59,7 @@ pub trait RecordProcessor: Send + Sync + 'static {
     /// then. The second time must not want more.
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep;
 
-    /// The end of a record one of whose bodies could not be stored for now.
+    /// The end of a record with a body that could not be stored for now.
     fn not_stored(&self, record: &Record, why: &str) -> Done;
 
     /// The lane has waited for symcaches while nothing else was there to do, in microseconds.

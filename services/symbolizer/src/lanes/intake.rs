@@ -37,7 +37,7 @@ pub struct Intake {
     fair_shares: FairShares,
     /// Microseconds of the batch for which the lane only waited, with nothing else to do.
     idle: AtomicI64,
-    /// Arrays that are not done and whose reports were counted.
+    /// Arrays that are not done, with reports that were counted.
     paid: Mutex<HashSet<RecordRef>>,
 }
 
@@ -91,7 +91,7 @@ impl Intake {
         outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), reason, &detail)
     }
 
-    /// Processes the reports of a record whose tenant is known.
+    /// Processes the reports of a record of a known tenant.
     fn read(
         &self,
         entry: SourceRecord<'_>,

@@ -237,7 +237,7 @@ impl ResymbolicateRecord {
         })
     }
 
-    /// The end of a request whose answer could not be stored for now.
+    /// The end of a request with an answer that could not be stored for now.
     pub fn not_stored(&self, record: &Record, why: &str) -> Done {
         let entry = SourceRecord::of(record, &self.worker.topics);
         let request = record.value.clone().and_then(|value| Resymbolicate::decode(value).ok());

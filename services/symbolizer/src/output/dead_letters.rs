@@ -51,8 +51,8 @@ pub struct Provenance<'r> {
 const CARRIED: [&str; 4] =
     [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT, headers::REPLAY_OF];
 
-/// What says which request of the store it was, whatever becomes of it: the store learns of its end by a
-/// dead letter too, whose value may be left out.
+/// What says which request of the store it was, whatever becomes of it: the store learns of its end by a dead
+/// letter too. The letter's value may be left out.
 const OF_REQUESTS: [&str; 4] =
     [headers::REPORT_ID, headers::REVISION, headers::VARIANT, headers::REQUESTED_AT];
 

@@ -1,4 +1,4 @@
-//! The retry tiers: topics whose records wait a fixed time each.
+//! The retry tiers: topics of records that wait a fixed time each.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ impl Tier {
         }
     }
 
-    /// The tier whose topic this is.
+    /// The tier with this topic.
     pub fn of(names: &TopicNames, topic: &str) -> Option<Tier> {
         let mut tiers = [Tier::OneSecond, Tier::TenSeconds, Tier::Minute, Tier::TenMinutes].into_iter();
         tiers.find(|tier| tier.topic(names) == topic)

@@ -54,7 +54,7 @@ pub fn key(tenant: &TenantId, segment: &SegmentRef) -> Result<ObjectKey, String>
     if key.as_str().starts_with(&own) { Ok(key) } else { Err(format!("{key} is no segment of {tenant}")) }
 }
 
-/// A batch in parts whose stored bodies fit into memory together. Of records that are no requests
+/// A batch in parts. The stored bodies of a part fit into memory together. Of records that are no requests
 /// nothing is believed.
 pub fn groups(batch: Vec<Record>, is_request: impl Fn(&Record) -> bool) -> Vec<Vec<Record>> {
     split_by_size(batch, GROUP_BYTES, |record| {

@@ -52,7 +52,7 @@ enum State {
 #[derive(Debug)]
 struct Inner {
     state: State,
-    /// The last failure of each debug id, and whose that was.
+    /// The last failure of each debug id, and its tenant.
     failed: HashMap<DebugId, (i64, TenantId)>,
     /// Somebody asks the store.
     asking: bool,

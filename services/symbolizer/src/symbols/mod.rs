@@ -21,8 +21,8 @@ use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 /// Fetches under way at the same time, those that nobody waits for any more among them. The cache has
 /// a smaller bound of downloads.
 const AT_ONCE: usize = 1_024;
-/// The part of the cache's downloads that one tenant may have: one that asks for very many, or whose
-/// downloads hang, leaves the rest to the others.
+/// The part of the cache's downloads that one tenant may have: one that asks for very many, or has downloads
+/// that hang, leaves the rest to the others.
 const OF_ONE_TENANT: usize = 4;
 /// The pause after a failure that an operator has to mend.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
@@ -280,7 +280,7 @@ impl SymbolSource {
             }
         }
         if let Some((many, error)) = operators {
-            // The log says of one whose it is: readiness tells nobody.
+            // The log names a tenant of one of them; readiness names none.
             let reason = format!("symbols of {many} debug ids can't be fetched: {error}");
             return Err(Pause { reason, wait: LONG_PAUSE });
         }

@@ -1,4 +1,4 @@
-//! What is published, and what is not.
+//! Which reports are published, and which are not.
 
 use super::world::*;
 use prost::Message;
@@ -106,7 +106,7 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
     let first = bench.wait(&bench.names.output, 1).await.remove(0);
     assert_eq!(json(&first)["symbolication"]["missing"][0], app.id.to_string());
 
-    // Nobody has told this worker of the symbols but the request itself.
+    // This worker learns of the symbols by the request alone.
     bench.publish(&app, 1).await;
     let ask = async |revision: u32, stored: &Record| {
         let wishes = Resymbolicate {

@@ -63,7 +63,7 @@ async fn a_tenant_over_its_rate_waits_in_overflow_and_a_quiet_one_behind_it_does
     bench.end(lanes).await;
 }
 
-/// A report of so many KiB, of which the most are spaces behind it.
+/// A report of `kib` KiB, most of them spaces behind it.
 fn padded(app: &App, number: u32, kib: usize) -> Vec<u8> {
     let mut report = app.report(number, 2);
     report.resize(kib << 10, b' ');

@@ -1,4 +1,4 @@
-//! Requests whose stored report lies in a segment.
+//! Requests for stored reports in segments.
 
 use super::world::*;
 use prost::Message;

@@ -93,13 +93,14 @@ async fn symbols_that_come_late_send_a_report_by_way_of_the_tier_of_one_second_a
     bench.end(lanes).await;
 }
 
-/// A bench whose lane waits ten milliseconds for symcaches, and very long while nothing else is there to do.
+/// A bench with a lane that waits ten milliseconds for symcaches, and very long while nothing else is there
+/// to do.
 async fn idle_bench() -> Bench {
     let (patience, idle_patience) = (Duration::from_millis(10), Duration::from_secs(600));
     Bench::with(Wishes { patience, idle_patience, input_partitions: 1, ..Wishes::default() }).await
 }
 
-/// Returns once so many downloads were begun, and the short wait for the last is over.
+/// Returns once `downloads` downloads were begun, and the short wait for the last is over.
 async fn begun(bench: &Bench, downloads: usize) {
     while bench.memory.calls(Operation::Get) < downloads {
         tokio::time::sleep(Duration::from_millis(10)).await;
