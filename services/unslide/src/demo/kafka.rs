@@ -56,7 +56,8 @@ pub async fn produce_all<'r>(
     sent
 }
 
-/// Says whose times the topic of reports has. Kafka takes all settings of a topic at once, or forgets the others.
+/// Sets the timestamp type of the topic of reports. Kafka takes all settings of a topic at once, or forgets the
+/// others.
 async fn stamp(facts: &Installation, whose: &str) -> Result<(), BoxError> {
     let admin: AdminClient<_> =
         ClientConfig::new().set("bootstrap.servers", &facts.kafka_bootstrap).create()?;

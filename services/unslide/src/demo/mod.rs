@@ -29,7 +29,7 @@ const DSYM: &[u8] = include_bytes!("../../demo/Cafe.dSYM.zip");
 const CRASH: &[u8] = include_bytes!("../../demo/crash.json");
 /// The id of [`CRASH`].
 const FIRST: &str = "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7B10";
-/// The id of the same crash in a build whose dSYM nobody has uploaded.
+/// The id of the same crash in a build without an uploaded dSYM.
 const SECOND: &str = "8D30C6F2-51A7-4B68-8F14-2E97B05C63AA";
 /// How long a step may take.
 const LONGEST: Duration = Duration::from_secs(60);

@@ -57,7 +57,7 @@ pub fn enriched(report: &Value) -> String {
 pub fn waiting(report: &Value) -> String {
     let status = text(&report["symbolication"], "status");
     format!(
-        "The other report is of build {}, whose dSYM was not uploaded: it is published all the same ({status}),\n\
+        "The other report is of build {}, without its dSYM: it is published all the same ({status}),\n\
          and will be again as revision 2 as soon as its dSYM comes.\n",
         text(&report["system"], "CFBundleVersion")
     )

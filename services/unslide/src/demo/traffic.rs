@@ -1,5 +1,5 @@
 //! `unslide demo --traffic`: a week of two apps, so that the console has something to show: a release that breaks
-//! paying, its repair whose dSYM comes late, a beta whose dSYM never comes, a framework in Swift that traps and recurses,
+//! paying, its repair with a dSYM that comes late, a beta without a dSYM, a framework in Swift that traps and recurses,
 //! hangs that were sampled, errors of JavaScript, what the system writes of the app (Jetsam event logs, MetricKit's
 //! diagnostics), a team that works on groups, and another tenant that sends too much.
 //!
@@ -46,7 +46,7 @@ const OWN_UUID: &str = "4C4C44B6-5555-3144-A12A-80A257B474E2";
 const DEVICES: [&str; 5] = ["iPhone17,1", "iPhone16,1", "iPhone14,5", "iPhone12,8", "iPad14,3"];
 const SYSTEMS: [&str; 4] = ["18.1", "18.0.1", "17.6.1", "16.7.10"];
 
-/// The bug whose reports were sampled.
+/// The bug with sampled reports.
 const HANG: usize = 3;
 /// The error that the app reported itself, and survived.
 const REFUSED: usize = 4;
@@ -56,7 +56,7 @@ const OVERFLOW: usize = 5;
 const RECURSION: usize = 6;
 /// The first number of reports about memory.
 const MEMORY: usize = 7;
-/// The bug whose main thread was blocked until the system ended the app.
+/// The bug that blocked the main thread until the system ended the app.
 const DEADLOCK: usize = MEMORY + 3;
 /// A record that was cut off on its way: a dead letter.
 const BROKEN: &[u8] = br#"{"report": {"id": "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7BFF"}, "crash": {"error": "#;

@@ -19,8 +19,8 @@ pub fn is_of(config: Option<&Path>, data: &Path) -> bool {
     }
 }
 
-/// Writes where PostgreSQL, Kafka and the object storage are, readable by this user alone. Gives the
-/// file's absolute path.
+/// Writes where PostgreSQL, Kafka and the object storage are, readable by this user alone. Returns the file's
+/// absolute path.
 ///
 /// # Errors
 /// Where the file cannot be written.

@@ -18,7 +18,7 @@ pub struct Arguments {
     configured: Configured,
 }
 
-/// Asks the admin port, and prints what is not ready.
+/// Asks the admin port, and prints the parts that are not ready.
 pub fn run(arguments: &Arguments) -> Outcome {
     let mut reader = Sources::process(arguments.configured.config.as_deref()).read();
     let process: Process = reader.whole();

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The version whose bugs the team looks at.
+/// The version with the bugs that the team looks at.
 const VERSION: &str = "2.4.0";
 /// The bug that the bad release brings back, and the most frequent one.
 const PAYMENT: usize = 1;

@@ -31,7 +31,7 @@ pub struct AnsweredRecord {
     pub problem: Option<String>,
     /// True where the record is a log in Apple's form.
     pub foreign: bool,
-    /// The images that frames refer to and whose symbols did not answer.
+    /// The images that frames refer to, without symbols that answered.
     pub lacking: Vec<ImageOutcome>,
 }
 

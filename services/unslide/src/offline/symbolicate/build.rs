@@ -50,7 +50,7 @@ pub enum LocalBuildError {
 }
 
 impl LocalBuildError {
-    /// What is said of an image whose symbols were to come from the file.
+    /// What is said of an image that was to get its symbols from the file.
     pub fn symbols(&self) -> ImageSymbols {
         match self {
             LocalBuildError::Io(_) | LocalBuildError::Build(BuildError::Failed(_)) => {

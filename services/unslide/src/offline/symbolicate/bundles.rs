@@ -30,7 +30,7 @@ struct BundleMap {
 }
 
 impl Bundles {
-    /// Adds a source map, whose bundle has the name that is shown of it without `.map`.
+    /// Adds a source map. Its bundle has the name that is shown of it without `.map`.
     pub fn add(&mut self, path: &Path, shown: &str) {
         let name = shown.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let name = name.strip_suffix(".gz").unwrap_or(name);

@@ -7,7 +7,7 @@ use unslide_symbolicate::ImageOutcome;
 /// Images that are named; the others are counted.
 const MOST_NAMED: usize = 50;
 
-/// The images whose symbols did not answer, over all reports.
+/// The images without symbols that answered, over all reports.
 #[derive(Default)]
 pub struct Lacking {
     /// Frames by name, debug id and what is wrong with the symbols.

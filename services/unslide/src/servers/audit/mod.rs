@@ -20,13 +20,13 @@ pub struct Arguments {
     #[command(flatten)]
     configured: Configured,
     /// Audit what came in from here on: RFC 3339, or how long ago, such as 90m, 6h or 2d. Without it
-    /// everything whose outcomes cannot have been deleted by retention
+    /// everything of which retention cannot have deleted outcomes
     #[arg(long, value_name = "TIME")]
     from: Option<Moment>,
     /// Audit what came in before here: as --from
     #[arg(long, value_name = "TIME")]
     to: Option<Moment>,
-    /// Show one tenant only, and what expired before anybody read whose it was. The whole is audited
+    /// Show one tenant only, and what expired before anybody read its tenant. The whole is audited
     /// all the same
     #[arg(long)]
     tenant: Option<TenantId>,

@@ -23,7 +23,7 @@ fn counter() -> u64 {
     (0..1 << 20).step_by(8).find(is_counter).unwrap()
 }
 
-/// A counter that holds some blocks, and so many leaked cycles of two counters.
+/// A counter that holds `blocks` blocks, and `cycles` leaked cycles of two counters.
 fn snapshot(blocks: u32, cycles: u32) -> Vec<u8> {
     let mut writer = MemoryGraphWriter::new(Vec::new(), "Shop", 0).unwrap();
     let debug_id = debug_id(&fixtures::dsym("app")).0.to_vec().into();

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// A name that ends Swift's demangler.
 const DEADLY: &str = "$s4Shop4QartV3addyySiD";
 
-/// A report whose frames have these names, given by the device.
+/// A report with frames of these names, given by the device.
 fn report(names: &[String]) -> Value {
     let frames: Vec<Value> = names
         .iter()
