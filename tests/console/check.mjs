@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 
 const [base, key, folder] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-// The app that most of the data is of, and the one whose report has 1,000 threads of 200 frames.
+// The app that most of the data is of, and the one with a report of 1,000 threads of 200 frames.
 const [APP, LARGE] = ["com.example.shop", "com.example.large"];
 // Of the page of that report with every thread open that is in it.
 const MOST_ELEMENTS = 60_000;
@@ -257,8 +257,8 @@ async function groupsOfOneApp(page) {
   throw new Error("no app has two groups");
 }
 
-// What a team does with a bug: be told of the next one, say who cares for it, resolve it, open it again, and merge another
-// one into it that turns out to be another after all.
+// What a team does with a bug: subscribe to the next one, say who cares for it, resolve it, open it again, and merge
+// another one into it that turns out to be another after all.
 async function work(page) {
   await page.goto(`${base}/console/alerts`);
   await page.getByLabel("Name").fill("new bugs");

@@ -1,5 +1,5 @@
-//! An app of the fixtures that crashed: its dSYM, and reports with addresses whose answers are known
-//! from its source.
+//! An app of the fixtures that crashed: its dSYM, and reports with addresses. Their answers are known from
+//! its source.
 
 use unslide_model::{DebugId, FileAddress, RelativeAddress};
 use unslide_symbolicate::object;
@@ -57,7 +57,7 @@ impl App {
         }
     }
 
-    /// The same code as another app, whose dSYM has the debug id of sixteen bytes `id`.
+    /// The same code as another app. Its dSYM has the debug id of sixteen bytes `id`.
     ///
     /// # Panics
     /// Where the dSYM does not hold its debug id.
@@ -91,7 +91,7 @@ impl App {
         self.report_at(number, IN_BUNDLE, self.debug_id)
     }
 
-    /// The same with a second thread of so many frames that say nothing: the least that can be said of each
+    /// The same with a second thread of `frames` frames that say nothing: the least that can be said of each
     /// is many times as long.
     #[must_use]
     pub fn report_of_frames(&self, number: u32, frames: usize) -> Report {

@@ -1,4 +1,4 @@
-//! Processes whose wall clock is ahead, so that what waits by the clock waits no longer.
+//! Processes with a wall clock that is ahead, so that waits by the clock are over.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

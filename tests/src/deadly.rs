@@ -17,7 +17,7 @@ pub fn report(app: &App, number: u32) -> Report {
     app.report_of_build(number, DEBUG_ID)
 }
 
-/// Keeps the symbols of such reports from getting through the proxy before object storage. Gives the
+/// Keeps the symbols of such reports from getting through the proxy before object storage. Returns the
 /// addresses of those who ask: they are to be killed.
 #[must_use]
 pub fn trap(objects: &Proxy) -> mpsc::UnboundedReceiver<SocketAddr> {

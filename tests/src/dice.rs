@@ -28,7 +28,7 @@ impl Dice {
         self.roll() % end
     }
 
-    /// Whether something that happens in so many of a hundred cases happens.
+    /// Whether an event with a chance of `chance` in a hundred happens.
     pub fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }

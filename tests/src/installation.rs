@@ -213,7 +213,7 @@ impl Installation {
         self.launch(name, service, settings, binary::command(&[service]));
     }
 
-    /// As [`Installation::start_service`], with a cache folder on a disk of its own of so many bytes.
+    /// As [`Installation::start_service`], with a cache folder on a disk of its own of `bytes` bytes.
     ///
     /// # Panics
     /// Where it cannot be started.
@@ -345,7 +345,7 @@ impl Installation {
         self.processes.get_mut(name).unwrap_or_else(|| panic!("no process {name}"))
     }
 
-    /// The process whose end of a TCP connection has this address, and its name.
+    /// The process with this address at its end of a TCP connection, and its name.
     #[must_use]
     pub fn connected_from(&self, address: SocketAddr) -> Option<(&str, &Process)> {
         let found = self.processes.iter().find(|(_, process)| process.connects_from(address));

@@ -111,7 +111,7 @@ impl Proxy {
     }
 
     /// From now on a request over HTTP that names `text` is never passed on and never answered. Each is
-    /// told of with its client's address.
+    /// reported with its client's address.
     ///
     /// # Panics
     /// Where a thread panicked while it held the traps.

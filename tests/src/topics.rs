@@ -102,7 +102,7 @@ impl Topics {
         self.producer.send(record, Duration::from_secs(30)).await.map_err(|(e, _)| e).expect("produced");
     }
 
-    /// Deletes every topic whose name begins with `prefix`.
+    /// Deletes every topic with a name that begins with `prefix`.
     ///
     /// # Panics
     /// Where Kafka does not answer.

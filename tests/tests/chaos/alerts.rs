@@ -224,7 +224,7 @@ async fn undelivered(
     Ok(problems)
 }
 
-/// Whether a document has so many events, and these headlines first.
+/// Whether a document has `events` events, and these headlines first.
 fn says(document: &str, events: i64, headlines: &[String]) -> bool {
     let document: Value = serde_json::from_str(document).unwrap_or_default();
     let named = document["events"].as_array().into_iter().flatten();
@@ -233,8 +233,8 @@ fn says(document: &str, events: i64, headlines: &[String]) -> bool {
 }
 
 /// Groups without an alert of their own, or of the group that they continue.
-/// More alerts than groups are right: a group that was told may lose its reports to a known one. The key of the table keeps
-/// a rule from telling of one group twice.
+/// More alerts than groups are right: a group with an alert may lose its reports to a known one. The key of the table
+/// keeps a rule from two alerts for one group.
 async fn new_groups(world: &Arc<World>, database: &mut PgConnection) -> Result<Vec<String>, String> {
     let counts = "WITH known AS (
             SELECT tenant, 'new:' || id AS cause FROM groups

@@ -25,7 +25,7 @@ const LANES: [(&str, &[&str]); 3] = [
 /// What the indexers read.
 const STORED: [&str; 3] = ["crash.symbolicated", "unslide.ledger", "unslide.dead-letter"];
 
-/// Questions whose answer is 0 when the database has nothing more to do.
+/// Questions: each answer is 0 when the database has nothing more to do.
 const QUESTIONS: [(&str, &str); 7] = [
     ("messages to send", "SELECT count(*) FROM outbox WHERE sent_at IS NULL"),
     ("jobs", "SELECT count(*) FROM jobs WHERE status = 'running' OR status = 'queued' AND run_at < now()"),

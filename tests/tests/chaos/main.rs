@@ -90,7 +90,7 @@ fn main() -> ExitCode {
             ran = std::panic::AssertUnwindSafe(run(&settings, &place)).catch_unwind() => {
                 ran.unwrap_or_else(|_| Err("a step panicked, see above".to_owned()))
             }
-            () = stopped() => Err("it was told to stop".to_owned()),
+            () = stopped() => Err("it was asked to stop".to_owned()),
         }
     });
     // Every task and with it every process and server ends here.

@@ -20,7 +20,7 @@ use unslide_tests::proxy::Proxy;
 pub const DISK: usize = 2 << 20;
 /// More than the longest retry tier, less than object storage forgives.
 const TIERS: Duration = Duration::from_secs(620);
-/// How long a worker may take to end when it is told to.
+/// How long a worker may take to end after it is asked to.
 pub const DRAIN: Duration = Duration::from_secs(45);
 /// The largest record that is taken; the load has larger ones.
 pub const LARGEST: usize = 512 << 10;
@@ -158,7 +158,7 @@ impl World {
         ids.map(|id| i32::try_from(id).expect("a process id")).collect()
     }
 
-    /// The symbolizer whose end of a TCP connection has this address: its name and its process.
+    /// The symbolizer with this address at its end of a TCP connection: its name and its process.
     pub fn symbolizer_at(&self, address: SocketAddr) -> Option<(String, u32)> {
         let all = self.symbolizers.lock().expect("not poisoned").clone();
         all.into_iter().find(|(_, id)| binary::connects_from(*id, address))
@@ -171,7 +171,7 @@ impl World {
             let process = self.take_process(name).await;
             let ended = tokio::task::block_in_place(|| process.end(DRAIN));
             if !ended.is_some_and(|status| status.success()) {
-                self.note(&format!("{name} was told to end and ended with {ended:?}"));
+                self.note(&format!("{name} was asked to end and ended with {ended:?}"));
             }
             self.start_process(name).await;
         }

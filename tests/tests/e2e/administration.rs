@@ -244,7 +244,7 @@ async fn every_command_of_an_operator_does_what_it_says() {
     assert_eq!(installation.command_succeeds(&limits), "stark\tactive\n");
     let tenant = shown(&installation, "stark");
     let said = (&tenant["limits"]["report_bytes"], &tenant["limits"]["units_per_second"]);
-    assert_eq!(said, (&1000.into(), &50.into()), "what is not named stays");
+    assert_eq!(said, (&1000.into(), &50.into()), "an unnamed limit stays");
     let client = Client::new(&installation.url, &stark);
     assert_eq!(client.post("/v1/reports", app.report(3).bytes()).await.0, 413);
     installation.command_succeeds(&["tenant", "limits", "stark", "--report-bytes", "0"]);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use unslide_tests::app::App;
 use unslide_tests::installation::{Installation, TENANT};
 
-/// The tenant whose dSYM comes late.
+/// The tenant with the late dSYM.
 const LATE: &str = "late";
 /// The time between two reports of the other tenant.
 const GAP: Duration = Duration::from_millis(50);
@@ -73,7 +73,7 @@ async fn send(installation: &Installation, tenant: &str, number: u32, app: &App)
     installation.topics.produce(&topic, None, &[("tenant", tenant)], &app.report(number).bytes()).await;
 }
 
-/// Waits until so many reports of the late tenant are stored in this revision.
+/// Waits until `count` reports of the late tenant are stored in this revision.
 async fn stored(installation: &Installation, revision: i32, count: u32) {
     let mut database = PgConnection::connect(&installation.database_url()).await.expect("PostgreSQL");
     let begin = Instant::now();

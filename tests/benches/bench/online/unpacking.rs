@@ -1,4 +1,4 @@
-//! What a tenant whose small bodies unpack to many bytes costs a quiet one, over HTTP and with the rates
+//! What a tenant with small bodies that unpack to many bytes costs a quiet one, over HTTP and with the rates
 //! that a service has by default.
 
 use crate::online::fairness::{Run, latency, reader};

@@ -66,7 +66,7 @@ async fn process(world: &Arc<World>, name: &str, fault: Fault, lasts: Duration) 
             let ended = tokio::task::spawn_blocking(move || process.end(DRAIN)).await.expect("waits");
             match ended {
                 Some(status) if status.success() => {}
-                Some(status) => world.note(&format!("{name} ended with {status} when it was told to end")),
+                Some(status) => world.note(&format!("{name} ended with {status} when it was asked to end")),
                 None => world.note(&format!("{name} did not end within {DRAIN:?} and was killed")),
             }
             sleep(lasts).await;

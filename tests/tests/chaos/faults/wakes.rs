@@ -24,7 +24,7 @@ const WAITING: &str = "SELECT w.report_id FROM report_keys k JOIN waits w USING 
 const WAKE: &str =
     "SELECT coalesce(max(attempts), 0), coalesce(bool_or(status = 'running' AND lease_until > now()), false)
      FROM jobs WHERE tenant = $1 AND kind = 'wake' AND (payload ->> 'debug_id')::uuid = $2";
-/// The lease of the one that died is over, and so is the pause after so many deaths.
+/// The lease of the one that died is over, and so is the pause after its deaths.
 const EXPIRE: &str = "UPDATE jobs SET lease_until = now() - interval '11 minutes'
      WHERE tenant = $1 AND kind = 'wake' AND status = 'running'";
 

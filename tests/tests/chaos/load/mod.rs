@@ -31,9 +31,9 @@ pub const STRANGER: &str = "nobody";
 const DEADLY: Duration = Duration::from_secs(100);
 /// Records that may be on their way to Kafka at once.
 const IN_FLIGHT: usize = 1_000;
-/// What a report is called whose answer fits into no record.
+/// The name of a report with an answer that fits into no record.
 pub const MANY_FRAMES: &str = "of many frames";
-/// Frames of a report whose answer fits into no record: some 180 KB become more than 2 MB.
+/// Frames of a report with an answer that fits into no record: some 180 KB become more than 2 MB.
 const FRAMES: usize = 60_000;
 /// What such a record is called.
 const DEADLY_KIND: &str = "deadly";
@@ -72,7 +72,7 @@ struct Message {
     http: bool,
 }
 
-/// The apps whose reports are sent.
+/// The apps with reports that are sent.
 pub struct Apps {
     pub first: App,
     pub next: App,
@@ -128,7 +128,7 @@ impl Generator<'_> {
         let tenant = self.tenant();
         let message = match self.dice.below(100) {
             0 => {
-                // What is said of so many frames fits into no record, however little it is.
+                // What is said of that number of frames fits into no record, however little it is.
                 let number = self.numbers.entry(tenant).or_default();
                 *number += 1;
                 let name = (tenant.to_owned(), format!("00000000-0000-4000-8000-0000{number:08x}"));
@@ -229,7 +229,7 @@ impl Generator<'_> {
     }
 }
 
-/// Sends so many records within a time, and returns what they were once Kafka has all of them.
+/// Sends a number of records within a time, and returns what they were once Kafka has all of them.
 pub async fn run(
     world: &Arc<World>,
     dice: Dice,

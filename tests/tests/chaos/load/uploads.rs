@@ -74,7 +74,7 @@ async fn suspend(world: &Arc<World>) {
 
 /// Sends a file as an upload in parts, and has it made of them. What comes of it is for the next upload of the
 /// same bytes to find out.
-async fn in_parts(world: &Arc<World>, client: &Client, whose: &str, file: &[u8]) -> Result<(), String> {
+async fn in_parts(world: &Arc<World>, client: &Client, owner: &str, file: &[u8]) -> Result<(), String> {
     let begin = Instant::now();
     let hash: String = Sha256::digest(file).iter().map(|byte| format!("{byte:02x}")).collect();
     let announced = json!({"name": "Shop", "size": file.len(), "sha256": hash}).to_string();
@@ -84,7 +84,7 @@ async fn in_parts(world: &Arc<World>, client: &Client, whose: &str, file: &[u8])
         if let Some((200 | 201, upload)) = &last {
             if upload["existing"] == true {
                 world.note(&format!(
-                    "{whose}: a file was sent in parts, {:.1} s",
+                    "{owner}: a file was sent in parts, {:.1} s",
                     begin.elapsed().as_secs_f64()
                 ));
                 return Ok(());
@@ -97,14 +97,14 @@ async fn in_parts(world: &Arc<World>, client: &Client, whose: &str, file: &[u8])
         }
         sleep(Duration::from_millis(200)).await;
     }
-    Err(format!("a file of {whose} could not be sent in parts: {last:?}"))
+    Err(format!("a file of {owner} could not be sent in parts: {last:?}"))
 }
 
 /// Uploads a file as a patient client does, until the builder has made its symbols.
 pub async fn upload(
     world: &Arc<World>,
     client: &Client,
-    whose: &str,
+    owner: &str,
     to: &str,
     file: &[u8],
 ) -> Result<(), String> {
@@ -128,13 +128,13 @@ pub async fn upload(
             }
             if upload["objects"][0]["status"] == "ready" {
                 world.note(&format!(
-                    "{whose}: symbols are ready after {:.1} s",
+                    "{owner}: symbols are ready after {:.1} s",
                     begin.elapsed().as_secs_f64()
                 ));
                 return Ok(());
             }
-            return Err(format!("sound symbols of {whose} were not taken: {upload}"));
+            return Err(format!("sound symbols of {owner} were not taken: {upload}"));
         }
     }
-    Err(format!("an upload of {whose} is not done after {LONGEST:?}: {last}"))
+    Err(format!("an upload of {owner} is not done after {LONGEST:?}: {last}"))
 }

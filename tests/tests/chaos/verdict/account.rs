@@ -8,7 +8,7 @@ use unslide_proto::report::LedgerRecord;
 use unslide_proto::report::ledger_record::Entry;
 use unslide_tests::topics::{Record, Topics};
 
-/// The topics whose records each have one outcome.
+/// The topics of records that each have one outcome.
 fn consumed() -> impl Iterator<Item = &'static str> {
     ["crash.reports", REQUESTS].into_iter().chain(COPIES)
 }
@@ -57,10 +57,10 @@ impl Outcomes {
 
 /// The reason of a dead letter of a record that killed its workers.
 const DEADLY: &str = "kills_worker";
-/// The reason of a dead letter of a record whose tenant there never was.
+/// The reason of a dead letter of a record of a tenant that never existed.
 const UNKNOWN: &str = "unknown_tenant";
 
-/// The reason of a dead letter of a request whose answer object storage did not take.
+/// The reason of a dead letter of a request with an answer that object storage did not take.
 const NOT_STORED: &str = "too_large";
 
 /// What was found.
@@ -76,7 +76,7 @@ pub struct Account {
     pub apart: usize,
     /// Values of the records that were given up because they killed their workers.
     pub deadly: Vec<Vec<u8>>,
-    /// Dead letters of records whose tenant there never was.
+    /// Dead letters of records of tenants that never existed.
     pub strangers: usize,
     /// The highest revision of each report.
     pub reports: BTreeMap<(String, String), u32>,

@@ -32,7 +32,7 @@ pub async fn judge(
             Some(status) if status.success() => {}
             ended => {
                 problems
-                    .push(format!("{name} was told to end, with nothing to do, and ended with {ended:?}"));
+                    .push(format!("{name} was asked to end, with nothing to do, and ended with {ended:?}"));
             }
         }
     }

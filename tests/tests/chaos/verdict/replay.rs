@@ -26,7 +26,7 @@ const APART: [&str; 28] = [
     "alert_rules",
     "alert_events",
     "alert_messages",
-    // What dashboards are told of as it happens, and what a search finds: a group keeps words of reports that have left.
+    // The live events of dashboards, and the terms of a search: a group keeps words of reports that have left.
     "live_events",
     "group_terms",
     // Work, and where it stands.

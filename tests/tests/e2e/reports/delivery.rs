@@ -18,7 +18,7 @@ use unslide_tests::topics::{Record, Topics};
 
 const LIMITED: (&str, &str) = ("UNSLIDE_TENANTS__UNITS_PER_SECOND", "4");
 
-/// Starts what is not a worker, and makes the tenant.
+/// Starts the services other than workers, and makes the tenant.
 async fn begin(installation: &mut Installation) {
     for service in ["builder", "api"] {
         installation.start_service(service, service, &[]);
@@ -109,7 +109,7 @@ async fn reports_of_an_outage_of_object_storage_come_out_with_their_symbols_when
     proxy.set(Weather::Errors);
     send(&installation, &app, TENANT, 0..5).await;
     let tier = installation.topic("unslide.retry.10s");
-    // One whose fetch takes its time comes by here as well, before it has failed.
+    // A report with a slow fetch comes by here as well, before it has failed.
     let failed = |record: &&Record| record.header("reason") == "fetch_failed";
     let enough = |records: &[Record]| records.iter().filter(failed).count() >= 5;
     let waiting = installation.topics.wait_for(&tier, SOON, enough).await;

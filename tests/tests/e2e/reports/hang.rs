@@ -1,4 +1,4 @@
-//! A symbolizer whose Kafka client hangs.
+//! A symbolizer with a Kafka client that hangs.
 //! Proves: outages
 
 use std::time::Duration;

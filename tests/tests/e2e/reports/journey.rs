@@ -77,7 +77,7 @@ async fn an_uploaded_dsym_answers_reports_on_kafka_and_over_http() {
     let explained = installation.command_succeeds(&["explain", &id]);
     assert!(explained.contains("symbolicated") && explained.contains("leaf_crash"), "{explained}");
 
-    // Of a build whose dSYM nobody uploaded: the frames say which, and how to upload it.
+    // Of a build without an uploaded dSYM: the frames say which, and how to upload it.
     let unknown = App::fixture("app-next");
     let (status, accepted) = client.post("/v1/reports", unknown.report(3).bytes()).await;
     assert_eq!(status, 202, "{accepted}");

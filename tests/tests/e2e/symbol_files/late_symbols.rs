@@ -9,13 +9,13 @@ use unslide_tests::SOON;
 use unslide_tests::app::{App, FUNCTIONS, functions};
 use unslide_tests::installation::{Installation, TENANT};
 
-/// Reports that wait for one dSYM, so many that they are woken in several pages and come back in many
+/// Reports that wait for one dSYM: enough that they are woken in several pages and come back in many
 /// transactions. `make bench` has ten thousand.
 const WAITING: u32 = 2_500;
-/// The tenant whose reports have their symbols and come in all the time.
+/// The tenant with reports that have their symbols and come in all the time.
 const LIVE: &str = "globex";
 
-/// Waits until so many reports of the tenant whose reports wait are stored in this revision.
+/// Waits until `count` reports of the waiting tenant are stored in this revision.
 async fn stored(installation: &Installation, revision: u32, count: u32) {
     let mut database = PgConnection::connect(&installation.database_url()).await.expect("PostgreSQL");
     let question =

@@ -18,8 +18,8 @@ const PIECE: usize = 64 << 10;
 /// Bytes of an archive beside its dSYM, which nothing packs.
 const PADDING: usize = 2 << 20;
 
-/// A network between the command and the api that ends a connection once so many bytes have gone
-/// through it, or has the command wait there for ever.
+/// A network between the command and the api that ends a connection once a number of bytes have gone through
+/// it, or has the command wait there for ever.
 #[derive(Clone)]
 struct Wire {
     address: SocketAddr,
@@ -88,7 +88,7 @@ impl Wire {
     }
 }
 
-/// A `tar.gz` with a fixture's dSYM and so many bytes that nothing packs.
+/// A `tar.gz` with a fixture's dSYM and `padding` bytes that nothing packs.
 fn archive(folder: &Path, name: &str, fixture: &str, padding: usize) -> PathBuf {
     let inside = folder.join(format!("{name}-inside"));
     std::fs::create_dir(&inside).expect("a folder");

@@ -16,7 +16,7 @@ extern void *__libc_memalign(size_t, size_t);
 
 static _Atomic uint64_t nowhere[3];
 static _Atomic uint64_t *counts = nowhere;
-/* What a thread has not told yet: threads that share a counter would wait for each other. */
+/* What a thread has not reported yet: threads that share a counter would wait for each other. */
 static __thread uint64_t untold[3];
 
 __attribute__((constructor)) static void open_file(void) {

@@ -37,7 +37,7 @@ pub struct Load<'a> {
     pub process: &'a Process,
 }
 
-/// What so many requests took.
+/// What `requests` requests took.
 pub struct LoadFigures {
     pub requests: u32,
     pub per_second: f64,
