@@ -74,7 +74,7 @@ CREATE INDEX console_sessions_key ON console_sessions (key_id, created_at);
 CREATE INDEX console_sessions_ends ON console_sessions (ends_at);
 SELECT unslide_protect('console_sessions', 'tenant', 'SELECT, INSERT, DELETE');
 
--- An owner is a tenant or the system, whose name can be no slug: `~system`. Where the system may own rows, the
+-- An owner is a tenant or the system. The system's name can be no slug: `~system`. Where the system may own rows, the
 -- reference to the tenant is a column that is NULL for the system.
 CREATE TABLE audit_log (
     id            uuid PRIMARY KEY,
@@ -197,7 +197,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
 $$;
 
 -- Revokes them, each with an entry in its tenant's audit log, and returns their number. Waits for those that are being made.
--- Locks them and the root in the order in which uses of keys are noted, so that neither waits for the other without end.
+-- Locks them and the root in the order in which uses of keys are noted, so that neither waits for the other forever.
 CREATE FUNCTION unslide_revoke_made_keys(root uuid, within text, at timestamptz, by_whom text) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);

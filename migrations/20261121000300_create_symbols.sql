@@ -35,9 +35,9 @@ BEGIN
 END $$;
 CREATE TRIGGER uploads_changed AFTER UPDATE OF status ON uploads FOR EACH ROW EXECUTE FUNCTION unslide_notify_upload();
 
--- Uploads in parts, which may stop and go on. A row here is one whose parts object storage holds outside of any object:
--- it goes when the parts have become the upload's object, or have been removed. Until then its announced size counts as
--- used.
+-- Uploads in parts, which may stop and go on. Object storage holds the parts of a row here outside of any object: the
+-- row goes when the parts have become the upload's object, or have been removed. Until then its announced size counts
+-- as used.
 CREATE TABLE partial_uploads (
     upload_id     uuid PRIMARY KEY REFERENCES uploads (id) ON DELETE CASCADE,
     tenant        text NOT NULL,
@@ -142,7 +142,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     ORDER BY o.created_at, o.id LIMIT how_many
 $$;
 
--- Uploads that are over, whose file was kept for long enough.
+-- Uploads that are over, with a file that was kept for long enough.
 CREATE FUNCTION unslide_uploads_kept(
     failed_before timestamptz, done_before timestamptz, at timestamptz, how_many integer)
 RETURNS TABLE (tenant text, id uuid)

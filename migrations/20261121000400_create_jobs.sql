@@ -51,7 +51,7 @@ END $$;
 CREATE TRIGGER jobs_added AFTER INSERT ON jobs FOR EACH STATEMENT EXECUTE FUNCTION unslide_notify_table();
 CREATE TRIGGER outbox_added AFTER INSERT ON outbox FOR EACH STATEMENT EXECUTE FUNCTION unslide_notify_table();
 
--- System symbols that arrived and whose waiting reports, of all tenants, have not been requested yet.
+-- System symbols that arrived. The waiting reports, of all tenants, have not been requested yet.
 CREATE TABLE system_wakes (
     debug_id   uuid PRIMARY KEY,
     generation bigint NOT NULL

@@ -24,7 +24,7 @@ CREATE TABLE report_keys (
     conflicted         boolean NOT NULL DEFAULT false,
     -- Deleted reports are remembered, so that a replay does not bring them back.
     deleted_at         timestamptz,
-    -- A report whose symbols are there and could not be fetched is requested again by the clock.
+    -- A report with symbols that are there and could not be fetched is requested again by the clock.
     retry_at           timestamptz,
     -- How often it was requested since then.
     retries            integer NOT NULL DEFAULT 0,
@@ -417,7 +417,7 @@ CREATE TABLE reprocesses (
 CREATE INDEX reprocesses_tenant ON reprocesses (tenant, created_at DESC);
 SELECT unslide_protect('reprocesses', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- MetricKit's reports of crashes that KSCrash has told too, across tenants: in the same run of the app, or, where one of
+-- MetricKit's reports of crashes that KSCrash reported too, across tenants: in the same run of the app, or, where one of
 -- both names no run, in the same process; and arrived at most `apart_days` days apart. What the app survived, a hang for
 -- example, is no crash. In the order in which they were stored. Each way reads one row in the order of its index, however many
 -- reports name one run or process.
@@ -458,7 +458,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     ORDER BY m.stored_at, m.report_id, m.variant LIMIT how_many
 $$;
 
--- Nothing is requested for a deleted tenant, whose rows may still be there for a while.
+-- Nothing is requested for a deleted tenant. Its rows may still be there for a while.
 
 -- Requests without an answer, across tenants: last sent before a moment, and then unanswered for as long as when they
 -- were sent last, or since long before.
@@ -485,7 +485,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     ORDER BY k.tenant, k.report_id, k.variant LIMIT how_many
 $$;
 
--- Reports whose time to be requested again has come, across tenants.
+-- Reports that are due to be requested again, across tenants.
 CREATE FUNCTION unslide_retries_due(at timestamptz, how_many integer)
 RETURNS TABLE (tenant text, report_id uuid, variant integer)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$

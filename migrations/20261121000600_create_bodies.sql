@@ -87,7 +87,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     FROM report_bodies b GROUP BY 1, 2 ORDER BY 6
 $$;
 
--- Gives up the intents of writers that have died: what they may have written is condemned.
+-- Abandons the intents of writers that have died: what they may have written is condemned.
 CREATE FUNCTION unslide_segments_abandon(before timestamptz, at timestamptz) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);

@@ -30,8 +30,9 @@ CREATE TABLE metric_versions (
 );
 SELECT unslide_protect('metric_versions', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- What is counted here outlives the payloads. A payload counts in the row of all values together, whose dimension and value are
--- empty, and in a row of its device model (`model`), of its system (`os_version`) and of each host (`host`).
+-- What is counted here outlives the payloads. A payload counts in the row of all values together, with an empty
+-- dimension and value, and in a row of its device model (`model`), of its system (`os_version`) and of each host
+-- (`host`).
 CREATE TABLE metric_days (
     tenant       text NOT NULL,
     app          text NOT NULL,

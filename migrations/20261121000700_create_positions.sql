@@ -78,8 +78,8 @@ BEGIN
     RETURN added > 0;
 END $$;
 
--- Quarantined records of all tenants and of none, newest first: for operators, and for the indexer, which asks for those
--- whose replay is under way (`wanted_due`).
+-- Quarantined records of all tenants and of none, newest first: for operators, and for the indexer, which asks for
+-- those with a replay under way (`wanted_due`).
 CREATE FUNCTION unslide_quarantined(
     wanted_id uuid, wanted_tenant text, wanted_reason text, wanted_stored boolean, wanted_due boolean, before_id uuid,
     how_many integer)
