@@ -396,7 +396,7 @@ async fn a_producer_whose_broker_takes_nothing_holds_its_budget_and_lets_the_res
     assert!((RECORD..=settings.budget.produced + RECORD).contains(&queued), "{queued} bytes are queued");
     // The client counts values alone.
     assert_eq!(queued / RECORD + waiting / RECORD, 12, "{queued} bytes are queued, {waiting} wait");
-    // Those that wait are told so when their patience is over, and take no memory any more.
+    // The waiting sends fail when their patience is over, and take no memory any more.
     tokio::time::pause();
     for _ in 0..waiting / RECORD {
         let (n, end) = ends.recv().await.unwrap();

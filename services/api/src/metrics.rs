@@ -19,7 +19,7 @@ pub struct Metrics {
     /// Bytes of symbol uploads that reached object storage whole.
     pub upload_bytes: IntCounter,
     records: IntCounterVec,
-    /// Requests for a stored report whose body is lost or damaged.
+    /// Requests for a stored report with a lost or damaged body.
     pub lost_bodies: IntCounter,
     /// Attempts to send alerts, by outcome.
     pub alerts: IntCounterVec,

@@ -312,7 +312,7 @@ impl Bench {
         self.producer.send(&record).await.unwrap();
     }
 
-    /// A request about the report of this output; `stored` is the body that is sent along. Gives its value.
+    /// A request about the report of this output; `stored` is the body that is sent along. Returns its value.
     pub async fn ask(&self, about: &Record, stored: &[u8], wishes: Resymbolicate) -> bytes::Bytes {
         let id = about.headers.text(headers::REPORT_ID).unwrap().parse::<unslide_model::ReportId>().unwrap();
         let request = Resymbolicate {
