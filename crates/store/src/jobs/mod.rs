@@ -286,8 +286,9 @@ pub enum Failed {
     Permanently,
 }
 
-/// Returns a job to the queue. A worker retries it after a pause that doubles each time, or never where it
-/// may be given up and `permanently` is set or its attempts are used up. `error` is kept for the operator.
+/// Returns a job to the queue. A worker retries it after a pause that doubles each time. Where the job may be
+/// given up, none does once `permanently` is set or its attempts are used up. `error` is kept for the
+/// operator.
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
