@@ -318,12 +318,6 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    /// How long nothing has been written; zero while something is to be. A transaction that begins right after another
-    /// meets its markers, and the client tries again only after 20 ms.
-    pub(super) fn rested(&self) -> Duration {
-        if self.ready.is_empty() { self.written.elapsed() } else { Duration::ZERO }
-    }
-
     /// True while the coordinator has not answered a commit of attempts. Until it has, no transaction
     /// may commit offsets: the answer's commit could come later and set them back.
     pub(super) fn notes_under_way(&self) -> bool {

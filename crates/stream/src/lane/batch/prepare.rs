@@ -11,6 +11,7 @@ use rdkafka::consumer::Consumer;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 impl<P: Processor> Engine<P> {
@@ -60,6 +61,12 @@ impl<P: Processor> Engine<P> {
         let held =
             self.gather.take(|place| ownership.owned.get(place).is_some_and(|o| o.mark.is_alone(limit)));
         (!held.is_empty()).then_some(Batch { held })
+    }
+
+    /// How long nothing has been written; zero while something is to be. A transaction that begins right after another
+    /// meets its markers, and the client tries again only after 20 ms.
+    pub(in crate::lane) fn rested(&self) -> Duration {
+        if self.ready.is_empty() { self.written.elapsed() } else { Duration::ZERO }
     }
 
     /// True where records of these partitions may be begun. Where those of one go one a transaction,
