@@ -51,7 +51,7 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
             object(world, &owner, upload, &DebugId([n; 16]), true).await;
         }
     }
-    let capture = "/v1/captures?app=com.example.shop&version=1.0&kind=profile";
+    let capture = "/v1/captures?app=com.example.shop&version=1.0&kind=profile&session_id=s1";
     world.post(capture, key, "main;draw 1\n").await.expect(202);
     letter(world, Some("acme"), "not_json", None, Some(b"[")).await;
     quarantined(world, Some("acme"), "panicked", 2).await;
