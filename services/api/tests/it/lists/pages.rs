@@ -55,7 +55,7 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
     world.post(capture, key, "main;draw 1\n").await.expect(202);
     letter(world, Some("acme"), "not_json", None, Some(b"[")).await;
     quarantined(world, Some("acme"), "panicked", 2).await;
-    let settings = json!({"app": "com.example.bank"}).to_string();
+    let settings = json!({"app": "com.example.bank", "source_root": "/bank"}).to_string();
     let put = world.request(Method::PUT, "/v1/app-settings", key).body(settings);
     world.send(put).await.expect(200);
     let comments = &cases["comment_on_group"].path;

@@ -109,7 +109,7 @@ async fn store_from(
             ..reports::ReportDetails::default()
         },
         images: vec![reports::ImageUse {
-            debug_id: IMAGE.parse::<DebugId>().unwrap(),
+            debug_id: crash["binary_images"][0]["uuid"].as_str().unwrap_or(IMAGE).parse::<DebugId>().unwrap(),
             name: "Shop".to_owned(),
             arch: "arm64".to_owned(),
             system: false,
