@@ -4,7 +4,7 @@ use super::{Change, FrameTotals, ImageUse, ReportDetails};
 use crate::groups;
 use crate::number::{to_row, to_row32};
 use crate::segments::drop_frames;
-use crate::{Result, StoreError, TenantTx, Uuid};
+use crate::{Result, StoreError, TenantTx, Uuid, json};
 use serde::Serialize;
 use sqlx::{FromRow, Row};
 use std::collections::BTreeMap;
@@ -226,7 +226,6 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
     let (key, arrival, facts) = (&change.key, change.arrival, &change.arrival.facts);
     let received_at = time_text(key.received_at)
         .ok_or_else(|| StoreError::corrupt("report_keys", format!("received_at {}", key.received_at)))?;
-    let hex = |bytes: &[u8]| bytes.iter().fold("\\x".to_owned(), |text, byte| format!("{text}{byte:02x}"));
     let mut system_images: Vec<Uuid> =
         arrival.images.iter().filter(|i| i.system).map(|i| i.debug_id.uuid()).collect();
     system_images.sort_unstable();
@@ -243,7 +242,7 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
         fatal: facts.is_fatal(),
         status: name(&facts.status),
         device_time: facts.device_time.and_then(time_text),
-        device: device(facts).map(hex),
+        device: device(facts).map(json::bytes),
         os_name: text(facts.os_name.as_ref()),
         os_version: text(facts.os_version.as_ref()),
         os_build: text(facts.os_build.as_ref()),

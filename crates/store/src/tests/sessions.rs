@@ -11,7 +11,7 @@ use crate::tests::database::{Database, acme, arrival, start, tenant_id};
 use crate::{partitions, positions};
 use sqlx::Row;
 use std::collections::BTreeMap;
-use time::{Date, Duration, OffsetDateTime};
+use time::{Date, Duration, OffsetDateTime, UtcOffset};
 use unslide_model::ended::{Confidence, EndRule, EvidenceKind};
 use unslide_model::{DistinctSketch, TenantId};
 
@@ -92,6 +92,22 @@ async fn a_session_is_counted_once_and_a_later_event_completes_it() {
     assert_eq!((row.get::<String, _>(0).as_str(), row.get::<f64, _>(1)), ("crashed", 12.5));
     let kept = "SELECT count(*) FROM sessions s WHERE s::text LIKE '%i1%' OR s::text LIKE '%robin%'";
     assert_eq!(database.number(kept).await, 0, "hashes only");
+}
+
+/// PostgreSQL reads no such offset in a text.
+#[tokio::test]
+async fn a_session_may_begin_in_any_offset_that_a_time_can_have() {
+    let database = Database::new().await;
+    let mut begun = event("s1", "i1", 0, Some(EndReason::Exited));
+    for (hours, minutes) in [(23, 59), (-23, -59)] {
+        let offset = UtcOffset::from_hms(hours, minutes, 0).unwrap();
+        begun.event.id = format!("s{hours}");
+        begun.event.started_at = begun.event.started_at.to_offset(offset);
+        assert_eq!(store(&database, std::slice::from_ref(&begun)).await, [EventOutcome::New]);
+    }
+    let at = start().unix_timestamp();
+    let same = format!("SELECT count(*) FROM sessions WHERE extract(epoch FROM started_at)::bigint = {at}");
+    assert_eq!(database.number(&same).await, 2);
 }
 
 #[tokio::test]
