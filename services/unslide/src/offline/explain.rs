@@ -1,6 +1,7 @@
 //! `unslide explain`: why a frame has the answer that it has.
 
-use crate::offline::symbolicate::{BuildArguments, Library, read_unpacked};
+use crate::offline::packed::read_unpacked;
+use crate::offline::symbolicate::{BuildArguments, Library};
 use crate::online::groups::rules::read_rules;
 use crate::prelude::*;
 use std::fs::File;

@@ -1,7 +1,8 @@
 //! `unslide flame`: the call tree of a sample or a hang as a flame graph, without any server.
 
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::offline::symbolicate::{BuildArguments, Lacking, Library, read_input};
+use crate::offline::packed::read_input;
+use crate::offline::symbolicate::{BuildArguments, Lacking, Library};
 use crate::output::{Console, note};
 use clap::ValueEnum;
 use std::fmt::Write as _;

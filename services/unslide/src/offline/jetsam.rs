@@ -1,6 +1,6 @@
 //! `unslide jetsam`: which processes the kernel killed for lack of memory, by a Jetsam event log, without any server.
 
-use crate::offline::symbolicate::read_input;
+use crate::offline::packed::read_input;
 use crate::prelude::*;
 use std::path::PathBuf;
 use time::format_description::well_known::Rfc3339;

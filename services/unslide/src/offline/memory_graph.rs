@@ -3,7 +3,8 @@
 mod shown;
 
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::offline::symbolicate::{BuildArguments, Lacking, Library, unpacked};
+use crate::offline::packed::unpacked;
+use crate::offline::symbolicate::{BuildArguments, Lacking, Library};
 use crate::output::{Console, note};
 use shown::GraphAnswer;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! `unslide metrics`: what metric payloads say, without any server.
 
-use crate::offline::symbolicate::read_input;
+use crate::offline::packed::read_input;
 use crate::prelude::*;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};

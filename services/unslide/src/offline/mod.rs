@@ -6,5 +6,7 @@ pub mod jetsam;
 pub mod malloc_log;
 pub mod memory_graph;
 pub mod metrics;
+pub mod packed;
+pub mod records;
 pub mod swift;
 pub mod symbolicate;

@@ -3,30 +3,20 @@
 mod answer;
 mod build;
 mod bundles;
-mod elements;
-mod files;
-mod input;
 mod lacking;
 mod library;
 mod mapped;
-mod packed;
-mod pipeline;
-mod rate;
 
 pub use build::BuildArguments;
 pub use lacking::Lacking;
 pub use library::Library;
 pub use mapped::map_unpacked;
-pub use packed::{read_input, read_unpacked, unpack_archive, unpacked};
 
-use crate::failure::{Exit, Outcome, check_paths};
+use crate::failure::{Exit, Outcome};
+use crate::offline::records::input::InputRecord;
+use crate::offline::records::{RecordHandling, answer_files, input_files};
 use crate::online::groups::rules::read_rules;
-use crate::output::note;
-use answer::{AnsweredRecord, OutputFormat};
-use files::{FileRecords, RecordSource};
-use input::InputRecord;
-use rate::AnswerRate;
-use std::io::{self, ErrorKind};
+use answer::OutputFormat;
 use std::path::PathBuf;
 
 /// Where reports and symbols come from.
@@ -59,95 +49,26 @@ pub struct Arguments {
     files: Vec<PathBuf>,
 }
 
-/// Why the command cannot begin, or cannot go on.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    /// The input breaks off.
-    #[error("cannot read the reports")]
-    Read(#[source] io::Error),
-    /// The output cannot be written.
-    #[error("cannot write the answers")]
-    Write(#[source] io::Error),
-}
-
-/// What was noticed while reports were answered.
-struct Notes<'f> {
-    files: &'f [PathBuf],
-    /// A record could not be read.
-    unsound: bool,
-    /// The number of a file that begins as a log in Apple's form: what follows is the rest of it.
-    foreign: Option<usize>,
-    lacking: Lacking,
-}
-
-impl<'f> Notes<'f> {
-    fn new(files: &'f [PathBuf]) -> Notes<'f> {
-        Notes { files, unsound: false, foreign: None, lacking: Lacking::default() }
-    }
-
-    fn take(&mut self, answer: AnsweredRecord) {
-        self.unsound |= answer.problem.is_some();
-        self.lacking.add(answer.lacking);
-        let RecordSource { file, is_whole } = answer.source;
-        if self.foreign == Some(file) {
-            return;
-        }
-        let is_foreign = answer.foreign && answer.line == 1;
-        self.foreign = is_foreign.then_some(file);
-        let Some(problem) = answer.problem else { return };
-        let of = match self.files {
-            [_] => String::new(),
-            files => format!("{}: ", files[file].display()),
-        };
-        if is_whole || is_foreign {
-            note!("{of}{problem}; passed on as it is");
-        } else {
-            note!("{of}line {}: {problem}; passed on as it is", answer.line);
-        }
-    }
-}
-
 /// Answers every report in the order in which they come. What cannot be read is passed on as it is
 /// and named on standard error; then the exit code is 1.
 pub fn run(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
-    let files = match arguments.files.is_empty() {
-        true => vec![PathBuf::from("-")],
-        false => arguments.files.clone(),
-    };
-    check_paths(files.iter().map(PathBuf::as_path))?;
+    let files = input_files(&arguments.files)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let work = |(source, job): (RecordSource, InputRecord)| AnsweredRecord {
-        source,
-        ..answer::answer(job, &library, &rules, arguments.format)
+    let handling = RecordHandling {
+        answer: |record: InputRecord| answer::answer(record, &library, &rules, arguments.format),
+        separator: "",
+        unreadable: "passed on as it is",
     };
-    let (mut notes, mut rate) = (Notes::new(&files), AnswerRate::begin());
-    let records = FileRecords::new(&files);
-    let done = pipeline::run(records, threads, work, &mut io::stdout().lock(), &mut |answer| {
-        rate.add(&answer);
-        notes.take(answer);
-    });
-    match done {
-        Ok(()) => {}
-        Err(pipeline::Stopped::Read(error)) => return Err(Failure::Read(error).into()),
-        // The reader of the output has seen enough.
-        Err(pipeline::Stopped::Write(error)) if error.kind() == ErrorKind::BrokenPipe => {
-            return Ok(notes.exit(false));
-        }
-        Err(pipeline::Stopped::Write(error)) => return Err(Failure::Write(error).into()),
+    let mut lacking = Lacking::default();
+    let end = answer_files(&files, &handling, &mut |images| lacking.add(images))?;
+    if !end.is_closed {
+        lacking.tell();
     }
-    rate.tell();
-    notes.lacking.tell();
-    Ok(notes.exit(arguments.require_symbols))
-}
-
-impl Notes<'_> {
-    fn exit(&self, require_symbols: bool) -> Exit {
-        match (self.unsound, require_symbols && !self.lacking.is_empty()) {
-            (true, _) => Exit::Failed,
-            (false, true) => Exit::Missing,
-            (false, false) => Exit::Ready,
-        }
-    }
+    let lacks_required = arguments.require_symbols && !end.is_closed && !lacking.is_empty();
+    Ok(match (end.has_unreadable, lacks_required) {
+        (true, _) => Exit::Failed,
+        (false, true) => Exit::Missing,
+        (false, false) => Exit::Ready,
+    })
 }

@@ -2,7 +2,7 @@
 
 mod backfill;
 
-use crate::offline::symbolicate::{read_unpacked, unpack_archive};
+use crate::offline::packed::{read_unpacked, unpack_archive};
 use crate::prelude::*;
 use crate::quantity;
 use crate::upload::{MachOFile, find, is_archive, mach_o};

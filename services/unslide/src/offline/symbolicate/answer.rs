@@ -1,10 +1,9 @@
 //! One record answered.
 
-use crate::offline::symbolicate::files::RecordSource;
-use crate::offline::symbolicate::input::{InputRecord, describe, is_filler};
+use crate::offline::records::input::{InputRecord, is_filler};
+use crate::offline::records::{AnsweredRecord, answer_report, element_problem};
 use crate::offline::symbolicate::library::Library;
 use std::borrow::Cow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use unslide_report::{ReadError, ReadLimits, Report, foreign_format, text};
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{Context, ImageOutcome, Plan};
@@ -18,22 +17,8 @@ pub enum OutputFormat {
     Text,
 }
 
-/// What comes out for a record.
-#[derive(Default)]
-pub struct AnsweredRecord {
-    /// The file that the record is from.
-    pub source: RecordSource,
-    /// The record's line; 0 for what is no record.
-    pub line: u64,
-    /// The bytes to write.
-    pub bytes: Vec<u8>,
-    /// What is wrong with the record.
-    pub problem: Option<String>,
-    /// True where the record is a log in Apple's form.
-    pub foreign: bool,
-    /// The images that frames refer to, without symbols that answered.
-    pub lacking: Vec<ImageOutcome>,
-}
+/// An answer, and the images that frames refer to without symbols that answered.
+type SymbolicatedRecord = AnsweredRecord<Vec<ImageOutcome>>;
 
 /// Answers a record. One that cannot be read comes out as it is.
 pub fn answer(
@@ -41,7 +26,7 @@ pub fn answer(
     library: &Library,
     rules: &GroupingRules,
     format: OutputFormat,
-) -> AnsweredRecord {
+) -> SymbolicatedRecord {
     match job {
         InputRecord::Filler(bytes) => {
             // Between logs a blank line has no meaning.
@@ -50,9 +35,8 @@ pub fn answer(
             AnsweredRecord { bytes, ..AnsweredRecord::default() }
         }
         InputRecord::TooLong { line, bytes } => {
-            let limit = ReadLimits::default().max_bytes;
-            let problem = ReadError::TooLarge { bytes: bytes.len(), limit };
-            AnsweredRecord { line, bytes, problem: Some(describe(&problem)), ..AnsweredRecord::default() }
+            let answer = AnsweredRecord::too_long(line, bytes.len());
+            AnsweredRecord { bytes, ..answer }
         }
         InputRecord::Between(bytes) => {
             let bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
@@ -61,14 +45,16 @@ pub fn answer(
         InputRecord::NoReport { line, problem, log } => {
             let log = log.filter(|_| format == OutputFormat::Text).unwrap_or_default();
             let bytes = if log.is_empty() { Vec::new() } else { with_newline(log.into()).into_bytes() };
-            AnsweredRecord { line, bytes, problem: Some(problem), ..AnsweredRecord::default() }
+            AnsweredRecord { bytes, ..AnsweredRecord::unreadable(line, problem) }
         }
         InputRecord::Element { line, number, bytes, room } => {
             let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
-            match report(&bytes, (library, rules), format, room, &mut answer.lacking) {
+            match answer_report(&bytes, || {
+                enriched(&bytes, (library, rules), format, room, &mut answer.noticed)
+            }) {
                 Ok(answered) => answer.bytes = answered,
                 Err(problem) => {
-                    answer.problem = Some(format!("element {number} of the array: {problem}"));
+                    answer.problem = Some(element_problem(number, &problem));
                     answer.bytes = if format == OutputFormat::Json { bytes } else { Vec::new() };
                 }
             }
@@ -76,7 +62,9 @@ pub fn answer(
         }
         InputRecord::Report { line, bytes, ending } => {
             let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
-            match report(&bytes, (library, rules), format, usize::MAX, &mut answer.lacking) {
+            match answer_report(&bytes, || {
+                enriched(&bytes, (library, rules), format, usize::MAX, &mut answer.noticed)
+            }) {
                 Ok(answered) => {
                     answer.bytes = answered;
                     if format == OutputFormat::Json {
@@ -92,19 +80,6 @@ pub fn answer(
             answer
         }
     }
-}
-
-/// One report, answered as [`enriched`] does it, or why it has no answer.
-fn report(
-    bytes: &[u8],
-    known: (&Library, &GroupingRules),
-    format: OutputFormat,
-    room: usize,
-    lacking: &mut Vec<ImageOutcome>,
-) -> Result<Vec<u8>, String> {
-    catch_unwind(AssertUnwindSafe(|| enriched(bytes, known, format, room, lacking)))
-        .map_err(|_| "symbolication failed, please report this".to_owned())?
-        .map_err(|error| named(bytes, &error))
 }
 
 /// One report, answered in `room` bytes if its own and the statuses of its frames fit them. Images that lack
@@ -132,11 +107,6 @@ fn enriched(
     }
 }
 
-/// Why bytes are no report: where they are a log in a known form, that is said.
-fn named(bytes: &[u8], error: &ReadError) -> String {
-    foreign_format(bytes).map_or_else(|| describe(error), |format| format.to_string())
-}
-
 fn with_newline(text: Cow<'_, str>) -> String {
     let mut text = text.into_owned();
     if !text.ends_with('\n') {
@@ -148,12 +118,12 @@ fn with_newline(text: Cow<'_, str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offline::symbolicate::elements::elements;
+    use crate::offline::records::elements::elements;
     use unslide_report::splice;
     use unslide_symbolicate::most_bytes;
     use unslide_testkit::macho;
 
-    fn json(bytes: &str) -> AnsweredRecord {
+    fn json(bytes: &str) -> SymbolicatedRecord {
         let job = InputRecord::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
         answer(job, &Library::default(), &GroupingRules::default(), OutputFormat::Json)
     }

@@ -1,10 +1,10 @@
 //! Symbols from files: found by debug id when the command begins, built when a report first asks.
 
 use crate::failure::{BoxError, check_paths};
+use crate::offline::packed::{UnpackedArchive, unpack_archive};
 use crate::offline::symbolicate::build::{BuildArguments, LocalBuildError};
 use crate::offline::symbolicate::bundles::Bundles;
 use crate::offline::symbolicate::mapped::map;
-use crate::offline::symbolicate::packed::{UnpackedArchive, unpack_archive};
 use crate::output::note;
 use crate::upload::{is_archive, starts_as_mach_o, starts_as_source_map};
 use std::collections::{HashMap, HashSet};

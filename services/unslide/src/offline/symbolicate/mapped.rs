@@ -1,6 +1,6 @@
 //! Files mapped into memory.
 
-use crate::offline::symbolicate::packed::{is_packed, unpacked};
+use crate::offline::packed::{is_packed, unpacked};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io::{self, Read, Seek};

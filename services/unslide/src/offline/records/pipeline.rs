@@ -4,7 +4,7 @@
 //! the slot's other end, into a bounded queue to the workers. The writer waits for the slots in
 //! order, so that no more than the window is in memory however long one record takes.
 
-use crate::offline::symbolicate::answer::AnsweredRecord;
+use crate::offline::records::AnsweredRecord;
 use parking_lot::Mutex;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -21,29 +21,29 @@ pub enum Stopped {
     Write(io::Error),
 }
 
-type Work<R> = (R, SyncSender<AnsweredRecord>);
+type Work<R, N> = (R, SyncSender<AnsweredRecord<N>>);
 
-/// Answers every record with `threads` workers and writes the answers in order. `written` gets each answer
-/// after it was written.
+/// Answers every record with `threads` workers and writes the answers in order, with a separator between two that have
+/// bytes. `written` gets each answer after it was written.
 ///
 /// # Errors
 /// Where the input or the output fails; what was read before a failure of the input is written.
-pub fn run<R: Send>(
+pub fn run<R: Send, N: Send>(
     records: impl Iterator<Item = io::Result<R>> + Send,
     threads: usize,
-    work: impl Fn(R) -> AnsweredRecord + Sync,
-    out: &mut impl Write,
-    written: &mut impl FnMut(AnsweredRecord),
+    work: impl Fn(R) -> AnsweredRecord<N> + Sync,
+    (out, separator): (&mut impl Write, &str),
+    written: &mut impl FnMut(AnsweredRecord<N>),
 ) -> Result<(), Stopped> {
-    let (to_workers, from_reader) = sync_channel::<Work<R>>(threads * WINDOW);
-    let (to_writer, slots) = sync_channel::<Receiver<AnsweredRecord>>(threads * WINDOW);
+    let (to_workers, from_reader) = sync_channel::<Work<R, N>>(threads * WINDOW);
+    let (to_writer, slots) = sync_channel::<Receiver<AnsweredRecord<N>>>(threads * WINDOW);
     let from_reader = Mutex::new(from_reader);
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || read(records, &to_workers, &to_writer));
         for _ in 0..threads {
             scope.spawn(|| answer_all(&from_reader, &work));
         }
-        let done = write(&slots, out, written);
+        let done = write(&slots, out, separator, written);
         // Without the slots' receiver the reader stops by itself, at its next record.
         drop(slots);
         done.map_err(Stopped::Write)?;
@@ -51,10 +51,10 @@ pub fn run<R: Send>(
     })
 }
 
-fn read<R>(
+fn read<R, N>(
     records: impl Iterator<Item = io::Result<R>>,
-    to_workers: &SyncSender<Work<R>>,
-    to_writer: &SyncSender<Receiver<AnsweredRecord>>,
+    to_workers: &SyncSender<Work<R, N>>,
+    to_writer: &SyncSender<Receiver<AnsweredRecord<N>>>,
 ) -> io::Result<()> {
     for record in records {
         let record = record?;
@@ -66,7 +66,7 @@ fn read<R>(
     Ok(())
 }
 
-fn answer_all<R>(from_reader: &Mutex<Receiver<Work<R>>>, work: &impl Fn(R) -> AnsweredRecord) {
+fn answer_all<R, N>(from_reader: &Mutex<Receiver<Work<R, N>>>, work: &impl Fn(R) -> AnsweredRecord<N>) {
     loop {
         let next = from_reader.lock().recv();
         let Ok((job, answer)) = next else { return };
@@ -75,12 +75,14 @@ fn answer_all<R>(from_reader: &Mutex<Receiver<Work<R>>>, work: &impl Fn(R) -> An
     }
 }
 
-fn write(
-    slots: &Receiver<Receiver<AnsweredRecord>>,
+fn write<N>(
+    slots: &Receiver<Receiver<AnsweredRecord<N>>>,
     out: &mut impl Write,
-    written: &mut impl FnMut(AnsweredRecord),
+    separator: &str,
+    written: &mut impl FnMut(AnsweredRecord<N>),
 ) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 18, out);
+    let mut is_first = true;
     loop {
         let slot = match slots.try_recv() {
             Ok(slot) => slot,
@@ -95,6 +97,9 @@ fn write(
             }
         };
         let Ok(answer) = slot.recv() else { break };
+        if !answer.bytes.is_empty() && !std::mem::take(&mut is_first) {
+            out.write_all(separator.as_bytes())?;
+        }
         out.write_all(&answer.bytes)?;
         written(answer);
     }
@@ -104,7 +109,7 @@ fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offline::symbolicate::input::InputRecord;
+    use crate::offline::records::input::InputRecord;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -112,7 +117,7 @@ mod tests {
         InputRecord::Report { line, bytes: line.to_string().into_bytes(), ending: b"\n".to_vec() }
     }
 
-    fn echo(job: InputRecord) -> AnsweredRecord {
+    fn echo(job: InputRecord) -> AnsweredRecord<()> {
         let InputRecord::Report { line, bytes, ending } = job else { unreachable!() };
         let problem = (line % 100 == 0).then(|| "hundred".to_owned());
         AnsweredRecord { line, bytes: [bytes, ending].concat(), problem, ..AnsweredRecord::default() }
@@ -137,8 +142,8 @@ mod tests {
             echo(job)
         };
         let (mut out, mut notes) = (Vec::new(), Vec::new());
-        let mut note = |answer: AnsweredRecord| notes.extend(answer.problem.map(|_| answer.line));
-        run(records, 3, work, &mut out, &mut note).unwrap();
+        let mut note = |answer: AnsweredRecord<()>| notes.extend(answer.problem.map(|_| answer.line));
+        run(records, 3, work, (&mut out, ""), &mut note).unwrap();
         let expected: String = (0..2000).map(|line| format!("{line}\n")).collect();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert!(notes.iter().copied().eq((0..2000).step_by(100)));
@@ -154,7 +159,7 @@ mod tests {
             echo(job)
         };
         let mut out = Vec::new();
-        run([Ok(record(1)), Ok(record(2))].into_iter(), 2, work, &mut out, &mut |_| {}).unwrap();
+        run([Ok(record(1)), Ok(record(2))].into_iter(), 2, work, (&mut out, ""), &mut |_| {}).unwrap();
         assert_eq!(out, b"1\n2\n");
     }
 
@@ -170,7 +175,7 @@ mod tests {
                 Ok(())
             }
         }
-        let stopped = run((0..).map(|line| Ok(record(line))), 2, echo, &mut Full(2), &mut |_| {});
+        let stopped = run((0..).map(|line| Ok(record(line))), 2, echo, (&mut Full(2), ""), &mut |_| {});
         assert!(matches!(stopped, Err(Stopped::Write(error)) if error.kind() == io::ErrorKind::StorageFull));
     }
 
@@ -178,8 +183,19 @@ mod tests {
     fn what_was_read_before_the_input_failed_is_written() {
         let records = [Ok(record(1)), Ok(record(2)), Err(io::ErrorKind::BrokenPipe.into())];
         let mut out = Vec::new();
-        let stopped = run(records.into_iter(), 2, echo, &mut out, &mut |_| {});
+        let stopped = run(records.into_iter(), 2, echo, (&mut out, ""), &mut |_| {});
         assert!(matches!(stopped, Err(Stopped::Read(_))));
         assert_eq!(out, b"1\n2\n");
+    }
+
+    #[test]
+    fn a_separator_is_between_two_answers_that_have_bytes() {
+        let work = |job| match echo(job) {
+            answer if answer.line % 2 == 0 => AnsweredRecord { bytes: Vec::new(), ..answer },
+            answer => answer,
+        };
+        let mut out = Vec::new();
+        run((0..7).map(|line| Ok(record(line))), 2, work, (&mut out, "-\n"), &mut |_| {}).unwrap();
+        assert_eq!(out, b"1\n-\n3\n-\n5\n");
     }
 }

@@ -1,8 +1,8 @@
 //! The records of several files, one after the other.
 
-use crate::offline::symbolicate::elements::elements;
-use crate::offline::symbolicate::input::{Input, InputRecord, InputRecords};
-use crate::offline::symbolicate::packed::unpacked;
+use crate::offline::packed::unpacked;
+use crate::offline::records::elements::elements;
+use crate::offline::records::input::{Input, InputRecord, InputRecords};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! An array of reports, as the HTTP sink of the crash handler sends them, as a record for each element.
 
-use crate::offline::symbolicate::input::{InputRecord, describe, is_array};
+use crate::offline::records::input::{InputRecord, describe, is_array};
 use unslide_report::{Element, ReadLimits, split};
 use unslide_symbolicate::most_bytes;
 
@@ -20,6 +20,11 @@ pub fn elements(record: InputRecord) -> Vec<InputRecord> {
     }
 }
 
+/// What is wrong with an element of an array, its number from 1.
+pub fn element_problem(number: usize, problem: &str) -> String {
+    format!("element {number} of the array: {problem}")
+}
+
 fn records(line: u64, bytes: &[u8], ending: &[u8], found: &[Element<'_>]) -> Vec<InputRecord> {
     let mut records = Vec::with_capacity(found.len() * 2 + 1);
     let mut copied = 0;
@@ -27,8 +32,9 @@ fn records(line: u64, bytes: &[u8], ending: &[u8], found: &[Element<'_>]) -> Vec
         let number = at + 1;
         let none = |found: &str, log| InputRecord::NoReport {
             line,
-            problem: format!(
-                "element {number} of the array: not_a_report: a report is an object, this is {found}"
+            problem: element_problem(
+                number,
+                &format!("not_a_report: a report is an object, this is {found}"),
             ),
             log,
         };

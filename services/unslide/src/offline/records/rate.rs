@@ -1,6 +1,6 @@
 //! How fast reports were answered, for a person at a terminal.
 
-use crate::offline::symbolicate::answer::AnsweredRecord;
+use crate::offline::records::AnsweredRecord;
 use crate::output::note;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl AnswerRate {
     }
 
     /// Counts an answer.
-    pub fn add(&mut self, answer: &AnsweredRecord) {
+    pub fn add<N>(&mut self, answer: &AnsweredRecord<N>) {
         // Blank lines have no number.
         self.reports += u64::from(answer.line > 0);
         self.bytes += answer.bytes.len() as u64;
@@ -52,7 +52,7 @@ mod tests {
     fn reports_and_the_bytes_of_their_answers_are_counted() {
         let mut rate = AnswerRate::begin();
         for line in [1, 0, 2] {
-            rate.add(&AnsweredRecord { line, bytes: vec![0; 1_000_000], ..AnsweredRecord::default() });
+            rate.add(&AnsweredRecord::<()> { line, bytes: vec![0; 1_000_000], ..AnsweredRecord::default() });
         }
         assert_eq!(
             rate.shown(Duration::from_secs(2)),

@@ -1,0 +1,46 @@
+//! What comes out for a record.
+
+use crate::offline::records::files::RecordSource;
+use crate::offline::records::input::describe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use unslide_report::{ReadError, ReadLimits, foreign_format};
+
+/// What comes out for a record. A command notices `N` beside it.
+#[derive(Default)]
+pub struct AnsweredRecord<N> {
+    /// The file that the record is from.
+    pub source: RecordSource,
+    /// The record's line; 0 for what is no record.
+    pub line: u64,
+    /// The bytes to write.
+    pub bytes: Vec<u8>,
+    /// What is wrong with the record.
+    pub problem: Option<String>,
+    /// True where the record is a log in Apple's form.
+    pub foreign: bool,
+    /// What the command noticed.
+    pub noticed: N,
+}
+
+impl<N: Default> AnsweredRecord<N> {
+    /// A record that cannot be read.
+    pub fn unreadable(line: u64, problem: String) -> AnsweredRecord<N> {
+        AnsweredRecord { line, problem: Some(problem), ..AnsweredRecord::default() }
+    }
+
+    /// A line that is longer than a report may be.
+    pub fn too_long(line: u64, bytes: usize) -> AnsweredRecord<N> {
+        let limit = ReadLimits::default().max_bytes;
+        AnsweredRecord::unreadable(line, describe(&ReadError::TooLarge { bytes, limit }))
+    }
+}
+
+/// The answer to a report, or why there is none. Where `answer` panics, this report alone has none.
+pub fn answer_report<T>(bytes: &[u8], answer: impl FnOnce() -> Result<T, ReadError>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(answer))
+        .map_err(|_| "symbolication failed, please report this".to_owned())?
+        .map_err(|error| {
+            // A log in a known form is called that.
+            foreign_format(bytes).map_or_else(|| describe(&error), |format| format.to_string())
+        })
+}

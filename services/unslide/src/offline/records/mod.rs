@@ -1,0 +1,100 @@
+//! Reports from files and pipes, answered on all cores, with the answers in the order of the reports.
+
+mod answered;
+pub mod elements;
+mod files;
+pub mod input;
+mod pipeline;
+mod rate;
+mod unreadable;
+
+pub use answered::{AnsweredRecord, answer_report};
+pub use elements::element_problem;
+
+use crate::failure::{CommandError, check_paths};
+use files::{FileRecords, RecordSource};
+use input::InputRecord;
+use rate::AnswerRate;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use unreadable::UnreadableRecords;
+
+/// Why the answers end too early.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// The input breaks off.
+    #[error("cannot read the reports")]
+    Read(#[source] io::Error),
+    /// The output cannot be written.
+    #[error("cannot write the answers")]
+    Write(#[source] io::Error),
+}
+
+/// What a command does with records.
+pub struct RecordHandling<W> {
+    /// Answers one record.
+    pub answer: W,
+    /// Is written between two answers.
+    pub separator: &'static str,
+    /// What happens to a record that cannot be read, for its note.
+    pub unreadable: &'static str,
+}
+
+/// How the answers ended.
+pub struct AnswerEnd {
+    /// True where a record could not be read.
+    pub has_unreadable: bool,
+    /// True where the reader of the output has gone away.
+    pub is_closed: bool,
+}
+
+/// The files that a command line names, or standard input where it names none.
+///
+/// # Errors
+/// Where one is not there.
+pub fn input_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
+    check_paths(named.iter().map(PathBuf::as_path))?;
+    Ok(if named.is_empty() { vec![PathBuf::from("-")] } else { named.to_vec() })
+}
+
+/// Answers every record of `files` on standard output, in order. A record that cannot be read is named on standard
+/// error. `written` gets each answer after it was written.
+///
+/// # Errors
+/// Where the input or the output fails.
+pub fn answer_files<N: Send>(
+    files: &[PathBuf],
+    handling: &RecordHandling<impl Fn(InputRecord) -> AnsweredRecord<N> + Sync>,
+    written: &mut impl FnMut(N),
+) -> Result<AnswerEnd, AnswerError> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let answer = |(source, record): (RecordSource, InputRecord)| AnsweredRecord {
+        source,
+        ..(handling.answer)(record)
+    };
+    let (mut unreadable, mut rate) =
+        (UnreadableRecords::new(files, handling.unreadable), AnswerRate::begin());
+    let mut out = io::stdout().lock();
+    let done = pipeline::run(
+        FileRecords::new(files),
+        threads,
+        answer,
+        (&mut out, handling.separator),
+        &mut |answer| {
+            rate.add(&answer);
+            unreadable.add(&answer);
+            written(answer.noticed);
+        },
+    );
+    let is_closed = match done {
+        Ok(()) => false,
+        Err(pipeline::Stopped::Read(error)) => return Err(AnswerError::Read(error)),
+        // The reader of the output has seen enough.
+        Err(pipeline::Stopped::Write(error)) if error.kind() == ErrorKind::BrokenPipe => true,
+        Err(pipeline::Stopped::Write(error)) => return Err(AnswerError::Write(error)),
+    };
+    if !is_closed {
+        rate.tell();
+    }
+    Ok(AnswerEnd { has_unreadable: unreadable.any(), is_closed })
+}
