@@ -88,7 +88,7 @@ impl Console {
     /// # Errors
     /// Where the value is none of JSON's.
     pub fn json(&self, value: &impl Serialize) -> serde_json::Result<()> {
-        self.bytes(document(value)?.as_bytes());
+        self.bytes(json_text(value, true)?.as_bytes());
         Ok(())
     }
 
@@ -115,8 +115,15 @@ impl Console {
     }
 }
 
-fn document(value: &impl Serialize) -> serde_json::Result<String> {
-    let json = serde_json::to_string_pretty(value)?;
+/// A JSON document as [`Console::json`] prints it, or on one line.
+///
+/// # Errors
+/// Where the value is none of JSON's.
+pub fn json_text(value: &impl Serialize, is_indented: bool) -> serde_json::Result<String> {
+    let json = match is_indented {
+        true => serde_json::to_string_pretty(value)?,
+        false => serde_json::to_string(value)?,
+    };
     let mut shown = String::with_capacity(json.len() + 1);
     for c in json.chars() {
         // Such a character is always within a string: between values JSON has line ends and blanks only.
@@ -138,8 +145,11 @@ mod tests {
     #[test]
     fn json_holds_no_control_characters_and_says_the_same() {
         let value = serde_json::json!({ "a\u{9b}": "b\u{7f}\u{1b}\n\u{202e}\u{e4}" });
-        let text = document(&value).unwrap();
-        assert!(!text.chars().any(|c| is_obeyed(c) && c != '\n'), "{text:?}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+        for (is_indented, lines) in [(true, 3), (false, 1)] {
+            let text = json_text(&value, is_indented).unwrap();
+            assert!(!text.chars().any(|c| is_obeyed(c) && c != '\n'), "{text:?}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+            assert_eq!(text.lines().count(), lines);
+        }
     }
 }

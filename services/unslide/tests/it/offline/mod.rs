@@ -1,5 +1,6 @@
 //! Commands that work on files and need no server.
 
+mod explain;
 mod flame;
 mod jetsam;
 mod malloc_log;

@@ -16,7 +16,7 @@ pub fn debug_id(dsym: &Path) -> DebugId {
 }
 
 /// A crash of the app and of a system library; no symbols are known of the latter.
-fn report() -> Value {
+pub fn report() -> Value {
     report_of(debug_id(&fixtures::dsym("app")))
 }
 
