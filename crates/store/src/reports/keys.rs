@@ -122,12 +122,13 @@ async fn insert_further_variants(
         return Ok(Vec::new());
     }
     let mut variants = next_variants(tx, new).await?;
-    let mut rows = Vec::with_capacity(new.len());
-    for (id, hash, at) in new {
-        let variant = variants.entry(*id).or_default();
-        let row = KeyRow {
+    let number = |(id, hash, at): &(ReportId, ContentHash, OffsetDateTime)| {
+        let next = variants.entry(*id).or_default();
+        let variant = *next;
+        *next += 1;
+        KeyRow {
             report_id: *id,
-            variant: *variant,
+            variant,
             content_hash: *hash,
             received_at: *at,
             latest_revision: 0,
@@ -136,11 +137,10 @@ async fn insert_further_variants(
             asked_at: None,
             reprocess: None,
             deleted: false,
-        };
-        insert_variant(tx, &row).await?;
-        *variant += 1;
-        rows.push(row);
-    }
+        }
+    };
+    let rows: Vec<KeyRow> = new.iter().map(number).collect();
+    insert_variants(tx, &rows).await?;
     let ids: Vec<Uuid> = new.iter().map(|(id, ..)| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
@@ -154,17 +154,22 @@ async fn insert_further_variants(
     Ok(rows)
 }
 
-async fn insert_variant(tx: &mut TenantTx, row: &KeyRow) -> Result<()> {
+async fn insert_variants(tx: &mut TenantTx, rows: &[KeyRow]) -> Result<()> {
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = rows.iter().map(KeyRow::row).unzip();
+    let hashes: Vec<Vec<u8>> = rows.iter().map(|row| row.content_hash.0.to_vec()).collect();
+    let times: Vec<OffsetDateTime> = rows.iter().map(|row| row.received_at).collect();
     let (connection, tenant, _) = tx.parts();
-    // The id's first variant is locked: no other transaction takes this number.
+    // Each id's first variant is locked: no other transaction takes these numbers.
     sqlx::query!(
         "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision, conflicted)
-         VALUES ($1, $2, $3, $4, $5, 0, true)",
+         SELECT $1, w.report_id, w.variant, w.content_hash, w.received_at, 0, true
+         FROM unnest($2::uuid[], $3::integer[], $4::bytea[], $5::timestamptz[])
+              AS w (report_id, variant, content_hash, received_at)",
         tenant,
-        row.report_id.uuid(),
-        to_row32(row.variant),
-        row.content_hash.0.as_slice(),
-        row.received_at
+        &ids,
+        &variants,
+        &hashes,
+        &times
     )
     .execute(connection)
     .await?;

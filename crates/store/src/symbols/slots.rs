@@ -6,7 +6,8 @@ use crate::jobs::{self, Work};
 use crate::live_events::{self, LiveEventKind, NewLiveEvent};
 use crate::number::{from_row, to_row};
 use crate::outbox::{self, Message};
-use crate::{OwnerTx, Result, wakes};
+use crate::wakes::{self, Arrived};
+use crate::{OwnerTx, Result};
 use serde_json::json;
 use std::collections::BTreeMap;
 use unslide_model::{ContentHash, DebugId, Owner, Quality};
@@ -91,7 +92,8 @@ pub(crate) async fn publish_in_steps(
     let generation = raise(tx, new).await?;
     pause().await;
     if tx.is_system() {
-        wakes::system::add(tx, &new.debug_id, generation).await?;
+        let arrived = Arrived { debug_id: new.debug_id, generation };
+        wakes::system::add(tx, &[arrived]).await?;
     } else {
         jobs::add(tx, &Work::Wake { debug_id: new.debug_id, generation, from: None }).await?;
     }

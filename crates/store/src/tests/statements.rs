@@ -4,8 +4,9 @@ use crate::objects::NewObject;
 use crate::reports::{self, Arrival};
 use crate::sessions::EndReason;
 use crate::tests::database::{
-    Database, acme, arrival, debug_id, image, publish, start, symbols as published,
+    Database, acme, arrival, debug_id, execute, image, publish, start, symbols as published,
 };
+use crate::tests::kafka::dead_letters::letter;
 use crate::tests::symbols::symbols_and_uploads::object;
 use crate::tests::{captures, metrics, sessions};
 use crate::wakes::{self, Arrived};
@@ -120,6 +121,66 @@ async fn a_page_of_a_wake_for_system_symbols_costs_the_same_statements_however_m
         costs.push(cost);
     }
     assert_same(&costs[1..]);
+}
+
+/// Proves: late-symbols
+#[tokio::test]
+async fn wakes_that_were_missed_are_added_in_the_same_statements_however_many_there_are() {
+    let database = Database::new().await;
+    let mut costs = Vec::new();
+    for (first, symbols) in [(1, 2), (10, 20)] {
+        let app = (first..first + symbols).map(|n| image(n, false, None));
+        let images = app.chain((first..first + symbols).map(|n| image(200 + n, true, None))).collect();
+        database.store(&[Arrival { images, ..arrival(first) }]).await;
+        for n in first..first + symbols {
+            publish(&database, n, Quality::Dwarf).await;
+            let mut tx = database.store.owner(&Owner::System).await.unwrap();
+            slots::publish(&mut tx, &published(200 + n, Quality::Dwarf)).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        execute(&database, "DELETE FROM jobs").await;
+        execute(&database, "DELETE FROM system_wakes").await;
+        costs.push(cost(wakes::missed::ask(&database.store)).await);
+    }
+    assert_same(&costs);
+    assert_eq!(database.number("SELECT count(*) FROM jobs WHERE kind = 'wake'").await, 22);
+    assert_eq!(database.number("SELECT count(*) FROM system_wakes").await, 22);
+}
+
+#[tokio::test]
+async fn reports_of_one_id_are_stored_in_the_same_statements_however_many_there_are() {
+    let database = Database::new().await;
+    let mut costs = Vec::new();
+    for (n, variants) in [(1, 1), (2, 2), (3, 40)] {
+        let first = arrival(n);
+        let others =
+            (0..=variants).map(|hash| Arrival { content_hash: ContentHash([hash; 32]), ..first.clone() });
+        let others: Vec<Arrival> = others.collect();
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        costs.push(cost(reports::store(&mut tx, &others, reports::Effects::Now, None)).await);
+        tx.commit().await.unwrap();
+    }
+    // The first makes the group.
+    assert_same(&costs[1..]);
+    assert_eq!(database.number("SELECT count(*) FROM report_keys").await, 2 + 3 + 41);
+}
+
+#[tokio::test]
+async fn dead_letters_are_noted_in_the_same_statements_however_many_there_are() {
+    let database = Database::new().await;
+    let mut costs = Vec::new();
+    for (first, letters) in [(0, 2), (1_000, 40)] {
+        let of = |tenant| move |n: i64| letter(first + n, tenant);
+        let own = (0..letters).map(of(Some("acme")));
+        let without_tenant = (50..50 + letters).map(of(None));
+        let all: Vec<_> = own.chain(without_tenant).collect();
+        let mut tx = database.store.batch().await.unwrap();
+        let (noted, cost) = counted(crate::dead_letters::note(&mut tx, &all)).await;
+        tx.commit().await.unwrap();
+        assert_eq!(noted, all.len() as u64);
+        costs.push(cost);
+    }
+    assert_same(&costs);
 }
 
 /// Proves: late-symbols

@@ -5,8 +5,9 @@ use time::{Date, UtcOffset};
 use unslide_artifacts::keys;
 use unslide_model::TenantId;
 use unslide_runtime::causes;
+use unslide_store::captures::{self, Capture};
 use unslide_store::tenants::{self, TenantStanding};
-use unslide_store::{StoreError, TenantTx, captures, gateway_events, partitions, retention, segments};
+use unslide_store::{StoreError, TenantTx, gateway_events, partitions, retention, segments};
 
 /// Reports, sessions, and metric payloads that one transaction deletes.
 const REPORTS: u32 = 1_000;
@@ -96,10 +97,9 @@ impl BodyMover {
 /// Deletes captures that are over, and condemns their objects.
 async fn expire_captures(tx: &mut TenantTx, tenant: &TenantId, before: Date) -> Result<u64, StoreError> {
     let over = captures::expire(tx, before, OBJECTS).await?;
-    for capture in &over {
-        let keys = keys::capture(tenant, capture.id).all(&capture.form, capture.runs());
-        segments::condemn(tx, &keys).await?;
-    }
+    let of = |capture: &Capture| keys::capture(tenant, capture.id).all(&capture.form, capture.runs());
+    let keys: Vec<String> = over.iter().flat_map(of).collect();
+    segments::condemn(tx, &keys).await?;
     Ok(over.len() as u64)
 }
 

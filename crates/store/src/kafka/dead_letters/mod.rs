@@ -211,13 +211,17 @@ pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<u64> {
             }
         }
     }
-    for letter in without_tenant {
+    if !without_tenant.is_empty() {
+        let rows: Vec<serde_json::Value> = without_tenant.into_iter().map(row).collect();
         let (connection, _) = tx.parts();
-        let new =
-            sqlx::query_scalar!(r#"SELECT unslide_dead_letter_without_tenant($1) AS "new!""#, row(letter))
-                .fetch_one(connection)
-                .await?;
-        noted += u64::from(new);
+        let new = sqlx::query_scalar!(
+            r#"SELECT count(*) FILTER (WHERE unslide_dead_letter_without_tenant(letter)) AS "noted!"
+           FROM unnest($1::jsonb[]) AS letter"#,
+            &rows
+        )
+        .fetch_one(connection)
+        .await?;
+        noted += from_row(new);
     }
     Ok(noted)
 }

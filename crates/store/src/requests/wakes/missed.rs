@@ -1,7 +1,7 @@
 //! Wakes that were missed: reports and captures that have not seen what their symbols are now, and that nothing will ask
 //! for. There are none in health; so whatever led to one, it is found here.
 
-use super::system;
+use super::{Arrived, system};
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row32};
 use crate::requests::FirstFailure;
@@ -114,13 +114,15 @@ async fn page(store: &Store, among: Among, (after_owner, after_id): &(String, Uu
 
 async fn wake(store: &Store, owner: &Owner, symbols: BTreeMap<Uuid, u64>) -> Result<()> {
     let mut tx = store.owner(owner).await?;
-    for (debug_id, generation) in symbols {
-        let debug_id = DebugId::from_uuid(debug_id);
-        if tx.is_system() {
-            system::add(&mut tx, &debug_id, generation).await?;
-        } else {
-            jobs::add(&mut tx, &Work::Wake { debug_id, generation, from: None }).await?;
-        }
+    let of = |(debug_id, generation)| Arrived { debug_id: DebugId::from_uuid(debug_id), generation };
+    let arrived: Vec<Arrived> = symbols.into_iter().map(of).collect();
+    if tx.is_system() {
+        system::add(&mut tx, &arrived).await?;
+    } else {
+        let wake =
+            |one: Arrived| Work::Wake { debug_id: one.debug_id, generation: one.generation, from: None };
+        let works: Vec<Work> = arrived.into_iter().map(wake).collect();
+        jobs::add_all(&mut tx, &works, Duration::ZERO).await?;
     }
     tx.commit().await
 }

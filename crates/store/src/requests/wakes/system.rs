@@ -11,11 +11,11 @@ use super::days::{columns, next_day, page_of_day};
 use crate::column::{DebugIdColumn, TenantColumn, U64};
 use crate::jobs::{self, Work};
 use crate::number::{to_row, to_row32};
-use crate::{OwnerTx, Result, Store, TenantTx};
+use crate::{OwnerTx, Result, Store, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use time::{Date, Duration};
-use unslide_model::{DebugId, TenantId};
+use unslide_model::TenantId;
 
 /// The lock that stands for all slots of the system.
 const LOCK: i64 = 0x756e_736c_6964_6532;
@@ -38,13 +38,15 @@ pub(crate) async fn wait_for_indexers(tx: &mut OwnerTx) -> Result<()> {
 }
 
 /// Notes that system symbols came, and makes sure that a job will look for who waits.
-pub(crate) async fn add(tx: &mut OwnerTx, debug_id: &DebugId, generation: u64) -> Result<()> {
+pub(crate) async fn add(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<()> {
+    let of = |one: &Arrived| (one.debug_id.uuid(), to_row(one.generation));
+    let (ids, generations): (Vec<Uuid>, Vec<i64>) = arrived.iter().map(of).unzip();
     let (connection, owner, _) = tx.parts();
     sqlx::query!(
-        "INSERT INTO system_wakes AS w (debug_id, generation) VALUES ($1, $2)
+        "INSERT INTO system_wakes AS w (debug_id, generation) SELECT * FROM unnest($1::uuid[], $2::bigint[])
          ON CONFLICT (debug_id) DO UPDATE SET generation = greatest(w.generation, EXCLUDED.generation)",
-        debug_id.uuid(),
-        to_row(generation)
+        &ids,
+        &generations
     )
     .execute(&mut *connection)
     .await?;
