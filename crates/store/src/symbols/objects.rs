@@ -3,8 +3,9 @@
 use crate::column::{DebugIdColumn, HashColumn, json_column, words};
 use crate::jobs::{self, Work};
 use crate::number::{to_row, to_row32};
-use crate::{OwnerTx, Result, Uuid};
+use crate::{OwnerTx, Result, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, DebugId, Quality};
@@ -162,53 +163,73 @@ macro_rules! query_objects {
 }
 pub(crate) use query_objects;
 
-/// Notes an object that was found in an upload. Returns the object as it stands, and whether the
+/// Notes objects that were found in an upload, each with its path. Returns the objects as they stand, and whether the
 /// tenant had these very bytes before and they need no work: then nothing changes.
-pub async fn found(tx: &mut OwnerTx, upload: Uuid, path: &str, new: &NewObject) -> Result<(ObjectRow, bool)> {
+pub async fn found(
+    tx: &mut OwnerTx,
+    upload: Uuid,
+    found: &[(&str, &NewObject)],
+) -> Result<Vec<(ObjectRow, bool)>> {
     let clean = |text: &str| text.replace('\0', "\u{FFFD}");
-    let quality = Quality::of(new.has_dwarf, new.has_symtab, new.has_exports);
+    let row = |(_, new): &(&str, &NewObject)| {
+        json!({
+            "content_hash": format!("\\x{}", new.content_hash),
+            "debug_id": new.debug_id.map(DebugId::uuid),
+            "name": clean(&new.name),
+            "arch": clean(&new.arch),
+            "kind": clean(&new.kind),
+            "has_dwarf": new.has_dwarf,
+            "has_symtab": new.has_symtab,
+            "has_exports": new.has_exports,
+            "has_sources": new.has_sources,
+            "quality": Quality::of(new.has_dwarf, new.has_symtab, new.has_exports).rank(),
+            "size": to_row(new.size),
+        })
+    };
     let (connection, tenant, now) = tx.parts();
-    let inserted = sqlx::query!(
+    sqlx::query!(
         "INSERT INTO objects (tenant, content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports,
                               has_sources, quality, size, status, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'queued', $13, $13)
-         ON CONFLICT DO NOTHING",
+         SELECT $1, o.content_hash, o.debug_id, o.name, o.arch, o.kind, o.has_dwarf, o.has_symtab, o.has_exports,
+                o.has_sources, o.quality, o.size, 'queued', $3, $3
+         FROM jsonb_populate_recordset(NULL::objects, $2) AS o ORDER BY o.content_hash ON CONFLICT DO NOTHING",
         tenant,
-        new.content_hash.0.as_slice(),
-        new.debug_id.map(DebugId::uuid),
-        clean(&new.name),
-        clean(&new.arch),
-        clean(&new.kind),
-        new.has_dwarf,
-        new.has_symtab,
-        new.has_exports,
-        new.has_sources,
-        quality.rank(),
-        to_row(new.size),
+        found.iter().map(row).collect::<serde_json::Value>(),
         now
     )
     .execute(&mut *connection)
     .await?;
-    let object =
-        query_objects!("WHERE tenant = $1 AND content_hash = $2", tenant, new.content_hash.0.as_slice())
-            .fetch_one(&mut *connection)
-            .await?;
-    let has_work =
-        matches!(object.status, ObjectStatus::Queued | ObjectStatus::Building | ObjectStatus::TooComplex);
-    let known = inserted.rows_affected() == 0 && !has_work;
+    let hashes: Vec<Vec<u8>> = found.iter().map(|(_, new)| new.content_hash.0.to_vec()).collect();
+    let rows = query_objects!("WHERE tenant = $1 AND content_hash = ANY ($2)", tenant, &hashes)
+        .fetch_all(&mut *connection)
+        .await?;
+    let rows: BTreeMap<ContentHash, ObjectRow> =
+        rows.into_iter().map(|row| (row.content_hash, row)).collect();
+    // What is queued is new here, or has its work before it.
+    let has_work = |object: &ObjectRow| {
+        matches!(object.status, ObjectStatus::Queued | ObjectStatus::Building | ObjectStatus::TooComplex)
+    };
+    let of = |(_, new): &(&str, &NewObject)| {
+        let object = rows.get(&new.content_hash);
+        let object = object.ok_or_else(|| StoreError::corrupt("objects", "a row that vanished"))?;
+        Ok((object.clone(), !has_work(object)))
+    };
+    let objects: Vec<(ObjectRow, bool)> = found.iter().map(of).collect::<Result<_>>()?;
+    let paths: Vec<String> = found.iter().map(|(path, _)| clean(path)).collect();
+    let known: Vec<bool> = objects.iter().map(|(_, known)| *known).collect();
     // An attempt that died may have left the row: what it said of the object stays.
     sqlx::query!(
-        "INSERT INTO upload_objects (tenant, upload_id, content_hash, path, known) VALUES ($1, $2, $3, $4, $5)
-         ON CONFLICT DO NOTHING",
+        "INSERT INTO upload_objects (tenant, upload_id, content_hash, path, known)
+         SELECT $1, $2, f.* FROM unnest($3::bytea[], $4::text[], $5::boolean[]) AS f ON CONFLICT DO NOTHING",
         tenant,
         upload,
-        new.content_hash.0.as_slice(),
-        clean(path),
-        known
+        &hashes,
+        &paths,
+        &known
     )
     .execute(connection)
     .await?;
-    Ok((object, known))
+    Ok(objects)
 }
 
 /// Takes the objects of an upload away that has failed before they were built, unless another upload that

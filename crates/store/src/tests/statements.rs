@@ -38,28 +38,29 @@ fn numbered(rows: u8, n: u8, debug: u8) -> NewObject {
 }
 
 #[tokio::test]
-async fn symbols_are_checked_shown_and_deleted_in_the_same_statements_however_many_there_are() {
+async fn symbols_are_noted_checked_shown_and_deleted_in_the_same_statements_however_many_there_are() {
     let database = Database::new().await;
-    let (mut checks, mut states, mut deletions, mut ends) = (vec![], vec![], vec![], vec![]);
+    let (mut finds, mut checks, mut states, mut deletions, mut ends) =
+        (vec![], vec![], vec![], vec![], vec![]);
     for rows in [1, 40] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         let upload = uploads::create(&mut tx, None, None).await.unwrap();
         for n in 0..rows {
-            objects::found(&mut tx, upload, "of one debug id", &numbered(rows, n, 100)).await.unwrap();
+            objects::found(&mut tx, upload, &[("of one debug id", &numbered(rows, n, 100))]).await.unwrap();
         }
         let ids: Vec<_> = (0..rows).map(|n| debug_id(n + 100)).collect();
         checks.push(cost(symbols::check(&mut tx, &ids)).await);
         states.push(cost(uploads::get(&mut tx, upload)).await);
         deletions.push(cost(symbols::delete(&mut tx, &debug_id(100))).await);
         let upload = uploads::create(&mut tx, None, None).await.unwrap();
-        for n in 0..rows {
-            objects::found(&mut tx, upload, "each of its own", &numbered(rows, n, n)).await.unwrap();
-        }
+        let each: Vec<_> = (0..rows).map(|n| numbered(rows, n, n)).collect();
+        let each: Vec<_> = each.iter().map(|object| ("each of its own", object)).collect();
+        finds.push(cost(objects::found(&mut tx, upload, &each)).await);
         usage::hold(&mut tx).await.unwrap();
         ends.push(cost(objects::give_up(&mut tx, upload)).await);
         tx.commit().await.unwrap();
     }
-    for costs in [checks, states, deletions, ends] {
+    for costs in [finds, checks, states, deletions, ends] {
         assert_same(&costs);
     }
     // One for each debug id that was deleted, and one for each object that was given up.

@@ -158,8 +158,9 @@ async fn note(
     // All in one transaction, under the lock that the look at the limit takes.
     let mut tx = builder.store.owner(owner).await?;
     fits(builder, &mut tx, owner, slices).await?;
-    for slice in slices {
-        let (_, known) = objects::found(&mut tx, upload, &slice.path, &slice.new).await?;
+    let found: Vec<_> = slices.iter().map(|slice| (slice.path.as_str(), &slice.new)).collect();
+    let found = objects::found(&mut tx, upload, &found).await?;
+    for (slice, (_, known)) in slices.iter().zip(found) {
         let again = new.iter().any(|other| other.new.content_hash == slice.new.content_hash);
         if !known && !again {
             new.push(slice.clone());

@@ -173,7 +173,7 @@ async fn symbols_that_were_there_first_are_asked_for_when_the_report_is_stored()
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let upload = crate::uploads::create(&mut tx, None, None).await.unwrap();
     let object = crate::tests::symbols::symbols_and_uploads::object(1, Some(1));
-    crate::objects::found(&mut tx, upload, "a", &object).await.unwrap();
+    crate::objects::found(&mut tx, upload, &[("a", &object)]).await.unwrap();
     crate::symbols::delete(&mut tx, &debug_id(1)).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     assert_eq!(database.store(&[arrival(2)]).await[0].requested, None);

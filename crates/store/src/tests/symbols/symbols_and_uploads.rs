@@ -42,9 +42,9 @@ async fn an_upload_goes_its_way_and_says_where_it_is() {
     assert_eq!(leased[0].work, Work::Build { upload: id });
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     uploads::building(&mut tx, id).await.unwrap();
-    let (_, known) = objects::found(&mut tx, id, "a/Shop", &object(1, Some(1))).await.unwrap();
+    let (_, known) = objects::found(&mut tx, id, &[("a/Shop", &object(1, Some(1)))]).await.unwrap().remove(0);
     assert!(!known);
-    objects::found(&mut tx, id, "b/Broken", &object(2, None)).await.unwrap();
+    objects::found(&mut tx, id, &[("b/Broken", &object(2, None))]).await.unwrap();
     tx.commit().await.unwrap();
     let waiting = {
         let store = database.store.clone();
@@ -72,7 +72,8 @@ async fn an_upload_goes_its_way_and_says_where_it_is() {
     database.wait(time::Duration::SECOND);
     let again = upload(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let (same, known) = objects::found(&mut tx, again, "c/Shop", &object(1, Some(1))).await.unwrap();
+    let (same, known) =
+        objects::found(&mut tx, again, &[("c/Shop", &object(1, Some(1)))]).await.unwrap().remove(0);
     assert!(known && same.symcache() == Some(symcache));
     let (_, shown) = uploads::get(&mut tx, again).await.unwrap().unwrap();
     assert!(shown[0].known && shown[0].path == "c/Shop");
@@ -90,7 +91,7 @@ async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
     let id = upload(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     for (content, id_of) in [(1, 1), (2, 1), (3, 3)] {
-        objects::found(&mut tx, id, "Shop", &object(content, Some(id_of))).await.unwrap();
+        objects::found(&mut tx, id, &[("Shop", &object(content, Some(id_of)))]).await.unwrap();
     }
     let hash = object(3, Some(3)).content_hash;
     objects::rejected(&mut tx, &hash, objects::ObjectStatus::TooComplex, "memory").await.unwrap();
@@ -147,7 +148,7 @@ async fn what_a_failed_upload_has_not_built_goes_unless_another_builds_it() {
     for (id, content, debug) in
         [(a, 1, Some(1)), (a, 2, Some(2)), (a, 3, None), (a, 4, Some(4)), (b, 1, Some(1))]
     {
-        objects::found(&mut tx, id, "kit", &object(content, debug)).await.unwrap();
+        objects::found(&mut tx, id, &[("kit", &object(content, debug))]).await.unwrap();
     }
     objects::building(&mut tx, &ContentHash([2; 32])).await.unwrap();
     objects::rejected(&mut tx, &ContentHash([4; 32]), objects::ObjectStatus::Unsupported, "no")
@@ -177,7 +178,7 @@ async fn an_upload_counts_as_here_until_one_of_its_objects_is_deleted() {
     let id = upload(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     for n in [1, 2] {
-        objects::found(&mut tx, id, "kit", &object(n, Some(n))).await.unwrap();
+        objects::found(&mut tx, id, &[("kit", &object(n, Some(n)))]).await.unwrap();
     }
     uploads::done(&mut tx, id, &[]).await.unwrap();
     let here = uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap();

@@ -219,8 +219,7 @@ async fn tenants_read_the_systems_slots_and_write_nothing_of_it() {
     objects::found(
         &mut tx,
         upload,
-        "UIKit",
-        &crate::tests::symbols::symbols_and_uploads::object(9, Some(200)),
+        &[("UIKit", &crate::tests::symbols::symbols_and_uploads::object(9, Some(200)))],
     )
     .await
     .unwrap();

@@ -38,7 +38,7 @@ pub async fn fill(database: &Database) {
     segments::add_external_bodies(&mut tx, &apart).await.unwrap();
     let upload = uploads::create(&mut tx, None, None).await.unwrap();
     let object = crate::tests::symbols::symbols_and_uploads::object(9, Some(9));
-    crate::objects::found(&mut tx, upload, "a", &object).await.unwrap();
+    crate::objects::found(&mut tx, upload, &[("a", &object)]).await.unwrap();
     crate::tests::symbols::partial_uploads::half(&mut tx).await;
     crate::reprocess::create(&mut tx, "test", &crate::reprocess::ReprocessFilter::default()).await.unwrap();
     let rule = crate::tests::alerts::new_rule(crate::alerts::rules::AlertCondition::NewGroup);

@@ -25,7 +25,7 @@ pub async fn object(world: &World, of: &Owner, upload: Uuid, debug_id: &DebugId,
         has_sources: false,
         size: 1_000,
     };
-    objects::found(&mut tx, upload, "Shop.dSYM/Shop", &new).await.unwrap();
+    objects::found(&mut tx, upload, &[("Shop.dSYM/Shop", &new)]).await.unwrap();
     tx.commit().await.unwrap();
     hash
 }

@@ -267,7 +267,7 @@ async fn build(world: &World, upload: Uuid, hash: ContentHash) {
         has_sources: false,
         size: 1_000,
     };
-    objects::found(&mut tx, upload, "Shop.dSYM/Shop", &new).await.unwrap();
+    objects::found(&mut tx, upload, &[("Shop.dSYM/Shop", &new)]).await.unwrap();
     objects::rejected(&mut tx, &hash, objects::ObjectStatus::Malformed, "the load commands end early")
         .await
         .unwrap();
