@@ -14,6 +14,7 @@ mod openapi;
 mod reports;
 mod round_trips;
 mod signals;
+mod statement_counts;
 mod symbols;
 mod tenants;
 mod world;

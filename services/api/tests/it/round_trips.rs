@@ -20,7 +20,7 @@ use unslide_store::Uuid;
 
 /// What went through.
 #[derive(Default)]
-struct Passed {
+pub struct Passed {
     statements: AtomicUsize,
     /// How often an answer is asked for.
     turns: AtomicUsize,
@@ -64,7 +64,7 @@ impl Passed {
 
     /// The statements and turns so far, once no connection is busy: a transaction that was given up is rolled
     /// back after the answer.
-    async fn settled(&self) -> (usize, usize) {
+    pub async fn settled(&self) -> (usize, usize) {
         let is_settled = eventually(async || self.busy.lock().unwrap().is_empty()).await;
         assert!(is_settled, "a transaction does not end");
         (self.statements.load(Ordering::SeqCst), self.turns.load(Ordering::SeqCst))
@@ -120,7 +120,7 @@ async fn back(
 }
 
 /// A world with counted round trips to the database.
-async fn counted(change: impl FnOnce(&mut RequestLimits)) -> (World, Arc<Passed>) {
+pub async fn counted(change: impl FnOnce(&mut RequestLimits)) -> (World, Arc<Passed>) {
     let passed = Arc::new(Passed::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -179,7 +179,7 @@ async fn what_is_anothers_costs_what_nothing_costs() {
 }
 
 /// A report with `images` images, each with a frame.
-fn with_images(id: &str, images: u64) -> serde_json::Value {
+pub fn with_images(id: &str, images: u64) -> serde_json::Value {
     let mut crash = crash(id, "1.0");
     let image = crash["binary_images"][0].clone();
     let frame = crash["crash"]["threads"][0]["backtrace"]["contents"][0].clone();

@@ -55,7 +55,7 @@ async fn letter_of(
     note(world, noted).await
 }
 
-fn noted(world: &World, id: DeadLetterId, of: Option<&str>, reason: &str) -> DeadLetter {
+pub fn noted(world: &World, id: DeadLetterId, of: Option<&str>, reason: &str) -> DeadLetter {
     DeadLetter {
         id,
         tenant: of.map(tenant),
@@ -75,7 +75,7 @@ fn noted(world: &World, id: DeadLetterId, of: Option<&str>, reason: &str) -> Dea
     }
 }
 
-async fn note(world: &World, noted: DeadLetter) -> String {
+pub async fn note(world: &World, noted: DeadLetter) -> String {
     let mut tx = world.store.batch().await.unwrap();
     assert_eq!(dead_letters::note(&mut tx, std::slice::from_ref(&noted)).await.unwrap(), 1);
     tx.commit().await.unwrap();

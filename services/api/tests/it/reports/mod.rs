@@ -10,6 +10,7 @@ use crate::world::{World, report, tenant};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, DebugId, Scope};
 use unslide_report::{ReadLimits, Report};
@@ -83,6 +84,12 @@ async fn store_from(
         shown["fatal"] = fatal.into();
     }
     let ours = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap().ours;
+    let images = crash["binary_images"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut debug_ids: BTreeSet<DebugId> =
+        images.iter().map(|image| image["uuid"].as_str().unwrap_or(IMAGE).parse().unwrap()).collect();
+    if debug_ids.is_empty() {
+        debug_ids.insert(IMAGE.parse().unwrap());
+    }
     let arrival = reports::Arrival {
         report_id: report.id,
         content_hash: ContentHash(Sha256::digest(&bytes).into()),
@@ -108,16 +115,19 @@ async fn store_from(
             terms: report.search_terms(),
             ..reports::ReportDetails::default()
         },
-        images: vec![reports::ImageUse {
-            debug_id: crash["binary_images"][0]["uuid"].as_str().unwrap_or(IMAGE).parse::<DebugId>().unwrap(),
-            name: "Shop".to_owned(),
-            arch: "arm64".to_owned(),
-            system: false,
-            found: false,
-            stripped: false,
-            failed: false,
-            seen_generation: 0,
-        }],
+        images: debug_ids
+            .into_iter()
+            .map(|debug_id| reports::ImageUse {
+                debug_id,
+                name: "Shop".to_owned(),
+                arch: "arm64".to_owned(),
+                system: false,
+                found: false,
+                stripped: false,
+                failed: false,
+                seen_generation: 0,
+            })
+            .collect(),
         origin,
         traceparent: None,
     };
