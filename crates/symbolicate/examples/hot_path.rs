@@ -1,5 +1,5 @@
 //! Where the time of one report goes, beside a parse of its JSON into a DOM: ratios of one run, each
-//! the best of many rounds in turns. `cargo run --release -p unslide-symbolicate --example hot_path -- [DSYM]`
+//! the best of many rounds in turns. `cargo run --release -p unslide-symbolicate --example hot_path -- [DSYM [ROUNDS]]`
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for a person to read")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
@@ -13,7 +13,6 @@ use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{Context, ImageSymbols, Plan, enrich};
 use unslide_testkit::reports::{Frame, Image, Thread, sized};
 
-const ROUNDS: usize = 300;
 const LOAD: u64 = 0x7_04e4_c000;
 
 fn main() {
@@ -23,11 +22,12 @@ fn main() {
     let slice = objects(&bytes).unwrap().remove(0);
     let built = build(&bytes[slice.range]).unwrap();
     let symcache = SymCache::parse(built.symcache).unwrap();
+    let rounds = std::env::args().nth(2).map_or(300, |rounds| rounds.parse().unwrap());
     for (frames, app_frames) in [(160, 40), (320, 80), (320, 320)] {
         let report = report(&symcache, frames, app_frames);
         let symbols = ImageSymbols::found(Arc::new(symcache.clone()));
         println!("150 images, {frames} frames, {app_frames} of them in {path}");
-        measure(&report, &symbols, &symcache);
+        measure(&report, &symbols, &symcache, rounds);
     }
 }
 
@@ -50,7 +50,7 @@ fn report(symcache: &SymCache, frames: usize, app_frames: usize) -> Vec<u8> {
     report.bytes()
 }
 
-fn measure(input: &[u8], symbols: &ImageSymbols, symcache: &SymCache) {
+fn measure(input: &[u8], symbols: &ImageSymbols, symcache: &SymCache, rounds: usize) {
     let limits = ReadLimits::default();
     let read = Report::read(input, &limits).unwrap();
     let plan = Plan::new(&read);
@@ -70,7 +70,7 @@ fn measure(input: &[u8], symbols: &ImageSymbols, symcache: &SymCache) {
         }),
     ];
     let mut best = [Duration::MAX; 6];
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         for ((_, work), best) in work.iter_mut().zip(&mut best) {
             let start = Instant::now();
             work();

@@ -26,7 +26,7 @@ fn read(text: &str) -> Result<JetsamEvent, ReadError> {
 fn report(processes: &str) -> (Option<crate::MemoryEvent>, crate::ReportSummary) {
     let event = event(processes);
     let report = Report::accept(event.as_bytes(), &ReadLimits::default()).unwrap();
-    (report.memory_event(), report.summary())
+    (report.memory_event().cloned(), report.summary())
 }
 
 #[test]

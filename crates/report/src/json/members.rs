@@ -135,19 +135,20 @@ impl<'a> JsonScanner<'a> {
     }
 
     /// A number that `fit` turns into what is wanted.
-    #[inline]
+    #[inline(always)]
     fn fitting<T>(&mut self, slot: MemberSlot, fit: impl Fn(Number) -> Option<T>) -> Result<Option<T>, Stop> {
         let offset = self.pos();
-        let mut number = None;
-        self.numeric(slot, &mut number)?;
-        let Some(number) = number else { return Ok(None) };
-        let fitting = fit(number);
+        if !self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
+            return Ok(None);
+        }
+        let fitting = fit(self.number()?.value());
         if fitting.is_none() {
             self.wrong(slot, offset);
         }
         Ok(fitting)
     }
 
+    #[inline(always)]
     pub(crate) fn unsigned(&mut self, slot: MemberSlot) -> Result<Option<u64>, Stop> {
         self.fitting(slot, |n| match n {
             Number::Int { magnitude, negative: false } => Some(magnitude),
@@ -160,6 +161,7 @@ impl<'a> JsonScanner<'a> {
     }
 
     /// A field of a Mach-O header: 32 bits, signed or not.
+    #[inline(always)]
     pub(crate) fn header_field(&mut self, slot: MemberSlot) -> Result<Option<u32>, Stop> {
         self.fitting(slot, |n| {
             let value = n.to_i64()?;

@@ -27,17 +27,30 @@ pub struct CrashError {
 
 impl CrashError {
     pub(crate) fn of(facts: &PartFacts<'_, '_>) -> CrashError {
-        let error = |path: &[&str]| facts.error(path).and_then(Value::string);
+        let [kind, nsexception, cpp_exception, user_reported, mach, signal, reason, termination] = facts
+            .error_members([
+                "type",
+                "nsexception",
+                "cpp_exception",
+                "user_reported",
+                "mach",
+                "signal",
+                "reason",
+                "termination_reason",
+            ]);
+        let text = |value: Option<Value<'_>>| value.and_then(Value::string);
+        let member = |value: Option<Value<'_>>, key| value.and_then(|value| text(value.get(key)));
+        let exceptions = [nsexception, cpp_exception, user_reported];
         let error = CrashError {
-            kind: error(&["type"]),
-            exception: ["nsexception", "cpp_exception", "user_reported"]
-                .iter()
-                .find_map(|kind| error(&[kind, "name"]))
-                .or_else(|| error(&["mach", "exception_name"])),
-            signal: error(&["signal", "name"]),
-            code: error(&["mach", "code_name"]),
-            reason: error(&["reason"]).or_else(|| error(&["nsexception", "reason"])),
-            termination: error(&["termination_reason"]),
+            kind: text(kind),
+            exception: exceptions
+                .into_iter()
+                .find_map(|exception| member(exception, "name"))
+                .or_else(|| member(mach, "exception_name")),
+            signal: member(signal, "name"),
+            code: member(mach, "code_name"),
+            reason: text(reason).or_else(|| member(nsexception, "reason")),
+            termination: text(termination),
             message: None,
         };
         let message = if error.is_bad_access() { None } else { image_message(facts) };
@@ -84,11 +97,13 @@ impl Report<'_> {
 
     /// What the report says its crash is.
     #[must_use]
-    pub fn crash_error(&self) -> CrashError {
-        let error = CrashError::of(&PartFacts::of(self, self.main_part()));
-        match self.diagnostic() {
-            Some(kind) => CrashError { kind: Some(kind.as_str().to_owned()), ..error },
-            None => error,
-        }
+    pub fn crash_error(&self) -> &CrashError {
+        self.error.get_or_init(|| {
+            let error = CrashError::of(&PartFacts::of(self, self.main_part()));
+            match self.diagnostic() {
+                Some(kind) => CrashError { kind: Some(kind.as_str().to_owned()), ..error },
+                None => error,
+            }
+        })
     }
 }

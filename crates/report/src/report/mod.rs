@@ -12,10 +12,13 @@ pub(crate) mod summary;
 use crate::image_message::ImageMessage;
 use crate::jetsam::JetsamEvent;
 use crate::{BlankFrame, Number, Ours, Text, Warning};
+use crash_error::CrashError;
+use memory::MemoryEvent;
 use memory::member::MEMORY_MEMBERS;
 use profile::diagnostic_kind::Diagnostic;
 use profile::tree::CallStackTree;
 use std::ops::Range;
+use std::sync::OnceLock;
 use unslide_model::{CpuType, DebugId, ReportId};
 
 /// One report, read. Everything borrows from the bytes that were read; nothing is cleaned or
@@ -47,6 +50,10 @@ pub struct Report<'a> {
     pub own_member: Option<Range<usize>>,
     /// The Jetsam event that the report is; `None` for any other report.
     pub jetsam: Option<Box<JetsamEvent>>,
+    /// What [`Report::memory_event`] has found.
+    memory: OnceLock<Option<MemoryEvent>>,
+    /// What [`Report::crash_error`] has found.
+    error: OnceLock<CrashError>,
 }
 
 /// Members of arrays that are no objects.

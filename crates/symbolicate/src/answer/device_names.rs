@@ -30,8 +30,11 @@ impl<'a> DeviceNames<'a> {
         let frames = plan.report.backtraces.iter().flat_map(|backtrace| &backtrace.frames);
         let mut swift = Vec::new();
         for (frame, planned) in frames.zip(&plan.frames) {
+            if !unnamed(planned) {
+                continue;
+            }
             let Some(name) = frame.symbol_name.filter(|name| is_swift(name.raw())) else { continue };
-            if !unnamed(planned) || names.known.contains_key(name.raw()) {
+            if names.known.contains_key(name.raw()) {
                 continue;
             }
             // Half of it is left for the other languages, which are read as they come.

@@ -212,7 +212,7 @@ pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grou
 
 /// The profile that a report is grouped by.
 fn sampled<'r, 'a>(report: &'r Report<'a>) -> Option<ReportProfile<'r, 'a>> {
-    if GroupKind::of(&report.crash_error()).is_slowness() { report.profile() } else { None }
+    if GroupKind::of(report.crash_error()).is_slowness() { report.profile() } else { None }
 }
 
 /// The backtrace with the functions that a native report is grouped by; none of a report about memory.
@@ -246,17 +246,17 @@ fn grouped<'a>(
         return Some((grouping, Vec::new()));
     }
     if let Some(event) = plan.report.memory_event() {
-        return Some((memory::grouping(&event, rules), Vec::new()));
+        return Some((memory::grouping(event, rules), Vec::new()));
     }
     let error = plan.report.crash_error();
     if let Some(profile) = profile {
         return Some(profile::group(plan, &profile, by, rules));
     }
     let backtrace = plan.report.crashed_backtrace();
-    if backtrace.is_none() && error == CrashError::default() {
+    if backtrace.is_none() && *error == CrashError::default() {
         return None;
     }
-    let mut kind = GroupKind::of(&error);
+    let mut kind = GroupKind::of(error);
     let frames = backtrace.map(|backtrace| planned(plan, backtrace)).unwrap_or_default();
     let may_overflow = kind == GroupKind::Crash && error.is_bad_access();
     let turn = if may_overflow { turn(&frames, plan.report.has_failed_near_stack_pointer()) } else { None };
@@ -270,5 +270,5 @@ fn grouped<'a>(
     let candidates = Candidates::read(named(plan, by, looked_at), kind, rules, all);
     let chosen = candidates.choose(kind);
     let verdicts = if all { candidates.verdicts(kind, &chosen, &frames) } else { Vec::new() };
-    Some((fingerprint::finish(kind, &error, rules, &candidates, &chosen), verdicts))
+    Some((fingerprint::finish(kind, error, rules, &candidates, &chosen), verdicts))
 }

@@ -25,8 +25,9 @@ pub(super) fn group<'a>(
     rules: &GroupingRules,
 ) -> (Grouping, Vec<FunctionVerdict>) {
     let error = plan.report.crash_error();
-    let kind = GroupKind::of(&error);
-    let error = CrashError { exception: profile.name.clone().or(error.exception), ..error };
+    let kind = GroupKind::of(error);
+    let exception = profile.name.clone().or_else(|| error.exception.clone());
+    let error = CrashError { exception, ..error.clone() };
     let all = planned(plan, profile.backtrace);
     let heaviest: Vec<_> =
         heaviest_frames(profile).into_iter().filter_map(|at| all.get(at).copied()).collect();

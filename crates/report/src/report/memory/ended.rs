@@ -51,7 +51,7 @@ impl Report<'_> {
         let facts = PartFacts::of(self, self.main_part());
         let event = self.memory_event();
         let error_type = facts.part()?.error_type.map(Text::decode);
-        let rule = match (event.as_ref().map(|event| event.kind), error_type.as_deref()) {
+        let rule = match (event.map(|event| event.kind), error_type.as_deref()) {
             (Some(MemoryEventKind::Warning), _) => return None,
             (Some(MemoryEventKind::OutOfMemory), _) | (None, Some("memory_termination")) => {
                 EndRule::CrashType
@@ -63,16 +63,16 @@ impl Report<'_> {
         };
         let reason = facts.error(&["termination_reason"]).and_then(Value::string);
         let memory = RunMemory::of(&facts);
-        let footprint = event.as_ref().and_then(|event| event.footprint);
+        let footprint = event.and_then(|event| event.footprint);
         let facts = RunFacts {
             reason: reason.as_deref(),
             applies: &[rule],
-            foreground: event.as_ref().and_then(|event| event.foreground).or_else(|| is_foreground(&facts)),
+            foreground: event.and_then(|event| event.foreground).or_else(|| is_foreground(&facts)),
             footprint: footprint.or(memory.footprint),
             footprint_limit: memory.limit,
             learned_limit,
             memory_pressure: memory.pressure.as_deref(),
-            jetsam: event.as_ref().and_then(|event| event.kernel_reason.as_deref()),
+            jetsam: event.and_then(|event| event.kernel_reason.as_deref()),
         };
         Some(facts.judge())
     }

@@ -101,7 +101,11 @@ impl MemoryEvent {
 impl<'a> Report<'a> {
     /// What the report tells of memory; `None` for a report about anything else.
     #[must_use]
-    pub fn memory_event(&self) -> Option<MemoryEvent> {
+    pub fn memory_event(&self) -> Option<&MemoryEvent> {
+        self.memory.get_or_init(|| self.find_memory_event()).as_ref()
+    }
+
+    fn find_memory_event(&self) -> Option<MemoryEvent> {
         let part = self.parts.get(self.main_part())?;
         if self.jetsam.is_some() {
             return Some(self.jetsam_memory());

@@ -2,7 +2,7 @@ use super::*;
 use crate::{ReadError, ReadLimits};
 
 fn event(json: &str) -> Option<MemoryEvent> {
-    Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().memory_event()
+    Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().memory_event().cloned()
 }
 
 #[test]

@@ -15,6 +15,7 @@ use part::{ReadPart, join, read_part};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::OnceLock;
 use unslide_model::ReportId;
 
 impl<'a> Report<'a> {
@@ -144,6 +145,8 @@ fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Rep
         ours,
         own_member,
         jetsam,
+        memory: OnceLock::new(),
+        error: OnceLock::new(),
     };
     if id.is_none() {
         report.id = id_of(&report.stripped());

@@ -142,7 +142,7 @@ impl Report<'_> {
         let header = |key| facts.header(key).and_then(Value::string);
         let error = CrashError::of(&facts);
         let memory = self.memory_event();
-        let event_kind = memory.as_ref().map(|event| event.kind);
+        let event_kind = memory.map(|event| event.kind);
         let thread = facts.crashed_thread();
         let of_thread = |key| thread.and_then(|thread| thread.get(key));
         let summary = ReportSummary {
@@ -170,7 +170,7 @@ impl Report<'_> {
                 .reason
                 .or(error.termination)
                 .or(error.message)
-                .or_else(|| memory.as_ref().and_then(MemoryEvent::reason)),
+                .or_else(|| memory.and_then(MemoryEvent::reason)),
             duration_ms: self.duration_millis(),
             memory_limit: self.memory_limit(),
             sampled: facts.header("sampled").and_then(share),
