@@ -9,6 +9,8 @@ mod errors;
 pub mod fairness;
 pub mod health;
 mod host;
+#[cfg(target_env = "gnu")]
+pub mod memory;
 mod metrics;
 mod pool;
 mod shutdown;

@@ -53,6 +53,8 @@ impl Process {
     /// # Errors
     /// Where a thread, a signal handler or a metric is refused.
     pub fn host(&self) -> Result<Host, BoxError> {
+        #[cfg(target_env = "gnu")]
+        unslide_runtime::memory::keep_freed()?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let shutdown = Shutdown::new(Duration::from_secs(self.process.drain_seconds));
         shutdown.listen()?;
