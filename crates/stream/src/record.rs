@@ -1,7 +1,7 @@
 //! Records as they are read and as they are written.
 
 use bytes::Bytes;
-use rdkafka::message::{BorrowedMessage, Header, Headers as _, Message, OwnedHeaders, Timestamp};
+use rdkafka::message::{BorrowedMessage, Headers as _, Message, Timestamp};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -86,12 +86,6 @@ impl Headers {
     pub fn size(&self) -> usize {
         // Each header also has two lengths of at most five bytes.
         self.0.iter().map(|(name, value)| name.len() + value.len() + 10).sum()
-    }
-
-    pub(crate) fn to_owned_headers(&self) -> OwnedHeaders {
-        self.0.iter().fold(OwnedHeaders::new_with_capacity(self.0.len()), |headers, (key, value)| {
-            headers.insert(Header { key, value: Some(value.as_ref()) })
-        })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::topics::admin;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use rdkafka::{Offset, TopicPartitionList};
 use std::time::Duration;
@@ -55,7 +56,9 @@ impl Bench {
         let mut base: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&record.topic)
             .partition(partition)
             .payload(record.value.as_deref().unwrap_or_default())
-            .headers(record.headers.to_owned_headers());
+            .headers(record.headers.iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
+                headers.insert(Header { key, value: Some(value.as_ref()) })
+            }));
         if let Some(key) = record.key.as_deref() {
             base = base.key(key);
         }

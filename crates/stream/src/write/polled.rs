@@ -2,11 +2,11 @@
 
 use crate::client;
 use crate::record::OutRecord;
-use crate::write::waking::WakingProducer;
+use crate::write::waking::{Sent, WakingProducer};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{DeliveryResult, Message};
-use rdkafka::producer::{BaseProducer, BaseRecord, ProducerContext};
+use rdkafka::producer::{BaseProducer, ProducerContext};
 use rdkafka::statistics::Statistics;
 use rdkafka::{ClientConfig, ClientContext};
 use std::ops::Deref;
@@ -53,15 +53,15 @@ impl ClientContext for Deliveries {
 }
 
 impl ProducerContext for Deliveries {
-    type DeliveryOpaque = Box<oneshot::Sender<Result<Delivered, KafkaError>>>;
+    type DeliveryOpaque = Box<Sent<oneshot::Sender<Result<Delivered, KafkaError>>>>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, sender: Self::DeliveryOpaque) {
+    fn delivery(&self, result: &DeliveryResult<'_>, sent: Self::DeliveryOpaque) {
         let end = match result {
             Ok(message) => Ok(Delivered { partition: message.partition(), offset: message.offset() }),
             Err((error, _)) => Err(error.clone()),
         };
         // Nobody may be waiting any more.
-        let _ = sender.send(end);
+        let _ = sent.about.send(end);
     }
 }
 
@@ -123,16 +123,7 @@ impl PolledProducer {
     /// Hands a record to the client, if its queue has room.
     pub(crate) fn send(&self, record: &OutRecord) -> KafkaResult<Delivery> {
         let (sender, delivery) = oneshot::channel();
-        let mut message: BaseRecord<'_, [u8], [u8], _> =
-            BaseRecord::with_opaque_to(&record.topic, Box::new(sender))
-                .headers(record.headers.to_owned_headers());
-        if let Some(value) = record.value.as_deref() {
-            message = message.payload(value);
-        }
-        if let Some(key) = record.key.as_deref() {
-            message = message.key(key);
-        }
-        self.inner.send(message).map_err(|(error, _)| error)?;
+        self.inner.produce(record, sender)?;
         Ok(delivery)
     }
 }

@@ -1,17 +1,29 @@
 //! A producer that can be waited for. The Rust client's own waiting spins: it asks for what is left of the
 //! time in whole milliseconds, and so without a wait throughout the last one. Its polling thread does so ten
-//! times a second, also when nothing is sent.
+//! times a second, also when nothing is sent. Nor does it send a value without a copy of it.
 
+use crate::record::OutRecord;
+use bytes::Bytes;
 use rdkafka::ClientConfig;
 use rdkafka::bindings as sys;
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{IsError as _, KafkaError, KafkaResult};
 use rdkafka::producer::{BaseProducer, Producer as _, ProducerContext};
-use std::ffi::c_void;
+use rdkafka::types::RDKafkaHeaders;
+use rdkafka::util::IntoOpaque as _;
+use std::ffi::{CString, c_void};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
+
+/// What the client has of a record until it reports its delivery.
+pub(crate) struct Sent<T> {
+    /// Who sent it and wants to know.
+    pub(crate) about: T,
+    /// The client reads it where it lies.
+    _value: Option<Bytes>,
+}
 
 /// A producer. Its client wakes a thread when it has something to report.
 pub(crate) struct WakingProducer<C: ProducerContext + 'static> {
@@ -72,10 +84,75 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
         }
     }
 
+    /// Hands a record to the client, if its queue has room. The client reads the value where it lies, and gives
+    /// `about` back when it needs it no more.
+    #[expect(unsafe_code, reason = "rdkafka's own call copies the value")]
+    pub(crate) fn produce<T: Send + Sync>(&self, record: &OutRecord, about: T) -> KafkaResult<()>
+    where
+        C: ProducerContext<DeliveryOpaque = Box<Sent<T>>>,
+    {
+        use sys::rd_kafka_vtype_t as vtype;
+        let part = |bytes: &Option<Bytes>| {
+            bytes.as_ref().map_or((std::ptr::null(), 0), |bytes| (bytes.as_ptr(), bytes.len()))
+        };
+        let topic = CString::new(&*record.topic)?;
+        let ((value, value_len), (key, key_len)) = (part(&record.value), part(&record.key));
+        let sent = Box::new(Sent { about, _value: record.value.clone() }).into_ptr();
+        // SAFETY: the pointers are valid for their lengths during the call, which copies all but the value. That lies
+        // where it is until `sent` is dropped: by this call where it fails, else by who gets the report of the
+        // delivery, which is the last that the client does with a record. Of the headers, which have their
+        // own copies, the client is the owner where the call succeeds.
+        unsafe {
+            let headers = headers(record);
+            let code = sys::rd_kafka_producev(
+                self.inner.client().native_ptr(),
+                vtype::RD_KAFKA_VTYPE_TOPIC,
+                topic.as_ptr(),
+                vtype::RD_KAFKA_VTYPE_VALUE,
+                value,
+                value_len,
+                vtype::RD_KAFKA_VTYPE_KEY,
+                key,
+                key_len,
+                vtype::RD_KAFKA_VTYPE_OPAQUE,
+                sent,
+                vtype::RD_KAFKA_VTYPE_HEADERS,
+                headers,
+                vtype::RD_KAFKA_VTYPE_END,
+            );
+            if !code.is_error() {
+                return Ok(());
+            }
+            sys::rd_kafka_headers_destroy(headers);
+            drop(C::DeliveryOpaque::from_ptr(sent));
+            Err(KafkaError::MessageProduction(code.into()))
+        }
+    }
+
     #[expect(unsafe_code, reason = "rdkafka has no safe call for the length of a queue")]
     fn reports(&self) -> usize {
         // SAFETY: the queue is given back in `Drop` only.
         unsafe { sys::rd_kafka_queue_length(self.queue.as_ptr()) }
+    }
+}
+
+/// The client's own copies of a record's headers.
+#[expect(unsafe_code, reason = "the counterpart of `produce`")]
+fn headers(record: &OutRecord) -> *mut RDKafkaHeaders {
+    // SAFETY: each pointer is valid for the length beside it during the call, which copies what lies there.
+    unsafe {
+        let headers = sys::rd_kafka_headers_new(record.headers.iter().count());
+        for (name, value) in record.headers.iter() {
+            let (name_len, value_len) = (name.len().cast_signed(), value.len().cast_signed());
+            sys::rd_kafka_header_add(
+                headers,
+                name.as_ptr().cast(),
+                name_len,
+                value.as_ptr().cast(),
+                value_len,
+            );
+        }
+        headers
     }
 }
 
@@ -96,5 +173,79 @@ impl<C: ProducerContext + 'static> Drop for WakingProducer<C> {
             sys::rd_kafka_queue_cb_event_enable(self.queue.as_ptr(), None, std::ptr::null_mut());
             sys::rd_kafka_queue_destroy(self.queue.as_ptr());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdkafka::ClientContext;
+    use rdkafka::producer::DeliveryResult;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    struct Quiet;
+
+    impl ClientContext for Quiet {
+        fn error(&self, _: KafkaError, _: &str) {}
+    }
+
+    impl ProducerContext for Quiet {
+        type DeliveryOpaque = Box<Sent<()>>;
+
+        fn delivery(&self, _: &DeliveryResult<'_>, _: Box<Sent<()>>) {}
+    }
+
+    /// A value that tells when nobody has it any more.
+    struct Watched(Arc<AtomicBool>);
+
+    impl AsRef<[u8]> for Watched {
+        fn as_ref(&self) -> &[u8] {
+            b"value"
+        }
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn watched() -> (OutRecord, Arc<AtomicBool>) {
+        let gone = Arc::new(AtomicBool::new(false));
+        let value = Bytes::from_owner(Watched(Arc::clone(&gone)));
+        (OutRecord::to("topic", value).key("key").header("name", "text"), gone)
+    }
+
+    /// A producer that reaches no broker.
+    fn producer(timeout: &str) -> WakingProducer<Quiet> {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", "127.0.0.1:1").set("message.timeout.ms", timeout);
+        config.set("queue.buffering.max.messages", "1");
+        WakingProducer::new(&config, Quiet).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_kept_until_the_client_needs_it_no_more() {
+        let producer_of_late = producer("1");
+        let (late, late_gone) = watched();
+        producer_of_late.produce(&late, ()).unwrap();
+        drop(late);
+        while !late_gone.load(Ordering::SeqCst) {
+            producer_of_late.wait(Duration::from_millis(10));
+            producer_of_late.serve();
+        }
+
+        let producer = producer("60000");
+        let (queued, queued_gone) = watched();
+        producer.produce(&queued, ()).unwrap();
+        drop(queued);
+        let (refused, refused_gone) = watched();
+        let full = producer.produce(&refused, ()).unwrap_err();
+        assert_eq!(full, KafkaError::MessageProduction(rdkafka::types::RDKafkaErrorCode::QueueFull));
+        drop(refused);
+        assert!(refused_gone.load(Ordering::SeqCst));
+        assert!(!queued_gone.load(Ordering::SeqCst), "the client has it in its queue");
+        drop(producer);
+        assert!(queued_gone.load(Ordering::SeqCst));
     }
 }

@@ -5,13 +5,13 @@ use crate::error::StreamError;
 use crate::lane::{Control, Observer};
 use crate::record::OutRecord;
 use crate::settings::Settings;
-use crate::write::waking::WakingProducer;
+use crate::write::waking::{Sent, WakingProducer};
 use parking_lot::Mutex;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::message::DeliveryResult;
-use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext};
+use rdkafka::producer::{Producer as _, ProducerContext};
 use rdkafka::{ClientContext, TopicPartitionList};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -148,14 +148,15 @@ impl ClientContext for TxContext {
 }
 
 impl ProducerContext for TxContext {
-    type DeliveryOpaque = usize;
+    /// With the numbers of a transaction and an item.
+    type DeliveryOpaque = Box<Sent<usize>>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, opaque: usize) {
+    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<Sent<usize>>) {
         let (Ok(message) | Err((_, message))) = result;
         let bytes = message.payload_len() + message.key_len();
         self.observer.produced(self.queued.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes));
         if let Err((error, _)) = result {
-            self.failures.lock().push((opaque, error.rdkafka_error_code().unwrap_or(Code::Unknown)));
+            self.failures.lock().push((sent.about, error.rdkafka_error_code().unwrap_or(Code::Unknown)));
         }
     }
 }
@@ -299,19 +300,10 @@ impl TxProducer {
         record: &OutRecord,
         deadline: Instant,
     ) -> Result<(), TransactionFault> {
-        let opaque = number << ITEM_BITS | item;
-        let mut message: BaseRecord<'_, [u8], [u8], usize> =
-            BaseRecord::with_opaque_to(&record.topic, opaque).headers(record.headers.to_owned_headers());
-        if let Some(value) = record.value.as_deref() {
-            message = message.payload(value);
-        }
-        if let Some(key) = record.key.as_deref() {
-            message = message.key(key);
-        }
         let bytes = record.value.as_ref().map_or(0, bytes::Bytes::len)
             + record.key.as_ref().map_or(0, bytes::Bytes::len);
         loop {
-            let Err((error, back)) = self.inner.send(message) else {
+            let Err(error) = self.inner.produce(record, number << ITEM_BITS | item) else {
                 self.context().took(bytes);
                 return Ok(());
             };
@@ -322,7 +314,6 @@ impl TxProducer {
             if Instant::now() >= deadline || self.control.expired() {
                 return Err(TransactionFault::Redo("the broker took outputs too slowly".to_owned()));
             }
-            message = back;
             self.serve();
         }
     }
