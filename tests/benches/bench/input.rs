@@ -12,8 +12,8 @@ use unslide_testkit::reports::{ARM64, Error, Frame, Image, Thread, sized};
 const ID: &str = "00000000-0000-4000-8000-0000";
 /// Frames of each thread.
 const THREAD: usize = 16;
-/// Where the process loaded the app.
-const LOAD: u64 = 0x1_04e4_c000;
+/// Where the process loaded the app: behind the other images, since no two overlap in a process.
+const LOAD: u64 = 0x1_44e4_c000;
 
 /// What is measured with.
 pub struct Input {

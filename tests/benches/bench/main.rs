@@ -58,6 +58,9 @@ fn main() {
         if wanted("http") {
             online::http::print(&input, full).await;
         }
+        if wanted("symbolicator") {
+            online::http::symbolicator::print(&input, full).await;
+        }
         if wanted("guarantee") {
             online::guarantee::print(&input.report(0), full).await;
         }

@@ -38,6 +38,12 @@ fn medians<const N: usize>(rounds: usize, mut work: [&mut dyn FnMut(); N]) -> [D
     })
 }
 
+/// Microseconds of CPU that a piece of work costs.
+pub fn median_micros(mut work: impl FnMut()) -> f64 {
+    let [one] = medians(100, [&mut work]);
+    one.as_secs_f64() * 1e6
+}
+
 /// Milliseconds of CPU that one report costs without any server, warm.
 pub fn core_time(input: &Input) -> f64 {
     let report = input.report(0);
@@ -46,7 +52,7 @@ pub fn core_time(input: &Input) -> f64 {
 }
 
 /// Reads a report, looks its frames up and writes it.
-fn answer(input: &Input, bytes: &[u8]) -> Vec<u8> {
+pub fn answer(input: &Input, bytes: &[u8]) -> Vec<u8> {
     let tenant = TenantId::new("acme").expect("a slug");
     let context = Context { tenant: Some(&tenant), revision: Some(1), ..Context::default() };
     let symbols = ImageSymbols::found(Arc::clone(&input.symcache));

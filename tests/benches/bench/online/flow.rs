@@ -1,9 +1,12 @@
 //! Reports through real Kafka with one and with two workers, and the first answer of a cold image.
 
 use crate::input::Input;
-use crate::offline::core::core_time;
+use crate::offline::core::{answer, core_time, median_micros};
 use crate::online::quota::Quota;
+use lz4_flex::frame::{BlockMode, FrameDecoder, FrameEncoder, FrameInfo};
 use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 use unslide_tests::binary::ThreadUse;
 use unslide_tests::installation::{Installation, TENANT};
@@ -62,7 +65,35 @@ async fn compare(input: &Input, reports: u32, share: Option<f64>) {
             one.cpu_millis / core
         );
         print_threads(&one.threads, reports);
+        print_parts(input);
     }
+}
+
+/// Prints what the work on the bytes of one report takes that the client of Kafka does, each by itself in this process.
+fn print_parts(input: &Input) {
+    let report = input.report(0);
+    let answer = answer(input, &report);
+    // As librdkafka does.
+    let pack = |bytes: &[u8]| {
+        let info = FrameInfo::new().block_mode(BlockMode::Independent);
+        let mut packed = FrameEncoder::with_frame_info(info, Vec::new());
+        packed.write_all(bytes).expect("memory");
+        packed.finish().expect("memory")
+    };
+    let (packed_report, packed_answer) = (pack(&report), pack(&answer));
+    let unpack = || {
+        let mut bytes = Vec::with_capacity(report.len());
+        FrameDecoder::new(&packed_report[..]).read_to_end(&mut bytes).expect("it was packed");
+        bytes
+    };
+    println!(
+        "    of that, each by itself: LZ4 of the answer {:.0} µs and of the report's bytes back {:.0} µs; CRC-32C of both, \
+         packed, {:.0} µs; a copy of the answer {:.0} µs",
+        median_micros(|| drop(black_box(pack(&answer)))),
+        median_micros(|| drop(black_box(unpack()))),
+        median_micros(|| drop(black_box((crc32c::crc32c(&packed_report), crc32c::crc32c(&packed_answer))))),
+        median_micros(|| drop(black_box(answer.clone()))),
+    );
 }
 
 /// Prints what the threads of a process used for each report.

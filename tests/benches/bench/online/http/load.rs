@@ -5,6 +5,7 @@ use crate::online::flow::since;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 use unslide_tests::binary::{Process, ThreadUse};
 
@@ -16,21 +17,21 @@ pub struct Request {
 }
 
 impl Request {
-    /// A `POST /v1/symbolicate` with these lines in its head, which is to be answered with `status`.
-    pub fn symbolicate(head: &str, body: &[u8], status: u16) -> Request {
+    /// A `POST` with these lines in its head, which is to be answered with `status`.
+    pub fn post(path: &str, head: &str, body: &[u8], status: u16) -> Request {
         let length = body.len();
         let mut bytes =
-            format!("POST /v1/symbolicate HTTP/1.1\r\nhost: bench\r\ncontent-length: {length}\r\n{head}\r\n")
+            format!("POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-length: {length}\r\n{head}\r\n")
                 .into_bytes();
         bytes.extend_from_slice(body);
         Request { bytes, status }
     }
 }
 
-/// An api under load.
+/// A server under load.
 pub struct Load<'a> {
     /// Counts its allocations.
-    pub counter: &'a AllocationCounter,
+    pub counter: Option<&'a AllocationCounter>,
     /// Where it listens: host and port.
     pub address: String,
     /// Its process.
@@ -77,14 +78,14 @@ impl Load<'_> {
     pub fn run(&self, request: &Request, clients: u32, requests: u32) -> LoadFigures {
         let each = requests.div_ceil(clients);
         let (threads, [user, kernel]) = (self.process.use_by_thread(), self.process.cpu_by_mode());
-        let (allocations, (busy, total)) = (self.counter.read(), machine_ticks());
+        let (allocations, (busy, total)) = (self.allocations(), machine_ticks());
         let start = Instant::now();
         let mut times: Vec<Duration> = std::thread::scope(|scope| {
             let clients: Vec<_> = (0..clients).map(|_| scope.spawn(|| self.ask(request, each))).collect();
             clients.into_iter().flat_map(|client| client.join().expect("it is answered")).collect()
         });
         let elapsed = start.elapsed();
-        let now = self.counter.read();
+        let now = self.allocations();
         let (busy_now, total_now) = machine_ticks();
         let [user_now, kernel_now] = self.process.cpu_by_mode();
         let (in_user, in_kernel) = (user_now - user, kernel_now - kernel);
@@ -105,14 +106,32 @@ impl Load<'_> {
         }
     }
 
-    fn ask(&self, request: &Request, times: u32) -> Vec<Duration> {
-        let mut stream = TcpStream::connect(&self.address).expect("the api listens");
+    fn allocations(&self) -> Allocations {
+        self.counter.map(AllocationCounter::read).unwrap_or_default()
+    }
+
+    /// The body of the answer to one request, which is JSON.
+    pub fn answer(&self, request: &Request) -> serde_json::Value {
+        let (mut stream, mut buffer) = self.connect();
+        stream.write_all(&request.bytes).expect("it is taken");
+        let (status, body) = read_answer(&mut stream, &mut buffer);
+        let body = serde_json::from_slice(&buffer[body]).expect("JSON");
+        assert_eq!(status, request.status, "{body}");
+        body
+    }
+
+    fn connect(&self) -> (TcpStream, Vec<u8>) {
+        let stream = TcpStream::connect(&self.address).expect("it listens");
         stream.set_nodelay(true).expect("an option that Linux has");
-        let mut buffer = vec![0; 1 << 20];
+        (stream, vec![0; 4 << 20])
+    }
+
+    fn ask(&self, request: &Request, times: u32) -> Vec<Duration> {
+        let (mut stream, mut buffer) = self.connect();
         let one = |_| {
             let start = Instant::now();
             stream.write_all(&request.bytes).expect("it is taken");
-            let status = read_answer(&mut stream, &mut buffer);
+            let (status, _) = read_answer(&mut stream, &mut buffer);
             assert_eq!(status, request.status, "{}", String::from_utf8_lossy(&buffer[..512]));
             start.elapsed()
         };
@@ -120,20 +139,20 @@ impl Load<'_> {
     }
 }
 
-/// Reads an answer to its end and returns its status.
-fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> u16 {
-    let (mut filled, mut end) = (0, None);
-    while end.is_none_or(|end| filled < end) {
+/// Reads an answer to its end and returns its status, and where its body lies.
+fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> (u16, Range<usize>) {
+    let (mut filled, mut body) = (0, None);
+    while body.as_ref().is_none_or(|body: &Range<usize>| filled < body.end) {
         let read = stream.read(&mut buffer[filled..]).expect("an answer");
         assert!(read > 0, "the answer breaks off after {filled} bytes");
         filled += read;
-        if end.is_none() {
+        if body.is_none() {
             let head = buffer[..filled].windows(4).position(|bytes| bytes == b"\r\n\r\n");
-            end = head.map(|head| head + 4 + content_length(&buffer[..head]));
+            body = head.map(|head| head + 4..head + 4 + content_length(&buffer[..head]));
         }
     }
     let status = buffer.get(9..12).and_then(|status| std::str::from_utf8(status).ok()?.parse().ok());
-    status.expect("a status")
+    (status.expect("a status"), body.expect("a body"))
 }
 
 fn content_length(head: &[u8]) -> usize {

@@ -3,6 +3,7 @@
 
 mod allocations;
 mod load;
+pub mod symbolicator;
 
 use crate::input::Input;
 use crate::offline::core::core_time;
@@ -13,6 +14,8 @@ use unslide_tests::installation::{Installation, TENANT};
 
 /// What is measured is the api and not what one tenant may use of it.
 const UNLIMITED: (&str, &str) = ("UNSLIDE_TENANTS__SYMBOLICATION_UNITS_PER_SECOND", "1000000");
+/// What is asked.
+const PATH: &str = "/v1/symbolicate";
 /// The clients that ask at a time.
 const CLIENTS: [u32; 3] = [1, 8, 32];
 
@@ -20,26 +23,31 @@ const CLIENTS: [u32; 3] = [1, 8, 32];
 pub async fn print(input: &Input, full: bool) {
     println!("\nPOST /v1/symbolicate from a warm cache, everything on this machine");
     let mut installation = Installation::prepare().await;
-    installation.start_service("builder", "builder", &[]);
     let counter = AllocationCounter::build(installation.folder());
     let [preload, file] = counter.variables();
     let settings = [UNLIMITED, (preload.0, &preload.1), (file.0, &file.1)];
-    installation.start_service("api", "api", &settings);
+    let key = start_api(&mut installation, input, &settings).await;
+    let address = installation.url.trim_start_matches("http://").to_owned();
+    let load = Load { counter: Some(&counter), address, process: installation.process("api") };
+    tokio::task::block_in_place(|| measure(input, &load, &key, full));
+    installation.stop().await;
+}
+
+/// Starts an api and a builder, uploads the dSYM, and gives the line of a request's head with the key.
+async fn start_api(installation: &mut Installation, input: &Input, settings: &[(&str, &str)]) -> String {
+    installation.start_service("builder", "builder", &[]);
+    installation.start_service("api", "api", settings);
     installation.make_tenant(TENANT);
     installation.wait_ready("api").await;
     let upload = installation.client().upload(input.dsym.clone()).await;
     assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
-    let key = format!("authorization: Bearer {}\r\n", installation.key);
-    let address = installation.url.trim_start_matches("http://").to_owned();
-    let load = Load { counter: &counter, address, process: installation.process("api") };
-    tokio::task::block_in_place(|| measure(input, &load, &key, full));
-    installation.stop().await;
+    format!("authorization: Bearer {}\r\n", installation.key)
 }
 
 fn measure(input: &Input, load: &Load<'_>, key: &str, full: bool) {
     let rounds = if full { 1_000 } else { 2 };
     let report = input.report(0);
-    let answered = Request::symbolicate(key, &report, 200);
+    let answered = Request::post(PATH, key, &report, 200);
     // The first requests fill the caches.
     load.run(&answered, 2, rounds / 5 + 2);
     parts(load, key, &report, rounds);
@@ -67,10 +75,10 @@ fn parts(load: &Load<'_>, key: &str, report: &[u8], rounds: u32) {
     // Its last byte closes the report.
     let cut = &report[..report.len() - 1];
     let parts = [
-        ("refused without a key", Request::symbolicate("", &[], 401)),
-        ("refused after its key", Request::symbolicate(&nothing_else, &[], 406)),
-        ("refused after its body was received and read", Request::symbolicate(key, cut, 400)),
-        ("answered: symbols fetched, enriched, written", Request::symbolicate(key, report, 200)),
+        ("refused without a key", Request::post(PATH, "", &[], 401)),
+        ("refused after its key", Request::post(PATH, &nothing_else, &[], 406)),
+        ("refused after its body was received and read", Request::post(PATH, key, cut, 400)),
+        ("answered: symbols fetched, enriched, written", Request::post(PATH, key, report, 200)),
     ];
     println!(
         "  {:<46} CPU, of it kernel; wake-ups; allocations, their KiB, in large pieces",
