@@ -31,37 +31,49 @@ pub struct SymbolsOfReport {
 }
 
 impl SymbolsOfReport {
+    /// What this machine's cache has of a report's symbols, without waiting; and what has to be fetched.
+    pub fn cached(
+        api: &Api,
+        tenant: &TenantId,
+        mut needs: Vec<SymbolNeed>,
+        rules: Arc<GroupingRules>,
+    ) -> (SymbolsOfReport, Vec<SymbolNeed>) {
+        let too_many = needs.split_off(needs.len().min(MOST_IMAGES));
+        let mut symbols: HashMap<DebugId, ImageSymbols> =
+            too_many.iter().map(|need| (need.debug_id, ImageSymbols::FetchingFailed)).collect();
+        let mut cold = Vec::new();
+        for need in needs {
+            match api.symcaches.peek(&tenant.scope(need.debug_id), need.system, Hint::default()) {
+                Some(known) => drop(symbols.insert(need.debug_id, known)),
+                None => cold.push(need),
+            }
+        }
+        (SymbolsOfReport { symbols, rules }, cold)
+    }
+
+    /// Fetches the rest, as a symbolizer does: from object storage. What can't be fetched is said so in the answer: it
+    /// fails no report.
+    pub async fn with(mut self, api: &Api, tenant: &TenantId, cold: Vec<SymbolNeed>) -> SymbolsOfReport {
+        let end = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
+        let fetched = stream::iter(cold).map(|need| async move {
+            let got = download(api, tenant, &need, end).await;
+            (need.debug_id, got.unwrap_or(ImageSymbols::FetchingFailed))
+        });
+        self.symbols.extend(fetched.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
+        self
+    }
+
     /// What is known of a debug id.
     pub fn get(&self, id: &DebugId) -> Option<&ImageSymbols> {
         self.symbols.get(id)
     }
 }
 
-/// Fetches what a report needs, as a symbolizer does: from this machine's cache, else from object storage. What can't be
-/// fetched is said so in the answer: it fails no report.
-pub async fn fetch(
-    api: &Api,
-    tenant: &TenantId,
-    mut needs: Vec<SymbolNeed>,
-) -> Result<SymbolsOfReport, Problem> {
-    let rules = Box::pin(grouping_rules(api, tenant)).await?;
-    let too_many = needs.split_off(needs.len().min(MOST_IMAGES));
-    let mut symbols: HashMap<DebugId, ImageSymbols> =
-        too_many.iter().map(|need| (need.debug_id, ImageSymbols::FetchingFailed)).collect();
-    let mut cold = Vec::new();
-    for need in needs {
-        match api.symcaches.peek(&tenant.scope(need.debug_id), need.system, Hint::default()) {
-            Some(known) => drop(symbols.insert(need.debug_id, known)),
-            None => cold.push(need),
-        }
-    }
-    let end = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
-    let fetched = stream::iter(cold).map(|need| async move {
-        let got = download(api, tenant, &need, end).await;
-        (need.debug_id, got.unwrap_or(ImageSymbols::FetchingFailed))
-    });
-    symbols.extend(fetched.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
-    Ok(SymbolsOfReport { symbols, rules })
+/// Everything that a report needs.
+pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<SymbolNeed>) -> Result<SymbolsOfReport, Problem> {
+    let rules = grouping_rules(api, tenant).await?;
+    let (cached, cold) = SymbolsOfReport::cached(api, tenant, needs, rules);
+    Ok(cached.with(api, tenant, cold).await)
 }
 
 /// Symbols that are not here; `None` where they do not come before `end`. The download goes on after that.
@@ -85,7 +97,7 @@ async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
 }
 
 /// The tenant's rules of now. Those of a later version of this service, which this one can't read, are left out.
-async fn grouping_rules(api: &Api, tenant: &TenantId) -> Result<Arc<GroupingRules>, Problem> {
+pub async fn grouping_rules(api: &Api, tenant: &TenantId) -> Result<Arc<GroupingRules>, Problem> {
     let (database, of) = (api.clone(), tenant.clone());
     let look_up = async move {
         let mut tx = database.tenant(&of).await?;

@@ -5,7 +5,7 @@ use crate::limits::answers::{self, ReservedAnswer};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
-use crate::reports::image_symbols::{SymbolsOfReport, fetch};
+use crate::reports::image_symbols::{SymbolsOfReport, grouping_rules};
 use crate::requests::accept::{Representation, negotiate};
 use crate::requests::body::{Chunks, unpacked};
 use axum::body::Body;
@@ -15,7 +15,7 @@ use http::{HeaderMap, header};
 use unslide_model::TenantId;
 use unslide_report::{ReadLimits, Report};
 use unslide_runtime::job_bytes;
-use unslide_symbolicate::{Context, Plan};
+use unslide_symbolicate::{Context, Plan, SymbolNeed};
 
 problems!(Failures: InvalidBody, InvalidReport, NotAReport, IncompleteBody, BodyTimeout, TooLarge, NotAcceptable, RateLimited);
 
@@ -51,28 +51,51 @@ pub async fn symbolicate(
     let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
     let body = Chunks::new(&headers, body, limit as u64, api.limits.pace())?.collect(&mut reserved).await?;
     let app = access.principal.app.clone();
-    let (body, wanted, reserved) = api
-        .cpu
-        .run_for(access.tenant(), move || {
-            charge.received(body.len() as u64)?;
-            let body = unpacked(&body, limit as u64, &mut reserved, &mut charge)?;
-            let report = read(&body, limit)?;
-            if let Some(app) = app.filter(|app| report.summary().app.as_ref() != Some(app)) {
-                let detail = format!("the key speaks for {app} alone, and the report is not of it");
-                return Err(Problem::new(Kind::InsufficientScope, detail));
-            }
-            let wanted = unslide_symbolicate::needs(&report);
-            Ok::<_, Problem>((body, wanted, reserved))
-        })
-        .await??;
-    let symbols = fetch(&api, access.tenant(), wanted).await?;
-    let tenant = access.tenant().clone();
-    let work = move || enriched(&body, limit, &symbols, &tenant, form);
-    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    let rules = grouping_rules(&api, access.tenant()).await?;
+    let (of, tenant) = (api.clone(), access.tenant().clone());
+    let work = move || {
+        charge.received(body.len() as u64)?;
+        let body = unpacked(&body, limit as u64, &mut reserved, &mut charge)?;
+        job_bytes(body.len());
+        let report = read(&body, limit)?;
+        if let Some(app) = app.filter(|app| report.summary().app.as_ref() != Some(app)) {
+            let detail = format!("the key speaks for {app} alone, and the report is not of it");
+            return Err(Problem::new(Kind::InsufficientScope, detail));
+        }
+        let plan = Plan::new(&report);
+        let (cached, cold) = SymbolsOfReport::cached(&of, &tenant, plan.needs(), rules);
+        // Nearly always nothing has to be fetched, and the report is read once.
+        let step = match cold.is_empty() {
+            true => Step::Answered(enriched(&plan, limit, &cached, &tenant, form)?),
+            false => Step::Wants(body.clone(), cached, cold),
+        };
+        Ok::<_, Problem>((step, reserved))
+    };
+    let (step, reserved) = api.cpu.run_for(access.tenant(), work).await??;
+    let answer = match step {
+        Step::Answered(answer) => answer,
+        Step::Wants(body, cached, cold) => {
+            let tenant = access.tenant().clone();
+            let symbols = cached.with(&api, &tenant, cold).await;
+            let work = move || {
+                job_bytes(body.len());
+                let report = read(&body, limit)?;
+                enriched(&Plan::new(&report), limit, &symbols, &tenant, form)
+            };
+            api.cpu.run_for(access.tenant(), work).await??
+        }
+    };
     let reservation = answers::reserve(&api.permits, access.tenant(), answer.len() as u64)?;
     drop(reserved);
     let answer = ReservedAnswer { bytes: answer.into(), reservation };
     Ok(([(header::CONTENT_TYPE, form.media_type())], answer).into_response())
+}
+
+/// How far a report got without waiting.
+enum Step {
+    Answered(Vec<u8>),
+    /// Its body, the symbols that are here, and those that have to be fetched.
+    Wants(Bytes, SymbolsOfReport, Vec<SymbolNeed>),
 }
 
 fn read(body: &Bytes, max_bytes: usize) -> Result<Report<'_>, Problem> {
@@ -82,18 +105,16 @@ fn read(body: &Bytes, max_bytes: usize) -> Result<Report<'_>, Problem> {
 }
 
 fn enriched(
-    body: &Bytes,
+    plan: &Plan<'_, '_>,
     limit: usize,
     symbols: &SymbolsOfReport,
     tenant: &TenantId,
     form: Representation,
 ) -> Result<Vec<u8>, Problem> {
-    job_bytes(body.len());
-    let report = read(body, limit)?;
     let most_bytes = Some(limit.saturating_mul(ANSWER_FACTOR));
     let context =
         Context { tenant: Some(tenant), rules: Some(&symbols.rules), most_bytes, ..Context::default() };
-    let enriched = Plan::new(&report).enrich_within(&|id| symbols.get(id), &context);
+    let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
     match form {
         Representation::Json => Ok(enriched.bytes),
         Representation::Text => {
