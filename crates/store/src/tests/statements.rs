@@ -139,9 +139,14 @@ async fn wakes_that_were_missed_are_added_in_the_same_statements_however_many_th
             slots::publish(&mut tx, &published(200 + n, Quality::Dwarf)).await.unwrap();
             tx.commit().await.unwrap();
         }
-        execute(&database, "DELETE FROM jobs").await;
-        execute(&database, "DELETE FROM system_wakes").await;
-        costs.push(cost(wakes::missed::ask(&database.store)).await);
+        // The least of several: a new connection sets itself up.
+        let mut least = usize::MAX;
+        for _ in 0..3 {
+            execute(&database, "DELETE FROM jobs").await;
+            execute(&database, "DELETE FROM system_wakes").await;
+            least = least.min(cost(wakes::missed::ask(&database.store)).await);
+        }
+        costs.push(least);
     }
     assert_same(&costs);
     assert_eq!(database.number("SELECT count(*) FROM jobs WHERE kind = 'wake'").await, 22);

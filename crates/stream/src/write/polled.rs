@@ -2,7 +2,7 @@
 
 use crate::client;
 use crate::record::OutRecord;
-use crate::write::waking::{Sent, WakingProducer};
+use crate::write::waking::{UndeliveredRecord, WakingProducer};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{DeliveryResult, Message};
@@ -53,7 +53,7 @@ impl ClientContext for Deliveries {
 }
 
 impl ProducerContext for Deliveries {
-    type DeliveryOpaque = Box<Sent<oneshot::Sender<Result<Delivered, KafkaError>>>>;
+    type DeliveryOpaque = Box<UndeliveredRecord<oneshot::Sender<Result<Delivered, KafkaError>>>>;
 
     fn delivery(&self, result: &DeliveryResult<'_>, sent: Self::DeliveryOpaque) {
         let end = match result {

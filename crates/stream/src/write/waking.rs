@@ -18,7 +18,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 /// What the client has of a record until it reports its delivery.
-pub(crate) struct Sent<T> {
+pub(crate) struct UndeliveredRecord<T> {
     /// Who sent it and wants to know.
     pub(crate) about: T,
     /// The client reads it where it lies.
@@ -89,7 +89,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
     #[expect(unsafe_code, reason = "rdkafka's own call copies the value")]
     pub(crate) fn produce<T: Send + Sync>(&self, record: &OutRecord, about: T) -> KafkaResult<()>
     where
-        C: ProducerContext<DeliveryOpaque = Box<Sent<T>>>,
+        C: ProducerContext<DeliveryOpaque = Box<UndeliveredRecord<T>>>,
     {
         use sys::rd_kafka_vtype_t as vtype;
         let part = |bytes: &Option<Bytes>| {
@@ -97,7 +97,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
         };
         let topic = CString::new(&*record.topic)?;
         let ((value, value_len), (key, key_len)) = (part(&record.value), part(&record.key));
-        let sent = Box::new(Sent { about, _value: record.value.clone() }).into_ptr();
+        let sent = Box::new(UndeliveredRecord { about, _value: record.value.clone() }).into_ptr();
         // SAFETY: the pointers are valid for their lengths during the call, which copies all but the value. That lies
         // where it is until `sent` is dropped: by this call where it fails, else by who gets the report of the
         // delivery, which is the last that the client does with a record. Of the headers, which have their
@@ -190,9 +190,9 @@ mod tests {
     }
 
     impl ProducerContext for Quiet {
-        type DeliveryOpaque = Box<Sent<()>>;
+        type DeliveryOpaque = Box<UndeliveredRecord<()>>;
 
-        fn delivery(&self, _: &DeliveryResult<'_>, _: Box<Sent<()>>) {}
+        fn delivery(&self, _: &DeliveryResult<'_>, _: Box<UndeliveredRecord<()>>) {}
     }
 
     /// A value that tells when nobody has it any more.

@@ -5,7 +5,7 @@ use crate::error::StreamError;
 use crate::lane::{Control, Observer};
 use crate::record::OutRecord;
 use crate::settings::Settings;
-use crate::write::waking::{Sent, WakingProducer};
+use crate::write::waking::{UndeliveredRecord, WakingProducer};
 use parking_lot::Mutex;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerGroupMetadata;
@@ -149,9 +149,9 @@ impl ClientContext for TxContext {
 
 impl ProducerContext for TxContext {
     /// With the numbers of a transaction and an item.
-    type DeliveryOpaque = Box<Sent<usize>>;
+    type DeliveryOpaque = Box<UndeliveredRecord<usize>>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<Sent<usize>>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<UndeliveredRecord<usize>>) {
         let (Ok(message) | Err((_, message))) = result;
         let bytes = message.payload_len() + message.key_len();
         self.observer.produced(self.queued.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes));
