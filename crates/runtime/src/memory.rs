@@ -14,8 +14,8 @@ const LARGE: c_int = 32 << 20;
 const MOST_KEPT: c_int = 256 << 20;
 /// How often the process's use of the CPU is looked at.
 const EVERY: Duration = Duration::from_secs(10);
-/// The part of a core's time below which little happens.
-const IDLE: u32 = 20;
+/// CPU time within that from which on the process is busy.
+const BUSY: Duration = Duration::from_millis(500);
 
 /// Keeps freed memory, until the process has done little for a while.
 ///
@@ -37,7 +37,7 @@ fn give_back_when_idle() {
     loop {
         std::thread::sleep(EVERY);
         let now = used();
-        let is_busy = now.saturating_sub(before) > EVERY / IDLE;
+        let is_busy = now.saturating_sub(before) > BUSY;
         if was_busy && !is_busy {
             // SAFETY: it may be called at any time.
             unsafe { nix::libc::malloc_trim(0) };

@@ -357,7 +357,7 @@ impl Settings {
     /// A producer that keeps order, writes nothing twice, and waits for all in-sync replicas.
     pub(crate) fn producer(&self) -> ClientConfig {
         let mut config = self.base();
-        // A third of a symbolizer's CPU time; whoever has more network than CPUs sets another.
+        // It takes about a third of a symbolizer's CPU time: an operator may choose another.
         if config.get("compression.type").is_none() {
             config.set("compression.type", "lz4");
         }

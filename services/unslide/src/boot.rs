@@ -48,7 +48,7 @@ impl Process {
         problems
     }
 
-    /// A host as these sections say, which listens for signals. To be called on the async runtime.
+    /// A host as these sections say, which listens for signals; the process keeps freed memory from now on. To be called on the async runtime.
     ///
     /// # Errors
     /// Where a thread, a signal handler or a metric is refused.

@@ -26,7 +26,7 @@ pub struct CrashError {
 }
 
 impl CrashError {
-    pub(crate) fn of(facts: &PartFacts<'_, '_>) -> CrashError {
+    fn of(facts: &PartFacts<'_, '_>) -> CrashError {
         let [kind, nsexception, cpp_exception, user_reported, mach, signal, reason, termination] = facts
             .error_members([
                 "type",

@@ -8,7 +8,7 @@ use super::{escaped_file_name, rest, string};
 use crate::report::ours::OurCall;
 use crate::report::summary::facts::PartFacts;
 use crate::report::{Backtrace, BacktraceOrigin, Frame, Report};
-use crate::{AllocationWeight, CrashError, FrameSlot, Number};
+use crate::{AllocationWeight, FrameSlot, Number};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -75,7 +75,7 @@ pub fn view(report: &Report<'_>) -> ReportView {
     threads.extend(native_threads(&facts, &crash, &mut room));
     let registers = crash.subject.as_ref().map(rest::sorted_registers).unwrap_or_default();
     let images = images(&facts, &mut room);
-    let error = CrashError::of(&facts);
+    let error = report.crash_error().clone();
     let text = |text: Option<String>| text.map(|text| super::escaped(&text).into_owned());
     let reason = text(error.why().map(str::to_owned).or_else(|| report.memory_event()?.reason()));
     let own = report.backtraces.iter().filter(|backtrace| backtrace.part == facts.index).count();

@@ -195,7 +195,7 @@ mod tests {
         fn delivery(&self, _: &DeliveryResult<'_>, _: Box<UndeliveredRecord<()>>) {}
     }
 
-    /// A value that tells when nobody has it any more.
+    /// A value that notes when it is dropped.
     struct Watched(Arc<AtomicBool>);
 
     impl AsRef<[u8]> for Watched {

@@ -53,7 +53,12 @@ impl SymbolsOfReport {
 
     /// Fetches the rest, as a symbolizer does: from object storage. What can't be fetched is said so in the answer: it
     /// fails no report.
-    pub async fn with(mut self, api: &Api, tenant: &TenantId, cold: Vec<SymbolNeed>) -> SymbolsOfReport {
+    pub async fn fetch_rest(
+        mut self,
+        api: &Api,
+        tenant: &TenantId,
+        cold: Vec<SymbolNeed>,
+    ) -> SymbolsOfReport {
         let end = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
         let fetched = stream::iter(cold).map(|need| async move {
             let got = download(api, tenant, &need, end).await;
@@ -73,7 +78,7 @@ impl SymbolsOfReport {
 pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<SymbolNeed>) -> Result<SymbolsOfReport, Problem> {
     let rules = grouping_rules(api, tenant).await?;
     let (cached, cold) = SymbolsOfReport::cached(api, tenant, needs, rules);
-    Ok(cached.with(api, tenant, cold).await)
+    Ok(cached.fetch_rest(api, tenant, cold).await)
 }
 
 /// Symbols that are not here; `None` where they do not come before `end`. The download goes on after that.

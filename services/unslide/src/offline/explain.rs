@@ -127,11 +127,7 @@ fn explain_files(arguments: &Arguments) -> Outcome {
         noticed.notes.iter().for_each(|text| note!("{text}"));
         is_missing |= noticed.is_missing;
     })?;
-    Ok(match (end.has_unreadable, is_missing) {
-        (true, _) => Exit::Failed,
-        (false, true) => Exit::Missing,
-        (false, false) => Exit::Ready,
-    })
+    Ok(end.exit(is_missing))
 }
 
 fn explained_record(

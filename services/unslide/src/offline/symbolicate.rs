@@ -12,7 +12,7 @@ pub use lacking::Lacking;
 pub use library::Library;
 pub use mapped::map_unpacked;
 
-use crate::failure::{Exit, Outcome};
+use crate::failure::Outcome;
 use crate::offline::records::input::InputRecord;
 use crate::offline::records::{RecordHandling, answer_files, input_files};
 use crate::online::groups::rules::read_rules;
@@ -66,9 +66,5 @@ pub fn run(arguments: &Arguments) -> Outcome {
         lacking.tell();
     }
     let lacks_required = arguments.require_symbols && !end.is_closed && !lacking.is_empty();
-    Ok(match (end.has_unreadable, lacks_required) {
-        (true, _) => Exit::Failed,
-        (false, true) => Exit::Missing,
-        (false, false) => Exit::Ready,
-    })
+    Ok(end.exit(lacks_required))
 }

@@ -7,7 +7,6 @@ mod timestamp;
 use crate::Text;
 use crate::jetsam::JetsamEvent;
 use crate::json::{Number, Value};
-use crate::report::crash_error::CrashError;
 use crate::report::memory::{MemoryEvent, MemoryEventKind};
 use crate::report::ours::OurCall;
 use crate::report::{Backtrace, Report};
@@ -140,7 +139,7 @@ impl Report<'_> {
         let [app, app_name, version, build, os_name, os_version, os_build, machine, hash, arch, process] =
             facts.system(SYSTEM_KEYS).map(|value| value.and_then(Value::string));
         let header = |key| facts.header(key).and_then(Value::string);
-        let error = CrashError::of(&facts);
+        let error = self.crash_error().clone();
         let memory = self.memory_event();
         let event_kind = memory.map(|event| event.kind);
         let thread = facts.crashed_thread();

@@ -76,7 +76,7 @@ pub async fn symbolicate(
         Step::Answered(answer) => answer,
         Step::Wants(body, cached, cold) => {
             let tenant = access.tenant().clone();
-            let symbols = cached.with(&api, &tenant, cold).await;
+            let symbols = cached.fetch_rest(&api, &tenant, cold).await;
             let work = move || {
                 job_bytes(body.len());
                 let report = read(&body, limit)?;

@@ -11,7 +11,7 @@ mod unreadable;
 pub use answered::{AnsweredRecord, answer_report};
 pub use elements::element_problem;
 
-use crate::failure::{CommandError, check_paths};
+use crate::failure::{CommandError, Exit, check_paths};
 use files::{FileRecords, RecordSource};
 use input::InputRecord;
 use rate::AnswerRate;
@@ -43,9 +43,20 @@ pub struct RecordHandling<W> {
 /// How the answers ended.
 pub struct AnswerEnd {
     /// True where a record could not be read.
-    pub has_unreadable: bool,
+    has_unreadable: bool,
     /// True where the reader of the output has gone away.
     pub is_closed: bool,
+}
+
+impl AnswerEnd {
+    /// The exit code, where something that was asked for is missing or nothing is.
+    pub fn exit(&self, is_missing: bool) -> Exit {
+        match (self.has_unreadable, is_missing) {
+            (true, _) => Exit::Failed,
+            (false, true) => Exit::Missing,
+            (false, false) => Exit::Ready,
+        }
+    }
 }
 
 /// The files that a command line names, or standard input where it names none.

@@ -27,6 +27,9 @@ pub fn answer(
     rules: &GroupingRules,
     format: OutputFormat,
 ) -> SymbolicatedRecord {
+    let answered = |bytes: &[u8], room, lacking: &mut Vec<ImageOutcome>| {
+        answer_report(bytes, || enriched(bytes, (library, rules), format, room, lacking))
+    };
     match job {
         InputRecord::Filler(bytes) => {
             // Between logs a blank line has no meaning.
@@ -49,9 +52,7 @@ pub fn answer(
         }
         InputRecord::Element { line, number, bytes, room } => {
             let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
-            match answer_report(&bytes, || {
-                enriched(&bytes, (library, rules), format, room, &mut answer.noticed)
-            }) {
+            match answered(&bytes, room, &mut answer.noticed) {
                 Ok(answered) => answer.bytes = answered,
                 Err(problem) => {
                     answer.problem = Some(element_problem(number, &problem));
@@ -62,9 +63,7 @@ pub fn answer(
         }
         InputRecord::Report { line, bytes, ending } => {
             let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
-            match answer_report(&bytes, || {
-                enriched(&bytes, (library, rules), format, usize::MAX, &mut answer.noticed)
-            }) {
+            match answered(&bytes, usize::MAX, &mut answer.noticed) {
                 Ok(answered) => {
                     answer.bytes = answered;
                     if format == OutputFormat::Json {
