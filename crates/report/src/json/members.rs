@@ -121,27 +121,34 @@ impl<'a> JsonScanner<'a> {
     /// many.
     #[inline(always)]
     pub(crate) fn numeric(&mut self, slot: MemberSlot, into: &mut Option<Number>) -> Result<(), Stop> {
-        *into = None;
-        if self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
-            let digits = self.number()?;
-            // Written here and not where the two ways meet: they would meet in memory, and each number would
-            // wait for its own store.
-            match digits.integer() {
-                Some((magnitude, negative)) => *into = Some(Number::Int { magnitude, negative }),
-                None => *into = Some(digits.unusual()),
-            }
+        // Written here and not where the ways meet: they would meet in memory, and each number would wait for its
+        // own store.
+        if let Some(magnitude) = self.plain_integer(slot) {
+            *into = Some(Number::Int { magnitude, negative: false });
+        } else if self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
+            *into = Some(self.number()?.value());
+        } else {
+            *into = None;
         }
         Ok(())
+    }
+
+    /// Passes an integer above 0 with at most nineteen digits, as nearly all numbers are; leaves anything else.
+    #[inline(always)]
+    fn plain_integer(&mut self, slot: MemberSlot) -> Option<u64> {
+        if slot.duplicate { None } else { self.plain_digits() }
     }
 
     /// A number that `fit` turns into what is wanted.
     #[inline(always)]
     fn fitting<T>(&mut self, slot: MemberSlot, fit: impl Fn(Number) -> Option<T>) -> Result<Option<T>, Stop> {
         let offset = self.pos();
-        if !self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
-            return Ok(None);
-        }
-        let fitting = fit(self.number()?.value());
+        let number = match self.plain_integer(slot) {
+            Some(magnitude) => Number::Int { magnitude, negative: false },
+            None if self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? => self.number()?.value(),
+            None => return Ok(None),
+        };
+        let fitting = fit(number);
         if fitting.is_none() {
             self.wrong(slot, offset);
         }

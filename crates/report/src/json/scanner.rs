@@ -29,6 +29,14 @@ pub(crate) struct JsonMember<'a> {
     pub(crate) separator: usize,
 }
 
+impl JsonMember<'_> {
+    /// True where this is its key. A pattern would compare byte by byte, which frames and images are too many for.
+    #[inline(always)]
+    pub(crate) fn is(&self, key: &str) -> bool {
+        *self.key == *key.as_bytes()
+    }
+}
+
 /// An object that was passed.
 #[derive(Clone, Copy)]
 pub(crate) struct PassedObject {

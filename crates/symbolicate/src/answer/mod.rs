@@ -151,7 +151,7 @@ fn name<'s, 'a>(
     match judged.symbols.map(|s| (s, s.lookup(address))) {
         Some((_, CodeLookup::Found(found))) => {
             answer.status = FrameStatus::Symbolicated;
-            answer.approximate |= found.approximate || found.folded_with().next().is_some();
+            answer.approximate |= found.approximate || found.is_folded();
             answer.name = Name::Symbols(found);
         }
         // An object without any names says nothing about functions, not even that there is none.

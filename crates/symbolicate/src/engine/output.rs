@@ -153,12 +153,11 @@ fn origin(
 
 /// The names of functions that have the same code.
 fn folded_with(object: &mut ObjectWriter<'_>, answer: &CodeAnswer<'_>) {
-    let mut names = answer.folded_with().peekable();
-    if names.peek().is_none() {
+    if !answer.is_folded() {
         return;
     }
     let out = object.key(key!("folded_with"));
-    for (i, name) in names.enumerate() {
+    for (i, name) in answer.folded_with().enumerate() {
         out.extend_from_slice(if i == 0 { b"[\"" } else { b",\"" });
         out.extend_from_slice(name.raw());
         out.push(b'"');

@@ -10,7 +10,7 @@ use crate::status::FrameStatus;
 use crate::symcache::CodeAnswer;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use unslide_report::{Backtrace, Frame, OurFrame, Text};
+use unslide_report::{Backtrace, Frame, OurFrame, Report, Text};
 
 /// Functions that are looked at, and characters of each.
 pub(super) const MOST_CALLS: usize = 4_096;
@@ -108,13 +108,15 @@ pub(super) fn planned<'p, 'r, 'a>(
     backtrace.frames.iter().zip(plan.frames.iter().skip(first)).collect()
 }
 
-/// The frames of one turn of a recursion that has filled the stack. `near_stack_pointer` says whether the access that
-/// failed was near the stack pointer, as far as that is known.
+/// The frames of one turn of a recursion that has filled the stack.
 pub(super) fn turn<'p, 'a>(
+    report: &Report<'_>,
     frames: &[PlannedCall<'p, 'a>],
-    near_stack_pointer: Option<bool>,
 ) -> Option<Vec<PlannedCall<'p, 'a>>> {
-    match near_stack_pointer {
+    if frames.len() < LEAST_FRAMES {
+        return None;
+    }
+    match report.has_failed_near_stack_pointer() {
         // A recursion that ends by itself has called what failed.
         Some(false) => None,
         Some(true) => exact_turn(frames).or_else(|| branching_turn(frames)),
@@ -151,7 +153,7 @@ fn branching_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedC
         *times.entry(planned.address).or_default() += 1;
     }
     times.retain(|_, times| *times * SHARE >= frames.len());
-    if frames.len() < LEAST_FRAMES || times.values().sum::<usize>() * 4 < frames.len() * 3 {
+    if times.values().sum::<usize>() * 4 < frames.len() * 3 {
         return None;
     }
     // The first of each address.

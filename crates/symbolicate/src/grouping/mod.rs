@@ -259,7 +259,7 @@ fn grouped<'a>(
     let mut kind = GroupKind::of(error);
     let frames = backtrace.map(|backtrace| planned(plan, backtrace)).unwrap_or_default();
     let may_overflow = kind == GroupKind::Crash && error.is_bad_access();
-    let turn = if may_overflow { turn(&frames, plan.report.has_failed_near_stack_pointer()) } else { None };
+    let turn = if may_overflow { turn(plan.report, &frames) } else { None };
     let looked_at = match &turn {
         Some(turn) => {
             kind = GroupKind::StackOverflow;

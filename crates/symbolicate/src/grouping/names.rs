@@ -91,11 +91,17 @@ fn shorter(name: &str) -> Option<String> {
         }
     }
     // `(1) suspend resume partial function for f()`, of an async function.
-    if let Some(at) = name.find(" partial function for ").filter(|_| name.starts_with('(')) {
-        return Some(name[at + " partial function for ".len()..].to_owned());
+    if name.starts_with('(')
+        && let Some((_, inner)) = name.split_once(" partial function for ")
+    {
+        return Some(inner.to_owned());
     }
     if let Some(inner) = block_of(name) {
         return Some(inner.to_owned());
+    }
+    // All of the suffixes have one of these, and most names have none.
+    if !name.contains(['[', '.']) {
+        return None;
     }
     let numbered = |suffix: &&str| {
         let at = name.find(suffix)?;
@@ -108,8 +114,7 @@ fn shorter(name: &str) -> Option<String> {
 
 /// The function that a block lies in: of `__20-[Cart total:]_block_invoke_3` and of `__total_block_invoke`.
 fn block_of(name: &str) -> Option<&str> {
-    let at = name.find("_block_invoke")?;
-    let inner = name[..at].strip_prefix("__")?;
+    let (inner, _) = name.strip_prefix("__")?.split_once("_block_invoke")?;
     let digits = inner.bytes().take_while(u8::is_ascii_digit).count();
     let inner = &inner[digits..];
     (!inner.is_empty()).then_some(inner)

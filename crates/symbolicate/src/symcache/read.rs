@@ -276,6 +276,12 @@ impl<'a> CodeAnswer<'a> {
         own.filter_map(move |(_, function)| view.readable(function))
     }
 
+    /// True where [`CodeAnswer::folded_with`] has a name.
+    #[must_use]
+    pub fn is_folded(&self) -> bool {
+        self.view.layout.scope_folds > 0 && self.folded_with().next().is_some()
+    }
+
     /// The calls from the innermost inlined function to the owner of the machine code; at least one, and at
     /// most [`MAX_CALLS`].
     pub fn calls(&self) -> impl Iterator<Item = CodeCall<'a>> + use<'a> {

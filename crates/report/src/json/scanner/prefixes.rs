@@ -33,12 +33,12 @@ impl MemberPrefix {
 
 /// For each level and each member's place in an object the prefix that was read last.
 #[derive(Default)]
-pub(super) struct Prefixes(Vec<MemberPrefix>);
+pub(super) struct Prefixes(Vec<[MemberPrefix; MEMBERS]>);
 
 impl Prefixes {
     /// Room for prefixes. Without any none is known.
     pub(super) fn room() -> Prefixes {
-        Prefixes(vec![MemberPrefix::default(); LEVELS * MEMBERS])
+        Prefixes(vec![[MemberPrefix::default(); MEMBERS]; LEVELS])
     }
 
     /// The prefix and the key of a member, where the bytes at `pos` are those that were read last in its
@@ -51,7 +51,7 @@ impl Prefixes {
         depth: usize,
         ordinal: usize,
     ) -> Option<(MemberPrefix, &'a [u8])> {
-        let prefix = *self.0.get(index(depth, ordinal)?)?;
+        let prefix = *self.0.get(depth)?.get(ordinal)?;
         let start = prefix.start as usize;
         let here = input.get(pos..pos + prefix.len())?;
         if prefix.len == 0 || !same(here, input.get(start..start + prefix.len())?) {
@@ -72,7 +72,7 @@ impl Prefixes {
         quote: usize,
         key: &[u8],
     ) {
-        let Some(place) = index(depth, ordinal).and_then(|index| self.0.get_mut(index)) else { return };
+        let Some(place) = self.0.get_mut(depth).and_then(|level| level.get_mut(ordinal)) else { return };
         let within = |offset: usize| u8::try_from(offset - span.start).ok();
         if let (Ok(start), Some(len), Some(separator), Some(key_at), Ok(key_len), true) = (
             u32::try_from(span.start),
@@ -87,46 +87,23 @@ impl Prefixes {
     }
 }
 
-/// True where two slices of the same length have the same bytes. They are short and many: a call of `memcmp` for each
-/// would take longer than the comparison.
+/// True where two slices of the same length have the same bytes. Most have at most 64, half of them indentation, and
+/// they are many: a call of `memcmp` for each would take longer than the comparison.
 #[inline(always)]
 fn same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() < 16 {
-        return short_same(a, b);
-    }
-    let mut at = 0;
-    loop {
-        let (Some(left), Some(right)) = (vector(a, at), vector(b, at)) else { return false };
-        if left != right {
-            return false;
-        }
-        // The last vector ends with the slices, and overlaps the one before it.
-        match a.len() - at {
-            16 => return true,
-            17..32 => at = a.len() - 16,
-            _ => at += 16,
-        }
+    match a.len() {
+        33..=64 => same_ends::<32>(a, b),
+        16..=32 => same_ends::<16>(a, b),
+        8..16 => same_ends::<8>(a, b),
+        _ => a == b,
     }
 }
 
+/// The same of at least `N` and at most twice as many bytes: the first ones and the last ones overlap.
 #[inline(always)]
-fn vector(bytes: &[u8], at: usize) -> Option<&[u8; 16]> {
-    bytes.get(at..)?.first_chunk()
-}
-
-/// The same of fewer than 16 bytes.
-#[inline(always)]
-fn short_same(a: &[u8], b: &[u8]) -> bool {
-    match (a.first_chunk::<8>(), b.first_chunk::<8>(), a.last_chunk::<8>(), b.last_chunk::<8>()) {
-        (Some(a), Some(b), Some(a_end), Some(b_end)) => {
-            u64::from_ne_bytes(*a) == u64::from_ne_bytes(*b)
-                && u64::from_ne_bytes(*a_end) == u64::from_ne_bytes(*b_end)
-        }
-        _ => a.iter().eq(b),
+fn same_ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
+    match (a.first_chunk::<N>(), b.first_chunk::<N>(), a.last_chunk::<N>(), b.last_chunk::<N>()) {
+        (Some(a), Some(b), Some(a_end), Some(b_end)) => (a == b) & (a_end == b_end),
+        _ => false,
     }
-}
-
-#[inline(always)]
-fn index(depth: usize, ordinal: usize) -> Option<usize> {
-    (depth < LEVELS && ordinal < MEMBERS).then_some(depth * MEMBERS + ordinal)
 }

@@ -18,22 +18,17 @@ impl Digits<'_> {
     /// The number that they stand for.
     #[inline(always)]
     pub(crate) fn value(&self) -> Number {
-        match self.integer() {
-            Some((magnitude, negative)) => Number::Int { magnitude, negative },
-            None => self.unusual(),
-        }
-    }
-
-    /// The digits of an integer that is not too long, and whether it is negative.
-    #[inline(always)]
-    pub(crate) fn integer(&self) -> Option<(u64, bool)> {
         let count = self.raw.len() - usize::from(self.negative);
-        (!self.float && count < 20).then_some((self.magnitude, self.negative))
+        if !self.float && count < 20 {
+            Number::Int { magnitude: self.magnitude, negative: self.negative }
+        } else {
+            self.unusual()
+        }
     }
 
     /// The value of any other number.
     #[inline(never)]
-    pub(crate) fn unusual(&self) -> Number {
+    fn unusual(&self) -> Number {
         let digits = &self.raw[usize::from(self.negative)..];
         let integer = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
         match integer {
@@ -104,6 +99,20 @@ impl<'a> JsonScanner<'a> {
             }
             _ => self.fail(at + 1, "an escape"),
         }
+    }
+
+    /// Passes an integer above 0 with at most nineteen digits; leaves anything else.
+    #[inline(always)]
+    pub(crate) fn plain_digits(&mut self) -> Option<u64> {
+        if !matches!(self.byte(), Some(b'1'..=b'9')) {
+            return None;
+        }
+        let (end, value) = self.digits(self.pos);
+        let is_plain = end - self.pos < 20 && !matches!(self.input.get(end), Some(b'.' | b'e' | b'E'));
+        if is_plain {
+            self.pos = end;
+        }
+        is_plain.then_some(value)
     }
 
     /// Passes a number.

@@ -5,7 +5,10 @@ use crate::report::{Backtrace, BacktraceOrigin, Frame, ThreadFacts};
 use crate::{BlankFrame, Number};
 
 /// Further names of the address in a frame of an allocation stack.
-const ALLOCATION_ADDRESS: [&[u8]; 2] = [b"address", b"addr"];
+const ALLOCATION_ADDRESS: [&str; 2] = ["address", "addr"];
+
+/// Frames that most backtraces do not have more of.
+const USUAL_FRAMES: usize = 32;
 
 /// A list of frames before its owner is known.
 #[derive(Default)]
@@ -201,52 +204,58 @@ fn frame_list<'a>(
     place: &'static str,
 ) -> Result<Option<Contents<'a>>, Stop> {
     let start = s.pos();
-    let mut frames = Vec::new();
+    let mut frames: Vec<Frame<'a>> = Vec::new();
     let mut blank_frames = Vec::new();
     let invalid = s.objects(slot, |s, index| {
         s.item()?;
-        frames.push(frame(s, index, place)?);
-        if let Some(blank) = frames.last().and_then(|frame| BlankFrame::of(frame, s.input())) {
+        if frames.is_empty() {
+            frames.reserve(USUAL_FRAMES);
+        }
+        // Read where it stays: to copy a frame takes as long as to read a part of it.
+        frames.push(Frame { index, ..Frame::default() });
+        let Some(own) = frames.last_mut() else { return Ok(()) };
+        frame(s, own, place)?;
+        if let Some(blank) = BlankFrame::of(own, s.input()) {
             frames.pop();
             blank_frames.push(blank);
         }
         Ok(())
     })?;
-    // They are many where there are any.
+    // There are many such lists.
+    frames.shrink_to_fit();
     blank_frames.shrink_to_fit();
-    if frames.is_empty() {
-        // The room for those that turned out to be blank.
-        frames = Vec::new();
-    }
     Ok(invalid.map(|invalid| Contents { start, frames, blank_frames, invalid, skipped: 0 }))
 }
 
-fn frame<'a>(s: &mut JsonScanner<'a>, index: usize, place: &'static str) -> Result<Frame<'a>, Stop> {
-    let mut frame = Frame { index, ..Frame::default() };
+fn frame<'a>(s: &mut JsonScanner<'a>, frame: &mut Frame<'a>, place: &'static str) -> Result<(), Stop> {
     let mut own = MemberSlots::new(place);
     let object = s.members(|s, member| {
         frame.own_member = None;
-        match &*member.key {
-            b"instruction_addr" => s.numeric(own.at(0, "instruction_addr"), &mut frame.instruction_addr)?,
-            b"object_addr" => s.numeric(own.at(1, "object_addr"), &mut frame.object_addr)?,
-            b"object_name" => frame.object_name = s.text(own.at(2, "object_name"))?,
-            b"object_uuid" => frame.object_uuid = s.uuid(own.at(3, "object_uuid"))?.and_then(debug_id),
-            b"symbol_addr" => s.numeric(own.at(4, "symbol_addr"), &mut frame.symbol_addr)?,
-            b"symbol_name" => frame.symbol_name = s.text(own.at(5, "symbol_name"))?,
-            b"symbolication" => {
+        match () {
+            () if member.is("instruction_addr") => {
+                s.numeric(own.at(0, "instruction_addr"), &mut frame.instruction_addr)?;
+            }
+            () if member.is("object_addr") => s.numeric(own.at(1, "object_addr"), &mut frame.object_addr)?,
+            () if member.is("object_name") => frame.object_name = s.text(own.at(2, "object_name"))?,
+            () if member.is("object_uuid") => {
+                frame.object_uuid = s.uuid(own.at(3, "object_uuid"))?.and_then(debug_id);
+            }
+            () if member.is("symbol_addr") => s.numeric(own.at(4, "symbol_addr"), &mut frame.symbol_addr)?,
+            () if member.is("symbol_name") => frame.symbol_name = s.text(own.at(5, "symbol_name"))?,
+            () if member.is("symbolication") => {
                 let object = s.byte() == Some(b'{');
                 s.skip()?;
                 // Whose it is, the report's own member decides when all is read.
                 frame.own_member = object.then(|| member.separator..s.pos());
             }
-            key if place.starts_with("stack_oom") && ALLOCATION_ADDRESS.contains(&key) => {
+            () if place.starts_with("stack_oom") && ALLOCATION_ADDRESS.iter().any(|key| member.is(key)) => {
                 s.numeric(own.at(0, "address"), &mut frame.instruction_addr)?;
             }
-            _ => s.skip()?,
+            () => s.skip()?,
         }
         Ok(())
     })?;
     frame.insert_at = object.close;
     frame.has_members = object.count > 0;
-    Ok(frame)
+    Ok(())
 }

@@ -360,43 +360,53 @@ fn error_section<'a>(
     Ok(section)
 }
 
+/// Images that few processes have more of.
+const USUAL_IMAGES: usize = 512;
+
 fn image_list<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<ImageList<'a>, Stop> {
     let mut list = ImageList::default();
     let invalid = s.objects(slots.at(1, "binary_images"), |s, _| {
         s.item()?;
+        if list.images.is_empty() {
+            list.images.reserve(USUAL_IMAGES);
+        }
+        // Read where it stays, as a frame is.
+        list.images.push(Image::default());
+        let Some(own) = list.images.last_mut() else { return Ok(()) };
+        let message = image(s, own)?;
         // Without any of the three no frame can refer to an image, and there is nothing to show.
-        let (image, message) = image(s)?;
-        if image.addr.is_some() || image.uuid.is_some() || image.name.is_some() {
-            list.images.push(image);
-            list.message = message.map(|message| message.believed(list.message)).or(list.message);
+        if own.addr.is_none() && own.uuid.is_none() && own.name.is_none() {
+            list.images.pop();
+        } else if let Some(message) = message {
+            list.message = Some(message.believed(list.message));
         }
         Ok(())
     })?;
+    list.images.shrink_to_fit();
     list.invalid = invalid.unwrap_or(0);
     Ok(list)
 }
 
-fn image<'a>(s: &mut JsonScanner<'a>) -> Result<(Image<'a>, Option<ImageMessage<'a>>), Stop> {
-    let mut image = Image::default();
+fn image<'a>(s: &mut JsonScanner<'a>, image: &mut Image<'a>) -> Result<Option<ImageMessage<'a>>, Stop> {
     let mut header = [None; 2];
     let mut texts = [None; 2];
     let mut own = MemberSlots::new("binary_images[]");
     s.members(|s, member| {
-        match &*member.key {
-            b"image_addr" => s.numeric(own.at(0, "image_addr"), &mut image.addr)?,
-            b"image_vmaddr" => s.numeric(own.at(1, "image_vmaddr"), &mut image.vmaddr)?,
-            b"image_size" => image.size = s.unsigned(own.at(2, "image_size"))?.unwrap_or(0),
-            b"uuid" => image.uuid = s.uuid(own.at(3, "uuid"))?.and_then(debug_id),
-            b"name" => image.name = s.text(own.at(4, "name"))?,
-            b"cpu_type" => header[0] = s.header_field(own.at(5, "cpu_type"))?,
-            b"cpu_subtype" => header[1] = s.header_field(own.at(6, "cpu_subtype"))?,
+        match () {
+            () if member.is("image_addr") => s.numeric(own.at(0, "image_addr"), &mut image.addr)?,
+            () if member.is("image_vmaddr") => s.numeric(own.at(1, "image_vmaddr"), &mut image.vmaddr)?,
+            () if member.is("image_size") => image.size = s.unsigned(own.at(2, "image_size"))?.unwrap_or(0),
+            () if member.is("uuid") => image.uuid = s.uuid(own.at(3, "uuid"))?.and_then(debug_id),
+            () if member.is("name") => image.name = s.text(own.at(4, "name"))?,
+            () if member.is("cpu_type") => header[0] = s.header_field(own.at(5, "cpu_type"))?,
+            () if member.is("cpu_subtype") => header[1] = s.header_field(own.at(6, "cpu_subtype"))?,
             // A simulator puts the device into the other one.
-            b"crash_info_message2" => texts[0] = s.text(own.at(7, "crash_info_message2"))?,
-            b"crash_info_message" => texts[1] = s.text(own.at(8, "crash_info_message"))?,
-            _ => s.skip()?,
+            () if member.is("crash_info_message2") => texts[0] = s.text(own.at(7, "crash_info_message2"))?,
+            () if member.is("crash_info_message") => texts[1] = s.text(own.at(8, "crash_info_message"))?,
+            () => s.skip()?,
         }
         Ok(())
     })?;
     image.cpu = cpu(header[0], header[1]);
-    Ok((image, ImageMessage::of(image.name, texts)))
+    Ok(ImageMessage::of(image.name, texts))
 }
