@@ -27,34 +27,41 @@ pub async fn print(input: &Input, full: bool) {
     let key = start_api(&mut installation, input, &[UNLIMITED]).await;
     let port = free_port().expect("a port");
     let report: Value = serde_json::from_slice(&input.report(0)).expect("a report");
-    let body = request_of(&report).to_string();
+    // Once with what it does unless it is told not to, and once with nothing beyond what we are asked for.
+    let by_default = request_of(&report);
+    let mut least = by_default.clone();
+    least["options"] = json!({"dif_candidates": false, "apply_source_context": false});
     let folder = installation.folder().join("symbolicator");
     let process = start(&binary, &folder, port, input);
     let theirs = Load { counter: None, address: format!("127.0.0.1:{port}"), process: &process };
     let address = installation.url.trim_start_matches("http://").to_owned();
     let ours = Load { counter: None, address, process: installation.process("api") };
-    let json = "content-type: application/json\r\n";
-    let requests = [
-        Request::post("/v1/symbolicate", &key, &input.report(0), 200),
-        Request::post("/symbolicate", json, body.as_bytes(), 200),
-    ];
+    let request = Request::post("/v1/symbolicate", &key, &input.report(0), 200);
+    let [by_default, least] = [by_default, least].map(|body| {
+        let json = "content-type: application/json\r\n";
+        Request::post("/symbolicate", json, body.to_string().as_bytes(), 200)
+    });
     tokio::task::block_in_place(|| {
-        let (own, other) = (our_calls(&ours.answer(&requests[0])), their_calls(&theirs, &requests[1]));
+        let (own, other) = (our_calls(&ours.answer(&request)), their_calls(&theirs, &by_default));
         println!("  calls in the answer: {own} and {other}");
         let rounds = if full { 1_000 } else { 2 };
         for clients in CLIENTS {
-            // Once to warm both up.
-            let [ours, theirs] = [(&ours, &requests[0]), (&theirs, &requests[1])].map(|(load, request)| {
+            let run = |load: &Load<'_>, request| {
+                // Once to warm it up.
                 load.run(request, clients, rounds / 5);
                 load.run(request, clients, rounds)
-            });
-            show("unslide", clients, &ours);
-            show("Symbolicator", clients, &theirs);
-            println!(
-                "    {:.1}x the CPU of unslide, {:.2}x the requests/s",
-                theirs.cpu_millis() / ours.cpu_millis(),
-                theirs.per_second / ours.per_second
-            );
+            };
+            let own = run(&ours, &request);
+            show("unslide", clients, &own);
+            for (options, request) in [("its default options", &by_default), ("no source context", &least)] {
+                let other = run(&theirs, request);
+                show("Symbolicator", clients, &other);
+                println!(
+                    "    {options}: {:.1}x the CPU of unslide, {:.2}x the requests/s",
+                    other.cpu_millis() / own.cpu_millis(),
+                    other.per_second / own.per_second
+                );
+            }
         }
         println!(
             "  resident at most: {} MB and {} MB",
@@ -124,7 +131,6 @@ fn request_of(report: &Value) -> Value {
         "platform": "native",
         "stacktraces": list(&report["crash"]["threads"]).iter().map(stack).collect::<Value>(),
         "modules": list(&report["binary_images"]).iter().map(module).collect::<Value>(),
-        "options": {"dif_candidates": false, "apply_source_context": false},
     })
 }
 
