@@ -59,11 +59,13 @@
 //!   later, too: for readers from before they are symcaches without code, and folds of scopes that are not there.
 
 mod index;
+mod prefetch;
 mod read;
 mod view;
 mod walk;
 mod write;
 
+pub(crate) use prefetch::prefetch;
 pub use read::{CodeLookup, SymCache, SymCacheError};
 pub(crate) use view::{CallRecord, FunctionTexts};
 pub use view::{ClassSymbol, CodeAnswer, CodeCall, NameSource};

@@ -220,19 +220,25 @@ impl SymCache {
     /// The function at an address, and the calls inlined there.
     #[must_use]
     pub fn lookup(&self, address: RelativeAddress) -> CodeLookup<'_> {
-        let view = View { bytes: &self.bytes, layout: &self.layout };
-        match u32::try_from(address.0) {
-            Ok(offset) if offset < self.layout.extent => {
-                view.lookup(offset).map_or(CodeLookup::Gap, CodeLookup::Found)
-            }
-            _ => CodeLookup::Outside,
-        }
+        let Some(offset) = self.offset(address) else { return CodeLookup::Outside };
+        let view = self.view();
+        let found = view.range(offset).and_then(|range| view.answer_of(range));
+        found.map_or(CodeLookup::Gap, CodeLookup::Found)
+    }
+
+    /// An address as the records have it; `None` past the end of the image.
+    pub(super) fn offset(&self, address: RelativeAddress) -> Option<u32> {
+        u32::try_from(address.0).ok().filter(|offset| *offset < self.layout.extent)
+    }
+
+    pub(super) fn view(&self) -> View<'_> {
+        View { bytes: &self.bytes, layout: &self.layout }
     }
 
     /// The class that instances with this address in front are of: the address is that of its symbol, or lies in a vtable.
     #[must_use]
     pub fn class_symbol(&self, address: RelativeAddress) -> Option<ClassSymbol<'_>> {
-        let view = View { bytes: &self.bytes, layout: &self.layout };
+        let view = self.view();
         let offset = u32::try_from(address.0).ok().filter(|offset| *offset < CLASS - 1)?;
         let after = view.first_fold((offset | CLASS) + 1, self.layout.folds.len);
         let (start, function) = view.fold(after.checked_sub(1)?)?;
@@ -244,12 +250,12 @@ impl SymCache {
 
     /// A walk over the ranges for ascending addresses.
     pub(crate) fn walk(&self) -> RangeWalk<'_> {
-        RangeWalk::new(View { bytes: &self.bytes, layout: &self.layout })
+        RangeWalk::new(self.view())
     }
 
     /// The start and the answer of every range, in order of address; a range ends where the next starts.
     pub fn ranges(&self) -> impl Iterator<Item = (RelativeAddress, Option<CodeAnswer<'_>>)> {
-        let view = View { bytes: &self.bytes, layout: &self.layout };
+        let view = self.view();
         (0..self.layout.starts.len).map_while(move |i| {
             let start = view.number(self.layout.starts, i)?;
             Some((RelativeAddress(u64::from(start)), view.answer_of(i)))

@@ -113,7 +113,7 @@ impl std::fmt::Debug for View<'_> {
 /// A record of the places or the calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlaceRecord {
-    scope: u32,
+    pub(super) scope: u32,
     line: u32,
     column: u32,
     /// Calls that this place leads to lie below this index.
@@ -137,10 +137,10 @@ pub(crate) struct FunctionTexts<'a> {
     pub(crate) file: Option<Text<'a>>,
 }
 
-struct ScopeRecord {
-    function: u32,
+pub(super) struct ScopeRecord {
+    pub(super) function: u32,
     /// The index of the call for an inlined scope; `None` for an owner.
-    caller: Option<u32>,
+    pub(super) caller: Option<u32>,
     flags: u32,
     start: u32,
 }
@@ -202,8 +202,16 @@ impl<'a> View<'a> {
         Some(u32::from_le_bytes(*self.record(section, index)?))
     }
 
-    pub(super) fn lookup(&self, offset: u32) -> Option<CodeAnswer<'a>> {
-        let bucket = (offset >> self.layout.shift) as usize;
+    /// The number of the bucket that an offset falls into.
+    #[inline]
+    pub(super) fn bucket(&self, offset: u32) -> usize {
+        (offset >> self.layout.shift) as usize
+    }
+
+    /// The number of the range that an offset lies in; `None` before the first one.
+    #[inline]
+    pub(super) fn range(&self, offset: u32) -> Option<usize> {
+        let bucket = self.bucket(offset);
         let ranges = self.layout.starts.len;
         let last = self.layout.buckets.len - 1;
         let bound =
@@ -217,7 +225,13 @@ impl<'a> View<'a> {
                 high = middle;
             }
         }
-        self.answer_of(low.checked_sub(1)?)
+        low.checked_sub(1)
+    }
+
+    /// What a range is; `None` for a gap.
+    #[inline]
+    pub(super) fn place_of(&self, range: usize) -> Option<PlaceRecord> {
+        self.place(self.layout.places, range, NONE).filter(|place| place.scope != NONE)
     }
 
     pub(super) fn answer_of(&self, range: usize) -> Option<CodeAnswer<'a>> {
@@ -243,7 +257,7 @@ impl<'a> View<'a> {
         range: usize,
         mut call: impl FnMut(CallRecord),
     ) -> Option<(PlaceRecord, u32, OwnerRecord)> {
-        let place = self.place(self.layout.places, range, NONE).filter(|place| place.scope != NONE)?;
+        let place = self.place_of(range)?;
         let mut at = place;
         for _ in 0..MAX_CALLS {
             let scope = self.scope(at.scope)?;
@@ -270,11 +284,17 @@ impl<'a> View<'a> {
     /// The place that the function at `inner` was inlined at.
     #[inline]
     fn caller(&self, index: u32, inner: PlaceRecord) -> Option<PlaceRecord> {
-        if index < inner.before { self.place(self.layout.calls, index as usize, index) } else { None }
+        if index < inner.before { self.call_at(index) } else { None }
+    }
+
+    /// A place that a function was inlined at.
+    #[inline]
+    pub(super) fn call_at(&self, index: u32) -> Option<PlaceRecord> {
+        self.place(self.layout.calls, index as usize, index)
     }
 
     #[inline]
-    fn scope(&self, index: u32) -> Option<ScopeRecord> {
+    pub(super) fn scope(&self, index: u32) -> Option<ScopeRecord> {
         let [f0, f1, f2, f3, s0, s1, s2, s3] =
             *self.record::<SCOPE_SIZE>(self.layout.scopes, index as usize)?;
         let flags = u32::from_le_bytes([f0, f1, f2, f3]);
@@ -290,7 +310,7 @@ impl<'a> View<'a> {
 
     /// Where the texts of a function are: linkage name, demangled name and path.
     #[inline]
-    fn function(&self, index: u32) -> Option<[u32; 3]> {
+    pub(super) fn function(&self, index: u32) -> Option<[u32; 3]> {
         let record = self.record::<FUNCTION_SIZE>(self.layout.functions, index as usize)?;
         let [r0, r1, r2, r3, d0, d1, d2, d3, p0, p1, p2, p3] = *record;
         Some([[r0, r1, r2, r3], [d0, d1, d2, d3], [p0, p1, p2, p3]].map(u32::from_le_bytes))

@@ -16,11 +16,16 @@ use tokio::time::Instant;
 use unslide_model::TenantId;
 use unslide_runtime::job_bytes;
 
+/// Bytes that a body gets room for at once, where it announces as many, for each that has come.
+const ROOM_FACTOR: u64 = 8;
+
 /// A request body under a limit.
 #[derive(Debug)]
 pub struct Chunks {
     body: Body,
     limit: u64,
+    /// How long the body is to be, by its own word.
+    announced: Option<u64>,
     seen: u64,
     pace: ClientPace,
 }
@@ -36,7 +41,7 @@ impl Chunks {
         if announced.is_some_and(|announced| announced > limit) {
             return Err(too_large(limit));
         }
-        Ok(Chunks { body, limit, seen: 0, pace })
+        Ok(Chunks { body, limit, announced, seen: 0, pace })
     }
 
     /// The next piece; `None` once the body is complete.
@@ -90,7 +95,10 @@ impl Chunks {
     pub async fn collect(mut self, reserved: &mut Reservation) -> Result<Bytes, Problem> {
         let Some(first) = self.next_within(reserved).await? else { return Ok(Bytes::new()) };
         let Some(second) = self.next_within(reserved).await? else { return Ok(first) };
-        let mut whole = BytesMut::from(first);
+        let most = self.seen.saturating_mul(ROOM_FACTOR);
+        let room = self.announced.unwrap_or_default().clamp(self.seen, most);
+        let mut whole = BytesMut::with_capacity(usize::try_from(room).unwrap_or_default());
+        whole.extend_from_slice(&first);
         whole.extend_from_slice(&second);
         while let Some(data) = self.next_within(reserved).await? {
             whole.extend_from_slice(&data);
