@@ -130,10 +130,6 @@ impl TxContext {
 /// How long to wait for the client where it has nothing to say, until the deadline is looked at again.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Bytes of records in one request: what five requests of a partition need for the outputs of a batch. No topic of
-/// copies takes less.
-const MOST_BATCH: usize = 4 << 20;
-
 /// Bits of the opaque number that name the item; the higher ones name the transaction.
 const ITEM_BITS: u32 = 32;
 
@@ -192,9 +188,9 @@ impl TxProducer {
             .set("linger.ms", "5")
             // All records of a transaction are handed over at once and waited for.
             .set("queue.buffering.max.messages", "1000000")
-            // A partition has at most five requests under way, and while it has, the client's thread asks
-            // without a pause whether it may send more: a transaction has to fit into five.
-            .set("batch.size", settings.max_copy_bytes().min(MOST_BATCH).to_string());
+            // While five records of a partition are under way, the client sends no further request of it, and asks
+            // without a pause whether it may: those of a transaction go in one. No topic of copies takes less.
+            .set("batch.size", settings.max_copy_bytes().to_string());
         // What the producer before this one held is gone with it.
         observer.produced(0);
         let context =
