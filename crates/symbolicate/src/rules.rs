@@ -4,6 +4,7 @@
 //! instruction itself. Which of the two a frame holds, the report does not say; it follows from
 //! where the frame lies, as the table in [`choose`] has it.
 
+use unslide_model::RelativeAddress;
 use unslide_report::{Backtrace, BacktraceOrigin, ErrorKind, ReportPart};
 
 /// What the table asks about a frame.
@@ -100,6 +101,13 @@ pub struct Choice {
     pub adjusted: bool,
     /// True where the choice is a guess.
     pub approximate: bool,
+}
+
+impl Choice {
+    /// The address that is looked up for a frame at this one.
+    pub(crate) fn looked_up(self, relative: RelativeAddress) -> RelativeAddress {
+        if self.adjusted { relative.before() } else { relative }
+    }
 }
 
 /// The first row that fits.

@@ -126,8 +126,7 @@ pub(crate) fn answer<'s, 'a>(
     answer.place = Some(place);
     answer.approximate |= image.approximate;
     answer.relative = planned.address.wrapping_sub(image.start);
-    let relative = RelativeAddress(answer.relative);
-    let lookup = if choice.adjusted { relative.before() } else { relative };
+    let lookup = choice.looked_up(RelativeAddress(answer.relative));
     if place.join == Join::OutsideSize && !confirmed(judged, lookup) {
         answer.status = FrameStatus::UnknownImage;
         answer.place = None;

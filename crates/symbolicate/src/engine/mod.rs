@@ -120,7 +120,7 @@ impl ImageOutcome {
     }
 }
 
-/// Frames whose look-ups are prepared together. What they read has room in a CPU's second cache.
+/// Frames whose look-ups are prefetched together. What they read has room in a CPU's second cache.
 const PREFETCHED: usize = 512;
 
 /// What refers to an image.
@@ -163,6 +163,7 @@ impl<'a> Plan<'_, 'a> {
         let warnings: Vec<String> = self.report.warnings.iter().map(ToString::to_string).collect();
         let mut names = DeviceNames::new(self, &judged);
         let no_rules = GroupingRules::default();
+        // Grouping is the first to look frames up.
         self.prefetch(&judged, 0);
         // The names that count are paid for before those of other threads.
         let grouping = grouping::group(self, &judged, &mut names, context.rules.unwrap_or(&no_rules));
@@ -289,14 +290,14 @@ impl<'a> Plan<'_, 'a> {
         (tally, referred)
     }
 
-    /// Prepares the look-ups of some frames, from this one on.
+    /// Prefetches the look-ups of [`PREFETCHED`] frames, from this one on.
     fn prefetch(&self, judged: &[Judged<'_>], first: usize) {
         let soon = self.frames.iter().skip(first).take(PREFETCHED);
         symcache::prefetch(soon.filter_map(|planned| {
             let index = planned.place?.image as usize;
             let (image, symbols) = (self.images.get(index)?, judged.get(index)?.symbols?);
             let relative = RelativeAddress(planned.address.wrapping_sub(image.start));
-            Some((symbols, if planned.choice.adjusted { relative.before() } else { relative }))
+            Some((symbols, planned.choice.looked_up(relative)))
         }));
     }
 

@@ -1,8 +1,8 @@
 //! Prefetching. A look-up reads some five places, each of which only the one before it names, and waits for memory at
 //! each of them. Those of a whole report wait together where each step is begun for all of them first.
 
-use super::view::View;
-use super::{FUNCTION_SIZE, NONE, PLACE_SIZE, SCOPE_SIZE, SymCache};
+use super::view::{SectionRange, View};
+use super::{FUNCTION_SIZE, PLACE_SIZE, SCOPE_SIZE, SymCache};
 use unslide_model::RelativeAddress;
 
 /// Calls of a chain that are prefetched. Most chains are shorter.
@@ -10,69 +10,72 @@ const CALLS: usize = 4;
 /// Bytes that the CPU fetches at once.
 const CACHE_LINE: usize = 64;
 
-/// An offset from `__TEXT` in an image, or the number of a record of its symcache.
-type Place<'s> = (&'s SymCache, u32);
+/// An offset from `__TEXT`, or the number of a record, with its symcache.
+type Entry<'s> = (&'s SymCache, u32);
 
 /// Has the CPU fetch what look-ups of these addresses read, with the texts of their functions. It changes no answer.
 pub(crate) fn prefetch<'s>(lookups: impl Iterator<Item = (&'s SymCache, RelativeAddress)>) {
-    let offset = |(symcache, address): (&'s SymCache, _)| Some((symcache, symcache.offset(address)?));
-    let offsets: Vec<Place<'_>> = lookups.filter_map(offset).collect();
+    if cfg!(not(target_arch = "x86_64")) {
+        // There is no stable call for other CPUs.
+        return;
+    }
+    let offset = |(symcache, address): (&'s SymCache, _)| Some((symcache, symcache.view().offset(address)?));
+    let offsets: Vec<Entry<'_>> = lookups.filter_map(offset).collect();
     ranges(&offsets);
-    let scope = |(symcache, offset): &Place<'s>| {
+    let scope = |(symcache, offset): &Entry<'s>| {
         let view = symcache.view();
         Some((*symcache, view.place_of(view.range(*offset)?)?.scope))
     };
-    let mut scopes: Vec<Place<'_>> = offsets.iter().filter_map(scope).collect();
+    let mut scopes: Vec<Entry<'_>> = offsets.iter().filter_map(scope).collect();
     for _ in 0..CALLS {
         let callers = functions(&scopes);
-        let scope = |(symcache, call): &Place<'s>| Some((*symcache, symcache.view().call_at(*call)?.scope));
+        let scope = |(symcache, call): &Entry<'s>| Some((*symcache, symcache.view().call_at(*call)?.scope));
         scopes.clear();
         scopes.extend(callers.iter().filter_map(scope));
     }
 }
 
 /// Fetches the ranges about these offsets.
-fn ranges(offsets: &[Place<'_>]) {
+fn ranges(offsets: &[Entry<'_>]) {
     for (symcache, offset) in offsets {
         let view = symcache.view();
-        view.prefetch::<4>(view.layout.buckets.at, view.bucket(*offset));
+        view.prefetch::<4>(view.layout.buckets, view.bucket(*offset));
     }
     for (symcache, offset) in offsets {
         let view = symcache.view();
         if let Some(first) = view.number(view.layout.buckets, view.bucket(*offset)) {
             let first = first as usize;
-            view.prefetch::<4>(view.layout.starts.at, first);
-            view.prefetch::<4>(view.layout.starts.at, first + CACHE_LINE / 8);
-            view.prefetch::<PLACE_SIZE>(view.layout.places.at, first + CACHE_LINE / PLACE_SIZE / 2);
+            view.prefetch::<4>(view.layout.starts, first);
+            view.prefetch::<4>(view.layout.starts, first + CACHE_LINE / 8);
+            view.prefetch::<PLACE_SIZE>(view.layout.places, first + CACHE_LINE / PLACE_SIZE / 2);
         }
     }
 }
 
 /// Fetches scopes, their functions and the texts of those; returns the calls that they were inlined at, which are
 /// fetched as well.
-fn functions<'s>(scopes: &[Place<'s>]) -> Vec<Place<'s>> {
+fn functions<'s>(scopes: &[Entry<'s>]) -> Vec<Entry<'s>> {
     for (symcache, scope) in scopes {
         let view = symcache.view();
-        view.prefetch::<SCOPE_SIZE>(view.layout.scopes.at, *scope as usize);
+        view.prefetch::<SCOPE_SIZE>(view.layout.scopes, *scope as usize);
     }
-    let mut functions: Vec<Place<'_>> = Vec::with_capacity(scopes.len());
+    let mut functions: Vec<Entry<'_>> = Vec::with_capacity(scopes.len());
     let mut callers = Vec::with_capacity(scopes.len());
     for (symcache, scope) in scopes {
         let view = symcache.view();
         let Some(scope) = view.scope(*scope) else { continue };
-        view.prefetch::<FUNCTION_SIZE>(view.layout.functions.at, scope.function as usize);
+        view.prefetch::<FUNCTION_SIZE>(view.layout.functions, scope.function as usize);
         functions.push((*symcache, scope.function));
         if let Some(caller) = scope.caller {
-            view.prefetch::<PLACE_SIZE>(view.layout.calls.at, caller as usize);
+            view.prefetch::<PLACE_SIZE>(view.layout.calls, caller as usize);
             callers.push((*symcache, caller));
         }
     }
     for (symcache, function) in functions {
         let view = symcache.view();
-        for text in view.function(function).into_iter().flatten().filter(|text| *text != NONE) {
-            let at = view.layout.texts.at + text as usize;
-            view.prefetch::<1>(at, 0);
-            view.prefetch::<1>(at, CACHE_LINE);
+        for text in view.function(function).into_iter().flatten() {
+            view.prefetch::<1>(view.layout.texts, text as usize);
+            view.prefetch::<1>(view.layout.texts, text as usize + CACHE_LINE);
         }
     }
     callers
@@ -81,14 +84,14 @@ fn functions<'s>(scopes: &[Place<'s>]) -> Vec<Place<'s>> {
 impl View<'_> {
     /// Has the CPU fetch a record of this size, where there is one.
     #[inline(always)]
-    fn prefetch<const SIZE: usize>(&self, section: usize, index: usize) {
-        if let Some(byte) = self.bytes.get(section.saturating_add(index.saturating_mul(SIZE))) {
-            fetch(byte);
+    fn prefetch<const SIZE: usize>(&self, section: SectionRange, index: usize) {
+        if let Some(first) = self.bytes.get(section.at + index * SIZE) {
+            fetch(first);
         }
     }
 }
 
-/// Has the CPU fetch a cache line; other CPUs than x86-64 are not asked.
+/// Has the CPU fetch the cache line of a byte.
 #[inline(always)]
 #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "the compiler has no safe call for it"))]
 fn fetch(byte: &u8) {

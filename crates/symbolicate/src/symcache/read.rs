@@ -1,7 +1,7 @@
 //! Reading: the header is checked once, every index and length again where it is used, so that no
 //! bytes whatever make a lookup panic or run on.
 
-use super::view::{ClassSymbol, CodeAnswer, CodeCall, Layout, PlaceRecord, SectionRange, View};
+use super::view::{ClassSymbol, CodeAnswer, CodeCall, Layout, SectionRange, View};
 use super::walk::RangeWalk;
 use super::{
     CLASS, FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE,
@@ -220,15 +220,10 @@ impl SymCache {
     /// The function at an address, and the calls inlined there.
     #[must_use]
     pub fn lookup(&self, address: RelativeAddress) -> CodeLookup<'_> {
-        let Some(offset) = self.offset(address) else { return CodeLookup::Outside };
         let view = self.view();
+        let Some(offset) = view.offset(address) else { return CodeLookup::Outside };
         let found = view.range(offset).and_then(|range| view.answer_of(range));
         found.map_or(CodeLookup::Gap, CodeLookup::Found)
-    }
-
-    /// An address as the records have it; `None` past the end of the image.
-    pub(super) fn offset(&self, address: RelativeAddress) -> Option<u32> {
-        u32::try_from(address.0).ok().filter(|offset| *offset < self.layout.extent)
     }
 
     pub(super) fn view(&self) -> View<'_> {
@@ -290,27 +285,13 @@ impl<'a> CodeAnswer<'a> {
 
     /// The calls from the innermost inlined function to the owner of the machine code; at least one, and at
     /// most [`MAX_CALLS`].
-    #[inline(always)]
-    pub fn calls(&self) -> CodeCalls<'a> {
-        CodeCalls { view: self.view, next: Some(self.place), left: MAX_CALLS }
-    }
-}
-
-/// The calls of [`CodeAnswer::calls`].
-pub struct CodeCalls<'a> {
-    view: View<'a>,
-    next: Option<PlaceRecord>,
-    left: usize,
-}
-
-impl<'a> Iterator for CodeCalls<'a> {
-    type Item = CodeCall<'a>;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<CodeCall<'a>> {
-        self.left = self.left.checked_sub(1)?;
-        let (call, caller) = self.view.call(self.next.take()?)?;
-        self.next = caller;
-        Some(call)
+    pub fn calls(&self) -> impl Iterator<Item = CodeCall<'a>> + use<'a> {
+        let (view, mut next) = (self.view, Some(self.place));
+        let calls = std::iter::from_fn(move || {
+            let (call, caller) = view.call(next.take()?)?;
+            next = caller;
+            Some(call)
+        });
+        calls.take(MAX_CALLS)
     }
 }

@@ -202,6 +202,12 @@ impl<'a> View<'a> {
         Some(u32::from_le_bytes(*self.record(section, index)?))
     }
 
+    /// An address as the records have it; `None` past the end of the image.
+    #[inline]
+    pub(super) fn offset(&self, address: RelativeAddress) -> Option<u32> {
+        u32::try_from(address.0).ok().filter(|offset| *offset < self.layout.extent)
+    }
+
     /// The number of the bucket that an offset falls into.
     #[inline]
     pub(super) fn bucket(&self, offset: u32) -> usize {

@@ -33,11 +33,10 @@ impl<'a> RangeWalk<'a> {
     /// Where an address lies that is not below the last one, and the first address behind it that lies elsewhere.
     #[inline]
     pub(crate) fn find(&mut self, address: RelativeAddress) -> (WalkedPlace, RelativeAddress) {
-        let extent = self.view.layout.extent;
-        let offset = match u32::try_from(address.0) {
-            Ok(offset) if offset < extent => offset,
-            _ => return (WalkedPlace::Outside, RelativeAddress(u64::MAX)),
+        let Some(offset) = self.view.offset(address) else {
+            return (WalkedPlace::Outside, RelativeAddress(u64::MAX));
         };
+        let extent = self.view.layout.extent;
         let is_passed = |start: &[u8; 4]| u32::from_le_bytes(*start) <= offset;
         let rest = self.starts.get(self.passed..).unwrap_or_default();
         let (mut low, mut high) = (0, 1);

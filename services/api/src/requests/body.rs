@@ -5,7 +5,7 @@ use crate::limits::charge::Charge;
 use crate::limits::pace::ClientPace;
 use crate::limits::permits::Reservation;
 use crate::state::Api;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use bytes::{Bytes, BytesMut};
 use flate2::bufread::MultiGzDecoder;
 use futures::{Stream, stream};
@@ -16,16 +16,14 @@ use tokio::time::Instant;
 use unslide_model::TenantId;
 use unslide_runtime::job_bytes;
 
-/// Bytes that a body gets room for at once, where it announces as many, for each that has come.
-const ROOM_FACTOR: u64 = 8;
+/// Bytes that are announced and get room at once, for each that has come.
+const ROOM_FACTOR: u64 = 7;
 
 /// A request body under a limit.
 #[derive(Debug)]
 pub struct Chunks {
     body: Body,
     limit: u64,
-    /// How long the body is to be, by its own word.
-    announced: Option<u64>,
     seen: u64,
     pace: ClientPace,
 }
@@ -41,7 +39,7 @@ impl Chunks {
         if announced.is_some_and(|announced| announced > limit) {
             return Err(too_large(limit));
         }
-        Ok(Chunks { body, limit, announced, seen: 0, pace })
+        Ok(Chunks { body, limit, seen: 0, pace })
     }
 
     /// The next piece; `None` once the body is complete.
@@ -95,8 +93,8 @@ impl Chunks {
     pub async fn collect(mut self, reserved: &mut Reservation) -> Result<Bytes, Problem> {
         let Some(first) = self.next_within(reserved).await? else { return Ok(Bytes::new()) };
         let Some(second) = self.next_within(reserved).await? else { return Ok(first) };
-        let most = self.seen.saturating_mul(ROOM_FACTOR);
-        let room = self.announced.unwrap_or_default().clamp(self.seen, most);
+        let announced = HttpBody::size_hint(&self.body).lower();
+        let room = self.seen + announced.min(self.seen.saturating_mul(ROOM_FACTOR));
         let mut whole = BytesMut::with_capacity(usize::try_from(room).unwrap_or_default());
         whole.extend_from_slice(&first);
         whole.extend_from_slice(&second);

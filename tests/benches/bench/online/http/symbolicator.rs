@@ -27,7 +27,7 @@ pub async fn print(input: &Input, full: bool) {
     let key = start_api(&mut installation, input, &[UNLIMITED]).await;
     let port = free_port().expect("a port");
     let report: Value = serde_json::from_slice(&input.report(0)).expect("a report");
-    // Once with what it does unless it is told not to, and once with nothing beyond what we are asked for.
+    // With its default options, and without what our answer does not have either.
     let by_default = request_of(&report);
     let mut least = by_default.clone();
     least["options"] = json!({"dif_candidates": false, "apply_source_context": false});
