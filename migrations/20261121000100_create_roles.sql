@@ -25,6 +25,12 @@ END $$;
 
 GRANT USAGE ON SCHEMA public TO unslide_service;
 
+-- Every role may make temporary tables unless this is revoked, and with them fill the server's disk. No service makes any.
+DO $$
+BEGIN
+    EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+END $$;
+
 -- Before a statement adds rows: the transaction's tenant must not be deleted. The shared lock is held until the
 -- transaction ends; the deletion of the tenant takes the same lock alone, and so after all that had begun before.
 -- What records the deletion itself sets `unslide.erasing`.

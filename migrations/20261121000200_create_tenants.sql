@@ -48,18 +48,6 @@ CREATE INDEX api_keys_ends ON api_keys (ends_at) WHERE ends_at IS NOT NULL;
 CREATE INDEX api_keys_made_by ON api_keys (made_by) WHERE made_by IS NOT NULL;
 SELECT unslide_protect('api_keys', 'tenant', 'SELECT, INSERT, UPDATE');
 
--- Names a tenant to the processes that remember its keys, its state, its limits and its grouping rules: a change of the rules
--- changes the tenant's version. A new key or tenant is remembered by none. When a key was used is no change.
-CREATE FUNCTION unslide_notify_access() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_notify('unslide_access', to_jsonb(OLD) ->> TG_ARGV[0]);
-    RETURN NULL;
-END $$;
-CREATE TRIGGER tenants_changed AFTER DELETE OR UPDATE OF state, limits, version ON tenants
-    FOR EACH ROW EXECUTE FUNCTION unslide_notify_access('slug');
-CREATE TRIGGER api_keys_changed AFTER DELETE OR UPDATE OF secret_hash, scopes, app, expires_at, revoked_at ON api_keys
-    FOR EACH ROW EXECUTE FUNCTION unslide_notify_access('tenant');
-
 -- Who is signed in to the console. Of what the cookie holds only a SHA-256 is kept, of the key only its id.
 CREATE TABLE console_sessions (
     token_hash bytea PRIMARY KEY CHECK (length(token_hash) = 32),
@@ -157,6 +145,22 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     SELECT k.id, k.tenant, k.secret_hash, k.scopes, k.app, k.expires_at, k.revoked_at, k.last_used_at, t.state, t.limits
     FROM api_keys k JOIN tenants t ON t.slug = k.tenant
     WHERE k.prefix = wanted
+$$;
+
+-- A stamp for each of these keys and tenants. It changes with everything that decides about access, so that a process that
+-- remembers a row asks for its stamp instead of the row. A change of a tenant's grouping rules changes its version.
+CREATE FUNCTION unslide_access_stamps(wanted_keys uuid[], wanted_tenants text[])
+RETURNS TABLE (key uuid, tenant text, stamp bigint)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT k.id, NULL::text,
+           hashtextextended(ROW(k.secret_hash, k.scopes, k.app, k.expires_at, k.revoked_at, t.state, t.limits)::text, 0)
+    FROM api_keys k JOIN tenants t ON t.slug = k.tenant
+    WHERE k.id = ANY (wanted_keys)
+    UNION ALL
+    SELECT NULL::uuid, t.slug, hashtextextended(ROW(t.version, t.state)::text, 0)
+    FROM tenants t
+    WHERE t.slug = ANY (wanted_tenants)
 $$;
 
 -- The same for a cookie of the console: one row by the hash of what it holds. A session is never longer than its key.

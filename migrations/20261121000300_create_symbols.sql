@@ -28,13 +28,6 @@ CREATE INDEX uploads_kept ON uploads (status DESC, updated_at, id) WHERE file_go
 CREATE INDEX uploads_file_failed ON uploads (file_retry_at) WHERE file_retry_at IS NOT NULL;
 SELECT unslide_protect('uploads', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
-CREATE FUNCTION unslide_notify_upload() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_notify('unslide_uploads', NEW.id::text);
-    RETURN NULL;
-END $$;
-CREATE TRIGGER uploads_changed AFTER UPDATE OF status ON uploads FOR EACH ROW EXECUTE FUNCTION unslide_notify_upload();
-
 -- Uploads in parts, which may stop and go on. Object storage holds the parts of a row here outside of any object: the
 -- row goes when the parts have become the upload's object, or have been removed. Until then its announced size counts
 -- as used.

@@ -61,9 +61,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON system_wakes TO unslide_service;
 -- Leases jobs by tenant and not by age, so that a tenant with very many delays no other: the tenant with the fewest of
 -- these jobs under way is next, with its oldest one. A lease that is over is not under way. Of a deleted tenant's jobs
 -- only the one that erases it runs. A job that more than six workers died with waits before the next one takes it: 10 s,
--- doubling up to 10 min.
+-- doubling up to 10 min. If `idle_in` has kinds, only tenants without any such job under way count.
 CREATE FUNCTION unslide_jobs_take(
-    kinds text[], worker text, at timestamptz, until timestamptz, how_many integer)
+    kinds text[], idle_in text[], worker text, at timestamptz, until timestamptz, how_many integer)
 RETURNS SETOF jobs
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
@@ -75,6 +75,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     WHERE id IN (
         SELECT j.id FROM jobs j LEFT JOIN busy b ON b.tenant = j.tenant
         WHERE j.kind = ANY (kinds)
+          AND j.tenant NOT IN (SELECT r.tenant FROM jobs r
+                               WHERE r.kind = ANY (idle_in) AND r.status = 'running' AND r.lease_until >= at)
           AND (j.kind = 'erase' OR NOT EXISTS (SELECT FROM tenants t WHERE t.slug = j.tenant AND t.state = 'deleted'))
           AND (j.status = 'queued' AND j.run_at <= at
                OR j.status = 'running' AND j.lease_until < at

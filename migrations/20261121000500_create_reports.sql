@@ -142,6 +142,8 @@ CREATE INDEX reports_metric_kit ON reports (stored_at)
 -- The reports that say how much memory the app may have.
 CREATE INDEX reports_memory_limit ON reports (tenant, app, received_at, report_id, variant) WHERE summary ? 'memory_limit';
 SELECT unslide_protect('reports', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+-- How frequent a version is among all tenants changes no plan.
+ALTER TABLE reports ALTER COLUMN version SET STATISTICS 0;
 
 -- Which generation of an app image's symbols a report has seen (0: none). Also the way from a debug id to its reports.
 CREATE TABLE waits (
@@ -302,11 +304,40 @@ CREATE TABLE group_activity (
     -- A version, an assignee, a comment or the other group's title, as the action has it.
     text        text,
     other_group uuid,
+    -- The group that it was written to, if this one replaced that group.
+    moved_from  uuid,
     PRIMARY KEY (tenant, id),
     FOREIGN KEY (tenant, group_id) REFERENCES groups (tenant, id) ON DELETE CASCADE
 );
 CREATE INDEX group_activity_group ON group_activity (tenant, group_id, at DESC, id DESC);
 SELECT unslide_protect('group_activity', 'tenant', 'SELECT, INSERT');
+GRANT UPDATE (group_id, moved_from) ON group_activity TO unslide_service;
+
+-- How many reports left a group for which other ones. They decide what replaces the group when it has no reports left.
+CREATE TABLE group_moves (
+    tenant     text NOT NULL,
+    from_group uuid NOT NULL,
+    -- It may have been replaced since then.
+    to_group   uuid NOT NULL,
+    reports    bigint NOT NULL,
+    -- The first of these reports.
+    first_seen timestamptz NOT NULL,
+    PRIMARY KEY (tenant, from_group, to_group),
+    FOREIGN KEY (tenant, from_group) REFERENCES groups (tenant, id) ON DELETE CASCADE
+);
+SELECT unslide_protect('group_moves', 'tenant', 'SELECT, INSERT, UPDATE');
+
+-- The ids of groups that were replaced. An id is a group's or is here, never both, and a target is a group: one step leads
+-- to it.
+CREATE TABLE group_redirects (
+    tenant text NOT NULL,
+    id     uuid NOT NULL,
+    target uuid NOT NULL,
+    PRIMARY KEY (tenant, id),
+    FOREIGN KEY (tenant, target) REFERENCES groups (tenant, id) ON DELETE CASCADE
+);
+CREATE INDEX group_redirects_target ON group_redirects (tenant, target);
+SELECT unslide_protect('group_redirects', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- Counts by the group of a report's own fingerprint, merged or not.
 CREATE TABLE group_days (
@@ -314,6 +345,8 @@ CREATE TABLE group_days (
     group_id uuid NOT NULL,
     day      date NOT NULL,
     reports  bigint NOT NULL,
+    -- HyperLogLog sketch of the devices. A report that leaves stays in it.
+    devices  bytea,
     -- So that the days of many groups are read from the index alone.
     PRIMARY KEY (tenant, group_id, day) INCLUDE (reports)
 );
@@ -328,8 +361,12 @@ CREATE TABLE group_breakdowns (
     value     text NOT NULL,
     day       date NOT NULL,
     reports   bigint NOT NULL,
+    -- As in group_days; only of versions.
+    devices   bytea,
     PRIMARY KEY (tenant, group_id, dimension, value, day)
 );
+-- The groups of a version. A count that changes does not touch it.
+CREATE INDEX group_breakdowns_version ON group_breakdowns (tenant, value, group_id) WHERE dimension = 'version';
 SELECT unslide_protect('group_breakdowns', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- One row for each device that has reports of the group's own fingerprint. A sketch would be smaller, but a report that
@@ -353,19 +390,43 @@ CREATE TABLE group_terms (
     FOREIGN KEY (tenant, group_id) REFERENCES groups (tenant, id) ON DELETE CASCADE
 );
 SELECT unslide_protect('group_terms', 'tenant', 'SELECT, INSERT, UPDATE');
--- Trigrams of the terms, a tenant's apart.
 CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA public;
-CREATE EXTENSION IF NOT EXISTS btree_gin WITH SCHEMA public;
-CREATE INDEX group_terms_trigrams ON group_terms USING gin (tenant, terms gin_trgm_ops);
+-- The trigrams of a tenant's text, as numbers that differ from those of any other tenant.
+CREATE FUNCTION unslide_trigrams(tenant text, terms text) RETURNS integer[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    RETURN ARRAY(SELECT hashtext(tenant || ' ' || t) FROM unnest(show_trgm(terms)) t);
+END $$;
+REVOKE ALL ON FUNCTION unslide_trigrams(text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION unslide_trigrams(text, text) TO unslide_service;
+
+-- A search reads entries of its own tenant alone: neither its plan nor its pages tell what other tenants' groups are called.
+CREATE INDEX group_terms_trigrams ON group_terms USING gin (unslide_trigrams(tenant, terms));
+-- Statistics cover all tenants: with none the plan is the same for every word.
+ALTER INDEX group_terms_trigrams ALTER COLUMN 1 SET STATISTICS 0;
+ALTER TABLE group_terms ALTER COLUMN terms SET STATISTICS 0;
 -- Under row-level security Postgres looks nothing up by LIKE, because LIKE is not leakproof. So the service asks this function,
 -- which reads as the table's owner and names the tenant itself.
 ALTER TABLE group_terms NO FORCE ROW LEVEL SECURITY;
 CREATE FUNCTION unslide_groups_like(pattern text, how_many bigint) RETURNS SETOF uuid
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    who text := current_setting('unslide.tenant', true);
+    -- Those within words: what stands before and behind the text is not known. Trigrams of other letters are shown as
+    -- numbers, which do not tell where they lie.
+    wanted integer[] := ARRAY(
+        SELECT hashtext(who || ' ' || t) FROM unnest(show_trgm(regexp_replace(pattern, '[^[:ascii:]]', ' ', 'g'))) t
+        WHERE strpos(t, ' ') = 0);
 BEGIN
-    -- Planned for its arguments: a short text is in most rows, a long one in few.
-    RETURN QUERY EXECUTE 'SELECT group_id FROM group_terms WHERE tenant = $1 AND terms LIKE $2 LIMIT $3'
-    USING current_setting('unslide.tenant', true), pattern, how_many;
+    -- Planned for the tenant, which may have few rows or nearly all.
+    IF cardinality(wanted) = 0 THEN
+        RETURN QUERY EXECUTE 'SELECT group_id FROM group_terms WHERE tenant = $1 AND terms LIKE $2 LIMIT $3'
+        USING who, pattern, how_many;
+    ELSE
+        RETURN QUERY EXECUTE 'SELECT group_id FROM group_terms
+            WHERE unslide_trigrams(tenant, terms) @> $4 AND tenant = $1 AND terms LIKE $2 LIMIT $3'
+        USING who, pattern, how_many, wanted;
+    END IF;
 END $$;
 
 -- A tenant's own rules of grouping, and how far its stored reports are grouped by them. A replay groups by what the

@@ -125,6 +125,7 @@ DECLARE
     parent text;
     child text;
     this_day date;
+    unknown text;
     made integer := 0;
 BEGIN
     IF last_day - first_day > 4000 THEN
@@ -138,6 +139,11 @@ BEGIN
             IF to_regclass('public.' || child) IS NULL THEN
                 EXECUTE format('CREATE TABLE public.%I (LIKE public.%I INCLUDING ALL)', child, parent);
                 EXECUTE format('ALTER TABLE public.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', child);
+                -- As in the parent; LIKE does not copy it.
+                FOR unknown IN SELECT attname FROM pg_attribute
+                    WHERE attrelid = format('public.%I', parent)::regclass AND attstattarget = 0 LOOP
+                    EXECUTE format('ALTER TABLE public.%I ALTER COLUMN %I SET STATISTICS 0', child, unknown);
+                END LOOP;
                 EXECUTE format('ALTER TABLE public.%I ATTACH PARTITION public.%I FOR VALUES FROM (%L) TO (%L)',
                                parent, child, this_day::timestamptz, (this_day + 1)::timestamptz);
                 made := made + 1;

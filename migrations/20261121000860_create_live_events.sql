@@ -1,17 +1,32 @@
+-- Live events are numbered by tenant, in the order in which they are committed: the row of the tenant's counter stays locked
+-- until the transaction ends. So no reader waits for transactions of others, and a number tells nothing of them.
+CREATE TABLE live_event_counters (
+    tenant text PRIMARY KEY,
+    -- The number of the last event.
+    last   bigint NOT NULL
+);
+SELECT unslide_protect('live_event_counters', 'tenant', 'SELECT, INSERT, UPDATE');
+
+-- The next number of the transaction's tenant.
+CREATE FUNCTION unslide_next_live_event() RETURNS bigint
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, public, pg_temp AS $$
+    INSERT INTO live_event_counters AS c (tenant, last) VALUES (current_setting('unslide.tenant', true), 1)
+    ON CONFLICT (tenant) DO UPDATE SET last = c.last + 1 RETURNING last
+$$;
+REVOKE ALL ON FUNCTION unslide_next_live_event() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION unslide_next_live_event() TO unslide_service;
+
 -- What happened to a tenant's reports, groups and symbols, for dashboards that follow it. Kept for a day.
 CREATE TABLE live_events (
     tenant      text NOT NULL,
-    -- The transaction that wrote it. A reader goes only as far as no transaction runs any more, so that it skips none
-    -- that commits late.
-    transaction bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
-    number      bigint GENERATED ALWAYS AS IDENTITY,
+    event       bigint NOT NULL DEFAULT unslide_next_live_event(),
     kind        text NOT NULL
         CHECK (kind IN ('group_created', 'group_regressed', 'reports_stored', 'alert_raised', 'symbols_ready')),
     -- NULL: of no app.
     app         text,
     data        jsonb NOT NULL,
     occurred_at timestamptz NOT NULL,
-    PRIMARY KEY (tenant, transaction, number)
+    PRIMARY KEY (tenant, event)
 );
 CREATE INDEX live_events_age ON live_events (occurred_at);
 SELECT unslide_protect('live_events', 'tenant', 'SELECT, INSERT');
@@ -19,5 +34,5 @@ SELECT unslide_protect('live_events', 'tenant', 'SELECT, INSERT');
 CREATE FUNCTION unslide_live_events_purge(before timestamptz, how_many integer) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('live_events', 'tenant, transaction, number', 'occurred_at', before, how_many)
+    SELECT unslide_delete_before('live_events', 'tenant, event', 'occurred_at', before, how_many)
 $$;

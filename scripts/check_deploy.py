@@ -24,6 +24,11 @@ SECRETS = {
     "symbolizer": {"unslide-objects", "unslide-kafka"},
     "migrate": {"unslide-migrate", "unslide-kafka"},
 }
+# A login to Kafka for each, so that its ACLs can be as narrow as SECURITY.md says.
+for service, secrets in SECRETS.items():
+    secrets.add(f"unslide-kafka-{service}")
+# The npm packages with the models of operators' types.
+OPERATORS = {"keda.sh": "keda", "monitoring.coreos.com": "prometheus-operator", "gateway.networking.k8s.io": "gateway-api"}
 problems = []
 
 
@@ -42,7 +47,7 @@ def text_of(folder):
 
 def check_kustomization(folder):
     spec = documents(folder / "kustomization.yaml")[0]
-    named = list(spec.get("resources", [])) + [p["path"] for p in spec.get("patches", []) if "path" in p]
+    named = list(spec.get("resources", [])) + spec.get("components", []) + [p["path"] for p in spec.get("patches", []) if "path" in p]
     named += [f for g in spec.get("configMapGenerator", []) for f in g["files"]]
     for name in named:
         expect((folder / name).exists(), f"{folder.relative_to(TOP)}: {name} does not exist")
@@ -52,7 +57,10 @@ def check_kustomization(folder):
 
 def check_container(name, pod, container):
     """What holds for the migration as for the services."""
-    given = {e["secretRef"]["name"] for e in container.get("envFrom", [])}
+    sources = [e["secretRef"]["name"] for e in container.get("envFrom", [])]
+    own_login = f"unslide-kafka-{container['name']}"
+    expect(own_login in sources[sources.index("unslide-kafka") :], f"{name}: what all share wins over its own login")
+    given = set(sources)
     given |= {e["valueFrom"]["secretKeyRef"]["name"] for e in container.get("env", []) if "secretKeyRef" in e.get("valueFrom", {})}
     expect(given == SECRETS[container["name"]], f"{name}: is given the secrets {sorted(given)}")
     # By the environment, which a command that is run in the pod has as well.
@@ -86,27 +94,28 @@ def check_volumes(name, pod, container, config):
     if container["name"] == "builder":
         memory = size(container["resources"]["limits"]["memory"])
         expect(children < memory, f"{name}: child processes may take {children >> 30} of {memory >> 30} GiB of memory")
+    disks = sum(size(v["emptyDir"]["sizeLimit"]) for v in volumes.values() if "emptyDir" in v)
+    asked = container["resources"]["requests"].get("ephemeral-storage", "0Gi")
+    expect(size(asked) == disks, f"{name}: asks for {asked} of the node's disk, its volumes are {disks >> 30} GiB")
     wants = {
-        "api": ("cache_dir", lambda own: size(own["cache_size"]) + download),
-        "symbolizer": ("cache_dir", lambda own: size(own["cache_size"]) + download),
-        "builder": ("work_dir", lambda own: size(own["work_size"])),
+        "api": lambda own: size(own["cache_size"]) + download,
+        "symbolizer": lambda own: size(own["cache_size"]) + download,
+        "builder": lambda own: size(own["work_size"]),
     }
     if container["name"] in wants:
-        key, wanted = wants[container["name"]]
-        own = config[container["name"]]
-        mounts = [m for m in container["volumeMounts"] if own[key].startswith(m["mountPath"] + "/")]
-        expect(len(mounts) == 1, f"{name}: {key} = {own[key]} lies in no volume")
+        most, folder = wants[container["name"]](config[container["name"]]), config["process"]["data_dir"]
+        mounts = [m for m in container["volumeMounts"] if m["mountPath"] == folder]
+        expect(len(mounts) == 1, f"{name}: process.data_dir = {folder} is no volume")
         for mount in mounts:
             room = size(volumes[mount["name"]]["emptyDir"]["sizeLimit"])
-            expect(wanted(own) <= room, f"{name}: {key} may grow to {wanted(own) >> 30} GiB, its volume to {room >> 30}")
-            expect(room < 2 * wanted(own), f"{name}: {key} uses {wanted(own) >> 30} of {room >> 30} GiB that its volume has")
+            expect(most <= room, f"{name}: {folder} may grow to {most >> 30} GiB, its volume to {room >> 30}")
+            expect(room < 2 * most, f"{name}: {folder} uses {most >> 30} of {room >> 30} GiB that its volume has")
 
 
 def check_type(document):
-    """Types of operators, KEDA's and Prometheus's, from npm packages of their models."""
-    package = {"keda.sh": "keda", "monitoring.coreos.com": "prometheus-operator"}
+    """Types that Kubernetes has not by itself, from npm packages of their models."""
     version, kind = document["apiVersion"], document["kind"]
-    module = f"@kubernetes-models/{package[version.split('/')[0]]}/{version}/{kind}"
+    module = f"@kubernetes-models/{OPERATORS[version.split('/')[0]]}/{version}/{kind}"
     script = f"""
       import {{ {kind} }} from "{module}";
       new {kind}(JSON.parse(process.argv[1])).validate();
@@ -119,8 +128,14 @@ def check_type(document):
 def drain_seconds(config):
     """What `process.drain` is."""
     boot = (TOP / "services/unslide/src/boot.rs").read_text()
-    usual = re.search(r"ProcessTimes \{ drain_seconds: (\d+) \}", boot)[1]
+    usual = re.search(r"ProcessSettings \{.* drain_seconds: (\d+) \}", boot)[1]
     return int(config.get("process", {}).get("drain", usual + "s").removesuffix("s"))
+
+
+def stop_delay_seconds(config):
+    """What `api.stop_delay` is."""
+    usual = re.search(r"stop_delay_seconds: (\d+),", (TOP / "services/api/src/config.rs").read_text())[1]
+    return int(config.get("api", {}).get("stop_delay", usual + "s").removesuffix("s"))
 
 
 def configured(config, container):
@@ -136,20 +151,42 @@ def configured(config, container):
 
 def check_stop(name, pod, container, config, serves):
     """A pod that serves goes on until its endpoint is withdrawn everywhere, and nobody is killed while it drains."""
-    command = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
-    expect(command[0] == "sleep", f"{name}: preStop does {command}")
-    pause, drain, grace = int(command[1]), drain_seconds(config), pod["terminationGracePeriodSeconds"]
+    pause = stop_delay_seconds(config) if serves else 0
+    drain, grace = drain_seconds(config), pod["terminationGracePeriodSeconds"]
     expect(pause >= 5 or not serves, f"{name}: closes its listener while its endpoint is still in use")
     expect(pause + drain < grace, f"{name}: stops in {pause} s and {drain} s, but is killed after {grace} s")
 
 
 def check_proxies(name, config):
     """Clients behind an ingress count by their own addresses."""
+    expect("public_url" in config["api"], f"{name}: alerts and mails link to nothing")
     networks = config["api"].get("trusted_proxies", [])
     networks = json.loads(networks) if isinstance(networks, str) else networks
     expect(networks, f"{name}: the ingress is no trusted proxy, so all clients count as one address")
     for network in networks:
         expect(ipaddress.ip_network(network).prefixlen > 0, f"{name}: every client is a trusted proxy")
+
+
+def check_routes(found):
+    """What comes from outside goes to a port that a Service has."""
+    ports = {(d["metadata"]["name"], key) for d in found if d["kind"] == "Service" for p in d["spec"]["ports"] for key in (p["port"], p["name"])}
+    backends = []
+    for document in found:
+        if document["kind"] == "HTTPRoute":
+            backends += [(b["name"], b["port"]) for rule in document["spec"]["rules"] for b in rule.get("backendRefs", [{"name": "", "port": 0}])]
+        if document["kind"] == "Ingress":
+            services = [path["backend"]["service"] for rule in document["spec"]["rules"] for path in rule["http"]["paths"]]
+            backends += [(s["name"], s["port"].get("name", s["port"].get("number"))) for s in services]
+    for backend in backends:
+        expect(backend in ports, f"a route goes to {backend}, which no Service has")
+
+
+def check_scale_down(behavior):
+    """A worker that goes hands work to others: only a few may go at once, and not at the first lull."""
+    down = behavior["scaleDown"]
+    slow = all(p["type"] == "Pods" and p["value"] / p["periodSeconds"] <= 3 / 60 for p in down.get("policies", []))
+    expect(down.get("policies") and slow, "too many pods go at once")
+    expect(down["stabilizationWindowSeconds"] >= 300, "pods go at the first lull")
 
 
 def check_workloads(found, config):
@@ -160,29 +197,41 @@ def check_workloads(found, config):
     expect(served == ["unslide-api"], f"services are for {served}")
     for name, workload in workloads.items():
         pod = workload["spec"]["template"]["spec"]
+        spread = {c["topologyKey"] for c in pod["topologySpreadConstraints"]}
+        expect(spread == {"topology.kubernetes.io/zone", "kubernetes.io/hostname"}, f"{name}: spreads over {sorted(spread)}")
         for container in pod["containers"]:
             own = configured(config, container)
             check_container(name, pod, container)
             check_volumes(name, pod, container, own)
             check_stop(name, pod, container, own, name in served)
-            if name in served and any(d["kind"] == "Ingress" for d in found):
+            if name in served and any(d["kind"] in ("Ingress", "HTTPRoute") for d in found):
                 check_proxies(name, own)
     logins = {d["metadata"]["name"]: d["spec"] for d in found if d["kind"] == "TriggerAuthentication"}
     for name, spec in logins.items():
         given = {secret["parameter"] for secret in spec.get("secretTargetRef", [])}
         expect({"sasl", "username", "password"} <= given, f"the login {name} gives only {sorted(given)}")
+    check_routes(found)
+    for budget in [d["spec"] for d in found if d["kind"] == "PodDisruptionBudget"]:
+        expect(budget.get("unhealthyPodEvictionPolicy") == "AlwaysAllow", "a pod that is not ready keeps a node from being drained")
     scaled = [d for d in found if d["kind"] == "ScaledObject"]
-    expect(len(scaled) == 1, "one ScaledObject is expected")
+    expect(len(scaled) <= 1, "two ScaledObjects")
     (autoscaler,) = [d["spec"] for d in found if d["kind"] == "HorizontalPodAutoscaler"]
-    target = workloads[autoscaler["scaleTargetRef"]["name"]]
-    expect("replicas" not in target["spec"], f"{target['metadata']['name']}: each apply undoes the scaling")
+    check_scale_down(autoscaler["behavior"])
+    counted = {autoscaler["scaleTargetRef"]["name"], *(s["spec"]["scaleTargetRef"]["name"] for s in scaled)}
+    for name, workload in workloads.items():
+        expect(name not in counted or "replicas" not in workload["spec"], f"{name}: each apply undoes the scaling")
+        expect(name in counted or workload["spec"].get("replicas", 0) > 0, f"{name}: nobody says how many")
     for document in found:
-        if "MODELS" in os.environ and document["apiVersion"].startswith("keda.sh/"):
+        if "MODELS" in os.environ and document["apiVersion"].split("/")[0] in OPERATORS:
             check_type(document)
     for scale in scaled:
         target = scale["spec"]["scaleTargetRef"]
         expect(workloads[target["name"]]["kind"] == target["kind"], f"scales {target}, which is not there")
-        expect("replicas" not in workloads[target["name"]]["spec"], f"{target['name']}: each apply undoes the scaling")
+        check_scale_down(scale["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"])
+        expect("cooldownPeriod" not in scale["spec"], "cooldownPeriod counts only for scaling to zero")
+        partitions = re.search(r"`kafka.partitions.input` \| `(\d+)`", (TOP / "docs/settings.md").read_text())[1]
+        partitions = config["kafka"].get("partitions", {}).get("input", int(partitions))
+        expect(scale["spec"]["maxReplicaCount"] <= partitions, f"more workers than the {partitions} partitions would idle")
         for trigger in scale["spec"]["triggers"]:
             servers = trigger["metadata"]["bootstrapServers"].split(",")
             for server in servers:
@@ -199,31 +248,48 @@ def check_secrets():
 
 
 def check_egress(policies):
-    """Who reaches the database: all but symbolizers, which have no login to it."""
+    """Who reaches the database: all but symbolizers, which have no login to it. Whom a component lets out is no stranger."""
     reach = set()
     for policy in policies:
         ports = {p["port"] for rule in policy["spec"].get("egress", []) for p in rule["ports"]}
         if 5432 in ports:
             reach |= set(policy["spec"]["podSelector"]["matchExpressions"][0]["values"])
-    expect(reach == {f"unslide-{s}" for s in SERVICES | {"migrate"}} - {"unslide-symbolizer"}, f"networkpolicy: {sorted(reach)} reach PostgreSQL")
+    everybody = {f"unslide-{s}" for s in SERVICES | {"migrate"}}
+    for path in sorted((KUBERNETES / "components").rglob("networkpolicy.yaml")):
+        for policy in documents(path):
+            (selected,) = policy["spec"]["podSelector"]["matchExpressions"]
+            expect(set(selected["values"]) <= everybody and policy["spec"]["policyTypes"] == ["Egress"], f"{path.parent.name}: {selected}")
+    expect(reach == everybody - {"unslide-symbolizer"}, f"networkpolicy: {sorted(reach)} reach PostgreSQL")
 
 
 def check_overlays():
     """The same of what kustomize makes of the overlays."""
     if not shutil.which("kustomize"):
         return
-    command = ["kustomize", "build", str(KUBERNETES / "overlays/production")]
-    found = list(yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
-    (config,) = [d["data"]["unslide.toml"] for d in found if d["kind"] == "ConfigMap"]
-    before = len(problems)
-    check_workloads(found, tomllib.loads(config))
-    problems[before:] = [f"overlays/production: {problem}" for problem in problems[before:]]
+    for folder in sorted((KUBERNETES / "overlays").iterdir()):
+        before = len(problems)
+        found = rendered(folder)
+        (config,) = [d["data"]["unslide.toml"] for d in found if d["kind"] == "ConfigMap"]
+        check_workloads(found, tomllib.loads(config))
+        migration = {(d["kind"], d["metadata"]["name"]): d for d in rendered(folder / "migrate")}
+        for document in found:
+            same = migration.get((document["kind"], document["metadata"]["name"]), document)
+            expect(same == document, f"the migration and the services undo each other's {document['kind']}")
+        problems[before:] = [f"overlays/{folder.name}: {problem}" for problem in problems[before:]]
+
+
+def rendered(folder):
+    command = ["kustomize", "build", str(folder)]
+    return list(yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
 
 
 def check_manifests():
     folders = [KUBERNETES / name for name in ("shared", "migrate", "base")]
+    allowed = {"apps/v1", "autoscaling/v2", "batch/v1", "networking.k8s.io/v1", "policy/v1", "v1"}
     paths = [p for folder in folders for p in sorted(folder.glob("*.yaml")) if p.name != "kustomization.yaml"]
     found = [d for p in paths for d in documents(p)]
+    needed = {d["apiVersion"] for d in found} - allowed
+    expect(not needed, f"a cluster without an operator does not know {sorted(needed)}: they belong into a component")
     config = tomllib.loads((KUBERNETES / "shared/unslide.toml").read_text())
     workloads = {d["metadata"]["name"]: d for d in found if d["kind"] in ("Deployment", "StatefulSet")}
     expect(set(workloads) == {f"unslide-{s}" for s in SERVICES}, f"workloads are {sorted(workloads)}")
@@ -247,7 +313,7 @@ def check_manifests():
     images = {json.dumps(documents(KUBERNETES / name / "kustomization.yaml")[0]["images"]) for name in ("base", "migrate")}
     expect(len(images) == 1, f"the migration and the services have different images: {sorted(images)}")
     check_workloads(found, config)
-    for scale in [d for d in found if d["kind"] == "ScaledObject"]:
+    for scale in documents(KUBERNETES / "components/keda/scaledobject.yaml"):
         trigger = scale["spec"]["triggers"][0]
         expect(trigger["type"] == "kafka", "scaling is by consumer lag")
         keys = {"bootstrapServers", "consumerGroup", "topic", "lagThreshold"}
@@ -280,7 +346,7 @@ def check_compose():
         closed = service.get("read_only") and service.get("cap_drop") == ["ALL"] and not service.get("cap_add")
         closed = closed and service.get("security_opt") == ["no-new-privileges:true"]
         expect(closed, f"compose: {name} has more rights than it needs")
-        places = [own[key] for key in own if key.endswith(("__CACHE_DIR", "__WORK_DIR"))]
+        places = [own["UNSLIDE_PROCESS__DATA_DIR"]] if name in SERVICES else []
         writable = volumes + service.get("tmpfs", [])
         for place in places:
             kept = any(pathlib.PurePosixPath(place).is_relative_to(folder) for folder in writable)
@@ -294,6 +360,8 @@ def check_compose():
     for name in SERVICES & set(spec["services"]):
         given = str(spec["services"][name]["environment"])
         expect("OWNER" not in given and "ROOT" not in given, f"compose: {name} has the password of an owner")
+    for name, config in spec["configs"].items():
+        expect("file" not in config or (TOP / config["file"]).exists(), f"compose: {name} is a file that is not there")
     return {name: spec["services"][name] for name in sorted(SERVICES | {"migrate"})}
 
 
@@ -305,7 +373,7 @@ def run_config_check(binary, what, environment, arguments):
 
 def check_metrics():
     """What services register, the table of operations.md, and what a dashboard or an alert uses, are the same metrics."""
-    named = r"unslide_(?:api|builder|cpu|indexer|objects_requests|postgres|producer|symbolizer|symcaches)[a-z_]*"
+    named = r"unslide_(?:api|builder|cpu|indexer|objects_requests|postgres|probe|producer|ready|symbolizer|symcaches|tenant_(?:deferred|reports|symbol))[a-z_]*"
     registered = set(re.findall(rf'"({named})",\s*(?:help: )?"', text_of("services") + text_of("crates")))
     table = set(re.findall(rf"^\| `({named})` \|", (TOP / "docs/operations.md").read_text(), re.M))
     expect(table == registered, f"operations: the table of metrics and the sources differ by {sorted(table ^ registered)}")
@@ -315,22 +383,63 @@ def check_metrics():
     expect(used == registered, f"alerts and dashboard: they and the sources differ by {sorted(used ^ registered)}")
 
 
+def check_dashboard():
+    """The dashboard begins with what an operator looks for first; panels have ids and places of their own."""
+    panels = json.loads((TOP / "deploy/observability/dashboard.json").read_text())["panels"]
+    expect(len({p["id"] for p in panels}) == len(panels), "dashboard: two panels have one id")
+    cells = [(x, y) for p in panels for g in [p["gridPos"]] for x in range(g["x"], g["x"] + g["w"]) for y in range(g["y"], g["y"] + g["h"])]
+    expect(len(cells) == len(set(cells)), "dashboard: panels overlap")
+    first = [[t["expr"] for t in p["targets"]] for p in panels if p["type"] != "row"][:6]
+    wanted = ["symbolizer_lag_records", "symbolizer_outcomes_total", "symbolizer_latency_seconds", "symbolizer_transactions_total"]
+    for name, asked in zip([*wanted, "symbolizer_breaker_open", "probe_ok"], first, strict=True):
+        expect(any(f"unslide_{name}" in expr for expr in asked), f"dashboard: its first panels lack unslide_{name}")
+    recorded = {r["record"] for g in documents(TOP / "deploy/observability/alerts.yaml")[0]["groups"] for r in g["rules"] if "record" in r}
+    used = {name for p in panels for t in p.get("targets", []) for name in re.findall(r"unslide:[\w:]+", t["expr"])}
+    expect(used <= recorded, f"dashboard: no rule records {sorted(used - recorded)}")
+
+
+def check_alerts():
+    """Each alert has an entry in the runbook, and a test in which it fires and one in which it stays silent."""
+    folder = TOP / "deploy/observability"
+    rules = [r for g in documents(folder / "alerts.yaml")[0]["groups"] for r in g["rules"] if "alert" in r]
+    names = [r["alert"] for r in rules]
+    expect(len(names) == len(set(names)), "alerts: two have one name")
+    text = (TOP / "docs/operations.md").read_text()
+    section = text.split("\n# Runbook\n")[1].split("\n# ")[0]
+    entries = re.findall(r"^## (\w+)$", section, re.M)
+    expect(sorted(entries) == sorted(names), f"alerts: they and the runbook differ by {sorted(set(entries) ^ set(names))}")
+    (repository,) = re.findall(r'^repository = "(.*)"$', (TOP / "Cargo.toml").read_text(), re.M)
+    for rule in rules:
+        url = f"{repository}/blob/main/docs/operations.md#{rule['alert'].lower()}"
+        expect(rule["annotations"].get("runbook_url") == url, f"alerts: the runbook of {rule['alert']} is not {url}")
+        expect(rule["labels"]["severity"] in ("page", "ticket"), f"alerts: the severity of {rule['alert']}")
+    fires, silent = set(), set()
+    for test in documents(folder / "alerts.test.yaml")[0]["tests"]:
+        for asked in test["promql_expr_test"]:
+            name = re.fullmatch(r'ALERTS\{alertname="(\w+)", alertstate="firing"\}', asked["expr"])[1]
+            (fires if asked["exp_samples"] else silent).add(name)
+    for tested, what in ((fires, "fires"), (silent, "stays silent")):
+        expect(tested == set(names), f"alerts: no test in which it {what}, or no alert: {sorted(tested ^ set(names))}")
+    probes = set(re.findall(r'register(?:_dependency)?\("([\w-]+)"|\bprobe\(builder, "([\w-]+)"', text_of("services")))
+    probes = {name for pair in probes for name in pair if name}
+    readers = re.findall(r'\("([\w ]+)", (?:one\(|resources\))', (TOP / "services/indexer/src/run.rs").read_text())
+    probes |= set(readers) | {"symbol-events", "tenant-config"}
+    lanes = re.findall(r'pub const [A-Z]+: &str = "(\w+)"', (TOP / "crates/proto/src/lanes.rs").read_text())
+    probes |= {f"lane {lane}" for lane in lanes}
+    table = section.split("\n## UnslideDependencyAway\n")[1].split("\n## ")[0]
+    told = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`([^`]+)`", row)}
+    expect(told == probes, f"the runbook's probes and the services' differ by {sorted(told ^ probes)}")
+
+
 def check_scrapes():
     """Targets have the job that the alert rules ask for, and the ports that pods have."""
-    (monitor,) = documents(TOP / "deploy/observability/podmonitor.yaml")
-    if "MODELS" in os.environ:
-        check_type(monitor)
+    (monitor,) = documents(KUBERNETES / "components/prometheus-operator/podmonitor.yaml")
     spec = monitor["spec"]
     label = "app.kubernetes.io/name"
     (selected,) = spec["selector"]["matchExpressions"]
     expect((selected["key"], selected["operator"]) == (label, "In"), "podmonitor: pods are selected by name")
     expect(set(selected["values"]) == {f"unslide-{s}" for s in SERVICES}, f"podmonitor: scrapes {selected['values']}")
     expect(spec.get("jobLabel") == label, f"podmonitor: jobs are not named by {label}")
-    (overlay,) = documents(KUBERNETES / "overlays/production/kustomization.yaml")
-    expect(spec["namespaceSelector"]["matchNames"] == [overlay["namespace"]], "podmonitor: looks into another namespace")
-    policies = documents(KUBERNETES / "base/networkpolicy.yaml")
-    admitted = policies[0]["spec"]["ingress"][0]["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
-    expect(monitor["metadata"]["namespace"] == admitted, f"podmonitor: metrics are read from {admitted}")
     expect([e["port"] for e in spec["podMetricsEndpoints"]] == ["admin"], "podmonitor: metrics are on the port admin")
     rules = [r for g in documents(TOP / "deploy/observability/alerts.yaml")[0]["groups"] for r in g["rules"]]
     for rule in rules:
@@ -367,6 +476,62 @@ def check_writers():
     expect(named == topics, f"SECURITY.md: the writers' table and topics.rs differ by {sorted(named ^ topics)}")
 
 
+def check_unit():
+    """The systemd unit names the folders that it makes, and does not kill what still drains."""
+    text = (TOP / "deploy/systemd/unslide@.service").read_text()
+    settings = dict(re.findall(r"^(\w+)=(.*)$", text, re.M))
+    limit, needed = int(settings["TimeoutStopSec"]), stop_delay_seconds({}) + drain_seconds({})
+    expect(needed < limit, f"systemd: a service stops in {needed} s, but is killed after {limit} s")
+    kept = "%C/" + settings["CacheDirectory"]
+    (data,) = re.findall(r"UNSLIDE_PROCESS__DATA_DIR=(\S+)", text)
+    expect(f"{data}/%i" == kept, f"systemd: a service writes to {data}/%i and is given {kept}")
+
+
+def check_image():
+    """The image is the last stage, without line tables; what its binary is linked with is named."""
+    text = (TOP / "deploy/docker/Dockerfile").read_text()
+    stages = re.split(r"^FROM ", text, flags=re.M)[1:]
+    expect([s.split("\n")[0].split(" AS ")[1:] for s in stages] == [["build"], ["symbols"], []], "image: its stages")
+    build, symbols, image = stages
+    expect("--strip-unneeded" in build and "--add-gnu-debuglink=/unslide.debug" in build, "image: has the line tables")
+    expect("/unslide.debug" in symbols and "unslide.debug" not in image, "image: the line tables are not in `symbols` alone")
+    for package in ("ca-certificates", "libgcc-s1", "libssl3", "libstdc++6", "zlib1g"):
+        expect(f" {package}" in image, f"image: lacks {package}")
+
+
+def check_bucket():
+    """The policy lets the services do what they ask for; no rule of the bucket deletes objects."""
+    folder = TOP / "deploy/objects"
+    allowed = {a for s in json.loads((folder / "policy.json").read_text())["Statement"] for a in s["Action"]}
+    asked = set(re.findall(r"\.client\s*\.(\w+)\(\)", text_of("crates/artifacts/src/object_store")))
+    actions = {
+        "abort_multipart_upload": "AbortMultipartUpload",
+        "complete_multipart_upload": "PutObject",
+        "create_multipart_upload": "PutObject",
+        "delete_object": "DeleteObject",
+        "delete_objects": "DeleteObject",
+        "get_object": "GetObject",
+        "head_object": "GetObject",
+        "list_multipart_uploads": "ListBucketMultipartUploads",
+        "list_objects_v2": "ListBucket",
+        "list_parts": "ListMultipartUploadParts",
+        "put_object": "PutObject",
+        "upload_part": "PutObject",
+    }
+    expect(asked and asked <= set(actions), f"bucket: no action is known for {sorted(asked - set(actions))}")
+    needed = {f"s3:{actions[name]}" for name in asked & set(actions)}
+    expect(needed <= allowed, f"bucket: the policy lacks {sorted(needed - allowed)}")
+    rules = json.loads((folder / "lifecycle.json").read_text())["Rules"]
+    expect(all(not any("Expiration" in key for key in rule) for rule in rules), "bucket: a rule deletes objects")
+
+
+def check_components():
+    """The page of the components has each of them."""
+    table = re.findall(r"^\| `([\w-]+)` \|", (TOP / "docs/clouds.md").read_text().split("\n# Components\n")[1].split("\n# ")[0], re.M)
+    there = sorted(path.name for path in (KUBERNETES / "components").iterdir())
+    expect(sorted(table) == there, f"clouds: has the components {sorted(table)}, there are {there}")
+
+
 def substitute(value):
     return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))
 
@@ -376,10 +541,16 @@ for kustomization in sorted(KUBERNETES.rglob("kustomization.yaml")):
 check_manifests()
 check_overlays()
 check_metrics()
+check_dashboard()
+check_alerts()
 check_scrapes()
 check_secrets()
 check_egress(documents(KUBERNETES / "base/networkpolicy.yaml"))
 check_runbook()
+check_unit()
+check_image()
+check_bucket()
+check_components()
 check_writers()
 compose = check_compose()
 if binary := os.environ.get("UNSLIDE_BIN"):

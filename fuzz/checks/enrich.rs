@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 use unslide_model::{CpuType, DebugId};
-use unslide_report::{ReadLimits, Report};
+use unslide_report::{ReadLimits, Report, text};
+use unslide_symbolicate::grouping::{GroupingRules, regroup};
 use unslide_symbolicate::object::build;
 use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{Context, ImageSymbols, Plan, SymbolNeed, build_source_map, explain, most_bytes};
+use unslide_testkit::macho;
 
 /// The symcache of a fixture.
 fn fixture() -> &'static [u8] {
@@ -21,13 +23,24 @@ const MAP: &str = r#"{"version":3,"sources":["a.ts","node_modules/b.js"],"source
 "names":["f"],"x_facebook_sources":[[{"names":["g"],"mappings":"AAA"}],null],
 "mappings":"AAAA,IAACA,ICEA;;;AAAA,E;AAAA;;;;;;;AAAA,IAACA"}"#;
 
-/// The symbols of the fixture under the debug id and the CPU that are needed.
-fn disguised(need: &SymbolNeed) -> ImageSymbols {
+/// The symcache of a file with functions of the names that the report has for its own.
+fn named(report: &Report<'_>) -> Vec<u8> {
+    const FUNCTIONS: usize = 128;
+    let frames = report.backtraces.iter().flat_map(|backtrace| &backtrace.frames);
+    let names = frames.filter_map(|frame| frame.symbol_name).take(FUNCTIONS);
+    let names: Vec<String> = names.map(|name| name.decode().replace('\0', "")).collect();
+    let starts = (macho::CODE..).step_by(16).take(FUNCTIONS);
+    let symbols = names.iter().cycle().map(|name| &**name).zip(starts).collect();
+    build(&macho::File { symbols, ..macho::File::default() }.bytes()).expect("a sound file").symcache
+}
+
+/// The symbols of the fixture, or those with the report's own names, under the debug id and the CPU that are needed.
+fn disguised(need: &SymbolNeed, report: &Report<'_>) -> ImageSymbols {
     if need.cpu == Some(CpuType::JAVASCRIPT) {
         let built = build_source_map(MAP.as_bytes(), need.debug_id).expect("a sound map");
         return ImageSymbols::found(Arc::new(SymCache::parse(built.symcache).expect("a symcache")));
     }
-    let mut bytes = fixture().to_vec();
+    let mut bytes = if need.debug_id.0[15] % 2 == 1 { named(report) } else { fixture().to_vec() };
     bytes[16..32].copy_from_slice(&need.debug_id.0);
     if let Some(cpu) = need.cpu {
         bytes[32..36].copy_from_slice(&cpu.cpu_type.to_le_bytes());
@@ -35,12 +48,12 @@ fn disguised(need: &SymbolNeed) -> ImageSymbols {
     ImageSymbols::found(Arc::new(SymCache::parse(bytes).expect("a symcache")))
 }
 
-fn symbols(need: &SymbolNeed) -> ImageSymbols {
+fn symbols(need: &SymbolNeed, report: &Report<'_>) -> ImageSymbols {
     match need.debug_id.0[0] % 8 {
         0 => ImageSymbols::Missing,
         1 => ImageSymbols::Malformed,
         2 => ImageSymbols::FetchingFailed,
-        _ => disguised(need),
+        _ => disguised(need, report),
     }
 }
 
@@ -48,7 +61,7 @@ pub fn check(data: &[u8]) {
     let limits = ReadLimits::default();
     let Ok(report) = Report::read(data, &limits) else { return };
     let plan = Plan::new(&report);
-    let have: Vec<_> = plan.needs().iter().map(|need| (need.debug_id, symbols(need))).collect();
+    let have: Vec<_> = plan.needs().iter().map(|need| (need.debug_id, symbols(need, &report))).collect();
     let find = |id: &DebugId| have.iter().find(|(known, _)| known == id).map(|(_, symbols)| symbols);
     let context = Context { revision: Some(1), ..Context::default() };
     let enriched = plan.enrich(&find, &context);
@@ -58,7 +71,12 @@ pub fn check(data: &[u8]) {
     assert_eq!(again.stripped(), report.stripped());
     assert_eq!(Plan::new(&again).enrich(&find, &context).bytes, enriched.bytes);
     assert!(enriched.bytes.len() <= most_bytes(report.stripped().len()));
-    let explained = explain(&report, &find, &unslide_symbolicate::grouping::GroupingRules::default());
+    // What it says is enough to group it again.
+    if let Ok(grouping) = regroup(&again, &GroupingRules::default()) {
+        assert!(enriched.cut || grouping == enriched.grouping);
+    }
+    let _ = (again.summary(), text::apple_log(&again));
+    let explained = explain(&report, &find, &GroupingRules::default());
     let native: usize = explained.backtraces.iter().map(|b| b.frames.len()).sum();
     let frames = native + explained.javascript.len();
     assert!(explained.truncated || u64::try_from(frames) == Ok(enriched.frames.total));

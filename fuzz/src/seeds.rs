@@ -51,6 +51,10 @@ fn names() {
         "$s4Shop4CartV3addyySiF",
         "$s4main1xAA3FooVyADyADyS2iGAEGAFGvp",
         "-[Counter add:times:]",
+        "_ZN4Shop6größeEi",
+        "_RNvCs1234_4shop9u_gre_qya1k",
+        "$s4Shop4CartV00B3_dmayyF",
+        "-[Корзина 合計👜:]",
     ]
     .into_iter()
     .enumerate()
@@ -73,6 +77,11 @@ fn reports_and_keys() {
             save("splice", &format!("random-{seed}"), &bytes);
             save("enrich", &format!("random-{seed}"), &bytes);
         }
+    }
+    for seed in 0..12 {
+        let bytes = reports::scripts(seed).bytes();
+        save("report", &format!("scripts-{seed}"), &bytes);
+        save("enrich", &format!("scripts-{seed}"), &bytes);
     }
     for (name, key) in [
         ("segment", "t/acme/segments/2026-11-20/01890a5d-ac96-774b-bcce-b302099a8057"),

@@ -55,7 +55,7 @@ int show_banner(int bytes) { int shown = CALL(decode_image, bytes); MARK(72); re
 int checkout(int order) { FAULT(80); return order + armed; }
 int checkout_pressed(int order) { int done = CALL(checkout, order); MARK(81); return done + 1; }
 
-extern int run_shapes(int), run_objects(int);
+extern int run_shapes(int), run_objects(int), run_reporters(int), run_overloads(int), run_names(int), run_outlined(int);
 
 int main(void) {
   struct line lines[2] = {{1, 2}, {2, 1}};
@@ -69,5 +69,6 @@ int main(void) {
   sum += show_banner(sum); MARK(1);
   sum += checkout_pressed(sum); MARK(1);
   sum += run_shapes(sum) + run_objects(sum);
+  sum += run_reporters(sum) + run_overloads(sum) + run_names(sum) + run_outlined(sum);
   return sum;
 }

@@ -22,5 +22,5 @@ pub fn report(app: &App, number: u32) -> Report {
 #[must_use]
 pub fn trap(objects: &Proxy) -> mpsc::UnboundedReceiver<SocketAddr> {
     let digits = DEBUG_ID.compact();
-    objects.trap(&digits[2..])
+    objects.trap(digits.get(2..).unwrap_or_default())
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
-use unslide_embedded::{S3Endpoint, free_port};
+use unslide_embedded::{BrokerLogin, S3Endpoint, free_port};
 use unslide_testkit::servers;
 
 /// The tenant that an installation is made with.
@@ -28,6 +28,8 @@ pub struct Place {
     pub objects: String,
     /// What the endpoint's clients sign with: the key's id and its secret.
     pub object_keys: (String, String),
+    /// Who may do everything at a Kafka that asks for passwords.
+    pub kafka_admin: Option<BrokerLogin>,
 }
 
 impl Place {
@@ -84,6 +86,7 @@ impl Installation {
             postgres: servers::postgres(),
             objects: s3.url(),
             object_keys: (keys.access_key.clone(), keys.secret_key.clone()),
+            kafka_admin: None,
         };
         let mut installation = Installation::prepare_on(&place, folder, settings).await;
         installation._s3 = Some(s3);
@@ -96,6 +99,16 @@ impl Installation {
     /// # Panics
     /// Where a step fails.
     pub async fn prepare_on(place: &Place, folder: TempDir, settings: &[(&str, &str)]) -> Installation {
+        let installation = Installation::unmigrated_on(place, folder, settings).await;
+        installation.command_succeeds(&["migrate", "--topics"]);
+        installation
+    }
+
+    /// As [`Installation::prepare_on`], with an empty database and without topics.
+    ///
+    /// # Panics
+    /// If a step fails.
+    pub async fn unmigrated_on(place: &Place, folder: TempDir, settings: &[(&str, &str)]) -> Installation {
         let name = servers::unique("e2e");
         let database = name.replace('-', "_");
         let mut admin = PgConnection::connect(&place.postgres).await.expect("PostgreSQL");
@@ -120,14 +133,16 @@ impl Installation {
                 ("UNSLIDE_OBJECTS__SECRET_KEY", place.object_keys.1.clone()),
                 ("UNSLIDE_OBJECTS__PATH_STYLE", "true".into()),
                 ("UNSLIDE_API__LISTEN", format!("127.0.0.1:{port}")),
+                // No balancer has to notice.
+                ("UNSLIDE_API__STOP_DELAY", "0s".to_owned()),
             ]
             .map(|(key, value)| (key.to_owned(), value)),
         );
         environment.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-        let installation = Installation {
+        Installation {
             url: format!("http://127.0.0.1:{port}"),
             key: String::new(),
-            topics: Topics::connect(&place.kafka),
+            topics: Topics::connect_as(&place.kafka, place.kafka_admin.as_ref()),
             environment,
             prefix: format!("{name}."),
             database,
@@ -135,9 +150,7 @@ impl Installation {
             processes: BTreeMap::new(),
             _s3: None,
             folder,
-        };
-        installation.command_succeeds(&["migrate", "--topics"]);
-        installation
+        }
     }
 
     /// An installation with one process of each service, ready, and a tenant with a key.
@@ -210,7 +223,7 @@ impl Installation {
     /// # Panics
     /// Where it cannot be started.
     pub fn start_service(&mut self, name: &str, service: &str, settings: &[(&str, &str)]) {
-        self.launch(name, service, settings, binary::command(&[service]));
+        self.launch(name, settings, binary::command(&[service]));
     }
 
     /// As [`Installation::start_service`], with a cache folder on a disk of its own of `bytes` bytes.
@@ -224,26 +237,23 @@ impl Installation {
         settings: &[(&str, &str)],
         bytes: u64,
     ) {
-        let cache = self.cache(name);
-        std::fs::create_dir_all(&cache).expect("a cache folder");
-        self.launch(name, service, settings, binary::command_with_disk(&[service], &cache, bytes));
+        let data = self.data(name);
+        std::fs::create_dir_all(&data).expect("a data folder");
+        self.launch(name, settings, binary::command_with_disk(&[service], &data, bytes));
     }
 
-    /// The folder of a process's cache.
+    /// The folder of what a process keeps on disk.
     #[must_use]
-    pub fn cache(&self, name: &str) -> PathBuf {
-        self.folder.path().join(format!("cache-{name}"))
+    pub fn data(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("data-{name}"))
     }
 
-    fn launch(&mut self, name: &str, service: &str, settings: &[(&str, &str)], mut command: Command) {
-        let cache = self.cache(name);
+    fn launch(&mut self, name: &str, settings: &[(&str, &str)], mut command: Command) {
         command
             .envs(&self.environment)
             .env("UNSLIDE_ADMIN__LISTEN", format!("127.0.0.1:{}", self.admin_port(name)))
+            .env("UNSLIDE_PROCESS__DATA_DIR", self.data(name))
             .env("UNSLIDE_WORKER", name);
-        if matches!(service, "symbolizer" | "api") {
-            command.env(format!("UNSLIDE_{}__CACHE_DIR", service.to_uppercase()), &cache);
-        }
         command.envs(settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
         let process = Process::start(name, command, &self.log(name));
         self.processes.insert(name.to_owned(), process);
@@ -287,7 +297,7 @@ impl Installation {
         std::fs::read_to_string(self.log(name)).unwrap_or_default()
     }
 
-    /// Waits until a process says that it is ready.
+    /// Waits until a process is ready and all that it depends on answers.
     ///
     /// # Panics
     /// Where it ends or is not ready after five minutes.
@@ -299,13 +309,13 @@ impl Installation {
                 panic!("{name} has ended ({status}):\n{}", self.logged(name));
             }
             if tokio::net::TcpStream::connect(format!("127.0.0.1:{port}")).await.is_ok()
-                && http.get_text("/readyz").await.0 == 200
+                && http.get_text("/dependencies").await.0 == 200
             {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        panic!("{name} is not ready: {:?}\n{}", http.get_text("/readyz").await, self.logged(name));
+        panic!("{name} is not ready: {:?}\n{}", http.get_text("/dependencies").await, self.logged(name));
     }
 
     /// The metrics of a process, as Prometheus text.

@@ -1,6 +1,7 @@
 //! A whole installation for one test: the built `unslide` binary as separate processes against real
 //! Kafka, PostgreSQL and S3, clients as customers have them, and faults.
 
+pub mod acls;
 pub mod app;
 pub mod binary;
 pub mod browser;

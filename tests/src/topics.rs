@@ -10,6 +10,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use unslide_embedded::BrokerLogin;
 
 /// One record as a consumer sees it.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ impl Record {
 
 /// Reads topics from their start, committed records only.
 pub struct Topics {
-    bootstrap: String,
+    base: ClientConfig,
     producer: FutureProducer,
 }
 
@@ -56,13 +57,23 @@ impl Topics {
     /// Where the client cannot be made.
     #[must_use]
     pub fn connect(bootstrap: &str) -> Topics {
-        let producer = ClientConfig::new()
-            .set("bootstrap.servers", bootstrap)
+        Topics::connect_as(bootstrap, None)
+    }
+
+    /// The same with a login.
+    ///
+    /// # Panics
+    /// If the client cannot be made.
+    #[must_use]
+    pub fn connect_as(bootstrap: &str, login: Option<&BrokerLogin>) -> Topics {
+        let base = client_config(bootstrap, login);
+        let producer = base
+            .clone()
             .set("message.max.bytes", "30000000")
             .set("linger.ms", "0")
             .create()
             .expect("a producer");
-        Topics { bootstrap: bootstrap.to_owned(), producer }
+        Topics { base, producer }
     }
 
     /// Produces one record and waits until the broker has it.
@@ -102,26 +113,30 @@ impl Topics {
         self.producer.send(record, Duration::from_secs(30)).await.map_err(|(e, _)| e).expect("produced");
     }
 
+    /// The names of all topics.
+    ///
+    /// # Panics
+    /// Where Kafka does not answer.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let metadata = self.reader().fetch_metadata(None, Duration::from_secs(60)).expect("metadata");
+        metadata.topics().iter().map(|topic| topic.name().to_owned()).collect()
+    }
+
     /// Deletes every topic with a name that begins with `prefix`.
     ///
     /// # Panics
     /// Where Kafka does not answer.
     pub async fn delete(&self, prefix: &str) {
-        let metadata = self.reader().fetch_metadata(None, Duration::from_secs(60)).expect("metadata");
-        let names: Vec<&str> = metadata
-            .topics()
-            .iter()
-            .map(rdkafka::metadata::MetadataTopic::name)
-            .filter(|n| n.starts_with(prefix))
-            .collect();
-        let admin: AdminClient<DefaultClientContext> =
-            ClientConfig::new().set("bootstrap.servers", &self.bootstrap).create().expect("an admin client");
+        let names = self.names();
+        let names: Vec<&str> = names.iter().map(String::as_str).filter(|n| n.starts_with(prefix)).collect();
+        let admin: AdminClient<DefaultClientContext> = self.base.create().expect("an admin client");
         admin.delete_topics(&names, &AdminOptions::new()).await.expect("deleted");
     }
 
     fn reader(&self) -> BaseConsumer {
-        ClientConfig::new()
-            .set("bootstrap.servers", &self.bootstrap)
+        self.base
+            .clone()
             .set("group.id", "unslide-tests-reader")
             .set("enable.auto.commit", "false")
             .set("enable.partition.eof", "true")
@@ -187,11 +202,8 @@ impl Topics {
     /// Where Kafka does not answer.
     pub fn unread(&self, group: &str, topic: &str) -> Result<usize, KafkaError> {
         let wait = Duration::from_secs(10);
-        let asker: BaseConsumer = ClientConfig::new()
-            .set("bootstrap.servers", &self.bootstrap)
-            .set("group.id", group)
-            .set("enable.auto.commit", "false")
-            .create()?;
+        let asker: BaseConsumer =
+            self.base.clone().set("group.id", group).set("enable.auto.commit", "false").create()?;
         let metadata = asker.fetch_metadata(Some(topic), wait)?;
         let mut list = TopicPartitionList::new();
         for partition in metadata.topics().iter().flat_map(rdkafka::metadata::MetadataTopic::partitions) {
@@ -255,6 +267,20 @@ impl Topics {
             waited += Duration::from_millis(200);
         }
     }
+}
+
+/// Returns the settings that all clients of a broker share.
+pub(crate) fn client_config(bootstrap: &str, login: Option<&BrokerLogin>) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", bootstrap);
+    if let Some(BrokerLogin { name, password }) = login {
+        config
+            .set("security.protocol", "sasl_plaintext")
+            .set("sasl.mechanism", "PLAIN")
+            .set("sasl.username", name)
+            .set("sasl.password", password);
+    }
+    config
 }
 
 fn read_headers(headers: &rdkafka::message::BorrowedHeaders) -> BTreeMap<String, String> {

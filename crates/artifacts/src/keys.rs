@@ -11,6 +11,7 @@
 //! t/<tenant>/captures/<uuid>/analysis-<N>                  what its Nth analysis says
 //! t/<tenant>/outputs/<report id>/<sha256>                  an enriched report too large for its topic
 //! system/uploads/…, system/objects/… and system/symbols/…   the same for system symbols
+//! .unslide-check/<microseconds>                            what `unslide config check --connect` puts and deletes
 //! ```
 
 use std::fmt;
@@ -152,6 +153,12 @@ pub fn output_body(report: &Scoped<ReportId>, sha256: &ContentHash) -> ObjectKey
     ObjectKey(format!("{}{}/{sha256}", outputs_prefix(&report.tenant).0, report.id))
 }
 
+/// An object that is put and deleted to see whether that is allowed, by the moment of that.
+#[must_use]
+pub fn access_check(micros: i64) -> ObjectKey {
+    ObjectKey(format!(".unslide-check/{micros}"))
+}
+
 /// Where the files of one capture lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureKeys(String);
@@ -197,7 +204,7 @@ pub fn symbols(id: impl Into<Owned<DebugId>>) -> SymbolKeys {
 /// The "unified" symbol-server layout: the first two digits are a folder.
 fn unified(id: DebugId) -> String {
     let digits = id.compact();
-    let (folder, rest) = digits.split_at(2);
+    let (folder, rest) = digits.split_at_checked(2).unwrap_or(("", &digits));
     format!("symbols/{folder}/{rest}/")
 }
 
@@ -259,8 +266,12 @@ mod tests {
         let stored = segment(&acme(), day, Uuid::from_u128(7));
         assert!(stored.as_str().starts_with("t/acme/segments/2026-03-04/"));
         assert_eq!(segment_named(&acme(), stored.as_str()), Some(Uuid::from_u128(7)));
-        for odd in [&stored.as_str()[2..], "t/acme/segments/x", "t/acme/segments/a/b", "t/other/segments/a/b"]
-        {
+        for odd in [
+            stored.as_str().strip_prefix("t/").unwrap(),
+            "t/acme/segments/x",
+            "t/acme/segments/a/b",
+            "t/other/segments/a/b",
+        ] {
             assert_eq!(segment_named(&acme(), odd), None, "{odd}");
         }
     }

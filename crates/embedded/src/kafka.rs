@@ -43,6 +43,15 @@ logger.srv.name=kafka.server.KafkaRaftServer
 logger.srv.level=info
 ";
 
+/// A user of a broker that asks for passwords.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerLogin {
+    /// The name, of `a` to `z`, digits and dashes.
+    pub name: String,
+    /// The password, of `a` to `z`, digits and dashes.
+    pub password: String,
+}
+
 /// A running broker.
 pub(crate) struct Kafka {
     pub(crate) child: Child,
@@ -56,6 +65,7 @@ pub(crate) fn start(
     data: &Path,
     listen: Option<SocketAddr>,
     advertise: Option<SocketAddr>,
+    logins: &[BrokerLogin],
 ) -> Result<Kafka, Error> {
     let folder = data.join("kafka");
     private_folder(&folder)?;
@@ -64,7 +74,7 @@ pub(crate) fn start(
     let listen = ports::address(listen, &folder.join("port"))?;
     let controller = ports::address(None, &folder.join("controller-port"))?;
     let bootstrap = advertise.unwrap_or_else(|| advertised(listen));
-    write(&folder.join("server.properties"), &properties(listen, bootstrap, controller))?;
+    write(&folder.join("server.properties"), &properties(listen, bootstrap, controller, logins))?;
     write(&folder.join("log4j2.properties"), LOG4J)?;
     let java = java();
     let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
@@ -126,17 +136,27 @@ fn advertised(listen: SocketAddr) -> SocketAddr {
 }
 
 /// Paths are relative to the broker's working folder: no path can break the file's syntax.
-fn properties(listen: SocketAddr, advertised: SocketAddr, controller: SocketAddr) -> String {
+fn properties(
+    listen: SocketAddr,
+    advertised: SocketAddr,
+    controller: SocketAddr,
+    logins: &[BrokerLogin],
+) -> String {
+    let (protocol, access) = match logins {
+        [] => ("PLAINTEXT", String::new()),
+        [first, ..] => ("SASL_PLAINTEXT", access(first, logins)),
+    };
     format!(
         "\
+{access}\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{controller}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://{listen},CONTROLLER://{controller}
-advertised.listeners=PLAINTEXT://{advertised}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
+listeners={protocol}://{listen},CONTROLLER://{controller}
+advertised.listeners={protocol}://{advertised}
+listener.security.protocol.map={protocol}:{protocol},CONTROLLER:PLAINTEXT
+inter.broker.listener.name={protocol}
 log.dirs=logs
 num.partitions=4
 auto.create.topics.enable=false
@@ -161,6 +181,25 @@ log.cleaner.io.buffer.size=131072
 num.network.threads=2
 num.io.threads=4
 background.threads=2
+"
+    )
+}
+
+/// Clients log in with SASL/PLAIN and may do what ACLs allow. The first may do everything: the broker itself logs in as
+/// the first. The controller listens on the loopback interface only. Its peer, the broker, has no name there.
+fn access(first: &BrokerLogin, logins: &[BrokerLogin]) -> String {
+    let BrokerLogin { name, password } = first;
+    let users = logins.iter().map(|login| format!(" user_{}=\"{}\"", login.name, login.password));
+    let users: String = users.collect();
+    format!(
+        "\
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+username=\"{name}\" password=\"{password}\"{users};
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:{name};User:ANONYMOUS
+allow.everyone.if.no.acl.found=false
 "
     )
 }

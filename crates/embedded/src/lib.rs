@@ -20,6 +20,7 @@ mod servers;
 pub use cache::cache_folder;
 pub use error::Error;
 pub use fetch::{Distribution, Progress, fetch};
+pub use kafka::BrokerLogin;
 pub use place::private_file;
 pub use ports::free_port;
 pub use random::random_text;

@@ -23,7 +23,8 @@ pub fn random_text() -> Result<String, Error> {
 /// A Kafka cluster id: URL-safe base64 of sixteen bytes, without padding. Hexadecimal digits are digits of it
 /// too; the last one is of two bits, here zero.
 pub(crate) fn cluster_id() -> Result<String, Error> {
-    Ok(format!("{}A", &random_text()?[..21]))
+    let digits: String = random_text()?.chars().take(21).collect();
+    Ok(digits + "A")
 }
 
 #[cfg(test)]

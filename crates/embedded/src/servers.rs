@@ -3,7 +3,7 @@
 use crate::child::Child;
 use crate::error::{AtPath, Error};
 use crate::fetch::{Distribution, Progress, fetch};
-use crate::kafka::{self, Kafka};
+use crate::kafka::{self, BrokerLogin, Kafka};
 use crate::place::{self, private_folder};
 use crate::postgres::{self, Postgres};
 use parking_lot::Mutex;
@@ -23,6 +23,9 @@ pub struct Options {
     pub kafka_advertised: Option<SocketAddr>,
     /// PostgreSQL's port on the loopback interface; `None` as above.
     pub postgres_port: Option<u16>,
+    /// For tests: who may log in to Kafka, with SASL/PLAIN. The first may do everything, the others what ACLs allow.
+    /// Empty: everyone may do everything, without a login.
+    pub kafka_logins: Vec<BrokerLogin>,
     /// For tests: PostgreSQL does not wait for the disk. A crash of the machine may cost the data.
     pub fast: bool,
 }
@@ -69,8 +72,13 @@ impl Servers {
             let postgres = scope.spawn(|| {
                 postgres::start(&distribution.postgres, &data, options.postgres_port, options.fast)
             });
-            let kafka =
-                kafka::start(&distribution.kafka, &data, options.kafka_listen, options.kafka_advertised);
+            let kafka = kafka::start(
+                &distribution.kafka,
+                &data,
+                options.kafka_listen,
+                options.kafka_advertised,
+                &options.kafka_logins,
+            );
             let lost = |_| Err(Error::Thread(std::io::Error::other("it panicked")));
             (kafka, postgres.join().unwrap_or_else(lost))
         });
@@ -134,13 +142,15 @@ impl Servers {
     /// # Errors
     /// Where it does not start again, or its port was taken meanwhile.
     pub fn restart(&self, server: Server, sudden: bool) -> Result<(), Error> {
-        let Options { data, kafka_advertised, fast, .. } = &self.options;
+        let Options { data, kafka_advertised, kafka_logins, fast, .. } = &self.options;
         let end = |child: &Child| if sudden { child.kill() } else { child.stop() };
         match server {
             Server::Kafka => {
                 let mut kafka = self.kafka.lock();
                 end(&kafka.child);
-                *kafka = kafka::start(&self.distribution.kafka, data, Some(kafka.listen), *kafka_advertised)?;
+                let listen = Some(kafka.listen);
+                *kafka =
+                    kafka::start(&self.distribution.kafka, data, listen, *kafka_advertised, kafka_logins)?;
             }
             Server::Postgres => {
                 let mut postgres = self.postgres.lock();

@@ -24,7 +24,7 @@ struct Refused {};
 #define DEMANGLE_ASSERT(condition, message) ((condition) ? (void)0 : throw Refused{})
 // The classes of nodes are extended below.
 #define final
-#include "Demangle/ItaniumDemangle.h"
+#include <llvm/Demangle/ItaniumDemangle.h>
 #undef final
 
 namespace {

@@ -112,7 +112,9 @@ fn damaged_names_are_read_or_refused() {
         let (first, second) = (names[below(names.len())], names[below(names.len())]);
         let (at, from) = (below(first.len()), below(second.len()));
         let until = from + below(second.len() - from);
-        let mixed = format!("_Z{}{}{}", &first[2..at.max(2)], &second[from..until], &first[at..]);
+        let part = |name: &'static str, range: std::ops::Range<usize>| name.get(range).unwrap();
+        let begin = part(first, 2..at.max(2));
+        let mixed = format!("_Z{begin}{}{}", part(second, from..until), part(first, at..first.len()));
         assert!(demangle(&mixed, MOST_BYTES).is_none_or(|readable| readable.len() <= MOST_BYTES));
     }
 }

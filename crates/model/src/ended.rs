@@ -5,10 +5,11 @@
 //! that Facebook published ("Reducing FOOMs in the Facebook iOS app", 2015), with the further exclusions of KSCrash
 //! 2.6. KSCrash's words for reasons are understood.
 
+use crate::figures::{round_mebibytes, round_share};
 use std::fmt;
 
 /// The share of its memory limit in percent from which on an app that vanished is taken to be out of memory.
-const NEAR_LIMIT: u128 = 80;
+const NEAR_LIMIT: u64 = 80;
 /// Bytes of a memory limit that is believed.
 pub const BELIEVED_LIMITS: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 
@@ -220,19 +221,21 @@ impl RunFacts<'_> {
         self.jetsam.filter(|reason| !reason.trim().is_empty())
     }
 
-    /// The footprint in percent of a limit.
-    fn share(&self, limit: Option<u64>) -> Option<u128> {
-        let (used, limit) = self.footprint.zip(limit)?;
-        (u128::from(used) * 100).checked_div(u128::from(limit))
+    /// Returns the footprint in percent of a limit, rounded, but not up to [`NEAR_LIMIT`].
+    fn share(&self, limit: Option<u64>) -> Option<u64> {
+        let (used, limit) = self.footprint.zip(limit.filter(|limit| *limit > 0))?;
+        let is_near = u128::from(used) * 100 >= u128::from(limit) * u128::from(NEAR_LIMIT);
+        let percent = round_share(used, limit, 100);
+        Some(if is_near { percent } else { percent.min(NEAR_LIMIT - 1) })
     }
 
     /// The same of the learned limit, where the run does not say its own.
-    fn learned_share(&self) -> Option<u128> {
+    fn learned_share(&self) -> Option<u64> {
         self.share(self.learned_limit.filter(|_| self.footprint_limit.is_none_or(|limit| limit == 0)))
     }
 
-    fn learned_evidence(&self, percent: u128) -> EndEvidence {
-        let limit = self.learned_limit.unwrap_or(0) >> 20;
+    fn learned_evidence(&self, percent: u64) -> EndEvidence {
+        let limit = round_mebibytes(self.learned_limit.unwrap_or(0));
         EndEvidence { kind: EvidenceKind::LearnedLimit, value: format!("{percent} % of {limit} MiB") }
     }
 
@@ -420,7 +423,7 @@ mod tests {
         );
         let sure = RunFacts { memory_pressure: Some("critical"), ..of(1_600, None) }.judge();
         assert_eq!((sure.confidence, sure.evidence.len(), sure.against), (Confidence::High, 2, None));
-        // 79.9 % is reported, and changes neither the kind nor the confidence.
+        // 79.95 % is not rounded up to what is evidence. It changes neither the kind nor the confidence.
         let below = RunFacts { memory_pressure: Some("critical"), ..of(1_599, None) }.judge();
         assert_eq!((below.kind, below.confidence), (EndReason::OutOfMemory, Confidence::Medium));
         assert_eq!(below.against.unwrap().value, "79 % of 2000 MiB");
@@ -428,7 +431,7 @@ mod tests {
         assert_eq!((alone.kind, alone.confidence), (EndReason::Unexplained, Confidence::Low));
         assert_eq!(
             alone.to_string(),
-            "unexplained (rule: exclusion; confidence: low; but learned limit: 0 % of 2000 MiB)"
+            "unexplained (rule: exclusion; confidence: low; but learned limit: 1 % of 2000 MiB)"
         );
         // What the run says itself counts, and an end of another kind has no evidence.
         let own = of(1_600, Some(4_000 * MIB)).judge();

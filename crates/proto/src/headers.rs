@@ -46,6 +46,13 @@ pub const REQUESTED_AT: &str = "requested-at";
 /// Of an input record that an operator sent again: the dead letter that it is a copy of, as
 /// `topic/partition/offset`.
 pub const REPLAY_OF: &str = "replay-of";
+/// Of a replay: the Ed25519 signature of the service that sent it again, base64. It proves that [`REPLAY_OF`] was not
+/// written by another producer.
+pub const REPLAY_SIGNATURE: &str = "replay-signature";
+/// The name of the public key that [`REPLAY_SIGNATURE`] is checked with.
+pub const REPLAY_SIGNATURE_KEY: &str = "replay-signature-key";
+/// When the replay was signed, milliseconds since the Unix epoch.
+pub const REPLAY_SIGNED_AT: &str = "replay-signed-at";
 /// Where the value was too large for the topic: the key of the object that holds it. The value is
 /// then a short JSON object that says the same.
 pub const BODY_KEY: &str = "body-key";

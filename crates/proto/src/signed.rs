@@ -13,6 +13,10 @@
 //! It travels in the headers [`crate::headers::SIGNATURE`] (base64 with padding),
 //! [`crate::headers::SIGNATURE_KEY`] (the key's name) and [`crate::headers::SIGNED_AT`]. A new form of
 //! the text gets a new first line, so that no signature can be taken for one of another form.
+//!
+//! A record that is sent again keeps these headers. The service that sends it signs the same text with the first line
+//! `unslide-replay-v1`, and with the time of the replay, in the headers [`crate::headers::REPLAY_SIGNATURE`],
+//! [`crate::headers::REPLAY_SIGNATURE_KEY`] and [`crate::headers::REPLAY_SIGNED_AT`].
 
 use crate::headers;
 use base64::Engine;
@@ -22,6 +26,35 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fmt::Write;
 use unslide_model::{Secret, TenantId};
+
+/// The purpose of a signature. It is the first line of the text that is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignedPurpose {
+    /// The sender speaks for the tenant.
+    Record,
+    /// The service sends a record again that somebody else has signed before.
+    Replay,
+}
+
+impl SignedPurpose {
+    fn first_line(self) -> &'static str {
+        match self {
+            SignedPurpose::Record => "unslide-v1",
+            SignedPurpose::Replay => "unslide-replay-v1",
+        }
+    }
+
+    /// Returns the names of the headers for the signature, the key's name and the time.
+    #[must_use]
+    pub fn headers(self) -> [&'static str; 3] {
+        match self {
+            SignedPurpose::Record => [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT],
+            SignedPurpose::Replay => {
+                [headers::REPLAY_SIGNATURE, headers::REPLAY_SIGNATURE_KEY, headers::REPLAY_SIGNED_AT]
+            }
+        }
+    }
+}
 
 /// Why a key can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,11 +101,15 @@ impl SigningKey {
         VerifyingKey(self.0.verifying_key())
     }
 
-    /// The value of the header [`crate::headers::SIGNATURE`] for a record with this value, sent for
+    /// Returns the value of the header [`crate::headers::SIGNATURE`] for a record with this value, sent for
     /// `tenant` and signed at `signed_at` (milliseconds since the Unix epoch).
     #[must_use]
     pub fn sign(&self, tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
-        STANDARD.encode(self.0.sign(text(tenant, signed_at, value).as_bytes()).to_bytes())
+        self.sign_for(SignedPurpose::Record, tenant, signed_at, value)
+    }
+
+    fn sign_for(&self, purpose: SignedPurpose, tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
+        STANDARD.encode(self.0.sign(text(purpose, tenant, signed_at, value).as_bytes()).to_bytes())
     }
 }
 
@@ -90,15 +127,25 @@ impl Signer {
         Signer { name: name.into(), key }
     }
 
-    /// The headers of a record with this value, signed at `signed_at` (milliseconds since the Unix
+    /// Returns the headers of a record with this value, signed at `signed_at` (milliseconds since the Unix
     /// epoch). Hashes the value, which takes its time.
     #[must_use]
     pub fn headers(&self, tenant: &TenantId, signed_at: i64, value: &[u8]) -> [(&'static str, String); 3] {
-        [
-            (headers::SIGNATURE, self.key.sign(tenant, signed_at, value)),
-            (headers::SIGNATURE_KEY, self.name.clone()),
-            (headers::SIGNED_AT, signed_at.to_string()),
-        ]
+        self.headers_for(SignedPurpose::Record, tenant, signed_at, value)
+    }
+
+    /// As [`Signer::headers`], for any purpose.
+    #[must_use]
+    pub fn headers_for(
+        &self,
+        purpose: SignedPurpose,
+        tenant: &TenantId,
+        signed_at: i64,
+        value: &[u8],
+    ) -> [(&'static str, String); 3] {
+        let [signature, key, at] = purpose.headers();
+        let signed = self.key.sign_for(purpose, tenant, signed_at, value);
+        [(signature, signed), (key, self.name.clone()), (at, signed_at.to_string())]
     }
 }
 
@@ -112,12 +159,26 @@ impl VerifyingKey {
         key.map(VerifyingKey).map_err(|_| KeyError::NotAKey)
     }
 
-    /// True where `signature` is what the private half makes of the other arguments.
+    /// Returns true if `signature` is the private half's for the other arguments.
     #[must_use]
     pub fn verify(&self, tenant: &TenantId, signed_at: i64, value: &[u8], signature: &str) -> bool {
+        self.verify_for(SignedPurpose::Record, tenant, signed_at, value, signature)
+    }
+
+    /// As [`VerifyingKey::verify`], for any purpose.
+    #[must_use]
+    pub fn verify_for(
+        &self,
+        purpose: SignedPurpose,
+        tenant: &TenantId,
+        signed_at: i64,
+        value: &[u8],
+        signature: &str,
+    ) -> bool {
         let decoded = STANDARD.decode(signature).ok().and_then(|bytes| Signature::from_slice(&bytes).ok());
         // Strict: a weak key or a signature in another spelling of the same numbers is refused.
-        decoded.is_some_and(|s| self.0.verify_strict(text(tenant, signed_at, value).as_bytes(), &s).is_ok())
+        let text = text(purpose, tenant, signed_at, value);
+        decoded.is_some_and(|signature| self.0.verify_strict(text.as_bytes(), &signature).is_ok())
     }
 }
 
@@ -127,10 +188,10 @@ impl fmt::Display for VerifyingKey {
     }
 }
 
-/// The text that is signed.
+/// Returns the text that is signed.
 #[must_use]
-pub fn text(tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
-    let mut text = format!("unslide-v1\n{tenant}\n{signed_at}\n");
+pub fn text(purpose: SignedPurpose, tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
+    let mut text = format!("{}\n{tenant}\n{signed_at}\n", purpose.first_line());
     for byte in Sha256::digest(value) {
         // Writing to a string can't fail.
         let _ = write!(text, "{byte:02x}");
@@ -157,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_text_and_its_signature_have_the_documented_form() {
-        let signed = text(&tenant("acme"), 1_700_000_000_123, b"abc");
+        let signed = text(SignedPurpose::Record, &tenant("acme"), 1_700_000_000_123, b"abc");
         let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(signed, format!("unslide-v1\nacme\n1700000000123\n{hash}"));
         let key = SigningKey::parse(&Secret::new(SECRET)).unwrap();
@@ -173,13 +234,20 @@ mod tests {
         let key = SigningKey::parse(&Secret::new(SECRET)).unwrap();
         let public = VerifyingKey::parse(PUBLIC).unwrap();
         let good = key.sign(&tenant("acme"), 5, b"v");
-        assert!(public.verify(&tenant("acme"), 5, b"v", &good));
-        assert!(!public.verify(&tenant("other"), 5, b"v", &good));
-        assert!(!public.verify(&tenant("acme"), 6, b"v", &good));
-        assert!(!public.verify(&tenant("acme"), 5, b"w", &good));
-        for bad in ["", "x", &good[1..], &STANDARD.encode([0; 64])] {
-            assert!(!public.verify(&tenant("acme"), 5, b"v", bad), "{bad}");
+        let verify = |of: &str, at: i64, value: &[u8], signature: &str| {
+            public.verify(&tenant(of), at, value, signature)
+        };
+        assert!(verify("acme", 5, b"v", &good));
+        assert!(!verify("other", 5, b"v", &good));
+        assert!(!verify("acme", 6, b"v", &good));
+        assert!(!verify("acme", 5, b"w", &good));
+        for bad in ["", "x", good.get(1..).unwrap(), &STANDARD.encode([0; 64])] {
+            assert!(!verify("acme", 5, b"v", bad), "{bad}");
         }
+        // No signature is good for another purpose.
+        assert!(!public.verify_for(SignedPurpose::Replay, &tenant("acme"), 5, b"v", &good));
+        let replay = key.sign_for(SignedPurpose::Replay, &tenant("acme"), 5, b"v");
+        assert!(!verify("acme", 5, b"v", &replay));
         let other = SigningKey::parse(&Secret::new(STANDARD.encode([7; 32]))).unwrap();
         assert!(!other.verifying().verify(&tenant("acme"), 5, b"v", &good));
     }

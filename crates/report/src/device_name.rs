@@ -1,19 +1,22 @@
 //! Whether the name that a device gives an address can stand for the code there.
 
 use crate::Text;
+use unslide_model::SymbolName;
 
 /// Beyond this distance from its symbol, in bytes, the device's name is a guess.
 pub const NEAR: u64 = 64 << 10;
 /// Beyond this distance from its symbol, in bytes, the device's name is not used.
 const FAR: u64 = 1 << 20;
 
-/// False for what devices write where they know no name.
+/// False for what devices write if they know no name.
 #[must_use]
 pub fn is_a_name(name: Text<'_>) -> bool {
-    let none =
-        |name: &[u8]| matches!(name, b"" | b"<redacted>" | b"_mh_execute_header" | b"__mh_execute_header");
-    let escaped = name.raw().contains(&b'\\');
-    if escaped { !none(name.decode().as_bytes()) } else { !none(name.raw()) }
+    let is_escaped = name.raw().contains(&b'\\');
+    if is_escaped {
+        SymbolName::is_function(name.decode().as_bytes())
+    } else {
+        SymbolName::is_function(name.raw())
+    }
 }
 
 /// The distance of an address from the symbol that the device found, in an image that starts at `image`;

@@ -92,7 +92,7 @@ pub enum RegionalNumber {
 pub fn measurement(text: &str, region: &str) -> Option<(RegionalNumber, &'static str)> {
     let text = text.trim();
     let is_unit = |c: char| c.is_alphabetic();
-    let (number, symbol) = text.split_at(text.find(is_unit)?);
+    let (number, symbol) = text.split_at_checked(text.find(is_unit)?)?;
     let symbol = symbol.trim();
     let bare = symbol.trim_end_matches('.');
     let known = UNITS.iter().find(|(written, _)| *written == symbol || *written == bare)?;

@@ -60,21 +60,75 @@ pub struct Warning {
     pub offset: usize,
 }
 
+/// Members without which a frame has no address or no image, and what they should be.
+const LOCATING_FIELDS: [(&str, &str); 22] = [
+    ("address", "a number"),
+    ("backtrace", "an object"),
+    ("binaryUUID", "a UUID"),
+    ("binary_images", "an array of objects"),
+    ("callStackRootFrames", "an array of objects"),
+    ("callStacks", "an array of objects"),
+    ("contents", "an array of objects"),
+    ("crash", "an object"),
+    ("crashed_thread", "an object"),
+    ("diagnostics", "an object"),
+    ("frames", "an array of objects"),
+    ("image_addr", "a number"),
+    ("image_size", "a number"),
+    ("instruction_addr", "a number"),
+    ("last_exception_backtrace", "an object"),
+    ("object_addr", "a number"),
+    ("object_uuid", "a UUID"),
+    ("offsetIntoBinaryTextSegment", "a number"),
+    ("profile", "an object"),
+    ("subFrames", "an array of objects"),
+    ("threads", "an array of objects"),
+    ("uuid", "a UUID"),
+];
+
+impl Warning {
+    /// Returns the member's path, with array indexes left out; empty for the report itself.
+    fn path(&self) -> String {
+        let prefix = std::iter::repeat_n("recrash_report", self.part);
+        let own = [self.place, self.field].into_iter().filter(|s| !s.is_empty());
+        prefix.chain(own).collect::<Vec<_>>().join(".")
+    }
+
+    /// Says which member is of which type, and what it should be, if frames can have no address or no image for it.
+    /// `report` is what was read.
+    #[must_use]
+    pub fn lost_location(&self, report: &[u8]) -> Option<String> {
+        if !matches!(self.kind, WarningKind::WrongType | WarningKind::NotAnObject) {
+            return None;
+        }
+        let (_, expected) = LOCATING_FIELDS.iter().find(|(field, _)| *field == self.field)?;
+        let found = match report.get(self.offset)? {
+            b'"' => "a text",
+            b'{' => "an object",
+            b'[' => "an array",
+            b't' | b'f' => "a boolean",
+            b'n' => "null",
+            _ => "a number",
+        };
+        let path = self.path();
+        let times = if self.count > 1 { format!(" ({} times)", self.count) } else { String::new() };
+        Some(match self.kind {
+            WarningKind::NotAnObject => format!("{path} has {found} in it, not an object{times}"),
+            // A text that is no UUID, an array of other things.
+            _ if *expected == "a UUID" && found == "a text" => {
+                format!("{path} is a text that is no UUID{times}")
+            }
+            _ => format!("{path} is {found}, not {expected}{times}"),
+        })
+    }
+}
+
 impl fmt::Display for Warning {
     /// `path: what (n times)`, the path with its array indexes left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let prefix = std::iter::repeat_n("recrash_report", self.part);
-        let own = [self.place, self.field].into_iter().filter(|s| !s.is_empty());
-        let mut any = false;
-        for segment in prefix.chain(own) {
-            if any {
-                f.write_str(".")?;
-            }
-            f.write_str(segment)?;
-            any = true;
-        }
-        if any {
-            f.write_str(": ")?;
+        let path = self.path();
+        if !path.is_empty() {
+            write!(f, "{path}: ")?;
         }
         f.write_str(self.kind.text())?;
         if self.count > 1 {

@@ -8,20 +8,21 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use tokio::net::TcpListener;
 
 /// The section `admin` of a configuration.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Where the admin server listens; port 0 takes a free one.
+    /// Where the admin server listens; port 0 takes a free one. Whatever probes or scrapes from elsewhere needs another
+    /// address than the default, such as `0.0.0.0:9464`: the port has no authentication.
     pub listen: SocketAddr,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { listen: SocketAddr::from(([0, 0, 0, 0], 9464)) }
+        Settings { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9464)) }
     }
 }
 
@@ -51,11 +52,12 @@ pub async fn start(settings: &Settings, host: &Host) -> Result<SocketAddr, Error
     Ok(address)
 }
 
-/// The admin server's routes: `/livez`, `/readyz` and `/metrics`.
+/// The admin server's routes: `/livez`, `/readyz`, `/dependencies` and `/metrics`.
 pub fn router(host: Host) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
+        .route("/dependencies", get(dependencies))
         .route("/metrics", get(metrics))
         .with_state(host)
 }
@@ -66,7 +68,14 @@ async fn readyz(State(host): State<Host>) -> Response {
     (status, axum::Json(answer)).into_response()
 }
 
+async fn dependencies(State(host): State<Host>) -> Response {
+    let answer = host.health.check_dependencies().await;
+    let status = if answer.is_complete() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, axum::Json(answer)).into_response()
+}
+
 async fn metrics(State(host): State<Host>) -> Response {
+    host.count_probes(&host.health.check_dependencies().await);
     match host.process_metrics().page() {
         Ok(page) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], page).into_response(),
         Err(error) => {
@@ -101,8 +110,18 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
         assert!(answer.contains("\"api.database\":{\"ok\":false"), "{answer}");
         assert!(answer.contains("\"reason\":\"refused\""), "{answer}");
+        host.health.scoped("api").register_dependency("objects", || async { Ok(()) });
+        assert!(!get(address, "/readyz").await.contains("api.objects"));
+        assert!(get(address, "/dependencies").await.contains("\"api.objects\":{\"ok\":true"));
         host.cpu.run(|| ()).await.unwrap();
         let page = get(address, "/metrics").await;
         assert!(page.contains("unslide_cpu_job_seconds"), "{page}");
+        for line in [
+            "unslide_ready 0\n",
+            "unslide_probe_ok{probe=\"api.database\"} 0\n",
+            "unslide_probe_ok{probe=\"api.objects\"} 1\n",
+        ] {
+            assert!(page.contains(line), "{line}{page}");
+        }
     }
 }

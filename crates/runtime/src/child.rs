@@ -4,8 +4,10 @@
 //! operating system on itself before it reads anything.
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use tokio::io::AsyncReadExt;
 use tokio::process::Child;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// Descriptors that a child may have open.
 const MAX_FILES: u64 = 64;
@@ -65,26 +67,68 @@ impl ChildProgram {
         command
     }
 
-    /// Runs the program in a folder until it ends. Dropping the future kills it; `held` is dropped after
-    /// the process is gone.
+    /// Runs the program in a folder until it ends. The process is stopped (SIGSTOP) while `stop` is true, and
+    /// continues once it is false or its sender is gone. Dropping the future kills the process; `held` is dropped
+    /// after it is gone.
     ///
     /// # Errors
-    /// Where the process cannot be started or waited for.
-    pub async fn run(&self, folder: &Path, held: impl Send + 'static) -> io::Result<Ended> {
+    /// Returns an error if the process cannot be started or waited for.
+    pub async fn run(
+        &self,
+        folder: &Path,
+        stop: watch::Receiver<bool>,
+        held: impl Send + 'static,
+    ) -> io::Result<Ended> {
         let mut command = tokio::process::Command::from(self.command());
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.kill_on_drop(true).spawn()?;
+        let process = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let (_waiting, abandoned) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
             let ended = tokio::select! {
                 ended = wait(&mut child) => ended,
                 _ = abandoned => child.kill().await.and(Err(io::ErrorKind::Interrupted.into())),
+                // The process is not waited for before this future is dropped, so the number is still its own.
+                never = stop_and_continue(process, stop) => match never {},
             };
             drop(held);
             ended
         });
         running.await.map_err(io::Error::other)?
     }
+}
+
+/// Stops a process while `stop` is true. Does not return.
+async fn stop_and_continue(process: Option<Pid>, mut stop: watch::Receiver<bool>) -> Infallible {
+    let mut stopped = false;
+    loop {
+        let (wanted, sender_is_gone) = match stop.has_changed() {
+            Ok(_) => (*stop.borrow_and_update(), false),
+            Err(_) => (false, true),
+        };
+        if let Some(process) = process.filter(|_| wanted != stopped) {
+            let signal = if wanted { Signal::SIGSTOP } else { Signal::SIGCONT };
+            if let Err(error) = kill(process, signal) {
+                tracing::warn!(error = %error, signal = %signal, "a child process got no signal");
+            }
+            stopped = wanted;
+        }
+        match sender_is_gone {
+            true => std::future::pending().await,
+            // An error is seen at the loop's begin.
+            false => drop(stop.changed().await),
+        }
+    }
+}
+
+/// Has the operating system kill this process when its parent ends. A stopped process would otherwise remain.
+///
+/// # Errors
+/// Returns an error if the operating system refuses.
+pub fn end_with_parent() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(())
 }
 
 async fn wait(child: &mut Child) -> io::Result<Ended> {
@@ -264,7 +308,8 @@ mod tests {
         let end = |task: &str| {
             let folder = tempfile::tempdir().unwrap();
             std::fs::write(folder.path().join("task"), task).unwrap();
-            let ended = runtime.block_on(program.run(folder.path(), ())).unwrap();
+            let (_run, stop) = watch::channel(false);
+            let ended = runtime.block_on(program.run(folder.path(), stop, ())).unwrap();
             (ended, folder.path().join("answer").exists())
         };
         assert_eq!(end("memory"), (Ended::LimitReached(Limit::Memory), false));
@@ -275,5 +320,97 @@ mod tests {
         let leaked = nix::unistd::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
         let ended = end(&leaked.as_raw_fd().to_string());
         assert_eq!(ended, (Ended::Done, true), "{leaked:?}");
+    }
+
+    /// The test that is its own child, and that child's own.
+    const FAMILY: &[&str] = &["child::tests::a_stopped_child_continues_and_ends_with_its_parent", "--exact"];
+
+    /// The letter of a process's state.
+    #[cfg(target_os = "linux")]
+    fn state(process: i32) -> Option<char> {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("State:"))?;
+        line.trim().chars().next()
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn until(is_so: impl Fn() -> bool) {
+        let reached = async {
+            while !is_so() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(60), reached).await.unwrap();
+    }
+
+    /// Runs a child that writes its process id to `child` and works until `end` is there.
+    #[cfg(target_os = "linux")]
+    async fn run_in(folder: &Path, stop: watch::Receiver<bool>) -> io::Result<Ended> {
+        std::fs::write(folder.join("role"), "child").unwrap();
+        let program =
+            ChildProgram::current(&[FAMILY, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
+        program.run(folder, stop, ()).await
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_stopped_child_continues_and_ends_with_its_parent() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        match std::fs::read_to_string("role").as_deref() {
+            Ok("child") => {
+                end_with_parent().unwrap();
+                std::fs::write("new", std::process::id().to_string()).unwrap();
+                std::fs::rename("new", "child").unwrap();
+                while !Path::new("end").exists() {
+                    std::hint::black_box(0);
+                }
+                return;
+            }
+            Ok("parent") => {
+                let (stop, stopped) = watch::channel(false);
+                let stops = async {
+                    until(|| Path::new("child").exists()).await;
+                    stop.send_replace(true);
+                };
+                let here = Path::new(".");
+                runtime.block_on(async { tokio::join!(run_in(here, stopped), stops).0 }).unwrap();
+                return;
+            }
+            _ => {}
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let id = || std::fs::read_to_string(folder.path().join("child")).ok()?.parse().ok();
+        let watched = async {
+            until(|| id().is_some()).await;
+            let child: i32 = id().unwrap();
+            for (wanted, states) in [(true, "T"), (false, "RS"), (true, "T")] {
+                stop.send_replace(wanted);
+                until(|| state(child).is_some_and(|state| states.contains(state))).await;
+            }
+            // Without a sender nobody would continue it.
+            drop(stop);
+            std::fs::write(folder.path().join("end"), "").unwrap();
+        };
+        let ended = runtime.block_on(async { tokio::join!(run_in(folder.path(), stopped), watched).0 });
+        assert_eq!(ended.unwrap(), Ended::Done);
+
+        // A parent that is killed takes its stopped child along.
+        for file in ["child", "end"] {
+            std::fs::remove_file(folder.path().join(file)).unwrap();
+        }
+        std::fs::write(folder.path().join("role"), "parent").unwrap();
+        let program =
+            ChildProgram::current(&[FAMILY, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
+        let mut parent = program.command().current_dir(folder.path()).spawn().unwrap();
+        let killed = async {
+            until(|| id().is_some()).await;
+            let child = id().unwrap();
+            until(|| state(child) == Some('T')).await;
+            parent.kill().unwrap();
+            parent.wait().unwrap();
+            until(|| matches!(state(child), None | Some('Z' | 'X'))).await;
+        };
+        runtime.block_on(killed);
     }
 }

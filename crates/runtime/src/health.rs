@@ -1,4 +1,4 @@
-//! Readiness: what a service needs, asked when someone wants to know.
+//! Readiness: whether a process serves, and what it depends on, asked when someone wants to know.
 
 use crate::Shutdown;
 use futures::future::BoxFuture;
@@ -17,13 +17,21 @@ const FRESH: Duration = Duration::from_millis(500);
 type Probe = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 type LastAnswer = Arc<tokio::sync::Mutex<Option<(Instant, Readiness)>>>;
 
+#[derive(Clone)]
+struct Registered {
+    probe: Probe,
+    /// False for a dependency without which the process still serves something.
+    is_required: bool,
+}
+
 /// The probes of a process. Cheap to clone.
 #[derive(Clone)]
 pub struct Health {
-    probes: Arc<Mutex<BTreeMap<String, Probe>>>,
+    probes: Arc<Mutex<BTreeMap<String, Registered>>>,
     /// Services that have to register probes: their prefixes.
     services: Arc<Mutex<BTreeSet<String>>>,
-    last: LastAnswer,
+    last_readiness: LastAnswer,
+    last_dependencies: LastAnswer,
     shutdown: Shutdown,
     prefix: String,
 }
@@ -31,11 +39,11 @@ pub struct Health {
 /// What the probes said.
 #[derive(Clone, Debug, Serialize)]
 pub struct Readiness {
-    /// True where every probe succeeded and the process is not about to stop.
+    /// True if the process serves: every probe that it needs for that succeeded, and it is not about to stop.
     pub ready: bool,
-    /// True from the beginning of the shutdown on.
+    /// True from the announcement of the shutdown on.
     pub stopping: bool,
-    /// Each probe by name.
+    /// Each probe that was asked, by name.
     pub probes: BTreeMap<String, ProbeState>,
 }
 
@@ -51,12 +59,26 @@ pub struct ProbeState {
     pub reason: Option<String>,
 }
 
+impl Readiness {
+    /// True if every probe that was asked succeeded.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.ready && self.probes.values().all(|probe| probe.ok)
+    }
+}
+
 impl Health {
     /// No probes yet: ready until the shutdown begins.
     #[must_use]
     pub fn new(shutdown: Shutdown) -> Health {
-        let (probes, services, last) = (Arc::default(), Arc::default(), LastAnswer::default());
-        Health { probes, services, last, shutdown, prefix: String::new() }
+        Health {
+            probes: Arc::default(),
+            services: Arc::default(),
+            last_readiness: LastAnswer::default(),
+            last_dependencies: LastAnswer::default(),
+            shutdown,
+            prefix: String::new(),
+        }
     }
 
     /// The same probes, with new ones named `prefix.…`. Until there is one of them nothing is ready: who
@@ -67,14 +89,31 @@ impl Health {
         Health { prefix: format!("{prefix}."), ..self.clone() }
     }
 
-    /// Adds a probe, or replaces the one of that name. A probe really asks what it names (one
-    /// round trip) and gives a reason that an operator can act on; after two seconds it has failed.
+    /// Adds a probe without which the process is not ready, or replaces the one of that name. A probe really asks what it
+    /// names (one round trip) and gives a reason that an operator can act on; after two seconds it has failed.
     pub fn register<F, A>(&self, name: &str, probe: F)
     where
         F: Fn() -> A + Send + Sync + 'static,
         A: Future<Output = Result<(), String>> + Send + 'static,
     {
-        let probe: Probe = Arc::new(move || Box::pin(probe()));
+        self.add(name, Registered { probe: Arc::new(move || Box::pin(probe())), is_required: true });
+    }
+
+    /// As [`Health::register`], for a dependency without which the process still serves something.
+    pub fn register_dependency<F, A>(&self, name: &str, probe: F)
+    where
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.add(name, Registered { probe: Arc::new(move || Box::pin(probe())), is_required: false });
+    }
+
+    /// Forgets the probe of this name.
+    pub fn unregister(&self, name: &str) {
+        self.probes.lock().remove(&format!("{}{name}", self.prefix));
+    }
+
+    fn add(&self, name: &str, probe: Registered) {
         self.probes.lock().insert(format!("{}{name}", self.prefix), probe);
     }
 
@@ -93,34 +132,53 @@ impl Health {
         services.iter().filter(|service| !has_one(service)).cloned().collect()
     }
 
-    /// Asks all probes at the same time; an answer of the last half second is given again.
+    /// Asks the probes that decide whether the process is ready, at the same time; an answer of the last half second is
+    /// given again.
     pub async fn check(&self) -> Readiness {
-        let mut last = self.last.lock().await;
+        self.ask_again(&self.last_readiness, true).await
+    }
+
+    /// As [`Health::check`], with all dependencies.
+    pub async fn check_dependencies(&self) -> Readiness {
+        self.ask_again(&self.last_dependencies, false).await
+    }
+
+    async fn ask_again(&self, last: &LastAnswer, only_required: bool) -> Readiness {
+        let mut last = last.lock().await;
         if let Some((asked, answer)) = last.as_ref()
             && asked.elapsed() < FRESH
-            && answer.stopping == self.shutdown.is_begun()
+            && answer.stopping == self.shutdown.is_announced()
         {
             return answer.clone();
         }
-        let answer = self.ask_now().await;
+        let answer = self.ask(only_required).await;
         *last = Some((Instant::now(), answer.clone()));
         answer
     }
 
     /// Asks all probes at the same time, whatever they said just before.
     pub async fn ask_now(&self) -> Readiness {
-        let stopping = self.shutdown.is_begun();
+        self.ask(false).await
+    }
+
+    async fn ask(&self, only_required: bool) -> Readiness {
+        let stopping = self.shutdown.is_announced();
         let starting = self.starting();
-        let probes: Vec<(String, Probe)> =
-            self.probes.lock().iter().map(|(name, probe)| (name.clone(), probe.clone())).collect();
+        let asked = self.probes.lock().clone();
+        let required: BTreeSet<String> =
+            asked.iter().filter(|(_, probe)| probe.is_required).map(|(name, _)| name.clone()).collect();
+        let probes = asked.into_iter().filter(|(_, probe)| probe.is_required || !only_required);
+        let probes: Vec<(String, Probe)> = probes.map(|(name, probe)| (name, probe.probe)).collect();
         let asked = probes.into_iter().map(|(name, probe)| async move { (name, ask(&probe).await) });
         let mut probes: BTreeMap<String, ProbeState> =
             futures::future::join_all(asked).await.into_iter().collect();
+        let optional: BTreeSet<String> =
+            probes.keys().filter(|name| !required.contains(*name)).cloned().collect();
         for service in starting {
             let reason = Some("it is still starting".to_owned());
             probes.insert(service, ProbeState { ok: false, milliseconds: 0, reason });
         }
-        let ready = !stopping && probes.values().all(|probe| probe.ok);
+        let ready = !stopping && probes.iter().all(|(name, probe)| probe.ok || optional.contains(name));
         Readiness { ready, stopping, probes }
     }
 }
@@ -165,6 +223,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_dependency_is_told_and_does_not_decide() {
+        let health = Health::new(Shutdown::new(Duration::from_secs(1)));
+        health.register("serving", || async { Ok(()) });
+        health.register_dependency("objects", || async { Err("refused".to_owned()) });
+        let readiness = health.check().await;
+        assert!(readiness.ready && !readiness.probes.contains_key("objects"), "it is not even asked");
+        let all = health.check_dependencies().await;
+        assert!(all.ready && !all.is_complete() && !all.probes["objects"].ok);
+    }
+
+    #[tokio::test]
     async fn a_service_that_has_registered_no_probe_is_still_starting() {
         let health = Health::new(Shutdown::new(Duration::from_secs(1)));
         let (api, other) = (health.scoped("api"), health.scoped("api-of-old"));
@@ -184,7 +253,7 @@ mod tests {
         let shutdown = Shutdown::new(Duration::from_secs(1));
         let health = Health::new(shutdown.clone());
         assert!(health.check().await.ready);
-        shutdown.begin();
-        assert!(!health.check().await.ready);
+        shutdown.announce();
+        assert!(!health.check().await.ready && !shutdown.is_begun());
     }
 }

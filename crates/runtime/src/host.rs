@@ -1,6 +1,10 @@
 //! The host: what the process gives to each service that runs in it.
 
+use crate::health::Readiness;
 use crate::{CpuPool, Health, Metrics, Shutdown};
+#[cfg(target_os = "linux")]
+use prometheus::process_collector::ProcessCollector;
+use prometheus::{IntGauge, IntGaugeVec, Opts};
 use std::sync::Arc;
 use unslide_model::{Clock, SystemClock};
 
@@ -19,6 +23,8 @@ pub struct Host {
     /// Threads for work that takes longer than the async runtime can bear (500 µs).
     pub cpu: CpuPool,
     process: Metrics,
+    ready: IntGauge,
+    probes: IntGaugeVec,
 }
 
 impl Host {
@@ -31,8 +37,20 @@ impl Host {
         let process = Metrics::default();
         let registry = process.registry(None)?;
         cpu.register(&registry)?;
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(ProcessCollector::for_self()))?;
+        let build = Opts::new("unslide_build_info", "1, with the version of the program.");
+        let build = IntGauge::with_opts(build.const_label("version", env!("CARGO_PKG_VERSION")))?;
+        build.set(1);
+        registry.register(Box::new(build))?;
+        let ready = IntGauge::new("unslide_ready", "1 if the process serves, 0 if not.")?;
+        registry.register(Box::new(ready.clone()))?;
+        let opts =
+            Opts::new("unslide_probe_ok", "1 for each dependency that answers, 0 for one that does not.");
+        let probes = IntGaugeVec::new(opts, &["probe"])?;
+        registry.register(Box::new(probes.clone()))?;
         let health = Health::new(shutdown.clone());
-        Ok(Host { clock, shutdown, metrics: registry, health, cpu, process })
+        Ok(Host { clock, shutdown, metrics: registry, health, cpu, process, ready, probes })
     }
 
     /// A host with the system's clock, one CPU thread a core, and no signal handlers: for tests and
@@ -56,6 +74,15 @@ impl Host {
         host.metrics = self.process.registry(Some(name))?;
         host.health = self.health.scoped(name);
         Ok(host)
+    }
+
+    /// Has the metrics say what the probes said.
+    pub fn count_probes(&self, readiness: &Readiness) {
+        self.ready.set(i64::from(readiness.ready));
+        self.probes.reset();
+        for (name, probe) in &readiness.probes {
+            self.probes.with_label_values(&[name]).set(i64::from(probe.ok));
+        }
     }
 
     /// All registries of the process.

@@ -14,6 +14,7 @@ pub mod memory;
 mod metrics;
 mod pool;
 mod shutdown;
+pub mod startup;
 mod supervise;
 pub mod telemetry;
 mod tenants;

@@ -1,5 +1,7 @@
 //! When to stop, and how long that may take.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -9,11 +11,13 @@ use tokio_util::sync::CancellationToken;
 #[error("cannot listen for signals")]
 pub struct ListenError(#[from] std::io::Error);
 
-/// The shutdown of a process. First it begins: no new work is taken, and what was begun is
-/// finished. When the drain time is over, or a second signal comes, it is expired: what is still
-/// running is given up. Cheap to clone.
+/// The shutdown of a process. First it is announced: the process says that it is not ready, and goes on for the notice
+/// that a service asked for. Then it begins: no new work is taken, and what was begun is finished. When the drain time is
+/// over, or a second signal comes, it is expired: what is still running is given up. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
+    announced: CancellationToken,
+    notice: Arc<Mutex<Duration>>,
     begun: CancellationToken,
     expired: CancellationToken,
     drain: Duration,
@@ -23,10 +27,21 @@ impl Shutdown {
     /// A shutdown that nobody has begun, with the longest time that draining may take.
     #[must_use]
     pub fn new(drain: Duration) -> Shutdown {
-        Shutdown { begun: CancellationToken::new(), expired: CancellationToken::new(), drain }
+        Shutdown {
+            announced: CancellationToken::new(),
+            notice: Arc::default(),
+            begun: CancellationToken::new(),
+            expired: CancellationToken::new(),
+            drain,
+        }
     }
 
-    /// Begins on SIGTERM or SIGINT, and expires on a second one. Returns at once.
+    /// Sets the time between SIGTERM and the beginning: for a service with clients that have to go elsewhere first.
+    pub fn set_notice(&self, notice: Duration) {
+        *self.notice.lock() = notice;
+    }
+
+    /// Begins on SIGTERM, after the notice, or on SIGINT, and expires on a second signal. Returns at once.
     ///
     /// # Errors
     /// Where no handler can be set.
@@ -35,25 +50,48 @@ impl Shutdown {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let shutdown = self.clone();
         tokio::spawn(async move {
-            for second in [false, true] {
+            let notice = tokio::select! {
+                _ = terminate.recv() => *shutdown.notice.lock(),
+                _ = interrupt.recv() => Duration::ZERO,
+            };
+            tracing::info!(
+                notice_seconds = notice.as_secs(),
+                drain_seconds = shutdown.drain.as_secs(),
+                "asked to stop"
+            );
+            shutdown.announce();
+            let is_second = tokio::select! {
+                () = tokio::time::sleep(notice) => false,
+                _ = terminate.recv() => true,
+                _ = interrupt.recv() => true,
+            };
+            shutdown.begin();
+            if !is_second {
                 tokio::select! {
                     _ = terminate.recv() => {}
                     _ = interrupt.recv() => {}
                 }
-                if second {
-                    tracing::warn!("asked to stop a second time: giving up what is still running");
-                    shutdown.expired.cancel();
-                } else {
-                    tracing::info!(drain_seconds = shutdown.drain.as_secs(), "asked to stop: draining");
-                    shutdown.begin();
-                }
             }
+            tracing::warn!("asked to stop a second time: giving up what is still running");
+            shutdown.expired.cancel();
         });
         Ok(())
     }
 
+    /// Announces the shutdown. Again is no error.
+    pub fn announce(&self) {
+        self.announced.cancel();
+    }
+
+    /// True from the announcement on.
+    #[must_use]
+    pub fn is_announced(&self) -> bool {
+        self.announced.is_cancelled()
+    }
+
     /// Begins the shutdown. Again is no error.
     pub fn begin(&self) {
+        self.announce();
         self.begun.cancel();
     }
 

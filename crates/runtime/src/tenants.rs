@@ -30,7 +30,7 @@ impl Default for TenantDefaults {
         TenantDefaults {
             upload_bytes: 4 << 30,
             symbol_bytes: 1 << 40,
-            units_per_second: 4_000,
+            units_per_second: 2_000,
             symbolication_units_per_second: 80,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use unslide_model::json::JsonError;
 
 /// Characters of an id.
 pub const ID_CHARS: usize = 100;
@@ -79,8 +80,14 @@ impl<E: GatewayEvent> EventArrival<E> {
     /// True where the event's time lies so long before its arrival that it is not counted any more.
     #[must_use]
     pub fn is_late(&self) -> bool {
-        self.event.day() < self.received_at.date().saturating_sub(Duration::days(LATEST_DAYS))
+        is_late(&self.event, self.received_at)
     }
+}
+
+/// True if an event's time lies so long before its arrival that it is not counted any more.
+#[must_use]
+pub fn is_late<E: GatewayEvent>(event: &E, received_at: OffsetDateTime) -> bool {
+    event.day() < received_at.date().saturating_sub(Duration::days(LATEST_DAYS))
 }
 
 /// Why an event is refused.
@@ -107,8 +114,8 @@ pub enum EventError {
     },
 }
 
-impl From<serde_json::Error> for EventError {
-    fn from(error: serde_json::Error) -> EventError {
+impl From<JsonError> for EventError {
+    fn from(error: JsonError) -> EventError {
         EventError::Json(error.to_string())
     }
 }

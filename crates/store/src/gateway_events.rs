@@ -1,7 +1,8 @@
 //! Events that gateways send, whatever they are of: what becomes of them, and how long they are kept.
 
 use crate::{Result, TenantTx};
-use time::Date;
+use time::{Date, OffsetDateTime};
+use unslide_signals::event::{GatewayEvent, is_late};
 
 unslide_model::words! {
     /// What became of an event.
@@ -21,6 +22,12 @@ unslide_model::words! {
         /// It is not in the sample that the app keeps: nothing was done.
         SampledOut = "sampled_out",
     }
+}
+
+/// True if an event is not counted because of its age: it is of a day before `keep_from`, or too long before it arrived.
+#[must_use]
+pub fn is_too_old<E: GatewayEvent>(event: &E, received_at: OffsetDateTime, keep_from: Date) -> bool {
+    event.day() < keep_from || is_late(event, received_at)
 }
 
 /// Deletes sessions and metric payloads of the transaction's tenant that are of a day before `before`, at most `limit` of

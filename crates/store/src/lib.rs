@@ -30,11 +30,13 @@ pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, migrate,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
-pub use kafka::{dead_letters, outbox, positions, quarantine};
+pub use kafka::{dead_letters, deferred, outbox, positions, quarantine};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbols::{objects, partial, slots, uploads, usage};
-pub use tenants::{access_changes, app_settings, app_signals, audit, console_sessions, erasure, keys};
+pub use tenants::{
+    access_stamps, app_settings, app_signals, audit, console_sessions, erasure, figures, keys,
+};
 pub use uuid::Uuid;
 
 /// The result of everything here.

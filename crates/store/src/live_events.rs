@@ -1,7 +1,7 @@
 //! Live events: what happened to a tenant's reports, groups and symbols, for dashboards that follow it.
 //!
-//! An event is written in the transaction of its cause. Its position begins with that transaction's number, and a reader
-//! goes only as far as no transaction runs any more: an event that is committed late is not skipped.
+//! An event is written in the transaction of its cause. It gets the next number of its tenant. The counter stays locked
+//! until that transaction ends: numbers are committed in their order, and a reader skips none.
 
 use crate::column::words;
 use crate::groups::GroupEvent;
@@ -9,8 +9,6 @@ use crate::purge::in_pages;
 use crate::{OwnerTx, Result, Store, TenantTx};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 use time::Duration;
 
 /// How long events are kept.
@@ -40,100 +38,61 @@ pub(crate) struct NewLiveEvent {
     pub(crate) data: Value,
 }
 
-/// Where an event stands among those of its tenant, as text `TRANSACTION-NUMBER`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct EventPosition {
-    transaction: i64,
-    number: i64,
-}
-
-impl fmt::Display for EventPosition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.transaction, self.number)
-    }
-}
-
-/// A text that is no [`EventPosition`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an id of an event is two numbers with a dash between, such as 1042-7")]
-pub struct EventPositionError;
-
-impl FromStr for EventPosition {
-    type Err = EventPositionError;
-
-    fn from_str(text: &str) -> Result<EventPosition, EventPositionError> {
-        let number = |digits: &str| {
-            let digits = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-            digits.and_then(|digits| digits.parse().ok()).ok_or(EventPositionError)
-        };
-        let (transaction, rest) = text.split_once('-').ok_or(EventPositionError)?;
-        Ok(EventPosition { transaction: number(transaction)?, number: number(rest)? })
-    }
-}
+/// The number of an event among those of its tenant, from 1. 0 is before all events.
+pub type EventNumber = i64;
 
 /// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveEvent {
-    /// Its position.
-    pub position: EventPosition,
+    /// Its number.
+    pub number: EventNumber,
     /// What happened.
     pub kind: LiveEventKind,
     /// More of it.
     pub data: Value,
 }
 
-/// The events after a position.
+/// The events after another one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveEvents {
     /// In their order.
     pub events: Vec<LiveEvent>,
-    /// Where to go on.
-    pub reached: EventPosition,
+    /// The number of the last event that was looked at: the next read begins after it.
+    pub reached: EventNumber,
 }
 
-/// The position behind all events that no running transaction can come before.
-pub async fn latest(tx: &mut TenantTx) -> Result<EventPosition> {
-    let next =
-        sqlx::query_scalar!(r#"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS "next!""#)
-            .fetch_one(tx.parts().0)
-            .await?;
-    Ok(EventPosition { transaction: next - 1, number: i64::MAX })
+/// Returns the number of the tenant's last event.
+pub async fn latest(tx: &mut TenantTx) -> Result<EventNumber> {
+    let (connection, tenant, _) = tx.parts();
+    let last = sqlx::query_scalar!("SELECT last FROM live_event_counters WHERE tenant = $1", tenant);
+    Ok(last.fetch_optional(connection).await?.unwrap_or_default())
 }
 
-/// The events after a position, at most `limit`. With `app`, only those of that app.
+/// Returns the events after the one with this number, at most `limit`. With `app`, only those of that app.
 pub async fn after(
     tx: &mut TenantTx,
-    position: EventPosition,
+    number: EventNumber,
     app: Option<&str>,
     limit: u16,
 ) -> Result<LiveEvents> {
+    // A database that was restored counts anew, and the number may lie ahead.
     let latest = latest(tx).await?;
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT transaction, number, kind AS "kind: LiveEventKind", data FROM live_events
-           WHERE tenant = $1 AND (transaction, number) > ($2, $3) AND transaction <= $4
-             AND ($5::text IS NULL OR app = $5)
-           ORDER BY transaction, number LIMIT $6"#,
+    let events = sqlx::query_as!(
+        LiveEvent,
+        r#"SELECT event AS number, kind AS "kind: LiveEventKind", data FROM live_events
+           WHERE tenant = $1 AND event > $2 AND event <= $3 AND ($4::text IS NULL OR app = $4)
+           ORDER BY event LIMIT $5"#,
         tenant,
-        position.transaction,
-        position.number,
-        latest.transaction,
+        number,
+        latest,
         app,
         i64::from(limit)
     )
     .fetch_all(connection)
     .await?;
-    let events: Vec<LiveEvent> = rows
-        .into_iter()
-        .map(|row| LiveEvent {
-            position: EventPosition { transaction: row.transaction, number: row.number },
-            kind: row.kind,
-            data: row.data,
-        })
-        .collect();
     let last = events.last().filter(|_| events.len() >= usize::from(limit));
-    // A database that was restored counts its transactions anew, and a position may lie ahead.
-    let reached = last.map_or(latest, |last| last.position);
+    let reached = last.map_or(latest, |last| last.number);
     Ok(LiveEvents { events, reached })
 }
 
@@ -197,18 +156,4 @@ pub async fn purge(store: &Store) -> Result<u64> {
             .fetch_one(store.pool())
     })
     .await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_position_is_read_as_it_is_written() {
-        let position = EventPosition { transaction: 1042, number: i64::MAX };
-        assert_eq!(position.to_string().parse(), Ok(position));
-        for text in ["", "7", "-", "1-", "-1-2", "1-+2", "1-2-3", "99999999999999999999-1"] {
-            assert_eq!(text.parse::<EventPosition>(), Err(EventPositionError), "{text}");
-        }
-    }
 }

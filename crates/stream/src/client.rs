@@ -1,13 +1,20 @@
 //! The context that simple clients share: librdkafka's log lines become tracing events.
 
+use crate::error::StreamError;
+use crate::native::take_errors;
 use rdkafka::ClientContext;
+use rdkafka::client::Client;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::metadata::Metadata;
 use std::time::Duration;
 
 /// How long a call that asks a broker something may take.
 pub(crate) const ASK: Duration = Duration::from_secs(10);
+
+/// How long a client waits before it looks whether its login was refused.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How often a partition without a leader is asked for again, and the pause before.
 const ELECTION: (u32, Duration) = (200, Duration::from_millis(50));
@@ -33,6 +40,40 @@ pub(crate) fn watermarks<C: ConsumerContext>(
         tries += 1;
         std::thread::sleep(ELECTION.1);
     }
+}
+
+/// Lists the topics of the cluster, for a client that nothing else polls. Says what the connection failed for.
+pub(crate) fn list_topics<C: ClientContext>(client: &Client<C>) -> Result<Metadata, StreamError> {
+    let mut met = Vec::new();
+    // A login that is refused is told after the first of them.
+    let mut listed = client.fetch_metadata(None, REFUSAL_TIMEOUT);
+    if listed.is_err() {
+        met.extend(take_errors(client));
+        if let Some(refused) = refusal(&met) {
+            return Err(refused);
+        }
+        listed = client.fetch_metadata(None, ASK.saturating_sub(REFUSAL_TIMEOUT));
+    }
+    listed.map_err(|error| {
+        met.extend(take_errors(client));
+        refusal(&met).unwrap_or_else(|| match met.last() {
+            Some((_, reason)) => StreamError::kafka(format!("listing the topics ({})", cause(reason)), error),
+            None => StreamError::kafka("listing the topics", error),
+        })
+    })
+}
+
+/// The first of a client's errors that is a refusal of its login.
+fn refusal(met: &[(RDKafkaErrorCode, String)]) -> Option<StreamError> {
+    let refused = met.iter().find(|(code, _)| {
+        matches!(code, RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed)
+    });
+    refused.map(|(_, reason)| StreamError::Refused(cause(reason).to_owned()))
+}
+
+/// Without how long it took, which differs each time.
+fn cause(reason: &str) -> &str {
+    reason.split_once(" (after ").map_or(reason, |(cause, _)| cause)
 }
 
 /// Passes log lines on.

@@ -16,6 +16,11 @@ pub enum StreamError {
         /// Why it failed.
         source: KafkaError,
     },
+    /// The brokers refuse the login.
+    #[error(
+        "Kafka refuses the login: {0}. Check kafka.security: protocol, mechanism, username and password or key"
+    )]
+    Refused(String),
     /// A topic is not there.
     #[error("the topic {0} does not exist; `unslide migrate --topics` creates the topics")]
     NoTopic(String),

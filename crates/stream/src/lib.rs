@@ -1,10 +1,12 @@
 //! Everything that speaks to Kafka: settings, topics, the idempotent and the fenced producer, readers of compacted
 //! topics, the reader with positions of its own, and the transactional lanes that the symbolizer is made of.
 
+pub mod access;
 pub mod audit;
 mod client;
 mod error;
 pub mod lane;
+mod native;
 mod read;
 mod record;
 mod settings;

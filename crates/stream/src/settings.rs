@@ -37,10 +37,6 @@ pub struct Settings {
     /// Tenants may have input and output topics of their own beside the shared ones:
     /// `crash.reports.<tenant>` and `crash.symbolicated.<tenant>`.
     pub tenant_topics: bool,
-    /// A stopping worker leaves its consumer groups, so that others take its partitions over at once:
-    /// for workers that come and go. Otherwise its place is kept for the session's time-out, so that
-    /// a restart moves no partitions.
-    pub leave_group_on_stop: bool,
     /// How often services look for new topics of tenants, in milliseconds.
     #[serde(skip)]
     pub topic_refresh_milliseconds: u64,
@@ -129,7 +125,6 @@ impl Default for Settings {
             min_insync_replicas: 2,
             partitions: Partitions::default(),
             tenant_topics: false,
-            leave_group_on_stop: false,
             topic_refresh_milliseconds: 5_000,
             budget: ByteBudget::default(),
         }
@@ -206,6 +201,15 @@ impl Settings {
     #[must_use]
     pub fn topics(&self) -> TopicNames {
         TopicNames::with_prefix(&self.topic_prefix)
+    }
+
+    /// Who connects, for messages.
+    #[must_use]
+    pub fn login(&self) -> String {
+        match self.security.username.as_str() {
+            "" => "the principal of this login".to_owned(),
+            name => format!("User:{name}"),
+        }
     }
 
     /// The largest record that dead-letter, retry and overflow take, in bytes.

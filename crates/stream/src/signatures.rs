@@ -6,13 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::TenantId;
 use unslide_proto::headers;
-use unslide_proto::signed::VerifyingKey;
+use unslide_proto::signed::{SignedPurpose, VerifyingKey};
 
-/// By how much a record's arrival at the broker and the time that it was signed may differ.
-const MAX_AGE_MILLIS: u64 = 300_000;
-/// The same for a record that is sent again from the dead letters, which says so itself: as long as dead
-/// letters are kept.
-const REPLAY_MAX_AGE_MILLIS: u64 = 30 * 86_400_000;
+/// The longest time by which a record may be signed before, and after, it arrives at the broker.
+const CLOCK_TOLERANCE_MILLIS: i64 = 300_000;
+/// The longest time between the signature and the arrival of a replay: as long as dead letters are kept.
+const REPLAY_MAX_AGE_MILLIS: i64 = 30 * 86_400_000;
 
 /// The section `symbolizer.signatures`, which reports and session events are held to.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -98,50 +97,83 @@ impl Signatures {
         Signatures { required: settings.required, keys: settings.keys.iter().filter_map(known).collect() }
     }
 
-    /// Whether the record may speak for the tenant. `arrived_millis` is when it came to the broker: a
-    /// worker that is behind makes no signature older.
+    /// Checks that the record may speak for the tenant. `arrived_millis` is when it came to the broker: a worker that is
+    /// behind makes no signature older. Only a replay that the service itself has signed may be older than minutes.
     ///
     /// # Errors
-    /// [`BadSignature`].
+    /// Returns the reason to refuse the record.
     pub fn check(&self, record: &Record, tenant: &TenantId, arrived_millis: i64) -> Result<(), BadSignature> {
         if !self.required && self.keys.is_empty() {
             return Ok(());
         }
-        let text = |name| record.headers.text(name);
-        let given = (text(headers::SIGNATURE), text(headers::SIGNATURE_KEY), text(headers::SIGNED_AT));
-        let (signature, name, signed_at) = match given {
-            (Some(signature), Some(name), Some(at)) => (signature, name, at),
-            (None, None, None) if !self.required => return Ok(()),
-            (None, _, _) => {
-                let detail = format!("the record has no header `{}`", headers::SIGNATURE);
-                return Err(BadSignature { reason: "no_signature", detail });
+        let Some(signed_at) = self.signed_at(record, SignedPurpose::Record, tenant)? else {
+            if !self.required {
+                return Ok(());
             }
-            _ => {
-                let detail = format!("`{}` or `{}` is missing", headers::SIGNATURE_KEY, headers::SIGNED_AT);
-                return Err(BadSignature { reason: "bad_signature", detail });
-            }
+            let detail = format!("the record has no header `{}`", headers::SIGNATURE);
+            return Err(BadSignature { reason: "no_signature", detail });
         };
+        let replayed_at = match record.headers.get(headers::REPLAY_OF) {
+            Some(_) => self.signed_at(record, SignedPurpose::Replay, tenant)?,
+            None => None,
+        };
+        if let Some(at) = replayed_at {
+            check_time(at, arrived_millis, CLOCK_TOLERANCE_MILLIS)?;
+        }
+        let max_age = if replayed_at.is_some() { REPLAY_MAX_AGE_MILLIS } else { CLOCK_TOLERANCE_MILLIS };
+        check_time(signed_at, arrived_millis, max_age)
+    }
+
+    /// Returns when the record was signed for this purpose, or None if it has no such signature.
+    ///
+    /// # Errors
+    /// Returns an error if there is a signature and it is not one that speaks for the tenant.
+    fn signed_at(
+        &self,
+        record: &Record,
+        purpose: SignedPurpose,
+        tenant: &TenantId,
+    ) -> Result<Option<i64>, BadSignature> {
         let bad = |detail: String| Err(BadSignature { reason: "bad_signature", detail });
+        let [signature_header, key_header, time_header] = purpose.headers();
+        let text = |name| record.headers.text(name);
+        let (signature, name, time) = match (text(signature_header), text(key_header), text(time_header)) {
+            (Some(signature), Some(name), Some(time)) => (signature, name, time),
+            (None, _, _) => return Ok(None),
+            _ => return bad(format!("`{key_header}` or `{time_header}` is missing")),
+        };
         let Some(known) = self.keys.get(name) else { return bad(format!("there is no key named {name:?}")) };
         if known.tenants.as_ref().is_some_and(|tenants| !tenants.contains(tenant.as_str())) {
             return bad(format!("the key {name} may not sign for the tenant {tenant}"));
         }
-        let Ok(at) = signed_at.parse::<i64>() else {
-            return bad(format!("`{}` is not a number of milliseconds", headers::SIGNED_AT));
+        let Ok(at) = time.parse::<i64>() else {
+            return bad(format!("`{time_header}` is not a number of milliseconds"));
         };
         let value = record.value.as_deref().unwrap_or_default();
-        if !known.key.verify(tenant, at, value, signature) {
-            return bad(format!("the signature is not that of the key {name} over this record"));
+        if !known.key.verify_for(purpose, tenant, at, value, signature) {
+            return bad(format!(
+                "`{signature_header}` is not a signature of the key {name} over this record"
+            ));
         }
-        let replay = record.headers.get(headers::REPLAY_OF).is_some();
-        let limit = if replay { REPLAY_MAX_AGE_MILLIS } else { MAX_AGE_MILLIS };
-        if arrived_millis.abs_diff(at) > limit {
-            let detail =
-                format!("signed at {at} and arrived at {arrived_millis}: {limit} ms may lie between");
-            return Err(BadSignature { reason: "stale_signature", detail });
-        }
-        Ok(())
+        Ok(Some(at))
     }
+}
+
+/// Checks that a record was signed at most `max_age` milliseconds before it arrived, and at most the tolerance of clocks
+/// after it.
+///
+/// # Errors
+/// Returns `stale_signature`.
+fn check_time(signed_at: i64, arrived: i64, max_age: i64) -> Result<(), BadSignature> {
+    let age = arrived.saturating_sub(signed_at);
+    if (-CLOCK_TOLERANCE_MILLIS..=max_age).contains(&age) {
+        return Ok(());
+    }
+    let detail = format!(
+        "signed at {signed_at} and arrived at {arrived}: a record may be signed at most {max_age} ms before it arrives and \
+         {CLOCK_TOLERANCE_MILLIS} ms after; only a replay that the api has signed (api.signing.key) may be older"
+    );
+    Err(BadSignature { reason: "stale_signature", detail })
 }
 
 #[cfg(test)]
@@ -149,7 +181,7 @@ mod tests {
     use super::*;
     use crate::{Headers, RecordRef};
     use unslide_model::Secret;
-    use unslide_proto::signed::SigningKey;
+    use unslide_proto::signed::{Signer, SigningKey};
 
     const AT: i64 = 1_700_000_000_000;
 
@@ -203,14 +235,35 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_may_be_older_and_must_still_be_signed() {
-        let keys = settings(true, &["acme"]);
-        let replay = |headers: Headers| headers.with(headers::REPLAY_OF, "dead/0/1");
+    fn a_replay_may_be_older_if_the_service_has_signed_it() {
+        let mut keys = settings(true, &["acme"]);
+        let service =
+            || SigningKey::parse(&Secret::new("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")).unwrap();
+        let public_key = service().verifying().to_string();
+        keys.keys.push(GatewayKey { name: "api".into(), public_key, tenants: vec!["*".into()] });
+        let replay = |signed: Headers, at: i64, purpose: SignedPurpose| {
+            let own = Signer::new("api", service()).headers_for(purpose, &tenant("acme"), at, b"v");
+            let names = SignedPurpose::Replay.headers();
+            let own = names.into_iter().zip(own).map(|(name, (_, value))| (name, value));
+            own.fold(signed.with(headers::REPLAY_OF, "dead/0/1"), |all, (name, value)| all.with(name, value))
+        };
+        let own = SignedPurpose::Replay;
         let month = 30 * 86_400_000;
-        assert_eq!(judged(&keys, replay(signed("acme", AT - month)), "acme"), "taken");
-        assert_eq!(judged(&keys, replay(signed("acme", AT - month - 1)), "acme"), "stale_signature");
-        assert_eq!(judged(&keys, replay(Headers::new()), "acme"), "no_signature");
-        assert_eq!(judged(&keys, replay(signed("other", AT)), "acme"), "bad_signature");
+        let minute = 60_000;
+        for (expected, headers) in [
+            ("taken", replay(signed("acme", AT - month), AT, own)),
+            ("taken", replay(signed("acme", AT), AT - minute, own)),
+            ("stale_signature", replay(signed("acme", AT - month - 1), AT, own)),
+            ("stale_signature", replay(signed("acme", AT + month), AT, own)),
+            ("stale_signature", replay(signed("acme", AT - month), AT - month, own)),
+            ("no_signature", replay(Headers::new(), AT, own)),
+            ("bad_signature", replay(signed("other", AT), AT, own)),
+            ("bad_signature", replay(signed("acme", AT - month), AT, SignedPurpose::Record)),
+            // Any producer may set the header alone.
+            ("stale_signature", signed("acme", AT - month).with(headers::REPLAY_OF, "dead/0/1")),
+        ] {
+            assert_eq!(judged(&keys, headers.clone(), "acme"), expected, "{headers:?}");
+        }
     }
 
     #[test]

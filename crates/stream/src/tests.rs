@@ -16,6 +16,7 @@ use std::time::Duration;
 use unslide_model::{Clock, FixedClock, SystemClock, TenantId};
 use unslide_testkit::servers;
 
+mod access;
 mod fenced;
 
 async fn installation() -> Settings {

@@ -2,6 +2,7 @@
 
 mod answer;
 pub mod bulk;
+mod compiler_made;
 pub mod demangle;
 mod engine;
 mod explain;

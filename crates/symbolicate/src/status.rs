@@ -65,6 +65,17 @@ pub(crate) struct FrameTally {
 
 impl FrameTally {
     pub(crate) fn add(&mut self, status: FrameStatus, system_image: bool) {
+        self.add_stripped(status, system_image);
+        let settled = match status {
+            FrameStatus::Symbolicated => true,
+            FrameStatus::Device => system_image,
+            _ => false,
+        };
+        self.settled += u64::from(settled);
+    }
+
+    /// Counts a frame that the symbols of a stripped binary answer for: a dSYM says more of it.
+    pub(crate) fn add_stripped(&mut self, status: FrameStatus, system_image: bool) {
         let counts = &mut self.counts;
         counts.total += 1;
         let counter = match status {
@@ -80,12 +91,6 @@ impl FrameTally {
         };
         *counter += 1;
         counts.device_app += u64::from(status == FrameStatus::Device && !system_image);
-        let settled = match status {
-            FrameStatus::Symbolicated => true,
-            FrameStatus::Device => system_image,
-            _ => false,
-        };
-        self.settled += u64::from(settled);
     }
 
     pub(crate) fn status(&self) -> ReportStatus {
@@ -132,5 +137,12 @@ mod tests {
         assert_eq!(status(&[(Symbolicated, false), (Missing, true)]), ReportStatus::Partial);
         assert_eq!(status(&[(Device, false), (Missing, false)]), ReportStatus::None);
         assert_eq!(status(&[]), ReportStatus::None);
+    }
+
+    #[test]
+    fn a_name_of_a_stripped_binary_leaves_something_to_be_wished_for() {
+        let mut tally = tally(&[(FrameStatus::Symbolicated, false)]);
+        tally.add_stripped(FrameStatus::Symbolicated, false);
+        assert_eq!((tally.status(), tally.counts.symbolicated), (ReportStatus::Partial, 2));
     }
 }

@@ -60,7 +60,7 @@ pub fn binary(name: &str) -> PathBuf {
 pub fn canvas_dsyms() -> Result<[PathBuf; 2], String> {
     static CANVAS_FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = CANVAS_FOLDER.get_or_init(|| {
-        let name = format!("canvas-{}", &CANVAS_SHA512[..16]);
+        let name = format!("canvas-{}", CANVAS_SHA512.get(..16).unwrap_or(CANVAS_SHA512));
         if let Some(folder) = made(&name) {
             return Ok(folder);
         }

@@ -2,11 +2,11 @@
 
 /// A slice with a `__TEXT` at 0x1000 (0x1000 bytes, all code) and the given sections of debug information.
 #[derive(Default)]
-pub struct File {
+pub struct File<'n> {
     /// Sections of debug information by name.
     pub dwarf: Vec<(&'static str, Vec<u8>)>,
     /// Name and address of symbols.
-    pub symbols: Vec<(&'static str, u64)>,
+    pub symbols: Vec<(&'n str, u64)>,
     /// Added to the offset of the symbol table.
     pub symbols_off_by: u32,
     /// The list of function starts.
@@ -31,7 +31,7 @@ fn name16(name: &str) -> [u8; 16] {
     out
 }
 
-impl File {
+impl File<'_> {
     /// The file.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {

@@ -12,6 +12,7 @@ pub fn check(data: &[u8]) {
     let (events, slots) = data.split_at(data.len() / 2);
     let log = EventLog::new(events, layout);
     let table = StackTable::new(slots, form);
+    let _ = StackTable::read(slots, form);
     let totals = log.totals();
     let Ok(mut replay) = Replay::new(log) else { return };
     replay.advance_to(log.len() / 2);
@@ -27,6 +28,9 @@ pub fn check(data: &[u8]) {
     }
     let tree = stack_tree(&after, &table, &[], &|_| None);
     assert_eq!(tree.nodes.len(), after.len());
+    let weights = after.values().fold(0_u64, |sum, held| sum.saturating_add(held.weight));
+    let trees = tree.heap.total().weight.saturating_add(tree.vm.total().weight);
+    assert_eq!(weights, trees);
     assert!(tree.broken <= after.len() as u64);
     let mut last = 0;
     for (address, range) in replay.live().vm() {

@@ -15,11 +15,12 @@ use crate::operations::{
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
 use axum::Router;
+use axum::extract::State;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Redirect};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use http::HeaderValue;
 use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, StatusCode};
 use std::time::Duration;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -31,6 +32,7 @@ pub fn app(api: Api) -> Router {
     let (operations, _) = operations(&api).split_for_parts();
     let plain = Router::new()
         .route("/", get(|| async { Redirect::temporary("/console") }))
+        .route("/readyz", get(readyz))
         .route("/openapi.json", get(documents::openapi))
         .route("/schemas/{name}", get(documents::schema))
         .route("/docs", get(documents::reading_page))
@@ -53,6 +55,14 @@ pub fn app(api: Api) -> Router {
         .layer(from_fn_with_state(api.clone(), observe))
         .layer(no_sniff)
         .with_state(api)
+}
+
+/// Tells balancers whether to send requests here. The admin port tells which dependencies answer.
+async fn readyz(State(api): State<Api>) -> Response {
+    match api.shutdown.is_announced() {
+        false => "ok\n".into_response(),
+        true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
+    }
 }
 
 /// The OpenAPI document of all operations.

@@ -1,7 +1,7 @@
 //! The api's configuration.
 
 use crate::alerts::Alerts;
-use crate::http::TrustedProxies;
+use crate::http::{TrustedProxies, network_of_everything};
 use crate::limits::pace::ClientPace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use std::time::Duration;
 use unslide_model::Secret;
 use unslide_proto::signed::{KeyError, Signer, SigningKey};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
+use unslide_store::retention::RetentionSettings;
 
 /// A client that takes less of an answer counts as stalled.
 const ANSWER_BYTES_PER_SECOND: u64 = 16 << 10;
@@ -33,6 +34,8 @@ pub struct Config {
     pub symcaches: unslide_artifacts::CacheLimits,
     /// Where reports go.
     pub kafka: unslide_stream::Settings,
+    /// How long indexers keep events: the api says which are too old.
+    pub indexer: RetentionSettings,
 }
 
 /// The section `api`.
@@ -41,9 +44,15 @@ pub struct Config {
 pub struct Settings {
     /// Where the public HTTP interface listens; port 0 takes any free one.
     pub listen: SocketAddr,
+    /// How long requests are still served after SIGTERM, while `/readyz` says that they should go elsewhere: longer than a
+    /// balancer takes to notice.
+    #[serde(rename = "stop_delay", with = "unslide_model::units::seconds")]
+    #[schemars(with = "String")]
+    pub stop_delay_seconds: u64,
     /// Where symcaches are kept for `POST /v1/symbolicate`. May be deleted at any time.
+    #[serde(skip)]
     pub cache_dir: PathBuf,
-    /// What symcaches may take on disk.
+    /// Disk space for symcaches in `process.data_dir`.
     #[serde(rename = "cache_size", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub cache_bytes: u64,
@@ -52,8 +61,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<String>,
     /// Signs what the api sends to Kafka, for symbolizers that ask for signatures.
     pub signing: Signing,
-    /// Where people reach the console, such as `https://crashes.example.com`: alerts link to it. Without it they
-    /// have no links.
+    /// Where people reach the console, such as `https://crashes.example.com`: alerts and mails to confirm recipients
+    /// link to it. Without it they have no links.
     pub public_url: String,
     /// What alerts are sent with.
     pub alerts: Alerts,
@@ -141,7 +150,8 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
-            cache_dir: std::env::temp_dir().join("unslide-api"),
+            stop_delay_seconds: 5,
+            cache_dir: PathBuf::new(),
             cache_bytes: 2 << 30,
             trusted_proxies: Vec::new(),
             signing: Signing::default(),
@@ -193,6 +203,20 @@ impl RequestLimits {
     }
 }
 
+impl Settings {
+    /// Returns settings that are allowed and unsafe.
+    #[must_use]
+    pub fn insecure(&self) -> Vec<ConfigProblem> {
+        let mut problems = self.alerts.insecure();
+        if let Some(network) = network_of_everything(&self.trusted_proxies) {
+            let message =
+                format!("{network} holds every address: any client can name another client's address");
+            problems.push(ConfigProblem::new("api.trusted_proxies", message));
+        }
+        problems
+    }
+}
+
 impl Config {
     /// Everything that is wrong with the configuration.
     #[must_use]
@@ -202,9 +226,6 @@ impl Config {
         if let Err(network) = TrustedProxies::read(&self.api.trusted_proxies) {
             let message = format!("{network} is not a network such as 10.0.0.0/8");
             problems.push(ConfigProblem::new("api.trusted_proxies", message));
-        }
-        if self.api.cache_dir.as_os_str().is_empty() {
-            problems.push(ConfigProblem::new("api.cache_dir", "must name a folder"));
         }
         match self.api.signing.signer() {
             Err(error) => problems.push(ConfigProblem::new("api.signing.key", error.to_string())),
@@ -218,7 +239,7 @@ impl Config {
             let message = format!("{link} is not a URL such as https://crashes.example.com");
             problems.push(ConfigProblem::new("api.public_url", message));
         }
-        problems.extend(self.api.alerts.problems());
+        problems.extend(self.api.alerts.problems(&self.api.public_url));
         problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
         problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
         problems.extend(ConfigProblem::in_section("symcaches", self.symcaches.problems()));

@@ -5,16 +5,35 @@
 use rand::TryRng;
 use rand::rngs::{SysError, SysRng};
 
+/// Returns the text of a token: hexadecimal digits.
+#[must_use]
+pub fn write_token(token: &[u8; 32]) -> String {
+    token.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads the text of a token. Returns None for any other text.
+#[must_use]
+pub fn read_token(text: &str) -> Option<[u8; 32]> {
+    let mut token = [0; 32];
+    if text.len() != 2 * token.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, at) in token.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(token)
+}
+
 /// The operating system's generator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entropy(SysRng);
 
 impl Entropy {
-    /// What the cookie of a session of the console holds.
+    /// Returns 256 random bits for the cookie of a session or the link of a mail.
     ///
     /// # Errors
     /// Where the operating system has none to give.
-    pub fn session(mut self) -> Result<[u8; 32], SysError> {
+    pub fn token(mut self) -> Result<[u8; 32], SysError> {
         let mut bytes = [0; 32];
         self.0.try_fill_bytes(&mut bytes)?;
         Ok(bytes)

@@ -95,7 +95,7 @@ impl Metrics {
             )?,
             alerts: make.counters(
                 "unslide_api_alerts_total",
-                "Attempts to send alerts, by outcome: delivered, retried, given_up.",
+                "Attempts to send alerts, by outcome: delivered, retried, given_up; unconfirmed if no recipient has confirmed, over_limit if the tenant's mails of the day are used up.",
                 &["outcome"],
             )?,
         })

@@ -1,6 +1,6 @@
 //! The service: from a configuration to answered requests, and to their end.
 
-use crate::alerts::{AlertSender, AlertTopic, AllowedNetworks};
+use crate::alerts::{AlertSender, AlertTopic};
 use crate::app::{app, document};
 use crate::background::deleted_tenants;
 use crate::background::key_uses::KeyUses;
@@ -12,7 +12,7 @@ use crate::http::server::{ConnectionSettings, serve};
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
 use crate::metrics::{ConnectionMetrics, Metrics};
-use crate::recent::{Recent, listen};
+use crate::recent::{Recent, refresh};
 use crate::state::{Api, Inner};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
-use unslide_runtime::{Host, sampled};
-use unslide_store::Store;
+use unslide_runtime::{Host, sampled, startup};
+use unslide_store::{Store, StoreError};
 use unslide_stream::{Producer, TailReader};
 
 /// Open connections.
@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// The database is not usable.
     #[error("can't use the database")]
-    Store(#[from] unslide_store::StoreError),
+    Store(#[from] StoreError),
     /// The Kafka client is not usable.
     #[error("can't make a Kafka client")]
     Stream(#[from] unslide_stream::StreamError),
@@ -98,6 +98,7 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
         pace: limits.answer_pace(),
         metrics: ConnectionMetrics::new(&host.metrics)?,
     };
+    host.shutdown.set_notice(Duration::from_secs(config.api.stop_delay_seconds));
     // Until everything is set up, the service is not ready.
     let serving = Arc::new(AtomicBool::new(false));
     let asked = serving.clone();
@@ -131,9 +132,10 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     let mut postgres = config.postgres.clone();
     // Nobody waits for an answer of the database longer than a request may take.
     postgres.statement_timeout_seconds = postgres.statement_timeout_seconds.min(limits.request_seconds);
-    // One of the connections listens, beside the pool.
-    postgres.max_connections = postgres.max_connections.saturating_sub(1);
-    let store = Store::connect(&postgres, host.clock.clone()).await?;
+    let store = startup::reach(host, "postgres", StoreError::is_connection, || {
+        Store::connect(&postgres, host.clock.clone())
+    });
+    let store = store.await?;
     let objects = ObjectStore::s3(&config.objects).await;
     let producer = Producer::new(&config.kafka)?;
     let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)
@@ -155,7 +157,7 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     let sending = sender.start(host.shutdown.token().clone());
     let recent = Recent::default();
     let stop = host.shutdown.token().clone();
-    let listening = listen::start(recent.clone(), store.clone(), store.clock().clone(), stop);
+    let listening = refresh::start(recent.changes.clone(), store.clone(), store.clock().clone(), stop);
     let noting = tokio::spawn(async move {
         let _ = tokio::join!(noting, sending, listening);
     });
@@ -173,6 +175,7 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         key_uses,
         report_units: Arc::default(),
         symbolication_units: Arc::default(),
+        topics_check: TopicsCheck::start(&config.kafka, host.shutdown.token().clone()),
         kafka: config.kafka.clone(),
         topics: config.kafka.topics(),
         cpu: host.cpu.clone(),
@@ -181,17 +184,19 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         ids: Ids::default(),
         entropy: Entropy::default(),
         permits,
-        stopping: host.shutdown.token().clone(),
+        shutdown: host.shutdown.clone(),
         openapi: document().to_json()?.into(),
         store,
         objects,
         producer,
         // Networks that can't be read were refused with the configuration.
-        alert_networks: AllowedNetworks::read(&config.api.alerts.networks).unwrap_or_default(),
+        alert_receivers: config.api.alerts.receivers().unwrap_or_default(),
         sends_mail,
+        mail_policy: config.api.alerts.mail_policy(&config.api.public_url),
         // A key that can't be used was refused with the configuration.
         signer: config.api.signing.signer().unwrap_or_default(),
         tenants: config.tenants.clone(),
+        retention: config.indexer,
         limits,
     });
     watch(&host.metrics, &api)?;
@@ -208,26 +213,27 @@ fn watch(registry: &prometheus::Registry, api: &Api) -> Result<(), prometheus::E
     sampled::watch(registry, &api.producer, &Producer::STATS)
 }
 
-/// Readiness asks the three servers themselves, and says what is wrong with the topics.
+/// Registers the three servers and the topics as dependencies. None of them decides whether the service is ready: without
+/// one of them it still serves what needs the others.
 fn probes(api: &Api, host: &Host) {
     let asked = api.clone();
-    host.health.register("postgres", move || {
+    host.health.register_dependency("postgres", move || {
         let api = asked.clone();
         async move { api.store.ping().await.map_err(|error| error.to_string()) }
     });
     let asked = api.clone();
-    host.health.register("objects", move || {
+    host.health.register_dependency("objects", move || {
         let api = asked.clone();
         async move { api.objects.check().await.map_err(|error| error.to_string()) }
     });
     let asked = api.clone();
-    host.health.register("kafka", move || {
+    host.health.register_dependency("kafka", move || {
         let api = asked.clone();
         async move {
             let probe = api.producer.probe(&api.topics.input, Duration::from_millis(1_500)).await;
             probe.map(drop).map_err(|error| error.to_string())
         }
     });
-    let topics = TopicsCheck::start(&api.kafka, host.shutdown.token().clone());
-    host.health.register("topics", move || std::future::ready(topics.outcome()));
+    let topics = api.topics_check.clone();
+    host.health.register_dependency("topics", move || std::future::ready(topics.outcome()));
 }

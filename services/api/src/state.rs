@@ -1,9 +1,11 @@
 //! What the operations share.
 
-use crate::alerts::AllowedNetworks;
+use crate::alerts::{AllowedReceivers, MailPolicy};
 use crate::background::key_uses::KeyUses;
+use crate::background::topics_check::TopicsCheck;
 use crate::config::RequestLimits;
 use crate::entropy::Entropy;
+use crate::http::problem::{Kind, Problem};
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
 use crate::metrics::Metrics;
@@ -11,14 +13,14 @@ use crate::recent::Recent;
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 use unslide_artifacts::{ObjectStore, SymcacheCache};
 use unslide_model::{Clock, TenantId};
 use unslide_proto::signed::Signer;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::fairness::TokenBuckets;
-use unslide_runtime::{CpuPool, TenantDefaults};
+use unslide_runtime::{CpuPool, Shutdown, TenantDefaults};
 use unslide_store::Store;
+use unslide_store::retention::RetentionSettings;
 use unslide_stream::Producer;
 
 /// The state of the api. Cheap to clone.
@@ -39,12 +41,16 @@ pub struct Inner {
     pub signer: Option<Signer>,
     /// The topics' names.
     pub topics: TopicNames,
+    /// Whether they are as the service needs them.
+    pub topics_check: TopicsCheck,
     /// Threads for parsing and symbolication.
     pub cpu: CpuPool,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
     /// What a tenant may use that has no limit of its own.
     pub tenants: TenantDefaults,
+    /// How long indexers keep what tenants send.
+    pub retention: RetentionSettings,
     /// Bounds on requests.
     pub limits: RequestLimits,
     /// What is counted.
@@ -70,11 +76,13 @@ pub struct Inner {
     /// What requests hold while they run.
     pub permits: Permits,
     /// Where alerts may go beside the internet.
-    pub alert_networks: AllowedNetworks,
+    pub alert_receivers: AllowedReceivers,
     /// Whether alerts can be mails.
     pub sends_mail: bool,
-    /// Is cancelled when the service begins to stop.
-    pub stopping: CancellationToken,
+    /// Decides which recipients of alerts get mail.
+    pub mail_policy: MailPolicy,
+    /// Says when the service stops.
+    pub shutdown: Shutdown,
     /// The OpenAPI document.
     pub openapi: Bytes,
 }
@@ -84,6 +92,14 @@ impl Api {
     #[must_use]
     pub fn new(inner: Inner) -> Api {
         Api(Arc::new(inner))
+    }
+
+    /// Refuses to send while a topic is set so that records would be lost in it.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`]; the log and the admin port say what is wrong.
+    pub fn check_topics(&self) -> Result<(), Problem> {
+        if self.topics_check.is_wrong() { Err(Problem::bare(Kind::Unavailable)) } else { Ok(()) }
     }
 }
 

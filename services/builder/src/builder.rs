@@ -6,6 +6,7 @@ use crate::config::Settings;
 use crate::isolation::IsolationGate;
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
+use crate::places::SharedPlaces;
 use crate::requests::pace::RequestPace;
 use unslide_artifacts::ObjectStore;
 use unslide_proto::topics::TopicNames;
@@ -34,6 +35,7 @@ pub(crate) struct Builder {
     pub(crate) reprocessing: RequestPace,
     /// Names this process in the jobs that it has.
     pub(crate) name: String,
+    pub(crate) places: SharedPlaces,
     /// Where jobs of all kinds pass.
     pub(crate) gate: IsolationGate,
     /// Reads what tenants upload: see [`crate::build::child`].

@@ -34,21 +34,25 @@ pub struct Config {
 #[serde(default)]
 pub struct Settings {
     /// Where uploads are unpacked.
+    #[serde(skip)]
     pub work_dir: PathBuf,
-    /// What all jobs of this process together may have in `work_dir`; others wait. Each running job reserves
-    /// 2 × (upload + unpacked limit) of it, and gives back what it does not need.
+    /// Disk space in `process.data_dir` for all jobs of this process together; others wait. Each running job reserves
+    /// 2 × (upload + unpacked limit) of it, and gives back what it does not need. An eighth is for the extra job of
+    /// `uploads`.
     #[serde(rename = "work_size", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub work_bytes: u64,
-    /// Uploads in flight at once. Each builds one symcache at a time.
+    /// Uploads in flight at once. Each builds one symcache at a time. If all are taken and a tenant without an upload or
+    /// a capture under way waits, one more runs, and one of the tenant with the most is stopped for at most ten minutes.
     pub uploads: usize,
     /// Memory of the child process that unpacks an upload or builds one symcache, mapped files not counted.
-    /// `uploads` and three more, for what is built anew and for captures, may run at the same time. A child that
+    /// `uploads` and four more, for what is built anew, for captures and for the extra one, may run at the same time. A child that
     /// builds a large object gets 1.5 times the object's size, up to what all of them have together, and waits for it.
     #[serde(rename = "build_memory", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub build_bytes: u64,
-    /// CPU time of the child process that unpacks an upload or builds one symcache.
+    /// CPU time of the child process that unpacks an upload or builds one symcache. The time for which it is stopped does
+    /// not count.
     #[serde(rename = "build_cpu", with = "unslide_model::units::seconds")]
     #[schemars(with = "String")]
     pub build_seconds: u64,
@@ -87,7 +91,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            work_dir: std::env::temp_dir().join("unslide-builder"),
+            work_dir: PathBuf::new(),
             work_bytes: 80 << 30,
             uploads: 2,
             build_bytes: 1 << 30,
@@ -136,9 +140,6 @@ impl Config {
         );
         if own.work_bytes < own.archive_bytes {
             problems.push(ConfigProblem::new("builder.work_size", "must be at least builder.archive_size"));
-        }
-        if own.work_dir.as_os_str().is_empty() {
-            problems.push(ConfigProblem::new("builder.work_dir", "must name a folder"));
         }
         problems.extend(self.tenants.problems());
         problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));

@@ -14,12 +14,13 @@ mod failure;
 mod isolation;
 mod metrics;
 mod notifications;
+mod places;
 mod relay;
 mod requests;
 mod run;
 mod worker;
 
 pub use build::serve::serve as serve_child;
-pub use build::symcache::{BuildError, SymcacheSource, build_symcache};
+pub use build::symcache::{BuildError, LocalSymcache, SymcacheSource, build_symcache};
 pub use config::{Config, Settings};
 pub use run::{Error, run};

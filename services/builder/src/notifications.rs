@@ -48,9 +48,8 @@ impl Notifications {
         let mut listener = Listener::new(store, &[Channel::Jobs, Channel::Outbox]).await?;
         loop {
             match listener.wait(QUIET).await? {
-                Some((Channel::Jobs, _)) => self.jobs.send_replace(()),
-                Some((Channel::Outbox, _)) => self.outbox.send_replace(()),
-                Some((Channel::Uploads, _)) => {}
+                Some(Channel::Jobs) => self.jobs.send_replace(()),
+                Some(Channel::Outbox) => self.outbox.send_replace(()),
                 // Some may have been missed.
                 None => {
                     self.jobs.send_replace(());

@@ -7,6 +7,7 @@ use crate::config::{ANALYSES, BACKFILLS, Config};
 use crate::isolation::IsolationGate;
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
+use crate::places::SharedPlaces;
 use crate::relay::{self, maintenance};
 use crate::requests::pace::RequestPace;
 use crate::worker;
@@ -15,10 +16,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
-use unslide_runtime::Host;
 use unslide_runtime::child::ChildProgram;
-use unslide_store::Store;
+use unslide_runtime::{Host, startup};
 use unslide_store::jobs::JobKind;
+use unslide_store::{Store, StoreError};
 use unslide_stream::Producer;
 
 /// Wake jobs at once: they wait for their turn most of the time.
@@ -31,7 +32,7 @@ const PURGES: usize = 2;
 pub enum Error {
     /// The database is not usable.
     #[error("can't use the database")]
-    Store(#[from] unslide_store::StoreError),
+    Store(#[from] StoreError),
     /// The Kafka client is not usable.
     #[error("can't make a Kafka client")]
     Stream(#[from] unslide_stream::StreamError),
@@ -54,7 +55,10 @@ const REPROCESS_PER_SECOND: u32 = 200;
 /// [`Error`] where the service can't start.
 pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), Error> {
     prepare(&config.builder.work_dir)?;
-    let store = Store::connect(&config.postgres, host.clock.clone()).await?;
+    let store = startup::reach(&host, "postgres", StoreError::is_connection, || {
+        Store::connect(&config.postgres, host.clock.clone())
+    });
+    let store = store.await?;
     let builder = Arc::new(Builder {
         objects: ObjectStore::s3(&config.objects).await,
         producer: Producer::new(&config.kafka)?,
@@ -69,6 +73,7 @@ pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), 
         symbol_bytes: config.tenants.symbol_bytes,
         settings: config.builder,
         name: format!("builder-{}", std::process::id()),
+        places: SharedPlaces::new(),
         gate: IsolationGate::default(),
         store,
         child,

@@ -6,14 +6,14 @@ use crate::captures;
 use crate::deletion::{erase, purge};
 use crate::failure::JobFailure;
 use crate::isolation::{self, Beside, Pass};
+use crate::places::{JobLane, Place, SHARING};
 use crate::requests::{regroup, reprocess, wake};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use unslide_store::jobs::{self, Failed, JobKind, JobLease, Work};
-use unslide_store::{captures as store_captures, objects, uploads, usage};
+use unslide_store::{StoreError, captures as store_captures, objects, uploads, usage};
 
 /// How often jobs are looked for without a notification: those with a pause that is over give none.
 const LOOK: Duration = Duration::from_secs(5);
@@ -24,10 +24,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause between two tries while a server is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Does jobs of some kinds, `places` at a time, until the host says to stop; then waits for those
-/// that run.
+/// Runs jobs of some kinds, `places` at a time and perhaps an extra one (see [`crate::places`]), until the host says to
+/// stop. Then waits for those that run.
 pub(crate) async fn work(builder: Arc<Builder>, kinds: &[JobKind], places: usize) {
-    let places = Arc::new(Semaphore::new(places));
+    let lane = Arc::new(builder.places.lane(kinds, places));
     let mut notifications = builder.notifications.of_jobs();
     let mut running = JoinSet::new();
     let stopping = builder.host.shutdown.token().clone();
@@ -35,34 +35,30 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: &[JobKind], places: usize
         while running.try_join_next().is_some() {}
         let place = tokio::select! {
             () = stopping.cancelled() => break,
-            place = places.clone().acquire_owned() => place,
+            place = lane.place() => place,
         };
-        let Ok(place) = place else { break };
+        let Some(place) = place else { break };
         let beside = tokio::select! {
             () = stopping.cancelled() => break,
             beside = builder.gate.beside() => beside,
         };
         notifications.looked();
-        match jobs::lease(&builder.store, kinds, &builder.name, lease_time(&builder), 1).await {
-            Ok(mut leased) => match leased.pop() {
-                Some(job) => {
-                    let builder = builder.clone();
-                    running.spawn(async move {
-                        if let Some(pass) = pass(&builder, &job, beside).await {
-                            perform(&builder, &job).await;
-                            drop(pass);
-                        }
-                        drop(place);
-                    });
+        match lease(&builder, kinds, &place).await {
+            Ok(Some(job)) => {
+                let (builder, lane) = (builder.clone(), Arc::clone(&lane));
+                running.spawn(async move { run(&builder, &lane, &job, place, beside).await });
+            }
+            Ok(None) => {
+                drop(beside);
+                // An extra job may need the place.
+                let was_extra = place.is_extra();
+                drop(place);
+                tokio::select! {
+                    () = stopping.cancelled() => break,
+                    () = notifications.wait(LOOK) => {}
+                    () = lane.has_free_place(), if was_extra => {}
                 }
-                None => {
-                    drop(beside);
-                    tokio::select! {
-                        () = stopping.cancelled() => break,
-                        () = notifications.wait(LOOK) => {}
-                    }
-                }
-            },
+            }
             Err(error) => {
                 drop(beside);
                 tracing::warn!(error = %error, "the database gave no jobs");
@@ -79,11 +75,33 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: &[JobKind], places: usize
     }
 }
 
+/// Leases a job for a place: for the extra one, a job of a tenant with nothing under way.
+async fn lease(builder: &Builder, kinds: &[JobKind], place: &Place) -> Result<Option<JobLease>, StoreError> {
+    let (store, name, lease) = (&builder.store, &builder.name, lease_time(builder));
+    match place {
+        Place::Own(_) => Ok(jobs::lease(store, kinds, name, lease, 1).await?.pop()),
+        Place::Extra(_) => jobs::lease_of_idle_owner(store, kinds, &SHARING, name, lease).await,
+    }
+}
+
+/// Runs a job in its place.
+async fn run(builder: &Builder, lane: &JobLane, job: &JobLease, place: Place, beside: Beside) {
+    let _registered = builder.places.register(job, &place);
+    // Large, because it holds all that a job does.
+    let work = Box::pin(async {
+        if let Some(pass) = pass(builder, job, beside).await {
+            perform(builder, job).await;
+            drop(pass);
+        }
+    });
+    lane.run(&builder.places, job.id, place, work).await;
+}
+
 fn lease_time(builder: &Builder) -> time::Duration {
     time::Duration::try_from(builder.settings.lease()).unwrap_or(time::Duration::MINUTE)
 }
 
-/// How long one job may take.
+/// How long one job may take, without the time for which it was stopped.
 const JOB_TIME: Duration = Duration::from_secs(3_600);
 
 /// Does one job and says how it ended.
@@ -96,7 +114,7 @@ async fn perform(builder: &Builder, job: &JobLease) {
     let done = tokio::select! {
         done = attempt(builder, job) => done,
         () = keep(builder, job) => Err(JobFailure::LeaseLost),
-        () = sleep(JOB_TIME) => Err(JobFailure::job("timeout", format!("not done within {} s", JOB_TIME.as_secs()))),
+        () = overdue(builder, job) => Err(JobFailure::job("timeout", format!("not done within {} s", JOB_TIME.as_secs()))),
     };
     running.dec();
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
@@ -129,6 +147,19 @@ async fn perform(builder: &Builder, job: &JobLease) {
         Err(JobFailure::Job { reason, detail }) => end(builder, job, &reason, &detail, true).await,
     };
     builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
+}
+
+/// Returns when a job has taken [`JOB_TIME`].
+async fn overdue(builder: &Builder, job: &JobLease) {
+    let begun = Instant::now();
+    loop {
+        let taken = begun.elapsed().saturating_sub(builder.places.stopped_time(job.id));
+        let left = JOB_TIME.saturating_sub(taken);
+        if left.is_zero() {
+            return;
+        }
+        sleep(left).await;
+    }
 }
 
 /// A build's end, unless its tenant was deleted meanwhile.
@@ -210,7 +241,7 @@ async fn pass(builder: &Builder, job: &JobLease, beside: Beside) -> Option<Pass>
     Some(Pass::Alone(alone))
 }
 
-fn counted(result: Result<(), unslide_store::StoreError>, job: &JobLease) -> Option<()> {
+fn counted(result: Result<(), StoreError>, job: &JobLease) -> Option<()> {
     let noted =
         |error| tracing::warn!(job.id = %job.id, error = %error, "a job's attempt could not be counted");
     result.map_err(noted).ok()
@@ -223,7 +254,7 @@ async fn keep(builder: &Builder, job: &JobLease) {
         sleep(beat).await;
         let beaten = timeout(beat, jobs::heartbeat(&builder.store, job, lease_time(builder))).await;
         match beaten {
-            Ok(Err(unslide_store::StoreError::LeaseLost(_))) => return,
+            Ok(Err(StoreError::LeaseLost(_))) => return,
             Ok(Err(error)) => tracing::warn!(job.id = %job.id, error = %error, "a heartbeat failed"),
             Err(_) => tracing::warn!(job.id = %job.id, "a heartbeat took too long"),
             Ok(Ok(())) => {}
@@ -234,7 +265,7 @@ async fn keep(builder: &Builder, job: &JobLease) {
 /// Returns a job that is not to blame, or may not be given up, to the queue. Where it is an upload's, the
 /// upload's record says what it waits for.
 async fn put_off(builder: &Builder, job: &JobLease, reason: &str, detail: &str) -> &'static str {
-    let again: Result<_, unslide_store::StoreError> = async {
+    let again: Result<_, StoreError> = async {
         let mut tx = builder.store.owner(&job.owner).await?;
         let again = jobs::put_off(&mut tx, job, &format!("{reason}: {detail}")).await?;
         if let Work::Build { upload } = &job.work {
@@ -253,7 +284,7 @@ async fn put_off(builder: &Builder, job: &JobLease, reason: &str, detail: &str) 
     }
 }
 
-fn unnoted(job: &JobLease, error: &unslide_store::StoreError) -> &'static str {
+fn unnoted(job: &JobLease, error: &StoreError) -> &'static str {
     tracing::warn!(job.id = %job.id, error = %error, "a job's end could not be noted; its lease will end");
     "lost"
 }
@@ -266,7 +297,7 @@ async fn end(
     detail: &str,
     permanently: bool,
 ) -> &'static str {
-    let ended: Result<Failed, unslide_store::StoreError> = async {
+    let ended: Result<Failed, StoreError> = async {
         let mut tx = builder.store.owner(&job.owner).await?;
         let failed = jobs::fail(&mut tx, job, &format!("{reason}: {detail}"), permanently).await?;
         if let (Failed::Permanently, Work::Build { upload }) = (failed, &job.work) {

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use unslide_runtime::ConfigProblem;
+use unslide_runtime::{ConfigProblem, TenantDefaults};
+use unslide_store::retention::RetentionSettings;
 
 /// The indexer's configuration. Each field is a section.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -11,6 +12,8 @@ use unslide_runtime::ConfigProblem;
 pub struct Config {
     /// The indexer's own settings.
     pub indexer: Settings,
+    /// Limits of tenants that have none of their own.
+    pub tenants: TenantDefaults,
     /// What of the symbolizer's section concerns session events too.
     pub symbolizer: SenderRules,
     /// Where reports are stored.
@@ -78,12 +81,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
+        let RetentionSettings { keep_days, remember_days } = RetentionSettings::default();
         Settings {
-            keep_days: 90,
-            remember_days: 400,
+            keep_days,
+            remember_days,
             segment_after_seconds: 3_600,
-            batch_records: 500,
-            batch_bytes: 16 << 20,
+            batch_records: 1_000,
+            batch_bytes: 32 << 20,
             batch_wait_milliseconds: 100,
             lease_seconds: 15,
             maintenance_seconds: 30,
@@ -121,6 +125,7 @@ impl Config {
         if own.remember_days <= own.keep_days {
             problems.push(ConfigProblem::new("indexer.remember", "must be more than indexer.retention"));
         }
+        problems.extend(self.tenants.problems());
         let signatures = self.symbolizer.signatures.problems();
         problems.extend(ConfigProblem::in_section("symbolizer.signatures", signatures));
         problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
@@ -140,11 +145,12 @@ mod tests {
         assert_eq!(keys(&Config::default()), ["postgres.url", "kafka.bootstrap", "objects.bucket"]);
         let bad = Config {
             indexer: Settings { keep_days: 500, segment_after_seconds: 0, ..Settings::default() },
+            tenants: TenantDefaults { symbol_bytes: 0, ..TenantDefaults::default() },
             symbolizer: SenderRules::default(),
             postgres: unslide_store::Settings::with_url("postgres://u@h/d"),
             objects: unslide_artifacts::Settings { bucket: "unslide".into(), ..Default::default() },
             kafka: unslide_stream::Settings::single_broker("127.0.0.1:9092"),
         };
-        assert_eq!(keys(&bad), ["indexer.segment_after", "indexer.remember"]);
+        assert_eq!(keys(&bad), ["indexer.segment_after", "indexer.remember", "tenants.symbols_size"]);
     }
 }

@@ -7,6 +7,7 @@
 //! segments in object storage.
 
 mod config;
+mod deferral;
 mod failure;
 mod maintenance;
 mod metrics;

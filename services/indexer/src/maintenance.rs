@@ -2,6 +2,7 @@
 //! into segments.
 
 pub mod orphans;
+pub mod tenants;
 
 use crate::config::Settings;
 use crate::metrics::Metrics;
@@ -9,6 +10,7 @@ use crate::reader::State;
 use crate::segments::{BodyMover, MoveError};
 use orphans::Orphans;
 use std::time::Duration;
+use tenants::TenantWatch;
 use time::UtcOffset;
 use tokio::time::Instant;
 use unslide_runtime::{Shutdown, causes};
@@ -19,16 +21,23 @@ const PAGE: u32 = 500;
 /// Between two looks at what is over, and at crashes that were reported twice: both go through much.
 const SELDOM: Duration = Duration::from_secs(600);
 
+/// The parts of maintenance that have a state of their own.
+pub struct MaintenanceParts {
+    pub bodies: BodyMover,
+    pub orphans: Orphans,
+    pub tenants: TenantWatch,
+}
+
 /// Runs until the shutdown begins. Every indexer does: each part bears being done twice.
 pub async fn run(
     store: Store,
     settings: Settings,
     metrics: Metrics,
-    logs: State,
-    bodies: BodyMover,
-    mut orphans: Orphans,
+    logs: Vec<State>,
+    parts: MaintenanceParts,
     shutdown: Shutdown,
 ) {
+    let MaintenanceParts { bodies, mut orphans, mut tenants } = parts;
     let mut pause = Duration::ZERO;
     let mut looked: Option<Instant> = None;
     let mut waits = true;
@@ -54,9 +63,11 @@ pub async fn run(
             if let Err(trouble) = orphans.round().await {
                 tracing::warn!(error = causes(&trouble), "bodies without a report can't be looked for yet");
             }
+            let watched = tenants.round().await;
             let more = bodies.round().await?;
             caught_up?;
             forgotten?;
+            watched?;
             over.map(|()| more)
         };
         let done = tokio::select! {
@@ -89,7 +100,7 @@ const DAYS_AHEAD: time::Duration = time::Duration::days(7);
 const DEAD_LETTERS: time::Duration = time::Duration::days(30);
 
 /// True where every log was read up to the end that it had at the start.
-async fn once(store: &Store, metrics: &Metrics, logs: &State) -> Result<bool, MoveError> {
+async fn once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bool, MoveError> {
     let now = store.clock().now();
     let today = now.to_offset(UtcOffset::UTC).date();
     let made = partitions::ensure(store, today, today.saturating_add(DAYS_AHEAD)).await?;
@@ -102,7 +113,10 @@ async fn once(store: &Store, metrics: &Metrics, logs: &State) -> Result<bool, Mo
     metrics
         .quarantine_waiting
         .set(i64::try_from(quarantine::figures(store, now, "").await?.waiting).unwrap_or(i64::MAX));
-    let caught_up = logs.caught_up(store).await?;
+    let mut caught_up = true;
+    for log in logs {
+        caught_up = caught_up && log.caught_up(store).await?;
+    }
     if caught_up {
         while requests::ask_pending(store, PAGE).await? > 0 {}
     }

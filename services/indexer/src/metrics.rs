@@ -1,6 +1,11 @@
 //! The service's metrics.
 
+mod tenant_gauges;
+
+pub use tenant_gauges::TenantGauges;
+
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use std::sync::Arc;
 use time::OffsetDateTime;
 use unslide_artifacts::ObjectStore;
 use unslide_runtime::{MetricFactory, sampled};
@@ -20,6 +25,33 @@ pub fn watch(registry: &Registry, objects: &ObjectStore, store: &Store) -> Resul
 
 const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
+/// Names one of the readers of this process in metrics. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ReaderLabel {
+    topic: Arc<str>,
+    reader: Arc<str>,
+}
+
+impl ReaderLabel {
+    /// The reader with this number among those of a topic.
+    pub fn new(topic: &str, number: usize) -> ReaderLabel {
+        ReaderLabel { topic: topic.into(), reader: number.to_string().into() }
+    }
+
+    /// The reader of what this one deferred.
+    #[must_use]
+    pub fn deferred(&self) -> ReaderLabel {
+        ReaderLabel { topic: Arc::clone(&self.topic), reader: format!("{} deferred", self.reader).into() }
+    }
+
+    fn values(&self) -> [&str; 2] {
+        [&self.topic, &self.reader]
+    }
+}
+
+/// The labels of gauges that each reader sets.
+const READER: [&str; 2] = ["topic", "reader"];
+
 /// What the indexer counts.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -28,8 +60,17 @@ pub struct Metrics {
     pub answered: IntCounter,
     /// From the first record of a batch to its commit.
     pub batch_seconds: Histogram,
+    /// From a report's arrival in Kafka until queries find it.
+    pub latency_seconds: Histogram,
     in_flight: IntGaugeVec,
     lag: IntGaugeVec,
+    /// Records that were deferred.
+    pub deferred_records: IntCounter,
+    deferred_waiting: IntGaugeVec,
+    deferred_seconds: IntGaugeVec,
+    deferred_left: IntGaugeVec,
+    /// Deferred ranges of which the topic has lost records before they were stored.
+    pub deferred_lost: IntCounter,
     /// 1 while maintenance fails.
     pub maintenance_failing: IntGauge,
     /// Frames of stored reports that are gone or damaged.
@@ -68,15 +109,43 @@ impl Metrics {
                 "From a batch's first work to its commit.",
                 &SECONDS,
             )?,
+            latency_seconds: make.histogram(
+                "unslide_indexer_latency_seconds",
+                "From a new report's arrival in Kafka to the commit that stores it.",
+                &SECONDS,
+            )?,
             in_flight: make.gauges(
                 "unslide_indexer_in_flight_bytes",
                 "Bytes of the records that are being read and stored, with external bodies.",
-                &["topic"],
+                &READER,
             )?,
             lag: make.gauges(
                 "unslide_indexer_lag_records",
                 "Offsets between the positions and the log's end.",
-                &["topic"],
+                &READER,
+            )?,
+            deferred_records: make.counter(
+                "unslide_indexer_deferred_records_total",
+                "Records that were put off because their tenant used more than its share.",
+            )?,
+            deferred_waiting: make.gauges(
+                "unslide_indexer_deferred_records",
+                "Records that were put off and are not stored yet.",
+                &READER,
+            )?,
+            deferred_seconds: make.gauges(
+                "unslide_indexer_deferred_seconds",
+                "Age of the oldest record that was put off; 0 without one.",
+                &READER,
+            )?,
+            deferred_left: make.gauges(
+                "unslide_indexer_deferred_retention_seconds",
+                "Time until the topic's retention deletes the oldest record that was put off.",
+                &READER,
+            )?,
+            deferred_lost: make.counter(
+                "unslide_indexer_deferred_lost_total",
+                "Ranges of records that were put off and deleted from their topic before they were stored.",
             )?,
             maintenance_failing: make
                 .gauge("unslide_indexer_maintenance_failing", "1 while maintenance fails.")?,
@@ -105,7 +174,7 @@ impl Metrics {
             quarantine_stopped: make.gauges(
                 "unslide_indexer_quarantine_stopped",
                 "1 while a reader stands at a record that it may not put into quarantine.",
-                &["topic"],
+                &READER,
             )?,
             quarantine_waiting: make.gauge(
                 "unslide_indexer_quarantined_records",
@@ -128,9 +197,9 @@ impl Metrics {
         self.quarantined.with_label_values(&[reason]).inc();
     }
 
-    /// Says whether a topic's reader stands at a record that it may not skip.
-    pub fn quarantine_stopped(&self, topic: &str, stopped: bool) {
-        self.quarantine_stopped.with_label_values(&[topic]).set(i64::from(stopped));
+    /// Says whether a reader stands at a record that it may not skip.
+    pub fn quarantine_stopped(&self, reader: &ReaderLabel, stopped: bool) {
+        self.quarantine_stopped.with_label_values(&reader.values()).set(i64::from(stopped));
     }
 
     /// Counts a report.
@@ -164,13 +233,22 @@ impl Metrics {
         self.pending_seconds.set(oldest.map_or(0, |oldest| (now - oldest).whole_seconds().max(0)));
     }
 
-    /// Sets the bytes of a topic's records in flight.
-    pub fn in_flight(&self, topic: &str, bytes: usize) {
-        self.in_flight.with_label_values(&[topic]).set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    /// Sets the bytes of a reader's records in flight.
+    pub fn in_flight(&self, reader: &ReaderLabel, bytes: usize) {
+        self.in_flight.with_label_values(&reader.values()).set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// Says how far behind the log's end a topic's positions are.
-    pub fn lag(&self, topic: &str, records: i64) {
-        self.lag.with_label_values(&[topic]).set(records);
+    /// Says what waits of a reader's deferred records: how many, the age of the oldest in seconds, and the time in seconds
+    /// until retention deletes it.
+    pub fn deferred(&self, reader: &ReaderLabel, records: i64, age: i64, left: i64) {
+        let values = reader.values();
+        self.deferred_waiting.with_label_values(&values).set(records);
+        self.deferred_seconds.with_label_values(&values).set(age);
+        self.deferred_left.with_label_values(&values).set(left);
+    }
+
+    /// Says how far behind the log's end the positions of a reader's partitions are.
+    pub fn lag(&self, reader: &ReaderLabel, records: i64) {
+        self.lag.with_label_values(&reader.values()).set(records);
     }
 }

@@ -9,9 +9,10 @@ pub mod replays;
 mod tests;
 
 use crate::config::Settings;
+use crate::deferral::Deferral;
 use crate::failure::IndexerError;
 use crate::failure::{Failure, TRIES};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, ReaderLabel};
 use crate::records::enriched::Unreadable;
 use crate::records::external_body::{self, HeldPartitions};
 use crate::records::{self, Content, Item, Parsed, ReadRecord, Reading};
@@ -21,18 +22,22 @@ use batch::{BatchWriter, Write};
 use futures::FutureExt as _;
 use quarantine::Quarantine;
 use record_bound::RecordBound;
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
 use unslide_artifacts::segment::MAX_BODY_BYTES;
+use unslide_model::TenantId;
 use unslide_proto::topics::TopicNames;
 use unslide_report::ReadLimits;
+use unslide_runtime::fairness::FairShares;
 use unslide_runtime::{Host, panic_text};
+use unslide_store::deferred::DeferredRange;
 use unslide_store::quarantine::QuarantinedRecord;
 use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
-use unslide_stream::{Record, Signatures};
+use unslide_stream::{Record, RecordRef, Signatures};
 
 /// Other records that are tried before a failure is taken for everybody's.
 const OTHERS: usize = 8;
@@ -42,6 +47,8 @@ const OTHERS: usize = 8;
 pub struct Resources {
     /// The topics that its records come from.
     pub topics: Topics,
+    /// What metrics call the reader.
+    pub label: ReaderLabel,
     /// What the records are.
     pub content: Content,
     /// The keys of gateways.
@@ -58,6 +65,8 @@ pub struct Resources {
     pub host: Host,
     /// What is counted.
     pub metrics: Metrics,
+    /// What the reader's tenants use of its time.
+    pub shares: Arc<FairShares>,
     /// Which records are skipped.
     pub quarantine: Quarantine,
     /// Which external bodies can't be read, whatever session of the reader asks.
@@ -69,12 +78,12 @@ pub struct Resources {
 /// What is being read and stored, until it is dropped.
 struct InFlight<'a> {
     metrics: &'a Metrics,
-    topic: &'a str,
+    reader: &'a ReaderLabel,
 }
 
 impl InFlight<'_> {
     fn set(&self, bytes: usize) {
-        self.metrics.in_flight(self.topic, bytes);
+        self.metrics.in_flight(self.reader, bytes);
     }
 }
 
@@ -88,6 +97,7 @@ impl Drop for InFlight<'_> {
 pub struct Pipeline {
     resources: Resources,
     names: TopicNames,
+    deferral: Deferral,
     batches: BatchWriter,
     bound: RecordBound,
     /// A statement of the batch ran out of time, so the next batch may not have more records.
@@ -97,14 +107,12 @@ pub struct Pipeline {
 impl Pipeline {
     /// A pipeline that has stored nothing.
     pub fn new(resources: &Resources) -> Pipeline {
-        let Resources { kafka, store, metrics, settings, .. } = resources;
-        let batches = BatchWriter::new(store.clone(), metrics.clone(), settings);
-        let bound = RecordBound::unbounded();
         Pipeline {
             resources: resources.clone(),
-            names: kafka.topics(),
-            batches,
-            bound,
+            names: resources.kafka.topics(),
+            deferral: Deferral::new(resources),
+            batches: BatchWriter::new(resources),
+            bound: RecordBound::unbounded(),
             ran_out_of_time: false,
         }
     }
@@ -114,7 +122,8 @@ impl Pipeline {
         self.bound.records()
     }
 
-    /// Stores records together with the positions after them, and moves `positions`.
+    /// Stores records together with the positions after them, and moves `positions`. Those of a tenant that uses more
+    /// than its share are deferred.
     ///
     /// # Errors
     /// Where a server fails, a position was moved by someone else, or records fail that may not be
@@ -125,16 +134,47 @@ impl Pipeline {
         positions: &mut Positions,
         effects: Effects,
     ) -> Result<(), IndexerError> {
-        let Resources { settings, metrics, topics, .. } = &self.resources;
-        let (metrics, topic) = (metrics.clone(), topics.shared.clone());
+        let began = self.resources.host.clock.monotonic_micros();
+        // Until now it had nothing to do.
+        self.resources.shares.record_busy(began, began);
+        let (records, deferred) = self.deferral.decide(records, positions).await?;
+        self.store_in_parts(records, &deferred, positions, effects).await?;
+        self.resources.shares.record_busy(began, self.resources.host.clock.monotonic_micros());
+        Ok(())
+    }
+
+    /// Stores records that were deferred, and takes them out of `ranges`. Positions are where these begin.
+    ///
+    /// # Errors
+    /// As [`Pipeline::store`]; also if a range begins somewhere else by now.
+    pub async fn store_deferred(
+        &mut self,
+        records: Vec<Record>,
+        ranges: Vec<DeferredRange>,
+        positions: &mut Positions,
+        effects: Effects,
+    ) -> Result<(), IndexerError> {
+        self.batches.store_from(ranges);
+        self.store_in_parts(records, &BTreeMap::new(), positions, effects).await
+    }
+
+    async fn store_in_parts(
+        &mut self,
+        records: Vec<Record>,
+        deferred: &BTreeMap<RecordRef, TenantId>,
+        positions: &mut Positions,
+        effects: Effects,
+    ) -> Result<(), IndexerError> {
+        let Resources { settings, metrics, label, .. } = &self.resources;
+        let (metrics, label) = (metrics.clone(), label.clone());
         let polled: usize = records.iter().map(Record::size).sum();
-        let work = InFlight { metrics: &metrics, topic: &topic };
+        let work = InFlight { metrics: &metrics, reader: &label };
         work.set(polled);
         self.ran_out_of_time = false;
         let mut held = HeldPartitions::default();
         // External bodies are large: not more of them at once than a batch may have bytes.
         for records in external_body::parts(records, settings.batch_bytes) {
-            let records = self.fetch(records, &mut held).await?;
+            let records = self.fetch(records, deferred, &mut held).await?;
             let bodies = records.iter().filter(|fetched| fetched.key.is_some());
             let bodies = bodies.filter_map(|fetched| fetched.record.value.as_ref());
             work.set(polled + bodies.map(bytes::Bytes::len).sum::<usize>());
@@ -145,6 +185,11 @@ impl Pipeline {
             self.bound.grow();
         }
         self.finish(held).await
+    }
+
+    /// The records that are deferred.
+    pub fn deferral(&mut self) -> &mut Deferral {
+        &mut self.deferral
     }
 
     /// Moves positions over what is no record.
@@ -176,7 +221,7 @@ impl Pipeline {
         record: Record,
     ) -> Result<Result<(), Failure>, IndexerError> {
         let mut held = HeldPartitions::default();
-        let fetched = self.fetch(vec![record], &mut held).await?;
+        let fetched = self.fetch(vec![record], &BTreeMap::new(), &mut held).await?;
         self.finish(held).await?;
         let Some(item) = self.read(fetched).await?.pop() else { return Ok(Ok(())) };
         match item.parsed {
@@ -190,15 +235,23 @@ impl Pipeline {
     async fn fetch(
         &self,
         records: Vec<Record>,
+        deferred: &BTreeMap<RecordRef, TenantId>,
         held: &mut HeldPartitions,
     ) -> Result<Vec<external_body::FetchedBody>, IndexerError> {
         let Resources { objects, host, failing, content, .. } = &self.resources;
-        if content.is_of_gateways() {
+        let mut fetched = if content.is_of_gateways() {
             // Gateways write these: a header of theirs must not name an object that is read.
-            return Ok(records.into_iter().map(external_body::FetchedBody::inline).collect());
+            records.into_iter().map(external_body::FetchedBody::inline).collect()
+        } else {
+            // The object store's client makes large futures.
+            Box::pin(external_body::read(objects, host, failing, records, held, self.pause())).await?
+        };
+        if !deferred.is_empty() {
+            for one in &mut fetched {
+                one.deferred_for = deferred.get(&one.record.at).cloned();
+            }
         }
-        // The object store's client makes large futures.
-        Box::pin(external_body::read(objects, host, failing, records, held, self.pause())).await
+        Ok(fetched)
     }
 
     async fn finish(&self, held: HeldPartitions) -> Result<(), IndexerError> {
@@ -259,7 +312,7 @@ impl Pipeline {
                 self.resources.quarantine.admit(item, failure).await?;
             }
             let Err(failure) = self.attempt(&items, positions, effects).await? else {
-                others_succeed |= items.iter().any(|item| item.failure().is_none());
+                others_succeed |= items.iter().any(Item::is_stored);
                 continue;
             };
             let [item] = items.as_mut_slice() else {
@@ -326,8 +379,7 @@ impl Pipeline {
         effects: Effects,
         failure: &Failure,
     ) -> Result<bool, IndexerError> {
-        let others: Vec<&Item> =
-            parts.iter().rev().flatten().filter(|item| item.failure().is_none()).collect();
+        let others: Vec<&Item> = parts.iter().rev().flatten().filter(|item| item.is_stored()).collect();
         let step = others.len().div_ceil(OTHERS).max(1);
         for other in others.iter().step_by(step) {
             let write = Write { positions, advance: true, effects, replay: None };
@@ -361,8 +413,8 @@ async fn caught(
 /// The first of several items, where all of them failed. A body at fault says nothing here: another body was read
 /// before it counted as that.
 fn all_failed(items: &[Item]) -> Option<(&Item, &Failure)> {
-    let compared: Vec<&Item> =
-        items.iter().filter(|item| !item.failure().is_some_and(Failure::is_of_body)).collect();
+    let is_compared = |item: &&Item| !item.is_deferred() && !item.failure().is_some_and(Failure::is_of_body);
+    let compared: Vec<&Item> = items.iter().filter(is_compared).collect();
     let [first, _, ..] = compared.as_slice() else { return None };
     let all = compared.iter().all(|item| item.failure().is_some());
     first.failure().filter(|_| all).map(|failure| (*first, failure))

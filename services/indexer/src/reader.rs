@@ -5,6 +5,8 @@ mod assignment;
 mod catch_up;
 pub mod replay_target;
 
+use crate::deferral::Deferral;
+use crate::deferral::reader::{DeferredReader, Signals};
 use crate::failure::IndexerError;
 use crate::pipeline::{Pipeline, Resources};
 use crate::topics::Positions;
@@ -37,6 +39,19 @@ pub struct State {
     trouble: Arc<Mutex<Option<String>>>,
     caught_up: Arc<AtomicBool>,
     others: Arc<Mutex<Vec<ReplayTarget>>>,
+    deferred_trouble: Arc<Mutex<Option<String>>>,
+}
+
+/// What the first reader of a session holds.
+struct Session {
+    topics: Vec<String>,
+    /// Some topic is not read.
+    troubles: bool,
+    assignment: Assignment,
+    positions: Positions,
+    pipeline: Pipeline,
+    catch_up: CatchUp,
+    signals: Signals,
 }
 
 impl State {
@@ -45,12 +60,14 @@ impl State {
             trouble: Arc::new(Mutex::new(Some("has not begun to read".to_owned()))),
             caught_up: Arc::new(AtomicBool::new(false)),
             others: Arc::default(),
+            deferred_trouble: Arc::default(),
         }
     }
 
     /// What is wrong, if anything is.
     pub fn check(&self) -> Result<(), String> {
-        self.trouble.lock().clone().map_or(Ok(()), Err)
+        let trouble = self.trouble.lock().clone().or_else(|| self.deferred_trouble.lock().clone());
+        trouble.map_or(Ok(()), Err)
     }
 
     /// True where everything that the logs held at the start was stored, by any indexer.
@@ -64,7 +81,7 @@ impl State {
         if self.others.lock().is_empty() {
             return Ok(true);
         }
-        let positions = positions::all(store).await?;
+        let positions = positions::stored(store).await?;
         let mut others = self.others.lock();
         others.retain(|target| !target.is_reached(&positions));
         Ok(others.is_empty())
@@ -105,11 +122,19 @@ impl OutputReader {
         self.state.clone()
     }
 
+    /// Tells the other readers of the topic that this one is there.
+    pub async fn announce(&self) {
+        let Lease { store, owner, time } = self.lease();
+        if let Err(error) = positions::announce(store, &self.resources.topics.shared, owner, time).await {
+            tracing::debug!(error = causes(&error), "it is there once it asks for partitions");
+        }
+    }
+
     /// Reads until the shutdown begins, whatever goes wrong meanwhile.
     pub async fn run(self) {
         let topic = &self.resources.topics.shared;
         while !self.resources.host.shutdown.is_begun() {
-            let Err(trouble) = self.session().await else { continue };
+            let Err(trouble) = Box::pin(self.session()).await else { continue };
             if let IndexerError::Store(StoreError::Fenced { .. }) = trouble {
                 // Another indexer has the partition, or an operator moved the position.
                 tracing::warn!(kafka.topic = topic, error = %trouble, "a batch was given up");
@@ -143,11 +168,24 @@ impl OutputReader {
         let topics = self.resources.topics.now(&self.resources.kafka).await?;
         self.leased.lock().extend(topics.iter().cloned());
         let mut assignment = Assignment::take(&self.resources.kafka, &topics, &lease).await?;
-        let mut positions = std::mem::take(&mut assignment.positions);
-        let (troubles, mut catch_up) = self.begin(&assignment, &positions);
-        tracing::info!(kafka.topics = topics.len(), kafka.partitions = positions.len(), "reading");
-        let mut consumer = self.consumer(&positions)?;
+        let positions = std::mem::take(&mut assignment.positions);
         let mut pipeline = Pipeline::new(&self.resources);
+        pipeline.deferral().refresh(&positions).await?;
+        let (troubles, catch_up) = self.begin(&assignment, &positions, pipeline.deferral());
+        tracing::info!(kafka.topics = topics.len(), kafka.partitions = positions.len(), "reading");
+        let signals = Signals::new(catch_up.is_behind(), Arc::clone(&self.state.deferred_trouble));
+        let deferred = DeferredReader::new(&self.resources, positions.clone(), signals.clone());
+        let session = Session { topics, troubles, assignment, positions, pipeline, catch_up, signals };
+        tokio::select! {
+            ended = self.read(session, &lease) => ended,
+            never = deferred.run() => match never {},
+        }
+    }
+
+    async fn read(&self, session: Session, lease: &Lease<'_>) -> Result<(), IndexerError> {
+        let Session { topics, troubles, mut assignment, mut positions, mut pipeline, mut catch_up, signals } =
+            session;
+        let mut consumer = self.consumer(&positions)?;
         let third = Duration::from_secs(self.resources.settings.lease_seconds) / 3;
         let begun = Instant::now();
         let [mut shared, mut looked, mut listed] = [begun; 3];
@@ -163,7 +201,7 @@ impl OutputReader {
             {
                 return Ok(());
             }
-            if passed(&mut shared, third) && !assignment.keep(&lease).await? {
+            if passed(&mut shared, third) && !assignment.keep(lease).await? {
                 return Ok(());
             }
             if passed(&mut looked, LOOK) {
@@ -184,16 +222,29 @@ impl OutputReader {
                 records = consumer.next_batch(self.batch(pipeline.most_records())) => records?,
                 () = self.resources.host.shutdown.begun() => return Ok(()),
             };
-            let storing = self.store_batch(&mut pipeline, records, &mut positions, catch_up.is_behind());
-            if !assignment.keep_while(&lease, third, storing).await? {
+            let is_behind = catch_up.is_behind();
+            signals.busy.send_replace(!records.is_empty());
+            let storing = self.store_batch(&mut pipeline, records, &mut positions, is_behind);
+            if !assignment.keep_while(lease, third, storing).await? {
                 return Ok(());
             }
-            let stored = |place: &TopicPartition| positions.get(place).map(|at| at.next_offset);
-            if catch_up.reach(|place| stored(place).max(consumer.passed(place))) {
-                let topic = &self.resources.topics.shared;
-                tracing::info!(kafka.topic = topic, "caught up with the log's end at the start");
-                self.state.caught_up.store(true, Ordering::SeqCst);
-                pipeline.pass(&mut positions, |place| consumer.passed(place)).await?;
+            signals.busy.send_replace(false);
+            if pipeline.deferral().has_waiting() {
+                signals.deferred.notify_one();
+            }
+            if is_behind {
+                pipeline.deferral().refresh(&positions).await?;
+                let deferral = pipeline.deferral();
+                let read_to = |place: &TopicPartition| {
+                    positions.get(place).map(|at| at.next_offset).max(consumer.passed(place))
+                };
+                if catch_up.reach(|place| read_to(place).map(|next| deferral.stored_to(place, next))) {
+                    let topic = &self.resources.topics.shared;
+                    tracing::info!(kafka.topic = topic, "caught up with the log's end at the start");
+                    self.state.caught_up.store(true, Ordering::SeqCst);
+                    signals.behind.store(false, Ordering::SeqCst);
+                    pipeline.pass(&mut positions, |place| consumer.passed(place)).await?;
+                }
             }
         }
         Ok(())
@@ -213,13 +264,14 @@ impl OutputReader {
 
     /// Logs the topics that are read and those that are not. Returns true where some topic is not read, and
     /// what is left to catch up with.
-    fn begin(&self, assignment: &Assignment, positions: &Positions) -> (bool, CatchUp) {
+    fn begin(&self, assignment: &Assignment, positions: &Positions, deferral: &Deferral) -> (bool, CatchUp) {
         for (topic, trouble) in &assignment.troubles {
             tracing::error!(kafka.topic = &**topic, error = causes(trouble), "a topic is not read");
         }
         // One tenant's topic must not keep the others' requests back.
         let whole = assignment.troubles.iter().all(|(topic, _)| **topic != *self.resources.topics.shared);
-        let catch_up = CatchUp::of(assignment, positions, whole);
+        let stored_to = |place: &TopicPartition, next| deferral.stored_to(place, next);
+        let catch_up = CatchUp::new(assignment, positions, stored_to, whole);
         *self.state.others.lock() = assignment.of_others(&self.resources.topics.shared);
         self.state.caught_up.store(catch_up.is_over(), Ordering::SeqCst);
         self.resources.quarantine.review(positions);
@@ -261,7 +313,7 @@ impl OutputReader {
             let passed = consumer.and_then(|consumer| consumer.passed(&place)).unwrap_or(stored);
             (end - stored.max(passed)).max(0)
         });
-        self.resources.metrics.lag(&self.resources.topics.shared, behind.sum());
+        self.resources.metrics.lag(&self.resources.label, behind.sum());
     }
 }
 

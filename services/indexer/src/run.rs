@@ -1,9 +1,11 @@
 //! The service from start to drain.
 
 use crate::config::Config;
-use crate::maintenance;
+use crate::deferral;
 use crate::maintenance::orphans::Orphans;
-use crate::metrics::Metrics;
+use crate::maintenance::tenants::TenantWatch;
+use crate::maintenance::{self, MaintenanceParts};
+use crate::metrics::{Metrics, ReaderLabel, TenantGauges};
 use crate::pipeline::quarantine::Quarantine;
 use crate::pipeline::replays;
 use crate::pipeline::{Pipeline, Resources};
@@ -12,12 +14,16 @@ use crate::records::external_body::FailingBodies;
 use crate::records::{self, Content};
 use crate::segments::BodyMover;
 use crate::topics::Topics;
+use futures::future::join_all;
 use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
 use unslide_proto::trace::Ids;
-use unslide_runtime::{Host, causes};
+use unslide_runtime::{Host, causes, startup};
 use unslide_store::{Store, StoreError};
-use unslide_stream::{Signatures, StreamError};
+use unslide_stream::{Signatures, StreamError, admin};
+
+/// Readers of reports in one process. While one waits for the commit of its batch, the other reads and writes.
+const REPORT_READERS: usize = 2;
 
 /// Why the indexer did not start.
 #[derive(Debug, thiserror::Error)]
@@ -39,14 +45,19 @@ pub enum Error {
 /// Where it cannot start. Once it runs it tries again whatever fails, and says so in its readiness.
 pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
-    unslide_stream::admin::verify(&config.kafka).await?;
-    let store = Store::connect(&config.postgres, host.clock.clone()).await?;
+    let tenant_gauges = TenantGauges::new(&host.metrics)?;
+    let verified = startup::reach(&host, "kafka", StreamError::is_transient, || admin::verify(&config.kafka));
+    verified.await?;
+    let store = startup::reach(&host, "postgres", StoreError::is_connection, || {
+        Store::connect(&config.postgres, host.clock.clone())
+    });
+    let store = store.await?;
     let objects = ObjectStore::s3(&config.objects).await;
     crate::metrics::watch(&host.metrics, &objects, &store)?;
     let owner = unique_name();
     let topics = config.kafka.topics();
     let signatures = Arc::new(Signatures::new(&config.symbolizer.signatures));
-    let resources = |topics: Topics, content| Resources {
+    let resources = |topics: &Topics, content, label: ReaderLabel| Resources {
         content,
         signatures: Arc::clone(&signatures),
         settings: config.indexer.clone(),
@@ -55,51 +66,57 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         objects: objects.clone(),
         host: host.clone(),
         metrics: metrics.clone(),
-        quarantine: Quarantine::new(store.clone(), metrics.clone(), &topics.shared),
+        shares: Arc::new(deferral::new_shares()),
+        quarantine: Quarantine::new(store.clone(), metrics.clone(), &label),
         failing: FailingBodies::default(),
         read: records::parse,
-        topics,
+        topics: topics.clone(),
+        label,
     };
     let outputs = Topics { shared: topics.output, tenants: config.kafka.tenant_topics };
-    let all = [
-        resources(outputs.clone(), Content::Reports),
-        resources(Topics { shared: topics.ledger, tenants: false }, Content::Ledger),
-        resources(Topics { shared: topics.dead_letter, tenants: false }, Content::DeadLetters),
-        resources(Topics { shared: topics.sessions, tenants: false }, Content::Sessions),
-        resources(Topics { shared: topics.metrics, tenants: false }, Content::Metrics),
+    let one = |shared: String, content| {
+        let label = ReaderLabel::new(&shared, 1);
+        resources(&Topics { shared, tenants: false }, content, label)
+    };
+    let reports = std::array::from_fn::<_, REPORT_READERS, _>(|number| {
+        resources(&outputs, Content::Reports, ReaderLabel::new(&outputs.shared, number + 1))
+    });
+    let others = [
+        ("ledger", one(topics.ledger, Content::Ledger)),
+        ("dead letters", one(topics.dead_letter, Content::DeadLetters)),
+        ("sessions", one(topics.sessions, Content::Sessions)),
+        ("metrics", one(topics.metrics, Content::Metrics)),
     ];
-    let pipelines = all.each_ref().map(Pipeline::new);
-    let [reports, ledger, letters, sessions, app_metrics] =
-        all.map(|resources| OutputReader::new(resources, owner.clone()));
-    let states = [
-        ("reports", reports.state()),
-        ("ledger", ledger.state()),
-        ("dead letters", letters.state()),
-        ("sessions", sessions.state()),
-        ("metrics", app_metrics.state()),
-    ];
-    register(&host, &store, &objects, states);
+    let kinds = reports[..1].iter().chain(others.iter().map(|(_, resources)| resources));
+    let pipelines: Vec<Pipeline> = kinds.map(Pipeline::new).collect();
+    let reports = reports.map(|resources| ("reports", resources));
+    let readers: Vec<(&str, OutputReader)> = reports
+        .into_iter()
+        .chain(others)
+        .enumerate()
+        .map(|(number, (name, resources))| (name, OutputReader::new(resources, format!("{owner}-{number}"))))
+        .collect();
+    register(&host, &store, &objects, &readers);
     let own = config.indexer.clone();
     let orphans = Orphans::new(store.clone(), objects.clone(), outputs, config.kafka.clone());
     let bodies = BodyMover::new(store.clone(), objects, own.clone(), metrics.clone(), &host);
-    let (state, shutdown) = (reports.state(), host.shutdown.clone());
-    let maintenance = maintenance::run(store.clone(), own, metrics, state, bodies, orphans, shutdown);
+    let logs = readers.iter().filter(|(name, _)| *name == "reports").map(|(_, reader)| reader.state());
+    let (logs, shutdown) = (logs.collect(), host.shutdown.clone());
+    let tenants = TenantWatch::new(store.clone(), tenant_gauges, config.tenants.symbol_bytes);
+    let parts = MaintenanceParts { bodies, orphans, tenants };
+    let maintenance = maintenance::run(store.clone(), own, metrics, logs, parts, shutdown);
     let replays = replays::run(store.clone(), config.kafka.clone(), pipelines, host.shutdown.clone());
-    tokio::join!(
-        reports.run(),
-        ledger.run(),
-        letters.run(),
-        sessions.run(),
-        app_metrics.run(),
-        maintenance,
-        replays
-    );
+    for (_, reader) in &readers {
+        reader.announce().await;
+    }
+    let readers = join_all(readers.into_iter().map(|(_, reader)| reader.run()));
+    tokio::join!(readers, maintenance, replays);
     store.close().await;
     Ok(())
 }
 
 /// Says of each part whether it works.
-fn register(host: &Host, store: &Store, objects: &ObjectStore, readers: [(&'static str, State); 5]) {
+fn register(host: &Host, store: &Store, objects: &ObjectStore, readers: &[(&'static str, OutputReader)]) {
     let asked = store.clone();
     host.health.register("postgres", move || {
         let store = asked.clone();
@@ -110,10 +127,11 @@ fn register(host: &Host, store: &Store, objects: &ObjectStore, readers: [(&'stat
         let bucket = bucket.clone();
         async move { bucket.check().await.map_err(|e| causes(&e)) }
     });
-    for (name, state) in readers {
-        host.health.register(name, move || {
-            let state = state.clone();
-            async move { state.check() }
+    for of_kind in readers.chunk_by(|(name, _), (next, _)| name == next) {
+        let states: Vec<State> = of_kind.iter().map(|(_, reader)| reader.state()).collect();
+        host.health.register(of_kind[0].0, move || {
+            let checked = states.iter().try_for_each(State::check);
+            async move { checked }
         });
     }
 }

@@ -36,8 +36,9 @@ pub struct Settings {
     #[serde(skip)]
     pub worker: String,
     /// The folder for symcaches. Safe to delete at any time.
+    #[serde(skip)]
     pub cache_dir: PathBuf,
-    /// What symcaches may take there.
+    /// Disk space for symcaches in `process.data_dir`.
     #[serde(rename = "cache_size", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]
     pub cache_bytes: u64,
@@ -55,7 +56,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             worker: String::new(),
-            cache_dir: std::env::temp_dir().join("unslide-symcaches"),
+            cache_dir: PathBuf::new(),
             cache_bytes: 10 << 30,
             fetch_milliseconds: 200,
             signatures: SignatureSettings::default(),
@@ -98,9 +99,6 @@ impl Config {
         if !(10..=LONGEST_FETCH_MILLISECONDS).contains(&own.fetch_milliseconds) {
             problems.push(ConfigProblem::new("symbolizer.fetch_wait", "must be between 10ms and 5s"));
         }
-        if own.cache_dir.as_os_str().is_empty() {
-            problems.push(ConfigProblem::new("symbolizer.cache_dir", "must name a folder"));
-        }
         problems.extend(self.tenants.problems());
         problems.extend(ConfigProblem::in_section("symbolizer.signatures", own.signatures.problems()));
         problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
@@ -120,14 +118,12 @@ mod tests {
         assert_eq!(keys(&Config::default()), ["objects.bucket", "kafka.bootstrap"]);
         let mut bad = Config::default();
         bad.objects.bucket = "unslide".to_owned();
-        bad.symbolizer.cache_dir = PathBuf::new();
         bad.symbolizer.fetch_milliseconds = 6_000;
         bad.symbolizer.signatures.required = true;
         bad.symcaches.download_bytes = 0;
         bad.kafka.bootstrap = String::new();
         let expected = [
             "symbolizer.fetch_wait",
-            "symbolizer.cache_dir",
             "symbolizer.signatures.keys",
             "symcaches.download_size",
             "kafka.bootstrap",

@@ -20,9 +20,9 @@ use tokio::sync::watch;
 use unslide_artifacts::{CacheError, CacheSettings, ObjectStore, SymcacheCache};
 use unslide_proto::trace::Ids;
 use unslide_report::ReadLimits;
-use unslide_runtime::{CpuPool, Host};
+use unslide_runtime::{CpuPool, Host, startup};
 use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Suspects, Timings};
-use unslide_stream::{BatchLimits, Signatures, StreamError, TailProgress, TailReader};
+use unslide_stream::{BatchLimits, Signatures, StreamError, TailProgress, TailReader, admin};
 
 /// How often figures that nobody reports are taken over.
 const REFRESH: Duration = Duration::from_secs(5);
@@ -69,7 +69,8 @@ pub enum Error {
 /// Where it cannot start, and where a lane ended by itself: another process has to take over.
 pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
-    unslide_stream::admin::verify(&config.kafka).await?;
+    let verified = startup::reach(&host, "kafka", StreamError::is_transient, || admin::verify(&config.kafka));
+    verified.await?;
     let objects = ObjectStore::s3(&config.objects).await;
     let own = &config.symbolizer;
     let cache = CacheSettings::new(own.cache_dir.clone(), own.cache_bytes).limited(config.symcaches.clone());
@@ -263,7 +264,8 @@ pub fn probes(
 
 fn probe_outputs(host: &Host, worker: &Arc<Worker>) {
     let worker = Arc::downgrade(worker);
-    host.health.register("tenant-topics", move || {
+    // One tenant's missing topic is not everybody's.
+    host.health.register_dependency("tenant-topics", move || {
         let checked = worker.upgrade().map_or(Ok(()), |worker| worker.outputs.check());
         async move { checked }
     });

@@ -4,6 +4,7 @@ use crate::failure::{BoxError, CommandError};
 use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::SystemClock;
@@ -18,23 +19,27 @@ pub struct Process {
     pub log: telemetry::Settings,
     /// The admin port.
     pub admin: admin::Settings,
-    /// Times.
-    pub process: ProcessTimes,
+    /// How long a stop may take, and where files are kept.
+    pub process: ProcessSettings,
 }
 
 /// The section `process`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
-pub struct ProcessTimes {
+pub struct ProcessSettings {
+    /// The folder for everything on disk: `api` and `symbolizer` with their symcaches, at most `cache_size` and
+    /// `symcaches.download_size` each, and `builder` with what it works on, at most `builder.work_size`. May be deleted
+    /// while nothing runs.
+    pub data_dir: PathBuf,
     /// How long a shutdown may take until what still runs is given up.
     #[serde(rename = "drain", with = "unslide_model::units::seconds")]
     #[schemars(with = "String")]
     pub drain_seconds: u64,
 }
 
-impl Default for ProcessTimes {
-    fn default() -> ProcessTimes {
-        ProcessTimes { drain_seconds: 30 }
+impl Default for ProcessSettings {
+    fn default() -> ProcessSettings {
+        ProcessSettings { data_dir: PathBuf::from("/var/lib/unslide"), drain_seconds: 30 }
     }
 }
 
@@ -44,6 +49,9 @@ impl Process {
         let mut problems = self.log.validate();
         if self.process.drain_seconds == 0 {
             problems.push(ConfigProblem::new("process.drain", "must be more than 0"));
+        }
+        if self.process.data_dir.as_os_str().is_empty() {
+            problems.push(ConfigProblem::new("process.data_dir", "must name a folder"));
         }
         problems
     }
@@ -84,14 +92,23 @@ pub async fn database(settings: &unslide_store::Settings) -> Result<Store, BoxEr
 
 /// A failure of the database, with its address.
 pub fn database_failed(settings: &unslide_store::Settings, error: StoreError) -> CommandError {
-    // Without user, password and options.
+    let text = format!("the database at {} (postgres.url) cannot be used", database_address(settings));
+    CommandError::caused(text, error)
+}
+
+/// Host, port and name of the database: without user, password and options.
+pub fn database_address(settings: &unslide_store::Settings) -> String {
     let shown = Url::parse(settings.url.reveal()).ok().and_then(|url| {
         let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
         Some(format!("{}{port}{}", url.host_str()?, url.path()))
     });
-    let shown = shown.unwrap_or_else(|| "its address".to_owned());
-    let text = format!("the database at {shown} (postgres.url) cannot be used");
-    CommandError::caused(text, error)
+    shown.unwrap_or_else(|| "its address".to_owned())
+}
+
+/// The login at the database.
+pub fn database_user(settings: &unslide_store::Settings) -> String {
+    let user = Url::parse(settings.url.reveal()).ok().map(|url| url.username().to_owned());
+    user.filter(|user| !user.is_empty()).unwrap_or_else(|| "the login".to_owned())
 }
 
 /// A failure of Kafka, with its address.

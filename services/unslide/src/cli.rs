@@ -98,8 +98,8 @@ enum Command {
 
 #[derive(Subcommand)]
 enum ConfigCommand {
-    /// List everything that is wrong with the configuration of all services, and what is unsafe in it
-    Check(Configured),
+    /// List everything that is wrong with the configuration, and what is unsafe in it; with --connect try the connections
+    Check(configuration::check::Arguments),
     /// Print the value of every setting and where it comes from; secrets are hidden
     Show {
         #[command(flatten)]
@@ -160,7 +160,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Audit(arguments) => audit::run(&arguments),
         Command::DeadLetter(command) => dead_letter::run(command),
         Command::Quarantine(command) => quarantine::run(command),
-        Command::Config(ConfigCommand::Check(configured)) => configuration::check(&configured),
+        Command::Config(ConfigCommand::Check(arguments)) => configuration::check::run(&arguments),
         Command::Config(ConfigCommand::Show { configured, json }) => configuration::show(&configured, json),
         Command::Config(ConfigCommand::Example) => configuration::example(),
         Command::Config(ConfigCommand::Reference) => configuration::reference(),

@@ -230,6 +230,8 @@ impl Client {
 
     fn parsed<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {
         let unreadable = |source| ClientError::Unreadable { url: self.url.clone(), source };
+        // An answer without content.
+        let bytes: &[u8] = if bytes.is_empty() { b"null" } else { bytes };
         serde_json::from_slice(bytes).map_err(unreadable)
     }
 

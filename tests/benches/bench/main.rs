@@ -67,6 +67,12 @@ fn main() {
         if wanted("fairness") {
             online::fairness::print(&input, full).await;
         }
+        if wanted("shares") {
+            online::shares::print(full).await;
+        }
+        if wanted("store") {
+            online::store::print(&input, full).await;
+        }
         if wanted("unpacking") {
             online::unpacking::print(full).await;
         }

@@ -171,6 +171,12 @@ impl HttpReceiver {
         format!("http://{}", self.address)
     }
 
+    /// Returns the port that it listens on.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// The requests so far.
     #[must_use]
     pub fn received(&self) -> Vec<ReceivedRequest> {

@@ -62,11 +62,14 @@ impl Receivers {
     }
 
     /// The settings of a service that reaches them.
-    pub fn settings(&self) -> [(&'static str, String); 4] {
+    pub fn settings(&self) -> [(&'static str, String); 7] {
         [
             ("UNSLIDE_API__ALERTS__NETWORKS", "[127.0.0.0/8]".to_owned()),
+            ("UNSLIDE_API__ALERTS__PORTS", format!("[{}]", self.webhook.port())),
             ("UNSLIDE_API__ALERTS__SMTP_URL", self.mail.url()),
             ("UNSLIDE_API__ALERTS__MAIL_FROM", "unslide@example.com".to_owned()),
+            ("UNSLIDE_API__ALERTS__MAIL_DOMAINS", "[example.com]".to_owned()),
+            ("UNSLIDE_API__ALERTS__MAILS_PER_DAY", "1000000".to_owned()),
             ("UNSLIDE_API__PUBLIC_URL", "https://crashes.example.com".to_owned()),
         ]
     }

@@ -26,11 +26,12 @@ const LANES: [(&str, &[&str]); 3] = [
 const STORED: [&str; 3] = ["crash.symbolicated", "unslide.ledger", "unslide.dead-letter"];
 
 /// Questions: each answer is 0 when the database has nothing more to do.
-const QUESTIONS: [(&str, &str); 7] = [
+const QUESTIONS: [(&str, &str); 8] = [
     ("messages to send", "SELECT count(*) FROM outbox WHERE sent_at IS NULL"),
     ("jobs", "SELECT count(*) FROM jobs WHERE status = 'running' OR status = 'queued' AND run_at < now()"),
     ("alerts without a message", "SELECT count(*) FROM alert_events WHERE message IS NULL"),
     ("alerts to send", "SELECT count(*) FROM alert_messages WHERE status = 'waiting'"),
+    ("deferred ranges", "SELECT count(*) FROM deferred_ranges"),
     ("questions put off", "SELECT count(*) FROM report_keys WHERE ask_pending"),
     ("requests", "SELECT count(*) FROM report_keys WHERE requested_at IS NOT NULL"),
     (

@@ -77,6 +77,7 @@ impl World {
             postgres: format!("{before}@{}/{database}", postgres_proxy.address()),
             objects: format!("http://{}", objects_proxy.address()),
             object_keys,
+            kafka_admin: None,
         };
         let installed =
             tempfile::Builder::new().prefix("installation-").tempdir_in(folder).expect("a folder");

@@ -236,6 +236,17 @@ async fn every_command_of_an_operator_does_what_it_says() {
         serde_json::from_str(&installation.command_succeeds(&["tenant", "list", "--json"])).expect("JSON");
     let made = listed.iter().find(|tenant| tenant["id"] == "stark").expect("listed");
     assert_eq!((&made["state"], &made["name"]), (&"active".into(), &"Stark".into()));
+    let used = installation.command_succeeds(&["tenant", "usage"]);
+    assert!(
+        used.starts_with("TENANT ") && used.contains("SYMBOLS MIB") && used.contains("\nstark "),
+        "{used}"
+    );
+    let used = installation.command_succeeds(&["tenant", "usage", "--sort", "full", "--json"]);
+    let used: Vec<Value> = serde_json::from_str(&used).expect("JSON");
+    let made = used.iter().find(|tenant| tenant["id"] == "stark").expect("listed");
+    let limits = (&made["limits"]["units_per_second"], &made["symbol_limit_bytes"]);
+    assert_eq!(limits, (&50.into(), &(1_u64 << 40).into()));
+    fails(&installation, 2, &["tenant", "usage", "--sort", "size"], &["reports, deferred, symbols or full"]);
     let stark =
         key(&installation, "stark", &["--scope", "symbols:write,symbols:read,reports:write,reports:read"]);
     let admin = key(&installation, "stark", &["--scope", "tenant:admin"]);

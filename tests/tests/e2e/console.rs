@@ -26,7 +26,7 @@ fn tools() -> PathBuf {
 async fn with_reports() -> Installation {
     let (app, next) = (App::fixture("app"), App::fixture("app-next"));
     let mut installation = Installation::start().await;
-    let scopes = "symbols:write,symbols:read,reports:write,reports:read,groups:write,tenant:admin";
+    let scopes = "symbols:write,symbols:read,reports:write,reports:read,groups:write,tenant:admin,operator";
     let output = installation.command_succeeds(&["key", "create", "--tenant", TENANT, "--scope", scopes]);
     installation.key =
         output.split_whitespace().find(|w| w.starts_with("unslide_")).expect("a key").to_owned();

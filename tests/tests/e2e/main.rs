@@ -5,5 +5,6 @@ mod commands;
 mod console;
 mod embedded;
 mod reports;
+mod secured;
 mod signals;
 mod symbol_files;

@@ -1,5 +1,6 @@
 //! Inputs that differ a little from known ones.
 
+use unslide_testkit::reports::SCRIPTS;
 use unslide_tests::dice::Dice;
 
 /// Numbers at which counts, lengths and offsets go wrong.
@@ -19,11 +20,11 @@ pub fn of(inputs: &[&[u8]], number: u64) -> Vec<u8> {
     input
 }
 
-/// Changes a byte, a number or a piece.
+/// Changes a byte, a number or a piece, or puts letters of another script between.
 fn change(input: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
     let at = index(input.len(), dice);
     let end = input.len().min(at + index(MOST_MOVED, dice));
-    match dice.below(8) {
+    match dice.below(9) {
         0 => input.truncate(at),
         1 => drop(input.drain(at..end)),
         2 => {
@@ -42,7 +43,8 @@ fn change(input: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
             let end = input.len().min(at + width);
             input[at..end].copy_from_slice(&number[..end - at]);
         }
-        5 => {
+        5 => drop(input.splice(at..at, dice.pick(&SCRIPTS).bytes())),
+        6 => {
             for byte in input.iter_mut().skip(at).take(1) {
                 *byte ^= 1 << dice.below(8);
             }

@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// Nothing that this service reads.
-    #[error("neither a Mach-O file nor a zip, tar or gzip archive: it begins with {0}")]
+    #[error("neither a Mach-O file nor a zip, tar or gzip archive: {0}")]
     Unrecognised(String),
     /// A file without a byte.
     #[error("the file is empty")]

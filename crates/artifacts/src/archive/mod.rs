@@ -1,11 +1,12 @@
 //! Uploaded files unpacked: zip, tar and gzip in any nesting, with the Mach-O files in them.
 //!
-//! What a file is, its first bytes say; names are only shown. Nothing is ever written to a path
-//! that an archive names, so a path that leaves the archive can do no harm; it is refused all the
-//! same, and so are links and devices. Memory is bounded whatever the input: an archive within an
+//! What a file is, its first bytes say; names are only shown. Nothing is ever written to a path that an archive
+//! names, so a path that leaves the archive does no harm: its file is read, and shown with a path inside. Links and
+//! devices are skipped. Memory is bounded whatever the input: an archive within an
 //! archive is held in a temporary file, and directories are read entry by entry.
 
 mod budget;
+mod describe;
 mod error;
 mod magic;
 mod member;
@@ -14,6 +15,7 @@ mod walk;
 
 use serde::{Deserialize, Serialize};
 
+pub use describe::{describe, recognise};
 pub use error::ArchiveError;
 pub use magic::{Binary, FileKind, PEEK, detect};
 pub use member::{Member, MemberSink, ToFolder};
@@ -97,9 +99,6 @@ pub struct SkippedEntry {
 /// Why an entry was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
-    /// A path with `..` in it, or one that begins at the root or a drive.
-    #[error("the path leaves the archive")]
-    Outside,
     /// A path longer than [`UnpackLimits::path_bytes`].
     #[error("the path is too long")]
     PathTooLong,
@@ -143,7 +142,6 @@ impl SkipReason {
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
-            SkipReason::Outside => "outside",
             SkipReason::PathTooLong => "path_too_long",
             SkipReason::Link => "link",
             SkipReason::Special => "special",

@@ -3,7 +3,7 @@
 use super::ObjectStore;
 use crate::StorageError;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use unslide_model::Stats;
 
@@ -55,6 +55,34 @@ pub(super) struct RequestGate {
     requests: AtomicU64,
     transient: AtomicU64,
     refused: AtomicU64,
+    outage: Outage,
+}
+
+/// Whether object storage fails, so that the log says once when that begins and once when it ends.
+#[derive(Default)]
+struct Outage {
+    /// Answers that still have to come before it is over; 0 without one.
+    left: AtomicU32,
+}
+
+/// Answers in a row that end an outage: a throttled store answers some requests meanwhile.
+const ANSWERS_AFTER_OUTAGE: u32 = 3;
+
+impl Outage {
+    /// Notes a failure. True if it begins an outage.
+    fn failed(&self) -> bool {
+        self.left.swap(ANSWERS_AFTER_OUTAGE, Ordering::Relaxed) == 0
+    }
+
+    /// Notes an answer. True if it ends an outage.
+    fn answered(&self) -> bool {
+        // Without an outage nothing is written: every request comes here.
+        self.left.load(Ordering::Relaxed) > 0
+            && self
+                .left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok_and(|left| left == 1)
+    }
 }
 
 /// The right to one request.
@@ -81,6 +109,7 @@ impl RequestGate {
             requests: AtomicU64::new(0),
             transient: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            outage: Outage::default(),
         }
     }
 
@@ -98,6 +127,16 @@ impl RequestGate {
             Err(StorageError::Refused { .. }) => self.refused.fetch_add(1, Ordering::Relaxed),
             _ => 0,
         };
+        match answer {
+            Err(error @ (StorageError::Transient { .. } | StorageError::Refused { .. }))
+                if self.outage.failed() =>
+            {
+                tracing::warn!(error = error.without_key(), "object storage begins to fail");
+            }
+            Err(StorageError::Transient { .. } | StorageError::Refused { .. }) => {}
+            _ if self.outage.answered() => tracing::info!("object storage answers again"),
+            _ => {}
+        }
     }
 
     pub(super) fn stats(&self) -> StoreStats {
@@ -108,5 +147,21 @@ impl RequestGate {
             running: self.places - self.free.available_permits() as u64,
             waiting: self.waiting.load(Ordering::Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_begins_and_ends_once_however_many_requests_fail() {
+        let outage = Outage::default();
+        assert!(!outage.answered());
+        assert_eq!([(); 3].map(|()| outage.failed()), [true, false, false]);
+        assert_eq!([(); 2].map(|()| outage.answered()), [false, false]);
+        assert!(!outage.failed(), "it is the same outage");
+        assert_eq!([(); 4].map(|()| outage.answered()), [false, false, true, false]);
+        assert!(outage.failed(), "another one");
     }
 }

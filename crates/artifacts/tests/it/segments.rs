@@ -23,8 +23,10 @@ fn body(n: u8) -> Vec<u8> {
 fn a_frame_of_version_1_is_opened() {
     const FRAME: &str =
         "ebc36524273f3b8d95a6c3ff508441a85131a7595443c3daf11659f8cc0bf08051562d93b3e2e393d379ba3162a1";
-    let bytes: Vec<u8> =
-        (0..FRAME.len()).step_by(2).map(|at| u8::from_str_radix(&FRAME[at..at + 2], 16).unwrap()).collect();
+    let bytes: Vec<u8> = (0..FRAME.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(FRAME.get(at..at + 2).unwrap(), 16).unwrap())
+        .collect();
     assert_eq!((VERSION, &HEADER), (1, b"UNSLDSEG\x01\0"));
     assert_eq!(open(&id(7), &BodyKey([9; 32]), bytes.into(), 100).unwrap(), b"{\"report\":{}}");
 }

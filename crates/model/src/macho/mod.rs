@@ -3,3 +3,4 @@
 pub(super) mod address;
 pub(super) mod cpu;
 pub(super) mod quality;
+pub(super) mod symbol_name;

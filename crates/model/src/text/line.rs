@@ -6,8 +6,16 @@
 pub fn one_line(text: &str, chars: usize) -> String {
     let line = text.chars().filter(|c| *c != '\0').map(|c| if c.is_control() { ' ' } else { c });
     let mut line: String = line.skip_while(|c| c.is_whitespace()).take(chars).collect();
-    line.truncate(line.trim_end().len());
+    while line.ends_with(char::is_whitespace) {
+        line.pop();
+    }
     line
+}
+
+/// The start of a text, in at most `most` bytes, without a part of a character at its end.
+#[must_use]
+pub fn first_bytes(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -22,5 +30,13 @@ mod tests {
         assert_eq!(one_line("äöü", 2), "äö");
         let long = format!("\u{1}\0 {}", "x".repeat(400));
         assert_eq!(one_line(&one_line(&long, 350), 300), one_line(&long, 300));
+    }
+
+    #[test]
+    fn the_first_bytes_are_whole_characters() {
+        for (most, start) in [(0, ""), (1, "a"), (2, "a"), (3, "aö"), (6, "aö"), (7, "aö👜"), (100, "aö👜")]
+        {
+            assert_eq!(first_bytes("aö👜", most), start);
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Texts that programs and people both read.
 
+pub mod figures;
 pub(super) mod host;
+pub mod json;
 pub(super) mod line;
 pub(super) mod shell;
 pub mod units;

@@ -3,7 +3,7 @@
 /// A text as one word of a POSIX shell, quoted where that is needed.
 #[must_use]
 pub fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '/');
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '/' | ':' | ',');
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();
     }
@@ -17,6 +17,8 @@ fn what_a_shell_would_read_is_quoted() {
         ("", "''"),
         ("$(id) it's.dSYM", r"'$(id) it'\''s.dSYM'"),
         ("*.dSYM", "'*.dSYM'"),
+        ("User:CN=api,O=Shop", "'User:CN=api,O=Shop'"),
+        ("kafka-1:9092,kafka-2:9092", "kafka-1:9092,kafka-2:9092"),
     ] {
         assert_eq!(shell_word(text), word);
     }

@@ -42,8 +42,9 @@ impl Unit {
         let wrong = || format!("{text:?} is not {}", self.example);
         let trimmed = text.trim();
         let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
-        let number: u64 = trimmed[..digits].parse().map_err(|_| wrong())?;
-        let name = trimmed[digits..].trim();
+        let (number, name) = trimmed.split_at_checked(digits).ok_or_else(wrong)?;
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let name = name.trim();
         let (_, each) = self.names.iter().find(|(known, _)| *known == name).ok_or_else(wrong)?;
         let smallest = number.checked_mul(*each).ok_or_else(wrong)?;
         if !smallest.is_multiple_of(self.each) {

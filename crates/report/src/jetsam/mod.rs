@@ -107,7 +107,7 @@ impl JetsamEvent {
         let status = status.filter(|status| status.is_object())?;
         let processes = processes.filter(|processes| processes.is_container() && !processes.is_object())?;
         let [page_size, pages, compressor] = status.members(["pageSize", "memoryPages", "compressorSize"]);
-        let page_size = page_size.and_then(Value::unsigned).filter(|size| *size > 0)?;
+        let page_size = page_size.and_then(Value::decimal_unsigned).filter(|size| *size > 0)?;
         let mut event = JetsamEvent {
             incident: incident.and_then(text),
             device: device.and_then(text),
@@ -115,13 +115,15 @@ impl JetsamEvent {
             system: system.and_then(text),
             time: date.and_then(text).as_deref().and_then(log_time),
             page_size,
-            compressor: compressor.and_then(Value::unsigned).map(|pages| pages.saturating_mul(page_size)),
+            compressor: compressor
+                .and_then(Value::decimal_unsigned)
+                .map(|pages| pages.saturating_mul(page_size)),
             largest_process: largest.and_then(text),
             ..JetsamEvent::default()
         };
         if let Some(pages) = pages {
             pages.each(|state, count| {
-                if let Some(count) = count.unsigned().filter(|_| event.pages.len() < MOST_STATES) {
+                if let Some(count) = count.decimal_unsigned().filter(|_| event.pages.len() < MOST_STATES) {
                     event.pages.push((shortened(&String::from_utf8_lossy(state)), count));
                 }
             });
@@ -174,15 +176,15 @@ impl JetsamProcess {
                 own_states.extend(text(state).filter(|_| own_states.len() < MOST_STATES));
             });
         }
-        let bytes = |pages: Value<'_>| Some(pages.unsigned()?.saturating_mul(page_size));
+        let bytes = |pages: Value<'_>| Some(pages.decimal_unsigned()?.saturating_mul(page_size));
         Some(JetsamProcess {
             name: name.and_then(text).unwrap_or_default(),
             debug_id: uuid.and_then(Value::uuid).and_then(crate::json::debug_id),
-            pid: pid.and_then(Value::unsigned),
+            pid: pid.and_then(Value::decimal_unsigned),
             states: own_states,
             footprint: pages.and_then(bytes).unwrap_or(0),
             lifetime_max: lifetime_max.and_then(bytes),
-            priority: priority.and_then(Value::unsigned),
+            priority: priority.and_then(Value::decimal_unsigned),
             reason: reason.and_then(text).filter(|reason| !reason.is_empty()),
         })
     }

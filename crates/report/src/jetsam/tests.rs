@@ -95,7 +95,7 @@ fn the_report_is_of_the_process_that_was_killed() {
     let (event, summary) = report(&format!("{DAEMON},{SHOP},{BYSTANDER}"));
     let event = event.unwrap();
     assert_eq!((event.kind, event.foreground), (MemoryEventKind::OutOfMemory, Some(true)));
-    assert_eq!(event.reason().unwrap(), "per-process-limit: the footprint is 2093 MB");
+    assert_eq!(event.reason().unwrap(), "per-process-limit: the footprint is 2094 MB");
     assert_eq!((summary.app.as_deref(), summary.process_name.as_deref()), (Some("Shop"), Some("Shop")));
     assert_eq!(summary.device_model.as_deref(), Some("iPhone16,1"));
     assert_eq!(summary.os_version.as_deref(), Some("18.3.1"));
@@ -103,7 +103,7 @@ fn the_report_is_of_the_process_that_was_killed() {
     assert_eq!(summary.timestamp.unwrap().unix_timestamp(), 1_772_416_800);
     let (event, summary) = report(DAEMON);
     assert_eq!(event.unwrap().kind, MemoryEventKind::Termination);
-    assert_eq!(summary.reason.unwrap(), "idle-exit: the footprint is 12 MB");
+    assert_eq!(summary.reason.unwrap(), "idle-exit: the footprint is 13 MB");
 }
 
 #[test]

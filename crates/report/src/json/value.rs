@@ -9,6 +9,11 @@ use crate::{Number, ReadError, Text};
 /// have.
 const MOST_ITEMS: usize = 1 << 19;
 
+/// The most bytes of a text with a number.
+const MOST_NUMBER_BYTES: usize = 40;
+/// Integers up to this one are exact in a double.
+const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
+
 /// A value in bytes that have passed the scanner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value<'a> {
@@ -152,6 +157,33 @@ impl<'a> Value<'a> {
         self.unsigned().and_then(|number| u32::try_from(number).ok())
     }
 
+    /// Returns a number, or the number that a decimal text says; `None` if it is not finite.
+    pub(crate) fn decimal(self) -> Option<f64> {
+        let number = match self.number() {
+            Some(Number::Float(number)) => number,
+            Some(Number::Int { magnitude, negative }) => {
+                let magnitude = magnitude as f64;
+                if negative { -magnitude } else { magnitude }
+            }
+            None => self.number_text()?.parse().ok()?,
+        };
+        number.is_finite().then_some(number)
+    }
+
+    /// Returns an integer of 64 bits without sign, or the one that a decimal text says, also as `12.0`.
+    pub(crate) fn decimal_unsigned(self) -> Option<u64> {
+        let text = || self.number_text()?.parse().ok();
+        self.unsigned().or_else(text).or_else(|| exact_integer(self.decimal()?))
+    }
+
+    /// Returns a text that is short enough to be a number, without white space around it.
+    fn number_text(self) -> Option<String> {
+        let text = self.text().filter(|text| text.raw().len() <= MOST_NUMBER_BYTES)?.decode();
+        let text = text.trim();
+        // Rust reads `inf` and `NaN`, too.
+        text.ends_with(|c: char| c.is_ascii_digit() || c == '.').then(|| text.to_owned())
+    }
+
     /// A boolean.
     pub(crate) fn boolean(self) -> Option<bool> {
         match self.first() {
@@ -174,4 +206,13 @@ impl<'a> Value<'a> {
             Err(_) => &[],
         }
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bounded, and without a fraction"
+)]
+fn exact_integer(number: f64) -> Option<u64> {
+    ((0.0..=EXACT_INTEGERS).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }

@@ -68,6 +68,13 @@ impl CrashError {
         self.exception.as_deref() == Some("EXC_BAD_ACCESS")
             || matches!(self.signal.as_deref(), Some("SIGSEGV" | "SIGBUS"))
     }
+
+    /// True if the process ran into an instruction that a compiler puts where a program must not go on.
+    #[must_use]
+    pub fn is_trap(&self) -> bool {
+        matches!(self.exception.as_deref(), Some("EXC_BREAKPOINT" | "EXC_BAD_INSTRUCTION"))
+            || matches!(self.signal.as_deref(), Some("SIGTRAP" | "SIGILL"))
+    }
 }
 
 /// What an image says of the end of its process, where that was a Mach exception or a signal.

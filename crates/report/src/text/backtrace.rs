@@ -254,7 +254,8 @@ fn write_call(head: &str, call: &OurCall<'_>, ours: &OurFrame<'_>, out: &mut Log
         let file = escaped(path.rsplit(['/', '\\']).next().unwrap_or_default());
         let _ = match call.line {
             Some(line) => write!(out, " ({file}:{line})"),
-            None => write!(out, " ({file})"),
+            // `atos` writes a line that is not known so.
+            None => write!(out, " ({file}:0)"),
         };
     }
     out.push_str(if call.inlined { " [inlined]" } else { guess(ours) });

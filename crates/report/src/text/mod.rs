@@ -63,11 +63,11 @@ pub fn apple_log(report: &Report<'_>) -> String {
     out.finish()
 }
 
-/// The text with what a terminal obeys as `\u{1b}`, but for line ends and tabs: a terminal that it is
-/// printed on shows it and does not obey it.
+/// Returns one line for a terminal: escapes line breaks and every character that a terminal obeys as `\n` or
+/// `\u{1b}`. Tabs stay.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    escape(text, |c| is_obeyed(c) && !matches!(c, '\n' | '\t'))
+    escape(text, |c| is_obeyed(c) && c != '\t')
 }
 
 /// A text of the device on one line: what a terminal obeys as `\n` or `\u{1b}`.
@@ -76,10 +76,12 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     escape(text, is_obeyed)
 }
 
-/// True for control characters, and for what separates lines or changes the direction of writing.
+/// Returns true for control characters, and for characters that separate lines or change the direction of writing
+/// (`Bidi_Control` of Unicode's `PropList.txt`).
 #[must_use]
 pub fn is_obeyed(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn escape(text: &str, obeyed: impl Fn(char) -> bool) -> Cow<'_, str> {

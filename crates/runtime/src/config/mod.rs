@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
+use unslide_model::json::{FieldsByName, OBJECT_EXPECTED};
 
 /// What the variables' names begin with.
 const PREFIX: &str = "UNSLIDE_";
@@ -177,7 +178,7 @@ impl ConfigReader {
                     ignored.insert(joined(prefix, &path.to_string()));
                 };
                 let values = serde_ignored::Deserializer::new(Value::Table(tree.clone()), &mut note);
-                serde_path_to_error::deserialize::<_, T>(values)
+                serde_path_to_error::deserialize::<_, T>(FieldsByName(values))
             };
             let error = match read {
                 Ok(value) => {
@@ -284,6 +285,10 @@ fn replace(tree: &mut Table, path: &[String], new: Option<Value>) -> bool {
 /// What is wrong with a value. Values of keys that may be secrets are not repeated.
 fn describe(key: &str, error: &toml::de::Error) -> String {
     let message = error.message();
+    let is_table = message == OBJECT_EXPECTED || message.contains(", expected struct ");
+    if is_table {
+        return "a table is expected".to_owned();
+    }
     let last = key.rsplit('.').next().unwrap_or(key);
     let secret = ["secret", "password", "token", "key", "url"].iter().any(|word| last.contains(word));
     match message.split_once(", expected ") {
@@ -427,6 +432,17 @@ mod tests {
         let text = bad.finish().unwrap_err().to_string();
         assert!(text.contains("bounds.cache: invalid type: integer `10`"), "{text}");
         assert!(text.contains("bounds.keep: \"30\" is not a duration such as"), "{text}");
+    }
+
+    #[test]
+    fn a_section_is_a_table_and_no_list_of_its_values() {
+        for value in ["['127.0.0.1:1', 3]", "[]", "3", "'x'"] {
+            let (_folder, mut reader) = reader(&format!("first = {value}\n"), &[]);
+            let config: Config = reader.whole();
+            assert_eq!(config.first.size, 7, "{value}");
+            let text = reader.finish().unwrap_err().to_string();
+            assert!(text.contains("first: a table is expected"), "{value}: {text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! How tenants share what a process has: rates, concurrent work and bytes in memory.
+//! How tenants share what a process has: rates, time, concurrent work and bytes in memory.
 
 mod bucket;
 mod semaphore;
+mod shares;
 
 pub use bucket::{Rate, TokenBucket, TokenBuckets};
 pub use semaphore::{ByteReservation, Exhausted, FairPermit, FairSemaphore};
+pub use shares::FairShares;

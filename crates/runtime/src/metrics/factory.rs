@@ -2,8 +2,8 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    Error, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry,
+    Error, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry,
 };
 
 /// Makes metrics of one registry. A name that the registry has already, and one that Prometheus does not
@@ -31,6 +31,11 @@ impl MetricFactory<'_> {
     /// A gauge for each value of its labels.
     pub fn gauges(self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Error> {
         self.registered(IntGaugeVec::new(Opts::new(name, help), labels)?)
+    }
+
+    /// A gauge of a fraction for each value of its labels.
+    pub fn float_gauges(self, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, Error> {
+        self.registered(GaugeVec::new(Opts::new(name, help), labels)?)
     }
 
     /// A histogram with these buckets.

@@ -1,6 +1,7 @@
 //! Two trees in one: what each function had before and has after.
 
 use super::{Amount, CallTree, NodeIndex};
+use unslide_model::figures::{Share, round_growth};
 
 /// The nodes of two trees, each with both amounts.
 #[derive(Clone, Debug)]
@@ -52,19 +53,15 @@ impl TreeDifference {
         (self.before(index).without(before), self.after(index).without(after))
     }
 
-    /// By how much a node's share of its tree has grown, in thousandths: the trees may be of different sizes.
+    /// Returns by how many thousandths a node's share of its tree has grown: the trees may be of different sizes.
     #[must_use]
     pub fn growth(&self, index: NodeIndex) -> i64 {
-        let root = CallTree::ROOT;
-        let after = permille(self.after(index).weight, self.after(root).weight);
-        after - permille(self.before(index).weight, self.before(root).weight)
+        let share = |part: Amount, whole: Amount| Share { part: part.weight, whole: whole.weight };
+        round_growth(
+            share(self.before(index), self.before(CallTree::ROOT)),
+            share(self.after(index), self.after(CallTree::ROOT)),
+        )
     }
-}
-
-/// The part in thousandths, rounded down; of nothing it is nothing.
-fn permille(part: u64, whole: u64) -> i64 {
-    let share = u128::from(part) * 1000 / u128::from(whole.max(1));
-    i64::try_from(share.min(1000)).unwrap_or(1000)
 }
 
 #[cfg(test)]
@@ -90,6 +87,14 @@ mod tests {
         assert_eq!(difference.own(root), (Amount::default(), Amount::default()));
         let own: u64 = difference.tree().indices().map(|index| difference.own(index).1.weight).sum();
         assert_eq!(own, 20);
+    }
+
+    #[test]
+    fn growth_is_rounded_and_not_cut() {
+        let (before, after) = (tree(&[("a", 30), ("b", 70)]), tree(&[("a", 60), ("b", 80)]));
+        let difference = TreeDifference::between(&before, &after);
+        let growth: Vec<i64> = difference.tree().indices().skip(1).map(|at| difference.growth(at)).collect();
+        assert_eq!(growth, [129, -129]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::{CallTree, FrameOrigin, NodeIndex};
 use std::fmt::Write as _;
+use unslide_report::text::is_obeyed;
 
 /// The most bytes of folded stacks: each repeats the names of all its callers.
 const MOST_BYTES: usize = 256 << 20;
@@ -64,10 +65,11 @@ impl CallTree {
         frame.name.len() + mark
     }
 
-    /// The name of a frame without what separates frames and lines.
+    /// Returns the name of a frame. A colon replaces each character that separates frames or lines, or that a terminal
+    /// obeys.
     fn folded_name(&self, index: NodeIndex) -> String {
         let frame = self.frame(index);
-        let clean = |c: char| if c == ';' || c.is_control() { ':' } else { c };
+        let clean = |c: char| if c == ';' || is_obeyed(c) { ':' } else { c };
         let mut name: String = frame.name.chars().map(clean).collect();
         if frame.origin == FrameOrigin::Kernel {
             name.push_str(KERNEL_MARK);
@@ -92,8 +94,8 @@ mod tests {
     #[test]
     fn names_do_not_break_lines_or_stacks() {
         let mut tree = CallTree::new("samples");
-        let frame = CallFrame::function("a;b\nc", "kernel", FrameOrigin::Kernel);
+        let frame = CallFrame::function("a;b\nc\u{202e}d", "kernel", FrameOrigin::Kernel);
         tree.add_stack([&frame], Amount::samples(1));
-        assert_eq!(tree.folded(), "a:b:c_[k] 1\n");
+        assert_eq!(tree.folded(), "a:b:c:d_[k] 1\n");
     }
 }

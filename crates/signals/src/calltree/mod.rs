@@ -14,6 +14,7 @@ pub use functions::FunctionTotals;
 use std::collections::{HashMap, HashSet};
 use std::ops::AddAssign;
 use std::sync::Arc;
+use unslide_model::first_bytes;
 
 /// The most nodes of a tree. What is added after that counts for the callers that are there.
 pub const MOST_NODES: usize = 1 << 20;
@@ -405,7 +406,7 @@ impl CallTree {
 
 /// A name of at most [`MOST_NAME`] bytes.
 fn shortened(name: &str) -> &str {
-    &name[..name.floor_char_boundary(MOST_NAME)]
+    first_bytes(name, MOST_NAME)
 }
 
 #[cfg(test)]

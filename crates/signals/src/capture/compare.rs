@@ -1,6 +1,6 @@
 //! Two captures of one kind: what has changed from the earlier to the later one.
 
-use super::{CaptureAnalysis, MOST_FUNCTIONS, MOST_ROWS};
+use super::{CaptureAnalysis, CutTree, MOST_FUNCTIONS, MOST_ROWS};
 use crate::calltree::{Amount, CallTree, NodeIndex, TreeDifference};
 use crate::malloc::{MemoryRow, MemorySummary};
 use crate::memory_graph::{MemoryComparison, MemoryTables, compare};
@@ -17,8 +17,11 @@ pub struct CaptureComparison {
     pub before: u64,
     /// The weight of all of the later one.
     pub after: u64,
-    /// Stacks with a changed own weight, those that grew most first; of graphs of memory none.
+    /// Stacks with a changed own weight, those that grew most first; of graphs of memory none. Of logs, by the heap.
     pub paths: Vec<PathGrowth>,
+    /// The same of logs by virtual memory.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vm_paths: Vec<PathGrowth>,
     /// The memory of two logs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<ComparedMemory>,
@@ -86,19 +89,23 @@ impl CaptureComparison {
         };
         let memory = before.memory.as_ref().zip(after.memory.as_ref());
         let memory = memory.map(|(before, after)| memories(before, after)).transpose()?;
-        let summed = before.tree.summed.saturating_add(after.tree.summed);
         let (paths, left_out) = match graph {
-            Some(_) => (Vec::new(), 0),
-            None => grown_paths(&before.tree.tree_without_rests(), &after.tree.tree_without_rests()),
+            Some(_) => (Vec::new(), before.tree.summed.saturating_add(after.tree.summed)),
+            None => grown_paths(&before.tree, &after.tree),
         };
+        let without = CutTree::of(&CallTree::new("bytes"));
+        let [vm_before, vm_after] =
+            [before, after].map(|analysis| analysis.vm_tree.as_ref().unwrap_or(&without));
+        let (vm_paths, vm_left_out) = grown_paths(vm_before, vm_after);
         Ok(CaptureComparison {
             unit: after.tree.unit.clone(),
             before: before.tree.weight,
             after: after.tree.weight,
             paths,
+            vm_paths,
             memory,
             graph,
-            left_out: summed.saturating_add(left_out),
+            left_out: left_out.saturating_add(vm_left_out),
         })
     }
 }
@@ -119,9 +126,10 @@ fn memories(before: &MemorySummary, after: &MemorySummary) -> Result<ComparedMem
     Ok(ComparedMemory { before: before.memory, after: after.memory })
 }
 
-/// The stacks that have changed most, and the number of the others.
-fn grown_paths(before: &CallTree, after: &CallTree) -> (Vec<PathGrowth>, u64) {
-    let difference = TreeDifference::between(before, after);
+/// Returns the stacks that have changed most, and the number of the others and of the nodes that were summed.
+fn grown_paths(before: &CutTree, after: &CutTree) -> (Vec<PathGrowth>, u64) {
+    let difference = TreeDifference::between(&before.tree_without_rests(), &after.tree_without_rests());
+    let summed = before.summed.saturating_add(after.summed);
     let tree = difference.tree();
     let mut changed: Vec<(NodeIndex, Amount, Amount)> = Vec::new();
     for index in tree.indices().skip(1) {
@@ -144,7 +152,7 @@ fn grown_paths(before: &CallTree, after: &CallTree) -> (Vec<PathGrowth>, u64) {
             weight_after: after.weight,
         }
     };
-    (changed.into_iter().take(MOST_ROWS).map(path).collect(), left_out as u64)
+    (changed.into_iter().take(MOST_ROWS).map(path).collect(), summed.saturating_add(left_out as u64))
 }
 
 #[cfg(test)]
@@ -211,6 +219,7 @@ mod tests {
         let memory = change.memory.unwrap();
         assert_eq!((memory.before.heap_bytes, memory.after.heap_bytes), (100, 300));
         assert_eq!((change.paths.len(), change.paths[0].weight_after), (1, 200));
+        assert!(change.vm_paths.is_empty());
         let mut sorted = log(2);
         sorted.memory.as_mut().unwrap().position = None;
         let refused = CaptureComparison::between(CaptureKind::MallocLog, &log(1), &sorted).unwrap_err();

@@ -8,7 +8,9 @@ pub use compare::{CaptureComparison, ComparedMemory, NotComparable, PathGrowth};
 pub use cut::{CutNode, CutTree};
 
 use crate::calltree::CallTree;
-use crate::malloc::{EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, StackTable};
+use crate::malloc::{
+    EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, StackTable, StackTableError,
+};
 use crate::memory_graph::{
     GraphAnalysis, MemoryFile, MemoryGraphError, MemoryGraphLimits, MemoryTables, NamedClasses, read_memory,
 };
@@ -41,8 +43,11 @@ const LEFT_OUT: &str = "addresses have no names: the functions at all of them ar
 /// What a capture says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaptureAnalysis {
-    /// The heaviest nodes of the call tree.
+    /// The heaviest nodes of the call tree; of a log, that of the heap.
     pub tree: CutTree,
+    /// The heaviest nodes of the call tree of a log's virtual memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vm_tree: Option<CutTree>,
     /// What was skipped.
     pub skipped: Vec<SkippedPart>,
     /// The images with frames that have no names for want of symbols: the app's first, those with the most
@@ -114,6 +119,9 @@ pub enum CaptureError {
     /// The images of a log are in no known form.
     #[error("images: {0}")]
     Images(ProfileError),
+    /// The stacks of a log are no table in the form that its sender named.
+    #[error("stacks: {0}")]
+    Stacks(#[from] StackTableError),
     /// The events of a log have no order.
     #[error("{0}; leave out at and from")]
     Sorted(#[from] crate::malloc::SortedByAddress),
@@ -181,10 +189,11 @@ fn profile<'s>(
     let skipped = [
         (profile.skipped, "lines or frames could not be read"),
         (symbolicated.left_out, LEFT_OUT),
-        cut(&symbolicated.tree),
+        cut(symbolicated.tree.cut()),
     ];
     let analysis = CaptureAnalysis {
         tree: CutTree::of(&symbolicated.tree),
+        vm_tree: None,
         skipped: noted(skipped),
         lacking: lacking(symbolicated.lacking),
         memory: None,
@@ -220,6 +229,7 @@ fn opaque() -> CaptureAnalysis {
                 text that heap, leaks, vmmap or footprint prints for it, too";
     CaptureAnalysis {
         tree: CutTree::of(&CallTree::new("bytes")),
+        vm_tree: None,
         skipped: noted([(1, what)]),
         lacking: Vec::new(),
         memory: None,
@@ -238,6 +248,7 @@ fn memory_answer(mut tables: MemoryTables, tree: &CallTree, named: NamedClasses)
     ];
     CaptureAnalysis {
         tree: CutTree::of(tree),
+        vm_tree: None,
         skipped: noted(skipped),
         lacking: lacking(named.lacking),
         memory: None,
@@ -265,7 +276,7 @@ fn malloc_log<'f, 's>(
     let slots = if lite { SlotForm::Counted } else { SlotForm::Plain };
     let question = LogQuestion {
         log,
-        table: StackTable::new(file("stacks"), slots),
+        table: StackTable::read(file("stacks"), slots)?,
         images: &images,
         at,
         from,
@@ -285,10 +296,11 @@ fn malloc_log<'f, 's>(
         (memory.broken_stacks, "stacks are not whole in the table"),
         (memory.trailing_bytes as u64, "bytes at the end are no whole record"),
         (memory.left_out, LEFT_OUT),
-        cut(&tree.tree),
+        cut(tree.heap.cut() + tree.vm.cut()),
     ];
     let analysis = CaptureAnalysis {
-        tree: CutTree::of(&tree.tree),
+        tree: CutTree::of(&tree.heap),
+        vm_tree: Some(CutTree::of(&tree.vm)).filter(|tree| tree.count > 0),
         skipped: noted(skipped),
         lacking: lacking(tree.lacking),
         memory: Some(memory),
@@ -306,8 +318,8 @@ fn event_layout(layout: MallocLayout) -> EventLayout {
     }
 }
 
-fn cut(tree: &CallTree) -> (u64, &'static str) {
-    (tree.cut(), "frames are too many or too deep")
+fn cut(frames: u64) -> (u64, &'static str) {
+    (frames, "frames are too many or too deep")
 }
 
 fn noted<const N: usize>(counts: [(u64, &str); N]) -> Vec<SkippedPart> {
@@ -332,6 +344,7 @@ fn lacking(mut images: Vec<ImageOutcome>) -> Vec<LackingImage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::malloc::MemoryKind;
 
     #[test]
     fn a_profile_says_which_symbols_it_can_use() {
@@ -341,6 +354,61 @@ mod tests {
         assert_eq!((tree.total().weight, reading.wanted.len()), (4, 0));
         assert!(reading.analysis.memory.is_none() && reading.analysis.lacking.is_empty());
         assert!(analyse(&CaptureForm::Profile, &|_| b"\x00\x01", &|_| None).is_err());
+        let backtrace = b"0   CoreFoundation  0x00007fff23e3cf0e __exceptionPreprocess + 350\n";
+        let refused = analyse(&CaptureForm::Profile, &|_| backtrace, &|_| None).unwrap_err();
+        assert_eq!(refused, CaptureError::Profile(ProfileError::Backtrace));
+    }
+
+    /// A log with 512 KiB of the heap in a range of 1 MiB.
+    fn log_with_virtual_memory(stacks: &[u8]) -> Result<CaptureAnalysis, CaptureError> {
+        let record = crate::malloc::tests::record;
+        let events =
+            [record(16 | 7 << 24, 0x1000_0000, 1 << 20, 2), record(2, 0x1000_8000, 1 << 19, 2)].concat();
+        let file = |name: &str| match name {
+            "events" => &events[..],
+            "stacks" => stacks,
+            _ => &[],
+        };
+        let form =
+            CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: None, from: Some(0) };
+        Ok(analyse(&form, &file, &|_| None)?.analysis)
+    }
+
+    #[test]
+    fn heap_and_virtual_memory_are_never_added() {
+        let (_, stacks) = crate::malloc::tests::small_log();
+        let analysis = log_with_virtual_memory(&stacks).unwrap();
+        assert_eq!((analysis.tree.weight, analysis.tree.count), (1 << 19, 1));
+        let vm_tree = analysis.vm_tree.clone().unwrap();
+        assert_eq!((vm_tree.weight, vm_tree.count), (1 << 20, 1));
+        let json = serde_json::to_string(&analysis).unwrap();
+        assert!(!json.contains(&((1 << 20) + (1 << 19)).to_string()), "{json}");
+        let memory = analysis.memory.as_ref().unwrap();
+        let rows: Vec<_> = memory.stacks.iter().map(|row| (row.stack, row.kind, row.bytes)).collect();
+        assert_eq!(rows, [(2, MemoryKind::Virtual, 1 << 20), (2, MemoryKind::Heap, 1 << 19)]);
+        let grown: Vec<_> = memory
+            .growth
+            .iter()
+            .flatten()
+            .map(|row| (row.kind, row.grown_bytes, row.after.heap_bytes))
+            .collect();
+        assert_eq!(grown, [(MemoryKind::Virtual, 1 << 20, 0), (MemoryKind::Heap, 1 << 19, 1 << 19)]);
+        let threads: Vec<_> = memory.threads.iter().map(|row| (row.kind, row.bytes)).collect();
+        assert_eq!(threads, [(MemoryKind::Virtual, 1 << 20), (MemoryKind::Heap, 1 << 19)]);
+        let mut before = analysis.clone();
+        (before.vm_tree, before.tree.weight) = (None, 0);
+        let change = CaptureComparison::between(unslide_model::CaptureKind::MallocLog, &before, &analysis);
+        let change = change.unwrap();
+        let grown = |paths: &[PathGrowth]| paths.iter().map(|row| row.weight_after).collect::<Vec<_>>();
+        assert_eq!((grown(&change.paths), grown(&change.vm_paths)), (vec![], vec![1 << 20]));
+    }
+
+    #[test]
+    fn stacks_that_begin_with_something_else_are_refused() {
+        let (_, stacks) = crate::malloc::tests::small_log();
+        let header = [1_u64, 256, 4096, 0, 0x1_2000_0000, 19].map(u64::to_le_bytes).concat();
+        let refused = log_with_virtual_memory(&[header, stacks].concat()).unwrap_err().to_string();
+        assert!(refused.starts_with("stacks: ") && refused.contains("from byte 48 on"), "{refused}");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The live memory of a log over time.
 
 use super::replay::Replay;
-use super::totals::{MemoryRow, StackTotals, sum};
+use super::totals::{MemoryKind, MemoryRow, StackMemory, StackTotals, largest_first, sum};
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
 
 /// The most stacks of a history.
 const MOST_STACKS: usize = 100;
@@ -23,16 +22,19 @@ pub struct MemoryHistory {
     pub stacks: Vec<StackHistory>,
 }
 
-/// What a stack held at each moment.
+/// The memory of one kind that a stack held at each moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StackHistory {
     /// The stack's number in the table.
     pub stack: u64,
+    /// The kind of the memory.
+    #[serde(default)]
+    pub kind: MemoryKind,
     /// The innermost function of the app, or of all.
     pub allocator: String,
     /// Bytes.
     pub bytes: Vec<u64>,
-    /// Blocks.
+    /// Blocks or ranges.
     pub blocks: Vec<u64>,
 }
 
@@ -42,14 +44,13 @@ impl MemoryHistory {
         mut replay: Replay<'_>,
         moments: Vec<usize>,
         stacks: &StackTotals,
-        allocator: impl Fn(u64) -> String,
+        allocator: impl Fn(StackMemory) -> String,
     ) -> MemoryHistory {
-        let mut largest: Vec<(u64, u64)> =
-            stacks.iter().map(|(stack, held)| (held.total().weight, *stack)).collect();
-        largest.sort_unstable_by_key(|(weight, stack)| (Reverse(*weight), *stack));
-        let rows = largest.into_iter().map(|(_, stack)| StackHistory {
-            stack,
-            allocator: allocator(stack),
+        let largest: Vec<StackMemory> = largest_first(stacks).into_iter().map(|(of, _)| of).collect();
+        let rows = largest.iter().map(|of| StackHistory {
+            stack: of.stack,
+            kind: of.kind,
+            allocator: allocator(*of),
             bytes: Vec::with_capacity(moments.len()),
             blocks: Vec::with_capacity(moments.len()),
         });
@@ -59,8 +60,8 @@ impl MemoryHistory {
             replay.advance_to(*end);
             let totals = replay.live().by_stack();
             memory.push(sum(&totals).into());
-            for row in &mut stacks {
-                let held = totals.get(&row.stack).copied().unwrap_or_default().total();
+            for (of, row) in largest.iter().zip(&mut stacks) {
+                let held = totals.get(of).copied().unwrap_or_default();
                 row.bytes.push(held.weight);
                 row.blocks.push(held.count);
             }
@@ -82,9 +83,9 @@ pub(super) fn largest_stacks(replay: &mut Replay<'_>, moments: &[usize]) -> Stac
     let mut most = StackTotals::new();
     for end in moments {
         replay.advance_to(*end);
-        for (stack, held) in replay.live().by_stack() {
-            let known = most.entry(stack).or_default();
-            if held.total().weight >= known.total().weight {
+        for (of, held) in replay.live().by_stack() {
+            let known = most.entry(of).or_default();
+            if held.weight >= known.weight {
                 *known = held;
             }
         }
@@ -94,11 +95,9 @@ pub(super) fn largest_stacks(replay: &mut Replay<'_>, moments: &[usize]) -> Stac
 }
 
 fn keep_largest(most: &mut StackTotals) {
-    let mut weights: Vec<(u64, u64)> =
-        most.iter().map(|(stack, held)| (held.total().weight, *stack)).collect();
-    weights.sort_unstable_by_key(|(weight, stack)| (Reverse(*weight), *stack));
-    weights.truncate(MOST_STACKS);
-    *most = weights.into_iter().filter_map(|(_, stack)| most.remove_entry(&stack)).collect();
+    if most.len() > MOST_STACKS {
+        *most = largest_first(most).into_iter().take(MOST_STACKS).collect();
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ const SLOT: usize = 16;
 /// The most frames that a stack is logged with.
 pub const MOST_STACK_FRAMES: usize = 512;
 /// The bits of an address; above them may lie a pointer's signature.
-const ADDRESS_BITS: u64 = (1 << 47) - 1;
+pub(super) const ADDRESS_BITS: u64 = (1 << 47) - 1;
 const COUNTED_ADDRESS_BITS: u128 = (1 << 48) - 1;
 
 /// How a table lays out its slots of 16 bytes.
@@ -53,13 +53,13 @@ pub struct StackTable<'a> {
 }
 
 /// A slot's address and the slot of its caller.
-struct FrameSlot16 {
-    address: u64,
-    caller: Option<u64>,
+pub(super) struct FrameSlot16 {
+    pub(super) address: u64,
+    pub(super) caller: Option<u64>,
 }
 
 impl<'a> StackTable<'a> {
-    /// The table in these bytes.
+    /// Returns the table in these bytes, whatever they are. [`StackTable::read`] checks them.
     #[must_use]
     pub fn new(bytes: &'a [u8], form: SlotForm) -> StackTable<'a> {
         StackTable { bytes, form }
@@ -96,7 +96,27 @@ impl<'a> StackTable<'a> {
         walk
     }
 
-    fn slot(&self, number: u64) -> Result<FrameSlot16, StackEnd> {
+    /// Returns the number of whole slots.
+    pub(super) fn len(&self) -> u64 {
+        (self.bytes.len() / SLOT) as u64
+    }
+
+    /// Returns the same slots as if the table began `offset` bytes later, in any form.
+    pub(super) fn moved(&self, offset: usize, form: SlotForm) -> StackTable<'a> {
+        StackTable { bytes: self.bytes.get(offset..).unwrap_or_default(), form }
+    }
+
+    /// Returns the bytes of the table.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Returns the form of the slots.
+    pub(super) fn form(&self) -> SlotForm {
+        self.form
+    }
+
+    pub(super) fn slot(&self, number: u64) -> Result<FrameSlot16, StackEnd> {
         let at = usize::try_from(number).ok().and_then(|number| number.checked_mul(SLOT));
         let bytes = at.and_then(|at| self.bytes.get(at..)?.first_chunk::<SLOT>());
         let word = u128::from_le_bytes(*bytes.ok_or(StackEnd::Outside)?);
@@ -135,7 +155,7 @@ pub(crate) mod tests {
             .collect()
     }
 
-    fn counted(slots: &[(u64, u64, u64)]) -> Vec<u8> {
+    pub(crate) fn counted(slots: &[(u64, u64, u64)]) -> Vec<u8> {
         let word = |(address, caller, count): &(u64, u64, u64)| {
             u128::from(*address) | u128::from(*caller & 0xFFFF_FFFF) << 48 | u128::from(*count) << 80
         };

@@ -5,7 +5,9 @@ use super::event::EventLog;
 use super::history::{MemoryHistory, largest_stacks, moments};
 use super::replay::{EventCounts, Replay, SortedByAddress};
 use super::stack_table::StackTable;
-use super::totals::{MemoryRow, StackGrowth, StackTotals, growth, sum};
+use super::totals::{
+    HeldMemory, MemoryKind, MemoryRow, StackGrowth, StackMemory, StackTotals, growth, largest_first, sum,
+};
 use super::tree::{StackTree, stack_tree};
 use super::vm_tag::vm_tag_name;
 use crate::calltree::{Amount, CallTree, NodeIndex};
@@ -41,7 +43,7 @@ pub struct LogQuestion<'a> {
 pub struct LogAnswer {
     /// The memory in numbers.
     pub memory: MemorySummary,
-    /// The memory of all stacks as a call tree.
+    /// The memory of all stacks as call trees.
     pub tree: StackTree,
     /// The same at [`LogQuestion::from`].
     pub earlier: Option<StackTree>,
@@ -102,25 +104,31 @@ impl From<(u8, Amount)> for TagRow {
     }
 }
 
-/// The memory that one thread has allocated.
+/// The memory of one kind that one thread has allocated.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ThreadRow {
     /// The thread's number, in hexadecimal.
     pub thread: String,
+    /// The kind of the memory.
+    #[serde(default)]
+    pub kind: MemoryKind,
     /// Bytes.
     pub bytes: u64,
-    /// Blocks.
+    /// Blocks or ranges.
     pub blocks: u64,
 }
 
-/// The memory of one stack.
+/// The memory of one kind of one stack.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StackRow {
     /// The stack's number in the table.
     pub stack: u64,
+    /// The kind of the memory.
+    #[serde(default)]
+    pub kind: MemoryKind,
     /// Bytes.
     pub bytes: u64,
-    /// Blocks.
+    /// Blocks or ranges.
     pub blocks: u64,
     /// The innermost function of the app, or of all.
     pub allocator: String,
@@ -128,14 +136,17 @@ pub struct StackRow {
     pub functions: Vec<String>,
 }
 
-/// What a stack held at two moments.
+/// The memory of one kind that a stack held at two moments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GrowthRow {
     /// The stack's number in the table.
     pub stack: u64,
-    /// What it held first.
+    /// The kind of the memory.
+    #[serde(default)]
+    pub kind: MemoryKind,
+    /// What it held first; 0 for the other kind.
     pub before: MemoryRow,
-    /// What it holds now.
+    /// What it holds now; 0 for the other kind.
     pub after: MemoryRow,
     /// Bytes that came to it.
     pub grown_bytes: i64,
@@ -236,7 +247,7 @@ impl LogQuestion<'_> {
             return None;
         }
         let tree = self.tree(largest, symbols);
-        let allocator = |stack| allocator(&nodes(stack, &[&tree]));
+        let allocator = |of| allocator(&nodes(of, &[&tree]));
         Some(MemoryHistory::of(start, moments, largest, allocator))
     }
 
@@ -275,40 +286,45 @@ impl LogQuestion<'_> {
     }
 
     fn threads(&self, tree: &StackTree) -> Vec<ThreadRow> {
-        let mut threads: Vec<(u64, Amount)> =
-            tree.threads.iter().map(|(thread, held)| (*thread, *held)).collect();
-        threads.sort_unstable_by_key(|(thread, held)| (Reverse(held.weight), *thread));
+        let by_kind = |(thread, held): (&u64, &HeldMemory)| {
+            [(*thread, MemoryKind::Heap, held.heap), (*thread, MemoryKind::Virtual, held.vm)]
+        };
+        let mut threads: Vec<(u64, MemoryKind, Amount)> = tree.threads.iter().flat_map(by_kind).collect();
+        threads.retain(|(_, _, held)| held.count > 0);
+        threads.sort_unstable_by_key(|(thread, kind, held)| (Reverse(held.weight), *thread, *kind));
         let rows = threads.into_iter().take(self.most_rows);
-        rows.map(|(thread, held)| ThreadRow {
+        rows.map(|(thread, kind, held)| ThreadRow {
             thread: format!("{thread:#x}"),
+            kind,
             bytes: held.weight,
             blocks: held.count,
         })
         .collect()
     }
 
-    /// The stacks with the most memory.
+    /// Returns the stacks with the most memory.
     fn stack_rows(&self, totals: &StackTotals, tree: &StackTree) -> Vec<StackRow> {
-        let mut largest: Vec<_> = totals.iter().map(|(stack, held)| (*stack, *held)).collect();
-        largest.sort_unstable_by_key(|(stack, held)| (Reverse(held.total().weight), *stack));
-        let rows = largest.into_iter().take(self.most_rows);
-        rows.map(|(stack, held)| {
-            let nodes = nodes(stack, &[tree]);
-            let Amount { weight: bytes, count: blocks } = held.total();
+        let rows = largest_first(totals).into_iter().take(self.most_rows);
+        rows.map(|(of, held)| {
+            let nodes = nodes(of, &[tree]);
+            let StackMemory { stack, kind } = of;
+            let Amount { weight: bytes, count: blocks } = held;
             let (allocator, functions) = (allocator(&nodes), self.functions(&nodes));
-            StackRow { stack, bytes, blocks, allocator, functions }
+            StackRow { stack, kind, bytes, blocks, allocator, functions }
         })
         .collect()
     }
 
-    /// The row of a stack that one of the trees has.
+    /// Returns the row of a stack that one of the trees has.
     fn growth_row(&self, grown: &StackGrowth, after: &StackTree, before: &StackTree) -> GrowthRow {
-        let nodes = nodes(grown.stack, &[after, before]);
+        let StackMemory { stack, kind } = grown.of;
+        let nodes = nodes(grown.of, &[after, before]);
         let limit = if grown.bytes() < 0 { i64::MIN } else { i64::MAX };
         GrowthRow {
-            stack: grown.stack,
-            before: grown.before.into(),
-            after: grown.after.into(),
+            stack,
+            kind,
+            before: MemoryRow::of_kind(kind, grown.before),
+            after: MemoryRow::of_kind(kind, grown.after),
             grown_bytes: i64::try_from(grown.bytes()).unwrap_or(limit),
             allocator: allocator(&nodes),
             functions: self.functions(&nodes),
@@ -320,10 +336,10 @@ impl LogQuestion<'_> {
     }
 }
 
-/// The frames of a stack, and the tree that has them.
-fn nodes<'t>(stack: u64, trees: &[&'t StackTree]) -> (&'t CallTree, Vec<NodeIndex>) {
-    let found = trees.iter().find_map(|tree| Some((&tree.tree, *tree.nodes.get(&stack)?)));
-    let (tree, node) = found.unwrap_or((&trees[0].tree, CallTree::ROOT));
+/// Returns the frames of a stack, and the tree that has them.
+fn nodes<'t>(of: StackMemory, trees: &[&'t StackTree]) -> (&'t CallTree, Vec<NodeIndex>) {
+    let found = trees.iter().find_map(|tree| Some((tree.of_kind(of.kind), *tree.nodes.get(&of)?)));
+    let (tree, node) = found.unwrap_or((trees[0].of_kind(of.kind), CallTree::ROOT));
     (tree, tree.stack(node))
 }
 

@@ -5,9 +5,21 @@ use super::live::{LiveBlock, LiveSet};
 use super::replay::EventCounts;
 use crate::calltree::Amount;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-/// An amount of memory: blocks of the heap and ranges of virtual memory, with their bytes.
+/// A kind of memory. Sums of the two are never added: ranges of virtual memory may hold blocks of the heap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemoryKind {
+    /// Blocks of the heap.
+    #[default]
+    Heap,
+    /// Ranges of virtual memory.
+    Virtual,
+}
+
+/// Blocks of the heap and ranges of virtual memory, each with their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldMemory {
     /// Of the heap.
@@ -17,12 +29,11 @@ pub struct HeldMemory {
 }
 
 impl HeldMemory {
-    /// Both together.
-    #[must_use]
-    pub fn total(&self) -> Amount {
-        let mut total = self.heap;
-        total += self.vm;
-        total
+    pub(super) fn of_kind_mut(&mut self, kind: MemoryKind) -> &mut Amount {
+        match kind {
+            MemoryKind::Heap => &mut self.heap,
+            MemoryKind::Virtual => &mut self.vm,
+        }
     }
 }
 
@@ -40,10 +51,12 @@ pub struct MemoryRow {
 }
 
 impl MemoryRow {
-    /// The bytes of both.
+    /// Returns a row with memory of one kind.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.heap_bytes.saturating_add(self.vm_bytes)
+    pub fn of_kind(kind: MemoryKind, amount: Amount) -> MemoryRow {
+        let mut held = HeldMemory::default();
+        *held.of_kind_mut(kind) = amount;
+        held.into()
     }
 }
 
@@ -59,17 +72,26 @@ impl From<HeldMemory> for MemoryRow {
     }
 }
 
-/// The memory of each stack.
-pub type StackTotals = HashMap<u64, HeldMemory>;
+/// The memory of one kind that one stack has allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StackMemory {
+    /// The stack: a slot of the table.
+    pub stack: u64,
+    /// The kind.
+    pub kind: MemoryKind,
+}
+
+/// The memory of each stack, by kind.
+pub type StackTotals = HashMap<StackMemory, Amount>;
 
 impl LiveSet {
-    /// The memory of each stack.
+    /// Returns the memory of each stack.
     #[must_use]
     pub fn by_stack(&self) -> StackTotals {
         self.sum(|_| true)
     }
 
-    /// The memory of each stack that was allocated before an event: what is still there much later may be
+    /// Returns the memory of each stack that was allocated before an event: what is still there much later may be
     /// leaked.
     #[must_use]
     pub fn older_than(&self, event: u64) -> StackTotals {
@@ -78,16 +100,15 @@ impl LiveSet {
 
     fn sum(&self, counts: impl Fn(&LiveBlock) -> bool) -> StackTotals {
         let mut totals = StackTotals::new();
-        for (_, block) in self.heap().filter(|(_, block)| counts(block)) {
-            totals.entry(block.stack).or_default().heap += one(block.size);
-        }
-        for (_, range) in self.vm().filter(|(_, range)| counts(range)) {
-            totals.entry(range.stack).or_default().vm += one(range.size);
+        let heap = self.heap().map(|(_, block)| (MemoryKind::Heap, block));
+        let vm = self.vm().map(|(_, range)| (MemoryKind::Virtual, range));
+        for (kind, block) in heap.chain(vm).filter(|(_, block)| counts(block)) {
+            *totals.entry(StackMemory { stack: block.stack, kind }).or_default() += one(block.size);
         }
         totals
     }
 
-    /// The memory of all stacks.
+    /// Returns the memory of all stacks.
     #[must_use]
     pub fn total(&self) -> HeldMemory {
         let mut total = HeldMemory::default();
@@ -100,7 +121,7 @@ impl LiveSet {
         total
     }
 
-    /// Virtual memory by its tag.
+    /// Returns virtual memory by its tag.
     #[must_use]
     pub fn by_tag(&self) -> BTreeMap<u8, Amount> {
         let mut tags: BTreeMap<u8, Amount> = BTreeMap::new();
@@ -111,51 +132,57 @@ impl LiveSet {
     }
 }
 
-/// The memory of all stacks.
+/// Returns the memory of all stacks.
 pub(super) fn sum(totals: &StackTotals) -> HeldMemory {
     let mut sum = HeldMemory::default();
-    for held in totals.values() {
-        sum.heap += held.heap;
-        sum.vm += held.vm;
+    for (of, held) in totals {
+        *sum.of_kind_mut(of.kind) += *held;
     }
     sum
+}
+
+/// Returns the most memory first, of equals by stack and kind.
+pub(super) fn largest_first(totals: &StackTotals) -> Vec<(StackMemory, Amount)> {
+    let mut largest: Vec<_> = totals.iter().map(|(of, held)| (*of, *held)).collect();
+    largest.sort_unstable_by_key(|(of, held)| (Reverse(held.weight), *of));
+    largest
 }
 
 fn one(size: u64) -> Amount {
     Amount { count: 1, weight: size }
 }
 
-/// By how much the memory of a stack has grown between two moments.
+/// By how much the memory of one kind of a stack has grown between two moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackGrowth {
-    /// The stack.
-    pub stack: u64,
+    /// The stack and the kind.
+    pub of: StackMemory,
     /// What it held first.
-    pub before: HeldMemory,
+    pub before: Amount,
     /// What it holds now.
-    pub after: HeldMemory,
+    pub after: Amount,
 }
 
 impl StackGrowth {
-    /// The bytes that came to it; below 0 where it shrank.
+    /// Returns the bytes that came to it; below 0 if it shrank.
     #[must_use]
     pub fn bytes(&self) -> i128 {
-        i128::from(self.after.total().weight) - i128::from(self.before.total().weight)
+        i128::from(self.after.weight) - i128::from(self.before.weight)
     }
 }
 
-/// The stacks with changed memory, the largest growth first; of equals by stack.
+/// Returns the stacks with changed memory, the largest growth first; of equals by stack and kind.
 #[must_use]
 pub fn growth(before: &StackTotals, after: &StackTotals) -> Vec<StackGrowth> {
-    let held = |totals: &StackTotals, stack: u64| totals.get(&stack).copied().unwrap_or_default();
-    let gone = before.keys().filter(|stack| !after.contains_key(*stack));
-    let both = after.keys().chain(gone).map(|stack| StackGrowth {
-        stack: *stack,
-        before: held(before, *stack),
-        after: held(after, *stack),
+    let held = |totals: &StackTotals, of: &StackMemory| totals.get(of).copied().unwrap_or_default();
+    let gone = before.keys().filter(|of| !after.contains_key(*of));
+    let both = after.keys().chain(gone).map(|of| StackGrowth {
+        of: *of,
+        before: held(before, of),
+        after: held(after, of),
     });
-    let mut changed: Vec<StackGrowth> = both.filter(|stack| stack.before != stack.after).collect();
-    changed.sort_by(|a, b| b.bytes().cmp(&a.bytes()).then(a.stack.cmp(&b.stack)));
+    let mut changed: Vec<StackGrowth> = both.filter(|row| row.before != row.after).collect();
+    changed.sort_by(|a, b| b.bytes().cmp(&a.bytes()).then(a.of.cmp(&b.of)));
     changed
 }
 
@@ -183,9 +210,9 @@ impl EventLog<'_> {
             };
             totals.counts.add(event.kind);
             if event.kind != EventKind::Deallocation {
-                let held = totals.allocated.entry(event.stack).or_default();
-                let amount = if event.vm { &mut held.vm } else { &mut held.heap };
-                *amount += one(event.size);
+                let kind = if event.vm { MemoryKind::Virtual } else { MemoryKind::Heap };
+                *totals.allocated.entry(StackMemory { stack: event.stack, kind }).or_default() +=
+                    one(event.size);
             }
         }
         totals
@@ -225,16 +252,18 @@ mod tests {
         assert_eq!(live.total().heap, Amount { count: 3, weight: 65 });
         assert_eq!(live.by_tag(), BTreeMap::from([(7, Amount { count: 1, weight: 4096 })]));
         let older = live.older_than(4);
-        assert_eq!((older[&1].heap.weight, older[&3].heap.weight), (20, 5));
+        let heap = |stack| StackMemory { stack, kind: MemoryKind::Heap };
+        assert_eq!((older[&heap(1)].weight, older[&heap(3)].weight), (20, 5));
         let changed = growth(&before, &live.by_stack());
         assert_eq!(changed.len(), 1);
-        assert_eq!((changed[0].stack, changed[0].bytes()), (1, 30));
+        assert_eq!((changed[0].of, changed[0].bytes()), (heap(1), 30));
     }
 
     #[test]
     fn totals_count_what_was_freed_too() {
         let totals = EventLog::new(&log(), EventLayout::Index).totals();
-        assert_eq!(totals.allocated[&1].heap, Amount { count: 3, weight: 70 });
+        let first = StackMemory { stack: 1, kind: MemoryKind::Heap };
+        assert_eq!(totals.allocated[&first], Amount { count: 3, weight: 70 });
         assert_eq!((totals.counts.allocations, totals.counts.deallocations), (5, 1));
     }
 }

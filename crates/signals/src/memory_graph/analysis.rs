@@ -172,7 +172,7 @@ impl<'g> GraphAnalysis<'g> {
         rows
     }
 
-    /// Classes of one name and image are one row.
+    /// Returns the rows of classes. Classes of one name and image are one row, which has no kind if they are of several.
     fn classes(&self) -> Vec<ClassRow> {
         let mut rows = vec![class_row(NO_CLASS.to_owned(), ClassKind::Unknown, "")];
         let mut known: HashMap<(String, Option<u32>), u32> = HashMap::new();
@@ -185,6 +185,11 @@ impl<'g> GraphAnalysis<'g> {
                 rows.push(class_row(name, class.kind, image));
                 u32::try_from(rows.len() - 1).unwrap_or(0)
             });
+            if let Some(known) = rows.get_mut(row as usize)
+                && known.kind != kind_name(class.kind)
+            {
+                known.kind.clear();
+            }
             row_of_class.push(row);
         }
         let row_of = |node: u32| {
@@ -235,8 +240,12 @@ impl<'g> GraphAnalysis<'g> {
 }
 
 fn class_row(name: String, kind: ClassKind, image: &str) -> ClassRow {
-    let kind = if kind == ClassKind::Unknown { String::new() } else { snake_case(&kind) };
-    ClassRow { name, kind, image: image.to_owned(), blocks: 0, bytes: 0, retained: None }
+    ClassRow { name, kind: kind_name(kind), image: image.to_owned(), blocks: 0, bytes: 0, retained: None }
+}
+
+/// Returns a kind as JSON has it; nothing for one that is not known.
+fn kind_name(kind: ClassKind) -> String {
+    if kind == ClassKind::Unknown { String::new() } else { snake_case(&kind) }
 }
 
 fn hexadecimal(address: u64) -> String {

@@ -122,18 +122,12 @@ impl Leak {
 
     /// A hash of names, so that leaks of two snapshots are compared.
     fn signature(&self, graph: &MemoryGraph) -> String {
-        let name = |class: &Option<u32>| class.map_or_else(String::new, |class| graph.name_of_class(class));
-        let counted = |counts: &BTreeMap<Option<u32>, u64>| {
-            let mut names: Vec<(String, u64)> = counts.iter().map(|(class, n)| (name(class), *n)).collect();
-            names.sort_unstable();
-            names
-        };
-        let mut references: Vec<(String, String)> =
-            self.references.iter().map(|(from, to)| (name(from), name(to))).collect();
-        references.sort_unstable();
+        let name = |class: Option<u32>| class.map_or_else(String::new, |class| graph.name_of_class(class));
+        let references: BTreeSet<(String, String)> =
+            self.references.iter().map(|(from, to)| (name(*from), name(*to))).collect();
         let mut hash = Sha256::new();
-        for names in [counted(&self.classes), counted(&self.below)] {
-            for (name, count) in &names {
+        for counts in [&self.classes, &self.below] {
+            for (name, count) in &counted_by_name(counts, name) {
                 hash.update((name.len() as u64).to_le_bytes());
                 hash.update(name);
                 hash.update(count.to_le_bytes());
@@ -149,21 +143,32 @@ impl Leak {
 
     /// The group of this leak, without one in it.
     fn group(&self, graph: &MemoryGraph, signature: &str) -> LeakGroup {
-        let mut classes: Vec<(Option<u32>, u64)> =
-            self.classes.iter().map(|(class, n)| (*class, *n)).collect();
-        classes.sort_unstable_by_key(|(class, count)| (std::cmp::Reverse(*count), *class));
-        classes.truncate(SHOWN_CLASSES);
         let name = |class: Option<u32>| {
             class.map_or_else(|| super::graph::NO_CLASS.to_owned(), |class| graph.name_of_class(class))
         };
+        let mut classes: Vec<(String, u64)> = counted_by_name(&self.classes, name).into_iter().collect();
+        classes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        classes.truncate(SHOWN_CLASSES);
         LeakGroup {
             signature: signature.to_owned(),
             is_cycle: self.is_cycle,
-            classes: classes.into_iter().map(|(class, count)| (name(class), count)).collect(),
+            classes,
             leaks: 0,
             blocks: 0,
             bytes: 0,
             example: self.first,
         }
     }
+}
+
+/// Returns blocks by the name of their class. Classes of one name are one, whatever their kinds, as in the list of classes.
+fn counted_by_name(
+    counts: &BTreeMap<Option<u32>, u64>,
+    name: impl Fn(Option<u32>) -> String,
+) -> BTreeMap<String, u64> {
+    let mut names = BTreeMap::new();
+    for (class, count) in counts {
+        *names.entry(name(*class)).or_insert(0) += count;
+    }
+    names
 }

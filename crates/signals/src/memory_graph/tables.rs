@@ -1,6 +1,7 @@
 //! What is said of memory, whatever it was read from: totals by class, by tag and by zone, what retains most, and leaks.
 
 use serde::{Deserialize, Serialize};
+use unslide_model::first_bytes;
 
 /// The most bytes of a name in an answer.
 const MOST_NAME: usize = 1_024;
@@ -118,7 +119,7 @@ pub struct ZoneRow {
 pub struct ClassRow {
     /// Its name.
     pub name: String,
-    /// Its language; empty where it is not known.
+    /// Its language; empty if it is not known, or classes of several have this name.
     pub kind: String,
     /// The image that has it; empty where it is not known.
     pub image: String,
@@ -275,6 +276,7 @@ fn cut<T>(rows: &mut Vec<T>, (most, most_text): (usize, usize), text: impl Fn(&T
 
 /// Cuts a text before the character that goes beyond the limit in bytes.
 fn shorten(text: &mut String, most: usize) {
-    let end = text.floor_char_boundary(most);
-    text.truncate(end);
+    if text.len() > most {
+        *text = first_bytes(text, most).to_owned();
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_model::ContentHash;
+use unslide_model::{ContentHash, json};
 
 /// Bytes of one payload's JSON.
 pub const MAX_PAYLOAD_BYTES: usize = 256 << 10;
@@ -166,14 +166,14 @@ impl Request {
 impl GatewayEvent for MetricPayload {
     /// Our own JSON, which may have one of MetricKit in it, or one of MetricKit alone. The latter is recognised by
     /// its bytes.
-    fn read(json: &[u8]) -> Result<MetricPayload, EventError> {
-        check_size(json, MAX_PAYLOAD_BYTES)?;
-        let value: Value = serde_json::from_slice(json)?;
+    fn read(text: &[u8]) -> Result<MetricPayload, EventError> {
+        check_size(text, MAX_PAYLOAD_BYTES)?;
+        let value: Value = json::from_slice(text)?;
         let envelope = if metric_kit::is_payload(&value) {
-            let id = ContentHash(Sha256::digest(json).into()).to_string();
+            let id = ContentHash(Sha256::digest(text).into()).to_string();
             Envelope { id, metric_kit: Some(value), ..Envelope::default() }
         } else {
-            Envelope::deserialize(value)?
+            json::from_value::<Envelope>(value)?
         };
         envelope.read()
     }

@@ -4,6 +4,7 @@
 use super::{MOST_IMAGES, ProfileError, ProfileImage, hex};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use unslide_model::json::{self, JsonError};
 
 #[derive(Deserialize)]
 struct ListingReport {
@@ -50,10 +51,10 @@ impl ListedNumber {
 /// # Errors
 /// Where it is no such list.
 pub fn read_images(bytes: &[u8]) -> Result<Vec<ProfileImage>, ProfileError> {
-    let failed = |error: serde_json::Error| ProfileError::Json(error.to_string());
+    let failed = |error: JsonError| ProfileError::Json(error.to_string());
     let list = |bytes: &[u8]| match bytes.trim_ascii_start().starts_with(b"[") {
-        true => serde_json::from_slice::<Vec<ListedImage>>(bytes),
-        false => serde_json::from_slice::<ListingReport>(bytes).map(|report| report.binary_images),
+        true => json::from_slice::<Vec<ListedImage>>(bytes),
+        false => json::from_slice::<ListingReport>(bytes).map(|report| report.binary_images),
     };
     // An .ips file has a header of JSON on its first line.
     let body = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes, |end| &bytes[end..]);

@@ -50,6 +50,12 @@ pub enum ProfileError {
         "not a profile: neither the text of sample, spindump or a hang report, nor MetricKit's JSON, nor folded stacks"
     )]
     Unknown,
+    /// A backtrace, which looks like folded stacks of large counts.
+    #[error(
+        "a backtrace, not a profile: it has one stack and no samples that a graph could show. Send the report that it is \
+         from to `unslide symbolicate`, or record a profile with sample, spindump or MetricKit"
+    )]
+    Backtrace,
     /// JSON that cannot be read.
     #[error("not JSON: {0}")]
     Json(String),

@@ -6,7 +6,7 @@ use crate::calltree::{Amount, CallFrame, CallTree, FrameOrigin, NodeIndex, Sourc
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use unslide_model::{DebugId, RelativeAddress};
+use unslide_model::{CpuFamily, DebugId, Quality, RelativeAddress};
 use unslide_report::Text;
 use unslide_symbolicate::bulk::{AddressTable, CountedAddress, look_up};
 use unslide_symbolicate::{ImageOutcome, ImageStatus, ImageSymbols};
@@ -64,6 +64,8 @@ impl Profile {
 /// The names of the frames of one profile. All addresses are looked up together.
 struct AddressNames<'f, 's> {
     images: &'f [ProfileImage],
+    /// For each image, whether its return addresses have the Thumb bit.
+    thumb: Vec<bool>,
     symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     table: AddressTable<'s>,
     /// Functions of the table, by the position of the image and the number of the name's string.
@@ -80,16 +82,20 @@ impl<'f, 's> AddressNames<'f, 's> {
         symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> AddressNames<'f, 's> {
         let mut addresses = Vec::new();
+        let thumb: Vec<bool> = images.iter().map(|image| may_be_thumb(image, symbols)).collect();
         for frame in frames {
             let frame = frame.borrow();
             let Some((position, image)) = image_of(frame, images) else { continue };
-            let offsets = frame.addresses.iter().filter_map(|address| looked_up(frame, image, *address));
+            let is_thumb = thumb[position as usize];
+            let offset = |address: &u64| lookup_offset(frame, image, is_thumb, *address);
+            let offsets = frame.addresses.iter().filter_map(offset);
             let counted = |address| CountedAddress { image: position, address, count: frame.count };
             addresses.extend(offsets.map(counted));
         }
         let ids: Vec<Option<DebugId>> = images.iter().map(|image| image.debug_id).collect();
         AddressNames {
             images,
+            thumb,
             symbols,
             table: look_up(&ids, addresses, symbols),
             functions: HashMap::new(),
@@ -132,8 +138,9 @@ impl<'f, 's> AddressNames<'f, 's> {
         origin: FrameOrigin,
     ) -> Vec<NamedCall> {
         let mut shared: Option<Vec<NamedCall>> = None;
+        let is_thumb = self.thumb[image.0 as usize];
         for address in &frame.addresses {
-            let Some(offset) = looked_up(frame, image.1, *address) else { return Vec::new() };
+            let Some(offset) = lookup_offset(frame, image.1, is_thumb, *address) else { return Vec::new() };
             let found = self.named_calls(image, offset, origin);
             if found.is_empty() {
                 continue;
@@ -186,9 +193,25 @@ fn image_of<'i>(frame: &ProfileFrame, images: &'i [ProfileImage]) -> Option<(u32
     Some((position, images.get(position as usize)?))
 }
 
-/// The offset of an address of a frame that is looked up; `None` where it lies before the image.
-fn looked_up(frame: &ProfileFrame, image: &ProfileImage, address: u64) -> Option<RelativeAddress> {
-    let offset = RelativeAddress(address.checked_sub(image.start)?);
+/// True for an image of 32-bit ARM code, by its symbols.
+fn may_be_thumb<'s>(image: &ProfileImage, symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>) -> bool {
+    match image.debug_id.and_then(|id| symbols(&id)) {
+        Some(ImageSymbols::Found { symcache, .. }) => symcache.cpu().family() == CpuFamily::Arm,
+        _ => false,
+    }
+}
+
+/// Returns the offset that is looked up for an address of a frame, or `None` if the address lies before the image.
+/// One byte before a return address is part of the call. The low bits of 64-bit ARM stay: Swift resumes an async
+/// function at its first instruction and records that address plus one.
+fn lookup_offset(
+    frame: &ProfileFrame,
+    image: &ProfileImage,
+    is_thumb: bool,
+    address: u64,
+) -> Option<RelativeAddress> {
+    let instruction = if is_thumb { address & !1 } else { address };
+    let offset = RelativeAddress(instruction.checked_sub(image.start)?);
     Some(if frame.exact { offset } else { offset.before() })
 }
 
@@ -262,7 +285,11 @@ pub(crate) struct LackingImages(BTreeMap<(Option<DebugId>, String), ImageOutcome
 
 impl LackingImages {
     pub(crate) fn add(&mut self, image: &ProfileImage, found: Option<&ImageSymbols>, origin: FrameOrigin) {
+        let is_app = origin == FrameOrigin::App;
         let status = match found {
+            Some(ImageSymbols::Found { symcache, .. }) if is_app && symcache.quality() < Quality::Symtab => {
+                ImageStatus::Found
+            }
             Some(ImageSymbols::Found { .. }) => return,
             None | Some(ImageSymbols::Missing) => ImageStatus::Missing,
             Some(ImageSymbols::Malformed) => ImageStatus::Malformed,
@@ -277,8 +304,8 @@ impl LackingImages {
             slide: None,
             generation: None,
             frames: 0,
-            system: origin != FrameOrigin::App,
-            stripped: false,
+            system: !is_app,
+            stripped: status == ImageStatus::Found,
             vmaddr_differs: false,
         });
         entry.frames += 1;

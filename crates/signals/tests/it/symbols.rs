@@ -61,6 +61,35 @@ fn leaves_are_looked_up_exactly_and_callers_one_lower() {
     assert!(tree.node(last).place.as_ref().is_some_and(|place| place.line > 0), "{:?}", tree.node(last));
 }
 
+/// The names on the path to a leaf at the start of `main`, called from a return address at this offset.
+fn called_from(symcache: &SymCache, offset: u64) -> Vec<String> {
+    let (id, leaf) = (symcache.debug_id(), function(symcache, "main").0);
+    let text = format!(
+        "Call graph:\n  9 Thread_1\n    9 ???  (in Shop)  load address {LOAD:#x} + {offset:#x}  [{:#x}]\n      \
+         9 ???  (in Shop)  load address {LOAD:#x} + {leaf:#x}  [{:#x}]\n\n\
+         Binary Images:\n  {LOAD:#x} - {:#x} +Shop (1) <{id}> /Applications/Shop.app/Shop\n",
+        LOAD + offset,
+        LOAD + leaf,
+        LOAD + 0x10_0000
+    );
+    names(&symbolicate(&text, symcache.clone()).tree)
+}
+
+#[test]
+fn a_swift_async_continuation_is_its_function_and_a_thumb_bit_is_no_part_of_an_address() {
+    let symcache = symcache("app");
+    let (start, end) = function(&symcache, "main");
+    assert_eq!(called_from(&symcache, start + 1)[1], "main");
+    assert_eq!(called_from(&symcache, end)[1], "main");
+    let bytes = std::fs::read(fixtures::dsym("app")).unwrap();
+    let mut thumb = object::build(&bytes).unwrap().symcache;
+    // The CPU type of 32-bit ARM.
+    thumb[32..36].copy_from_slice(&12_u32.to_le_bytes());
+    let thumb = SymCache::parse(thumb).unwrap();
+    assert_eq!(called_from(&thumb, end | 1)[1], "main");
+    assert_eq!(called_from(&thumb, start + 2)[1], "main");
+}
+
 #[test]
 fn inlined_functions_are_nodes_below_the_function_that_holds_them() {
     let symcache = symcache("app");

@@ -5,6 +5,7 @@ use super::rules::AlertCondition;
 use crate::queries::missing::{self, UnnotedImages};
 use crate::{Result, TenantTx, Uuid};
 use time::{Duration, OffsetDateTime};
+use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
 
 /// The time between two evaluations of a rule.
 const EVERY: Duration = Duration::minutes(5);
@@ -130,7 +131,10 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
     let causes = rows.into_iter().map(|row| AlertCause {
         cause: row.cause,
         headline: format!("{} crashes of {} in an hour", row.crashes, row.app),
-        detail: format!("In an hour of the last {USUAL_DAYS} days there were {:.1}.", row.usual),
+        detail: format!(
+            "In an hour of the last {USUAL_DAYS} days there were {}.",
+            format_decimals(row.usual, 1)
+        ),
         path: path("/console/reports", &row.app),
         app: row.app,
         version: String::new(),
@@ -167,8 +171,10 @@ async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>
     let causes = rows.into_iter().map(|row| AlertCause {
         cause: row.cause,
         headline: format!(
-            "Only {:.2} % of the sessions of {} {} are crash-free",
-            row.share, row.app, row.version
+            "Only {} of the sessions of {} {} are crash-free",
+            format_hundredths_of_percent(round_fraction_below_whole(row.share / 100.0, 10_000)),
+            row.app,
+            row.version
         ),
         detail: format!(
             "Of {} sessions of {} (UTC); the rule asks for {} %.",

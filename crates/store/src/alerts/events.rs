@@ -1,6 +1,6 @@
 //! Events: what fulfilled a rule's condition.
 
-use super::rules::AlertCondition;
+use super::rules::{AlertCondition, AlertRule};
 use crate::groups::GroupEvent;
 use crate::{Result, TenantTx, Uuid};
 use time::{Duration, OffsetDateTime};
@@ -151,6 +151,45 @@ pub(crate) async fn hand_over(tx: &mut TenantTx, former: &[Uuid]) -> Result<()> 
     )
     .execute(connection)
     .await?;
+    Ok(())
+}
+
+/// The cause of a rule's test.
+const TEST: &str = "test";
+
+/// Has a rule send a test. One that waits is sent once, and one that was sent makes way: a rule has one test.
+pub async fn raise_test(tx: &mut TenantTx, rule: &AlertRule) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    // The message goes with its only event.
+    sqlx::query!(
+        "DELETE FROM alert_messages m USING alert_events e
+         WHERE e.tenant = $1 AND e.cause = $3 AND e.rule = $2
+           AND m.tenant = $1 AND m.id = e.message AND m.status <> 'waiting' AND m.events = 1",
+        tenant,
+        rule.id,
+        TEST
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "DELETE FROM alert_events e USING alert_messages m
+         WHERE e.tenant = $1 AND e.cause = $3 AND e.rule = $2
+           AND m.tenant = $1 AND m.id = e.message AND m.status <> 'waiting'",
+        tenant,
+        rule.id,
+        TEST
+    )
+    .execute(connection)
+    .await?;
+    let cause = AlertCause {
+        cause: TEST.to_owned(),
+        headline: format!("Test of the alert rule {}", rule.name),
+        detail: "Nothing happened: somebody asked for this message.".to_owned(),
+        app: rule.app.clone().unwrap_or_default(),
+        version: String::new(),
+        path: "/console/alerts".to_owned(),
+    };
+    raise_for(tx, rule.id, &[cause]).await?;
     Ok(())
 }
 

@@ -230,7 +230,7 @@ pub async fn finish(
 }
 
 /// The time until the next attempt after this many.
-fn pause(attempts: i32) -> Duration {
+pub(super) fn pause(attempts: i32) -> Duration {
     let factor = 3_i32.saturating_pow(attempts.saturating_sub(1).unsigned_abs());
     FIRST_PAUSE.checked_mul(factor).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)
 }

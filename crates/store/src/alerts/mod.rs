@@ -8,6 +8,7 @@
 mod evaluate;
 pub mod events;
 pub mod messages;
+pub mod recipients;
 pub mod rules;
 
 pub use evaluate::{evaluate, postpone};
@@ -59,12 +60,12 @@ pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
     Ok(due.map(|row| DueAlert { tenant: row.tenant.into(), rule: row.rule, step: row.step }).collect())
 }
 
-/// Forgets events and messages that are 90 days old. Returns their number.
+/// Forgets events and messages that are 90 days old, and recipients that have not confirmed. Returns their number.
 pub async fn purge(store: &Store) -> Result<u64> {
     let before = store.now() - KEPT;
-    in_pages(|rows| {
+    let alerts = in_pages(|rows| {
         sqlx::query_scalar!(r#"SELECT unslide_alerts_purge($1, $2) AS "gone!""#, before, rows)
             .fetch_one(store.pool())
-    })
-    .await
+    });
+    Ok(alerts.await? + recipients::purge(store).await?)
 }

@@ -72,6 +72,31 @@ words! {
     }
 }
 
+words! {
+    /// Whether alerts are sent to a recipient of mail.
+    pub enum RecipientStatus {
+        /// The operator allows its domain. No row says so.
+        Allowed = "allowed",
+        /// It was asked, and gets no alerts until it has confirmed.
+        Waiting = "waiting_for_confirmation",
+        /// It takes alerts.
+        Confirmed = "confirmed",
+        /// It takes none.
+        Refused = "refused",
+    }
+}
+
+/// A recipient of mail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct AlertRecipient {
+    /// Its address.
+    #[schema(example = "team@example.com")]
+    pub address: String,
+    /// `allowed` by the operator, `waiting_for_confirmation`, `confirmed` or `refused`.
+    #[schema(value_type = String, example = "confirmed")]
+    pub status: RecipientStatus,
+}
+
 time::serde::format_description!(clock_time, Time, "[hour]:[minute]");
 
 /// Hours of each day (UTC) in which nothing is sent; one message after them has all that happened meanwhile.
@@ -242,6 +267,10 @@ pub struct AlertRule {
     /// Where to: of a URL its scheme and host.
     #[schema(example = "https://alerts.example.com/…")]
     pub address: String,
+    /// Of `mail`: the recipients, and whether alerts are sent to them.
+    #[schema(max_items = 10)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recipients: Vec<AlertRecipient>,
     /// True where its messages are signed.
     pub signed: bool,
     /// False: nothing new fulfils it.
@@ -348,6 +377,7 @@ async fn select(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) -> Resul
         threshold: row.threshold,
         channel: row.channel,
         address: shown(row.channel, &row.address),
+        recipients: Vec::new(),
         signed: row.signed,
         enabled: row.enabled,
         muted_until: row.muted_until,

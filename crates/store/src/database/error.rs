@@ -27,6 +27,11 @@ pub enum StoreError {
         "the login {0} could see past row-level security: it may act as a superuser, as a role with BYPASSRLS or as the tables' owner; connect as a login that is a member of unslide_service and nothing more"
     )]
     UnsafeLogin(String),
+    /// Two connections share a session of the server.
+    #[error(
+        "the connections go through a pooler in transaction mode, which mixes roles, locks and prepared statements; set its mode to session, or connect to PostgreSQL itself"
+    )]
+    SharedSession,
     /// A row holds what no program of ours writes.
     #[error("a row of {table} holds what should not exist: {what}")]
     Corrupt {
@@ -129,6 +134,12 @@ impl StoreError {
     #[must_use]
     pub fn is_of_record(&self) -> bool {
         self.is_data() || self.has_class(&["23"]) || matches!(self, StoreError::Corrupt { .. })
+    }
+
+    /// True if the login may not do what it tried, such as act as the role of the services.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        self.has_class(&["42501"])
     }
 
     /// True where a statement ran out of time: the database is slow, or the statement has too much to do.

@@ -12,18 +12,15 @@ pub enum Channel {
     Jobs,
     /// A message was put into the outbox.
     Outbox,
-    /// An upload's status changed; the payload is its id.
-    Uploads,
 }
 
 impl Channel {
-    const ALL: [Channel; 3] = [Channel::Jobs, Channel::Outbox, Channel::Uploads];
+    const ALL: [Channel; 2] = [Channel::Jobs, Channel::Outbox];
 
     fn name(self) -> &'static str {
         match self {
             Channel::Jobs => "unslide_jobs",
             Channel::Outbox => "unslide_outbox",
-            Channel::Uploads => "unslide_uploads",
         }
     }
 }
@@ -39,14 +36,13 @@ impl Listener {
         Ok(Listener(listener))
     }
 
-    /// Waits for the next notification and gives its channel and payload; `None` after `at_most`, or
-    /// where the connection was lost and made again, when notifications may have been missed.
-    pub async fn wait(&mut self, at_most: Duration) -> Result<Option<(Channel, String)>> {
+    /// Waits for the next notification and returns its channel. Returns None after `at_most`, or if the connection was lost
+    /// and made again, so that notifications may have been missed. No notification has a payload: every role of the
+    /// database may listen to a channel and may write to it, so a payload is ignored.
+    pub async fn wait(&mut self, at_most: Duration) -> Result<Option<Channel>> {
         match tokio::time::timeout(at_most, self.0.try_recv()).await {
             Ok(Ok(heard)) => Ok(heard.and_then(|notification| {
-                let channel =
-                    Channel::ALL.into_iter().find(|channel| channel.name() == notification.channel())?;
-                Some((channel, notification.payload().to_owned()))
+                Channel::ALL.into_iter().find(|channel| channel.name() == notification.channel())
             })),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Ok(None),

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgSslMode;
 use unslide_model::{Secret, is_local};
 
-/// A builder keeps one connection for listening and one for the relay's lock, and works on the rest. An api keeps one for
-/// listening.
+/// A builder keeps one connection for listening and one for the relay's lock, and works on the rest.
 const LEAST_CONNECTIONS: u32 = 3;
 
 /// Where PostgreSQL is and how much of it one process takes.
@@ -36,7 +35,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             url: Secret::default(),
-            max_connections: 10,
+            max_connections: 4,
             acquire_timeout_seconds: 10,
             statement_timeout_seconds: 60,
             role: "unslide_service".into(),

@@ -133,6 +133,7 @@ impl Store {
 /// Connections that act as the role of the settings and tell `clock` the database's time.
 async fn pool(settings: &Settings, clock: Arc<DatabaseClock>) -> Result<PgPool> {
     let options = PgConnectOptions::from_str(settings.url.reveal())?.application_name("unslide");
+    check_session(&options, &settings.role).await?;
     let role = settings.role.clone();
     let timeout = settings.statement_timeout_seconds.saturating_mul(1000);
     let asked = clock.clone();
@@ -166,6 +167,25 @@ async fn pool(settings: &Settings, clock: Arc<DatabaseClock>) -> Result<PgPool> 
         .connect_with(options)
         .await?;
     Ok(pool)
+}
+
+/// Makes sure that a connection can take its role, because a pool would keep to itself why it cannot, and that it has a
+/// session of its own: a pooler in transaction mode would give the role, locks and settings of one to another.
+async fn check_session(options: &PgConnectOptions, role: &str) -> Result<()> {
+    // In the simple protocol: prepared statements are what such a pooler breaks first.
+    let role = role.replace('\'', "''");
+    let ask = format!("SELECT pg_backend_pid(), set_config('role', '{role}', false)");
+    let mut one = PgConnection::connect_with(options).await?;
+    let served_by: i32 = sqlx::raw_sql(AssertSqlSafe(ask.clone())).fetch_one(&mut one).await?.try_get(0)?;
+    // The first connection is idle, and keeps its server's process unless a pooler takes it away.
+    let mut other = PgConnection::connect_with(options).await?;
+    let other_by: i32 = sqlx::raw_sql(AssertSqlSafe(ask)).fetch_one(&mut other).await?.try_get(0)?;
+    if served_by == other_by {
+        return Err(StoreError::SharedSession);
+    }
+    other.close().await?;
+    one.close().await?;
+    Ok(())
 }
 
 type Begun = sqlx::Result<Transaction<'static, Postgres>>;

@@ -30,6 +30,10 @@ crate::column::words! {
         Split = "split",
         /// It was taken out of another group again.
         SplitFrom = "split_from",
+        /// It replaced another group: most of that one's reports moved here.
+        Replaced = "replaced",
+        /// Some reports of another group moved here, and most of them to the group that replaced it.
+        ReplacedInPart = "replaced_in_part",
     }
 }
 
@@ -52,9 +56,12 @@ pub struct GroupActivity {
     /// The version, the assignee, the comment or the other group's title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The other group of a merge or a split.
+    /// The other group of a merge, a split or a replacement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Uuid>,
+    /// The group that the entry was written to, if this group replaced it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_from: Option<Uuid>,
 }
 
 /// Who does something with a group.
@@ -119,7 +126,7 @@ pub async fn activity(
     Ok(sqlx::query_as!(
         GroupActivity,
         r#"SELECT a.id, a.at, a.actor, coalesce(a.name, k.name) AS name, a.action AS "action: GroupAction", a.text,
-                  a.other_group AS "group"
+                  a.other_group AS "group", a.moved_from
            FROM group_activity a LEFT JOIN api_keys k ON k.tenant = a.tenant AND k.id::text = a.actor
            WHERE a.tenant = $1 AND a.group_id = $2
              AND ($3::timestamptz IS NULL OR (a.at, a.id) < ($3, $4::uuid))

@@ -4,8 +4,8 @@
 //! them too. So a merge costs the same for one report and for a million, survives new revisions, and is undone
 //! exactly.
 
-use super::{Deed, GroupAction, GroupActor, lock_for_merges, note};
-use crate::{Result, TenantTx, Uuid, alerts};
+use super::{Deed, GroupAction, GroupActor, follow_redirects, lock_for_merges, note, retire_empty};
+use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
 
 /// Groups that one group may have merged into it.
@@ -51,12 +51,20 @@ pub async fn merge(
     actor: GroupActor<'_>,
 ) -> Result<MergeOutcome> {
     lock_for_merges(tx).await?;
-    let mut ids: Vec<Uuid> = groups.iter().copied().filter(|id| *id != target).collect();
+    let asked = [&[target][..], groups].concat();
+    let followed = follow_redirects(tx, &asked).await?;
+    let target = followed.first().copied().unwrap_or(target);
+    let mut ids: Vec<Uuid> = followed.iter().copied().filter(|id| *id != target).collect();
     ids.sort_unstable();
     ids.dedup();
     let found = find(tx, &[&ids[..], &[target]].concat(), app).await?;
     let (into, merging) = match check(&found, target, &ids) {
         Ok(checked) => checked,
+        Err(MergeOutcome::NotFound(id)) => {
+            // Under the id that was asked for: the caller may not know the other one.
+            let place = followed.iter().position(|one| *one == id);
+            return Ok(MergeOutcome::NotFound(place.and_then(|at| asked.get(at).copied()).unwrap_or(id)));
+        }
         Err(refused) => return Ok(refused),
     };
     let ids: Vec<Uuid> = merging.iter().map(|row| row.id).collect();
@@ -138,9 +146,12 @@ pub async fn split(
     actor: GroupActor<'_>,
 ) -> Result<MergeOutcome> {
     lock_for_merges(tx).await?;
+    let asked = (target, group);
+    let followed = follow_redirects(tx, &[target, group]).await?;
+    let [target, group] = *followed else { return Ok(MergeOutcome::NotFound(target)) };
     let found = find(tx, &[target, group], app).await?;
-    let Some(from) = found.get(&target) else { return Ok(MergeOutcome::NotFound(target)) };
-    let Some(row) = found.get(&group) else { return Ok(MergeOutcome::NotFound(group)) };
+    let Some(from) = found.get(&target) else { return Ok(MergeOutcome::NotFound(asked.0)) };
+    let Some(row) = found.get(&group) else { return Ok(MergeOutcome::NotFound(asked.1)) };
     if row.merged_into != Some(target) {
         return Ok(MergeOutcome::NotMerged(group));
     }
@@ -155,7 +166,7 @@ pub async fn split(
         Deed { group, action: GroupAction::SplitFrom, text: Some(&from.title), other: Some(target) },
     ];
     note(tx, actor, &deeds).await?;
-    forget_empty(tx, &[target, group]).await?;
+    retire_empty(tx, &[target, group]).await?;
     Ok(MergeOutcome::Done)
 }
 
@@ -219,20 +230,4 @@ async fn recount_devices(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// Forgets groups without reports that have no part in a merge.
-pub(crate) async fn forget_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
-    let (connection, tenant, _) = tx.parts();
-    let gone = sqlx::query_scalar!(
-        "DELETE FROM groups g
-         WHERE g.tenant = $1 AND g.id = ANY ($2) AND g.reports <= 0 AND g.merged_into IS NULL
-           AND NOT EXISTS (SELECT FROM groups m WHERE m.tenant = $1 AND m.merged_into = g.id)
-         RETURNING g.id",
-        tenant,
-        ids
-    )
-    .fetch_all(connection)
-    .await?;
-    if gone.is_empty() { Ok(()) } else { alerts::events::hand_over(tx, &gone).await }
 }

@@ -2,14 +2,19 @@
 
 mod activity;
 mod merges;
+mod redirects;
+mod replace;
 pub mod rules;
 mod state;
 pub mod versions;
 
 pub(crate) use activity::{Deed, note};
 pub use activity::{GroupAction, GroupActivity, GroupActor, activity, comment};
+pub(crate) use merges::refresh_totals;
 pub use merges::{MAX_MERGED, MergeOutcome, merge, split};
-pub(crate) use merges::{forget_empty, refresh_totals};
+pub(crate) use redirects::end_redirects;
+pub use redirects::follow_redirects;
+pub(crate) use replace::{GroupMove, REPORTS, record_moves, retire_empty};
 pub use state::{GroupStatus, GroupUpdate, UpdateOutcome, update};
 
 use crate::{Result, TenantTx, Uuid};
@@ -19,7 +24,7 @@ use time::OffsetDateTime;
 /// What reports did to a group, for alerts. It is known in the transaction that stores the reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupEvent {
-    /// The group has its first report, or its first since all of them were deleted.
+    /// The group has its first report, or its first since it was deleted or replaced.
     Created {
         /// The group.
         group: Uuid,

@@ -1,5 +1,6 @@
 //! Whether a bug is open, and who cares for it.
 
+use super::redirects::find_target;
 use super::{Deed, GroupAction, GroupActor, note};
 use crate::{Result, TenantTx, Uuid};
 use utoipa::ToSchema;
@@ -34,8 +35,8 @@ pub struct GroupUpdate {
 /// What became of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateOutcome {
-    /// The group is as it was wanted.
-    Done,
+    /// The group is as it was wanted: the one that was asked for, or the one that replaced it.
+    Done(Uuid),
     /// There is no such group.
     NotFound,
     /// It is merged into this group. That group's state counts.
@@ -50,8 +51,8 @@ struct StateRow {
     merged_into: Option<Uuid>,
 }
 
-/// Changes a group and notes who did it; what is so already is not noted again. An empty update only locks the
-/// group and says whether it can be changed. With `app`, only a group of that app.
+/// Changes a group, or the one that replaced it, and notes who did it; what is so already is not noted again. An empty update
+/// only locks the group and says whether it can be changed. With `app`, only a group of that app.
 pub async fn update(
     tx: &mut TenantTx,
     id: Uuid,
@@ -59,28 +60,28 @@ pub async fn update(
     actor: GroupActor<'_>,
     update: &GroupUpdate,
 ) -> Result<UpdateOutcome> {
-    let (connection, tenant, now) = tx.parts();
-    let row = sqlx::query_as!(
-        StateRow,
-        r#"SELECT status AS "status: GroupStatus", resolved_in, assignee, merged_into FROM groups
-           WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3) FOR UPDATE"#,
-        tenant,
-        id,
-        app
-    )
-    .fetch_optional(&mut *connection)
-    .await?;
-    let Some(row) = row else { return Ok(UpdateOutcome::NotFound) };
+    let mut id = id;
+    let row = loop {
+        if let Some(row) = lock(tx, id, app).await? {
+            break row;
+        }
+        // A group can be replaced while this transaction waits for its lock.
+        match find_target(tx, id).await? {
+            Some(target) => id = target,
+            None => return Ok(UpdateOutcome::NotFound),
+        }
+    };
     if let Some(target) = row.merged_into {
         return Ok(UpdateOutcome::Merged(target));
     }
     let deeds = deeds(id, &row, update);
     if deeds.is_empty() {
-        return Ok(UpdateOutcome::Done);
+        return Ok(UpdateOutcome::Done(id));
     }
     let status = deeds.iter().find_map(|deed| status_after(deed.action));
     let resolved = status == Some(GroupStatus::Resolved);
     let assignee = update.assignee.as_deref().filter(|name| !name.is_empty());
+    let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "UPDATE groups
          SET status = coalesce($3, status),
@@ -101,7 +102,21 @@ pub async fn update(
     .execute(connection)
     .await?;
     note(tx, actor, &deeds).await?;
-    Ok(UpdateOutcome::Done)
+    Ok(UpdateOutcome::Done(id))
+}
+
+async fn lock(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<StateRow>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        StateRow,
+        r#"SELECT status AS "status: GroupStatus", resolved_in, assignee, merged_into FROM groups
+           WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3) FOR UPDATE"#,
+        tenant,
+        id,
+        app
+    )
+    .fetch_optional(connection)
+    .await?)
 }
 
 /// What an update changes of a group.

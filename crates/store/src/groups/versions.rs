@@ -70,7 +70,7 @@ impl Iterator for Tokens<'_> {
         let is_number = rest.chars().next()?.is_ascii_digit();
         let same = |c: char| c.is_alphanumeric() && c.is_ascii_digit() == is_number;
         let end = rest.find(|c| !same(c)).unwrap_or(rest.len());
-        let (token, rest) = rest.split_at(end);
+        let (token, rest) = rest.split_at_checked(end)?;
         self.0 = rest;
         if !is_number {
             return Some(Token::Word(token.to_lowercase()));

@@ -118,14 +118,38 @@ pub async fn lease(
     lease: Duration,
     limit: u32,
 ) -> Result<Vec<JobLease>> {
-    let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
+    take(store, kinds, &[], worker, lease, limit).await
+}
+
+/// Leases the oldest job that is due and of an owner with no job of the kinds in `sharing` under way.
+pub async fn lease_of_idle_owner(
+    store: &Store,
+    kinds: &[JobKind],
+    sharing: &[JobKind],
+    worker: &str,
+    lease: Duration,
+) -> Result<Option<JobLease>> {
+    Ok(take(store, kinds, sharing, worker, lease, 1).await?.pop())
+}
+
+/// Leases jobs of the kinds in `kinds`; if `idle_in` has kinds, only of owners without any such job under way.
+async fn take(
+    store: &Store,
+    kinds: &[JobKind],
+    idle_in: &[JobKind],
+    worker: &str,
+    lease: Duration,
+    limit: u32,
+) -> Result<Vec<JobLease>> {
     let now = store.now();
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        LeasedRow,
         r#"SELECT id AS "id!", tenant AS "owner!: OwnerColumn", payload AS "work!: JsonColumn<Work>", attempts AS "attempts!",
                   max_attempts AS "max_attempts!", lease_token AS "lease_token!", lease_until AS "lease_until!",
                   created_at AS "created_at!"
-           FROM unslide_jobs_take($1, $2, $3, $4, $5)"#,
-        &kinds,
+           FROM unslide_jobs_take($1, $2, $3, $4, $5, $6)"#,
+        &names(kinds),
+        &names(idle_in),
         worker,
         now,
         now + lease,
@@ -133,7 +157,27 @@ pub async fn lease(
     )
     .fetch_all(store.pool())
     .await?;
-    let leased = rows.into_iter().map(|row| {
+    Ok(rows.into_iter().map(JobLease::from).collect())
+}
+
+fn names(kinds: &[JobKind]) -> Vec<String> {
+    kinds.iter().map(|kind| kind.as_str().to_owned()).collect()
+}
+
+/// The row of a job that was leased.
+struct LeasedRow {
+    id: Uuid,
+    owner: OwnerColumn,
+    work: JsonColumn<Work>,
+    attempts: i32,
+    max_attempts: i32,
+    lease_token: Uuid,
+    lease_until: OffsetDateTime,
+    created_at: OffsetDateTime,
+}
+
+impl From<LeasedRow> for JobLease {
+    fn from(row: LeasedRow) -> JobLease {
         let JsonColumn(work) = row.work;
         JobLease {
             id: row.id,
@@ -145,8 +189,7 @@ pub async fn lease(
             created_at: row.created_at,
             token: row.lease_token,
         }
-    });
-    Ok(leased.collect())
+    }
 }
 
 /// Changes a job under its lease; `$4` and later are the arguments.

@@ -42,6 +42,18 @@ pub async fn all(store: &Store) -> Result<Vec<PartitionPosition>> {
     .await?)
 }
 
+/// Up to where each partition of all topics is stored: to its position, or to the first record before it that was
+/// deferred and still waits.
+pub async fn stored(store: &Store) -> Result<Vec<PartitionPosition>> {
+    Ok(sqlx::query_as!(
+        PartitionPosition,
+        r#"SELECT topic AS "topic!", partition AS "partition!", topic_id AS "topic_id!", next_offset AS "next_offset!"
+           FROM unslide_stored_positions()"#
+    )
+    .fetch_all(store.pool())
+    .await?)
+}
+
 /// Gives a partition its first position, and returns the one that it has: another reader may have
 /// been first.
 pub async fn begin(store: &Store, first: &PartitionPosition) -> Result<PartitionPosition> {
@@ -159,6 +171,12 @@ pub async fn share(
     .await?;
     tx.commit().await?;
     Ok(keep)
+}
+
+/// Tells the other readers of a topic that `owner` is there, before it asks for partitions: readers that begin together
+/// share them from the beginning.
+pub async fn announce(store: &Store, topic: &str, owner: &str, lease: Duration) -> Result<()> {
+    share(store, topic, 0, owner, lease).await.map(drop)
 }
 
 struct PartitionLease {

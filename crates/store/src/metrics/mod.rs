@@ -10,7 +10,7 @@ pub use dimension::MetricDimension;
 pub use versions::{MOST_VERSIONS, MOST_VERSIONS_OF_TENANT};
 
 use crate::app_signals::{self, AppSignal, SignalDecision, SignalDrops};
-use crate::gateway_events::EventOutcome;
+use crate::gateway_events::{EventOutcome, is_too_old};
 use crate::{Result, TenantTx, json};
 use days::PayloadSums;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub async fn store(
     let mut first: BTreeMap<PayloadKey, usize> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().enumerate() {
         let (payload, day) = (&arrival.event, arrival.event.day());
-        if day < keep_from || arrival.is_late() {
+        if is_too_old(&arrival.event, arrival.received_at, keep_from) {
             outcomes[place] = EventOutcome::Expired;
         } else {
             first.entry((payload.app.clone(), payload.id.clone(), day)).or_insert(place);

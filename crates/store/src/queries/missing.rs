@@ -68,8 +68,8 @@ pub(crate) struct UnnotedImages {
     pub(crate) last_seen_since: OffsetDateTime,
 }
 
-/// The debug ids that reports came without symbols for and that have none now, the most wanted
-/// first, from the one after `after` (its reports and its debug id) on.
+/// The debug ids that reports came without symbols for and that have none now, or those of a stripped binary (a
+/// quality below 2, a symbol table) for an image of the app; the most wanted first, from the one after `after` (its reports and its debug id) on.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &MissingFilter,
@@ -105,7 +105,8 @@ async fn select(
            FROM wanted_images w
            LEFT JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
            LEFT JOIN symbol_slots o ON w.system AND o.tenant = $6 AND o.debug_id = w.debug_id
-           WHERE w.tenant = $1 AND coalesce(s.quality, 0) = 0 AND coalesce(o.quality, 0) = 0
+           WHERE w.tenant = $1 AND coalesce(s.quality, 0) < CASE WHEN w.system THEN 1 ELSE 2 END
+             AND coalesce(o.quality, 0) = 0
              AND ($2::text IS NULL OR w.app = $2) AND ($3::text IS NULL OR w.version = $3) AND ($4 OR NOT w.system)
              AND ($9::uuid IS NULL OR NOT EXISTS (
                  SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $9 AND e.cause = 'missing:' || w.debug_id))
@@ -161,7 +162,7 @@ pub(super) async fn of_versions(
                  FROM wanted_images w
                  LEFT JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
                  WHERE w.tenant = $1 AND w.app = $2 AND w.version = ANY ($3) AND NOT w.system
-                   AND coalesce(s.quality, 0) = 0) ranked
+                   AND coalesce(s.quality, 0) < 2) ranked
            WHERE place <= 100 ORDER BY version, place"#,
         tenant,
         app,

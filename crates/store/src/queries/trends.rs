@@ -156,18 +156,29 @@ pub struct GroupTrend {
     pub reports: i64,
 }
 
-/// Reports of some groups, and of those merged into them, by day, from a day on.
-pub async fn of_groups(tx: &mut TenantTx, groups: &[Uuid], from: Date) -> Result<Vec<GroupTrend>> {
+/// Reads the reports of some groups, and of those merged into them, by day, from a day on; with a version, of it alone.
+pub async fn of_groups(
+    tx: &mut TenantTx,
+    groups: &[Uuid],
+    version: Option<&str>,
+    from: Date,
+) -> Result<Vec<GroupTrend>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         GroupTrend,
-        r#"SELECT coalesce(g.merged_into, g.id) AS "group!", d.day, sum(d.reports)::bigint AS "reports!"
-           FROM groups g JOIN group_days d ON d.tenant = g.tenant AND d.group_id = g.id
-           WHERE g.tenant = $1 AND (g.id = ANY ($2) OR g.merged_into = ANY ($2)) AND d.day >= $3
+        r#"SELECT coalesce(g.merged_into, g.id) AS "group!", d.day AS "day!", sum(d.reports)::bigint AS "reports!"
+           FROM groups g CROSS JOIN LATERAL (
+               SELECT day, reports FROM group_days
+               WHERE $4::text IS NULL AND tenant = $1 AND group_id = g.id AND day >= $3
+               UNION ALL
+               SELECT day, reports FROM group_breakdowns
+               WHERE tenant = $1 AND group_id = g.id AND dimension = 'version' AND value = $4 AND day >= $3) d
+           WHERE g.tenant = $1 AND (g.id = ANY ($2) OR g.merged_into = ANY ($2))
            GROUP BY 1, 2 ORDER BY 1, 2"#,
         tenant,
         groups,
-        from
+        from,
+        version.map(|version| version.replace('\0', ""))
     )
     .fetch_all(connection)
     .await?)

@@ -58,7 +58,7 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     drop_rest(tx, &[key.received_at], &[report_id.uuid()], &[to_row32(variant)]).await?;
     if same_crash_as.is_none() {
         rollups::take_back(tx, &counted).await?;
-        groups::take_back(tx, &counted).await?;
+        groups::take_back(tx, &counted, None).await?;
     }
     reprocess::count_ends(tx, &reprocess::gone(&[key])).await?;
     Ok(true)

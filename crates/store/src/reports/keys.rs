@@ -30,6 +30,27 @@ pub(crate) struct KeyRow {
 }
 
 impl KeyRow {
+    /// The row of a report that has no revision yet.
+    fn new(
+        report_id: ReportId,
+        variant: u32,
+        content_hash: ContentHash,
+        received_at: OffsetDateTime,
+    ) -> KeyRow {
+        KeyRow {
+            report_id,
+            variant,
+            content_hash,
+            received_at,
+            latest_revision: 0,
+            requested_revision: 0,
+            requested_at: None,
+            asked_at: None,
+            reprocess: None,
+            deleted: false,
+        }
+    }
+
     /// What tells it from the tenant's other keys.
     pub(crate) fn place(&self) -> (ReportId, u32) {
         (self.report_id, self.variant)
@@ -64,17 +85,21 @@ pub(super) async fn lock(
     tx: &mut TenantTx,
     wanted: &[(ReportId, ContentHash, OffsetDateTime)],
 ) -> Result<Vec<KeyRow>> {
-    insert_first_variants(tx, wanted).await?;
     let mut found: BTreeMap<(ReportId, ContentHash), KeyRow> = BTreeMap::new();
     let of = |rows: Vec<KeyRow>| rows.into_iter().map(|row| ((row.report_id, row.content_hash), row));
-    found.extend(of(lock_wanted(tx, wanted).await?));
-    let new: Vec<_> =
-        wanted.iter().filter(|(id, hash, _)| !found.contains_key(&(*id, *hash))).copied().collect();
+    let not_in = |found: &BTreeMap<_, _>, reports: &[(ReportId, ContentHash, OffsetDateTime)]| {
+        reports.iter().filter(|(id, hash, _)| !found.contains_key(&(*id, *hash))).copied().collect::<Vec<_>>()
+    };
+    found.extend(of(insert_first_variants(tx, wanted).await?));
+    let known = not_in(&found, wanted);
+    if !known.is_empty() {
+        found.extend(of(lock_wanted(tx, &known).await?));
+    }
+    let new = not_in(&found, &known);
     if !new.is_empty() {
         // While the first variants are locked no other transaction adds one; what came while we waited for them is there now.
         found.extend(of(lock_wanted(tx, &new).await?));
-        let new: Vec<_> =
-            new.into_iter().filter(|(id, hash, _)| !found.contains_key(&(*id, *hash))).collect();
+        let new = not_in(&found, &new);
         found.extend(of(insert_further_variants(tx, &new).await?));
     }
     wanted
@@ -87,30 +112,35 @@ pub(super) async fn lock(
         .collect()
 }
 
+/// Makes the first variant of each id that has none, and returns those that it made.
 async fn insert_first_variants(
     tx: &mut TenantTx,
     wanted: &[(ReportId, ContentHash, OffsetDateTime)],
-) -> Result<()> {
+) -> Result<Vec<KeyRow>> {
     let mut first_of_id = wanted.to_vec();
     first_of_id.dedup_by_key(|(id, ..)| *id);
     let ids: Vec<Uuid> = first_of_id.iter().map(|(id, ..)| id.uuid()).collect();
     let hashes: Vec<Vec<u8>> = first_of_id.iter().map(|(_, hash, _)| hash.0.to_vec()).collect();
     let times: Vec<OffsetDateTime> = first_of_id.iter().map(|(.., at)| *at).collect();
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision)
+    let made = sqlx::query!(
+        r#"INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision)
          SELECT $1, w.report_id, 0, w.content_hash, w.received_at, 0
          FROM unnest($2::uuid[], $3::bytea[], $4::timestamptz[]) AS w (report_id, content_hash, received_at)
          ORDER BY w.report_id, w.received_at
-         ON CONFLICT DO NOTHING",
+         ON CONFLICT DO NOTHING
+         RETURNING report_id AS "report_id: ReportIdColumn", content_hash AS "content_hash: HashColumn", received_at"#,
         tenant,
         &ids,
         &hashes,
         &times
     )
-    .execute(connection)
+    .fetch_all(connection)
     .await?;
-    Ok(())
+    Ok(made
+        .into_iter()
+        .map(|row| KeyRow::new(row.report_id.into(), 0, row.content_hash.into(), row.received_at))
+        .collect())
 }
 
 /// Adds reports that came under the id of others, whose first variants are locked, and flags those ids.
@@ -126,18 +156,7 @@ async fn insert_further_variants(
         let next = variants.entry(*id).or_default();
         let variant = *next;
         *next += 1;
-        KeyRow {
-            report_id: *id,
-            variant,
-            content_hash: *hash,
-            received_at: *at,
-            latest_revision: 0,
-            requested_revision: 0,
-            requested_at: None,
-            asked_at: None,
-            reprocess: None,
-            deleted: false,
-        }
+        KeyRow::new(*id, variant, *hash, *at)
     };
     let rows: Vec<KeyRow> = new.iter().map(number).collect();
     insert_variants(tx, &rows).await?;
@@ -257,19 +276,17 @@ pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Resu
     if advanced.is_empty() {
         return Ok(());
     }
-    let rows = advanced.iter().map(|a| {
-        json!({
-            "report_id": a.report_id.uuid(),
-            "variant": to_row32(a.variant),
-            "latest_revision": to_row32(a.revision),
-            "ask_pending": a.ask_pending,
-            "retry_needs": (!a.retry.is_empty()).then_some(&a.retry),
-            "origin_topic": a.origin.map(|o| name(&o.topic)),
-            "origin_partition": a.origin.map(|o| o.partition),
-            "origin_offset": a.origin.map(|o| o.offset),
-            "origin_index": a.origin.map(|o| o.index),
-        })
-    });
+    let ids: Vec<Uuid> = advanced.iter().map(|a| a.report_id.uuid()).collect();
+    let variants: Vec<i32> = advanced.iter().map(|a| to_row32(a.variant)).collect();
+    let revisions: Vec<i32> = advanced.iter().map(|a| to_row32(a.revision)).collect();
+    let pending: Vec<bool> = advanced.iter().map(|a| a.ask_pending).collect();
+    let needs: Vec<Option<Value>> =
+        advanced.iter().map(|a| (!a.retry.is_empty()).then(|| json!(a.retry))).collect();
+    let topics: Vec<Option<String>> =
+        advanced.iter().map(|a| a.origin.map(|origin| name(&origin.topic))).collect();
+    let partitions: Vec<Option<i32>> = advanced.iter().map(|a| a.origin.map(|o| o.partition)).collect();
+    let offsets: Vec<Option<i64>> = advanced.iter().map(|a| a.origin.map(|o| o.offset)).collect();
+    let indexes: Vec<Option<i32>> = advanced.iter().map(|a| a.origin.map(|o| o.index)).collect();
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "UPDATE report_keys k
@@ -285,11 +302,22 @@ pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Resu
              origin_partition = CASE WHEN k.origin_topic IS NULL THEN a.origin_partition ELSE k.origin_partition END,
              origin_offset = CASE WHEN k.origin_topic IS NULL THEN a.origin_offset ELSE k.origin_offset END,
              origin_index = CASE WHEN k.origin_topic IS NULL THEN a.origin_index ELSE k.origin_index END
-         FROM jsonb_populate_recordset(NULL::report_keys, $2) AS a
+         FROM unnest($2::uuid[], $4::integer[], $5::integer[], $6::boolean[], $7::jsonb[], $8::text[], $9::integer[],
+                     $10::bigint[], $11::integer[])
+              AS a (report_id, variant, latest_revision, ask_pending, retry_needs, origin_topic, origin_partition,
+                    origin_offset, origin_index)
          WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant",
         tenant,
-        rows.collect::<Value>(),
-        now + PAUSES[0]
+        &ids,
+        now + PAUSES[0],
+        &variants,
+        &revisions,
+        &pending,
+        &needs as &[Option<Value>],
+        &topics as &[Option<String>],
+        &partitions as &[Option<i32>],
+        &offsets as &[Option<i64>],
+        &indexes as &[Option<i32>]
     )
     .execute(connection)
     .await?;

@@ -17,12 +17,10 @@ mod waits;
 pub use delete::delete;
 pub(crate) use delete::drop_rest;
 pub use groups::regroup;
-pub(crate) use groups::term;
+pub(crate) use groups::{stored_sketch, term};
 pub(crate) use keys::{KeyRow, lock_known};
 pub use same_crash::count_once;
-pub use store::store;
-#[cfg(test)]
-pub(crate) use store::store_with_events;
+pub use store::{StoredBatch, store, store_batch};
 #[cfg(test)]
 pub(crate) use waits::record_in_steps;
 pub(crate) use waits::{NeedsByReport, newer_of_system, own_symbols, system_since};
@@ -178,7 +176,7 @@ pub struct ImageUse {
     pub system: bool,
     /// Its symbols were found.
     pub found: bool,
-    /// They are of a stripped binary of the app, and do not name the function of a frame.
+    /// They are of a stripped binary of the app: its dSYM is missing.
     pub stripped: bool,
     /// Its symbols are there and could not be fetched.
     pub failed: bool,

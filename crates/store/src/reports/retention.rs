@@ -7,7 +7,43 @@ use crate::reports::{drop_rest, lock_known};
 use crate::reprocess;
 use crate::segments::bounds;
 use crate::{Result, Store, TenantTx, Uuid};
-use time::{Date, OffsetDateTime};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use time::{Date, Duration, OffsetDateTime, UtcOffset};
+
+/// The part of the section `indexer` that says how long what tenants send is kept.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct RetentionSettings {
+    /// How long reports are kept, of tenants without a limit of their own.
+    #[serde(rename = "retention", with = "unslide_model::units::days")]
+    #[schemars(with = "String")]
+    pub keep_days: u32,
+    /// How long the ids of reports are remembered.
+    #[serde(rename = "remember", with = "unslide_model::units::days")]
+    #[schemars(with = "String")]
+    pub remember_days: u32,
+}
+
+impl Default for RetentionSettings {
+    fn default() -> RetentionSettings {
+        RetentionSettings { keep_days: 90, remember_days: 400 }
+    }
+}
+
+impl RetentionSettings {
+    /// Returns the first day (UTC) that is kept of a tenant whose limit is `limit` days, or 0 for the usual.
+    #[must_use]
+    pub fn first_day(self, limit: u32, now: OffsetDateTime) -> Date {
+        first_day(days(limit, self.keep_days, self.remember_days), now)
+    }
+}
+
+/// Returns the first day (UTC) that is kept if `days` days are.
+#[must_use]
+pub fn first_day(days: u32, now: OffsetDateTime) -> Date {
+    now.to_offset(UtcOffset::UTC).date().saturating_sub(Duration::days(days.into()))
+}
 
 /// The days that reports are kept where a tenant's limit is `limit` (0: `usual`). What is kept is
 /// also remembered, so no limit reaches beyond `remembered`.

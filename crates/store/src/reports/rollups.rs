@@ -74,8 +74,8 @@ pub(super) fn day(at: OffsetDateTime) -> Date {
     at.to_offset(time::UtcOffset::UTC).date()
 }
 
-/// Adds what is new, and takes back what a new revision replaces.
-pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
+/// Adds what is new, and takes back what a new revision replaces. Returns how many days of apps and versions are new.
+pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<u64> {
     let mut deltas = Deltas::default();
     for change in changes.iter().filter(|change| change.counts()) {
         let (facts, at, weight) = (&change.arrival.facts, change.key.received_at, change.weight());
@@ -89,9 +89,10 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
     for (key, devices) in devices(tx, changes).await? {
         deltas.days.entry(key).or_default().devices += devices;
     }
-    write(tx, deltas.days).await?;
+    let new = write(tx, deltas.days).await?;
     hours::write(tx, deltas.hours).await?;
-    wanted_images(tx, changes).await
+    wanted_images(tx, changes).await?;
+    Ok(new)
 }
 
 /// What a report was counted for.
@@ -227,9 +228,10 @@ async fn devices(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<BTreeMap<D
     Ok(counts)
 }
 
-async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<()> {
+/// Adds to what days count. Returns how many were not there.
+async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<u64> {
     if deltas.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     let rows = deltas.iter().map(|((app, version, day), delta)| {
         json!({
@@ -248,7 +250,8 @@ async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<()>
         })
     });
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
+    // A row that this statement made has no transaction that changed or locked it.
+    let written = sqlx::query_scalar!(
         "INSERT INTO app_days AS d (tenant, app, version, day, reports, fatal, devices, frames_total,
                                     frames_symbolicated, complete, partial, none, extrapolated)
          SELECT $1, n.app, n.version, n.day, n.reports, n.fatal, n.devices, n.frames_total, n.frames_symbolicated,
@@ -261,13 +264,14 @@ async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<()>
              frames_total = d.frames_total + EXCLUDED.frames_total,
              frames_symbolicated = d.frames_symbolicated + EXCLUDED.frames_symbolicated,
              complete = d.complete + EXCLUDED.complete, partial = d.partial + EXCLUDED.partial,
-             none = d.none + EXCLUDED.none, extrapolated = d.extrapolated + EXCLUDED.extrapolated",
+             none = d.none + EXCLUDED.none, extrapolated = d.extrapolated + EXCLUDED.extrapolated
+         RETURNING (xmax = 0) AS \"new!\"",
         tenant,
         rows.collect::<Value>()
     )
-    .execute(connection)
+    .fetch_all(connection)
     .await?;
-    Ok(())
+    Ok(written.into_iter().filter(|new| *new).count() as u64)
 }
 
 struct Wanted {

@@ -6,6 +6,7 @@ use crate::number::{to_row, to_row32};
 use crate::segments::drop_frames;
 use crate::{Result, StoreError, TenantTx, Uuid, json};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use sqlx::{FromRow, Row};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
@@ -113,14 +114,14 @@ fn text(text: Option<&String>) -> Option<String> {
 }
 
 /// JSON that Postgres takes: without NULs, and not over the bound.
-fn summary(value: &serde_json::Value) -> serde_json::Value {
-    match value.to_string() {
-        text if text.len() > SUMMARY_BYTES => serde_json::json!({ "truncated": true }),
-        text if text.contains("\\u0000") => serde_json::from_str(&text.replace("\\u0000", "\\ufffd"))
-            .unwrap_or_else(|_| serde_json::json!({})),
-        _ if value.is_object() => value.clone(),
-        _ => serde_json::json!({}),
-    }
+fn summary(value: &serde_json::Value) -> Box<RawValue> {
+    let text = match value.to_string() {
+        text if text.len() > SUMMARY_BYTES => r#"{"truncated":true}"#.to_owned(),
+        _ if !value.is_object() => "{}".to_owned(),
+        text if text.contains("\\u0000") => text.replace("\\u0000", "\\ufffd"),
+        text => text,
+    };
+    RawValue::from_string(text).unwrap_or_default()
 }
 
 /// Reads what was stored before of the reports that have a revision already. Takes those without a row out of
@@ -191,7 +192,7 @@ struct NewReportRow {
     model: Option<String>,
     process: Option<String>,
     reason: Option<String>,
-    summary: serde_json::Value,
+    summary: Box<RawValue>,
     frames_total: i32,
     frames_symbolicated: i32,
     frames_device: i32,
@@ -277,7 +278,7 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
         return Ok(());
     }
     let rows: Vec<NewReportRow> = changes.iter().map(row).collect::<Result<_>>()?;
-    let rows = serde_json::to_value(rows).map_err(|e| StoreError::corrupt("reports", e))?;
+    let rows = serde_json::to_string(&rows).map_err(|e| StoreError::corrupt("reports", e))?;
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "INSERT INTO reports AS t (tenant, received_at, report_id, variant, revision, app, version, build, type, fatal, status,
@@ -290,7 +291,7 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
              r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing,
              r.symbols_missing, r.system_images, r.wanted, r.group_id, r.title, r.run_id, r.process_identity,
              r.metric_kit, r.weight, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
-         FROM jsonb_to_recordset($2) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
+         FROM json_to_recordset($2::text::json) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
              app text, version text, build text, type text, fatal boolean, status text, device_time timestamptz, device bytea,
              os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb,
              frames_total integer, frames_symbolicated integer, frames_device integer, frames_device_app integer,
@@ -381,11 +382,13 @@ mod tests {
     fn nuls_and_lengths_that_postgres_refuses_do_not_reach_it() {
         assert_eq!(name("a\0b"), "ab");
         assert_eq!(name(&"é".repeat(500)).chars().count(), NAME_CHARS);
-        assert_eq!(summary(&serde_json::json!({"a": "x\0y"})), serde_json::json!({"a": "x\u{FFFD}y"}));
-        assert_eq!(summary(&serde_json::json!([1])), serde_json::json!({}));
-        assert_eq!(
-            summary(&serde_json::json!({"a": "x".repeat(SUMMARY_BYTES)})),
-            serde_json::json!({"truncated": true})
-        );
+        for (value, text) in [
+            (serde_json::json!({"a": "x\0y"}), r#"{"a":"x\ufffdy"}"#),
+            (serde_json::json!([1]), "{}"),
+            (serde_json::json!("\0"), "{}"),
+            (serde_json::json!({"a": "x".repeat(SUMMARY_BYTES)}), r#"{"truncated":true}"#),
+        ] {
+            assert_eq!(summary(&value).get(), text);
+        }
     }
 }

@@ -75,6 +75,23 @@ async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<b
     )
     .execute(connection)
     .await?;
-    groups::take_back(tx, &counted).await?;
+    let group = find_group(tx, &counted.app, other).await?;
+    groups::take_back(tx, &counted, group).await?;
     Ok(true)
+}
+
+/// Returns the group of KSCrash's report of a crash.
+async fn find_group(tx: &mut TenantTx, app: &str, report: Uuid) -> Result<Option<Uuid>> {
+    let (connection, tenant, _) = tx.parts();
+    let group = sqlx::query_scalar!(
+        r#"SELECT r.group_id AS "group!" FROM report_keys k
+           JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id
+                         AND r.variant = k.variant
+           WHERE k.tenant = $1 AND k.report_id = $2 AND r.app = $3 AND NOT r.metric_kit AND r.group_id IS NOT NULL
+           ORDER BY k.variant LIMIT 1"#,
+        tenant,
+        report,
+        app
+    );
+    Ok(group.fetch_optional(connection).await?)
 }

@@ -6,10 +6,9 @@ use super::{
     waits,
 };
 use crate::alerts;
-use crate::app_signals::{self, SignalDecision, SignalDrops, SignalsByApp, WHOLE};
+use crate::app_signals::{self, SignalDecision, SignalDrops, SignalsByApp, WHOLE, WeightRounder};
 use crate::groups::{GroupEvent, lock_out_merges};
 use crate::live_events::{self, StoredByApp};
-use crate::number::to_row;
 use crate::outbox::NeededSymbols;
 use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
@@ -28,21 +27,35 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     effects: Effects,
     keep_from: Option<OffsetDateTime>,
 ) -> Result<Vec<StoredArrival>> {
-    Ok(store_with_events(tx, arrivals, effects, keep_from).await?.0)
+    Ok(store_batch(tx, arrivals, effects, keep_from).await?.stored)
 }
 
-/// The same, and which groups are new or came back: each event once, however often the arrivals are stored again.
+/// What became of a batch of arrivals.
+#[derive(Debug, Default)]
+pub struct StoredBatch {
+    /// What became of each arrival.
+    pub stored: Vec<StoredArrival>,
+    /// How many groups are new.
+    pub new_groups: u64,
+    /// How many apps and versions have their first report of a day.
+    pub new_app_days: u64,
+    /// The groups that are new or came back.
+    pub events: Vec<GroupEvent>,
+}
+
+/// As [`store`]; also returns which groups are new or came back: each event once, however often the arrivals are stored
+/// again.
 ///
 /// Rows are locked in one order everywhere: keys by id, slots by debug id, roll-ups by their keys.
-pub(crate) async fn store_with_events<A: Borrow<Arrival> + Sync>(
+pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     tx: &mut TenantTx,
     arrivals: &[A],
     effects: Effects,
     keep_from: Option<OffsetDateTime>,
-) -> Result<(Vec<StoredArrival>, Vec<GroupEvent>)> {
+) -> Result<StoredBatch> {
     let arrivals: Vec<&Arrival> = arrivals.iter().map(Borrow::borrow).collect();
     if arrivals.is_empty() {
-        return Ok((Vec::new(), Vec::new()));
+        return Ok(StoredBatch::default());
     }
     // Before any row, so that no transaction waits for it that others wait for.
     wakes::system::lock_out_publishers(tx).await?;
@@ -69,16 +82,18 @@ pub(crate) async fn store_with_events<A: Borrow<Arrival> + Sync>(
     let needs = waits::record(tx, &batch.changes, effects).await?;
     keys::advance(tx, &batch.advances(&needs, effects)).await?;
     duplicates::note(tx, &batch.arrivals, &batch.stored).await?;
-    rollups::record(tx, &batch.changes).await?;
+    let new_app_days = rollups::record(tx, &batch.changes).await?;
     let events = groups::record(tx, &batch.changes).await?;
     if effects == Effects::Now {
         batch.request(tx, needs).await?;
     }
-    alerts::events::raise_for_groups(tx, &events).await?;
-    live_events::note(tx, &live_events::of_reports(batch.stored_by_app(), &events)).await?;
     reprocess::count_ends(tx, &batch.ends()).await?;
     app_signals::count(tx, &batch.drops()).await?;
-    Ok((batch.stored, events))
+    // Last: the tenant's counter of events stays locked.
+    alerts::events::raise_for_groups(tx, &events).await?;
+    live_events::note(tx, &live_events::of_reports(batch.stored_by_app(), &events)).await?;
+    let new_groups = events.iter().filter(|event| matches!(event, GroupEvent::Created { .. })).count() as u64;
+    Ok(StoredBatch { stored: batch.stored, new_groups, new_app_days, events })
 }
 
 /// The places of the arrivals of each report, in the order in which the reports' keys are locked.
@@ -104,6 +119,7 @@ struct Batch<'a> {
     firsts: BTreeMap<(ReportId, u32), &'a ReportOrigin>,
     /// What the apps keep.
     signals: SignalsByApp,
+    rounder: WeightRounder,
 }
 
 impl<'a> Batch<'a> {
@@ -111,7 +127,8 @@ impl<'a> Batch<'a> {
         let duplicate = StoredArrival { outcome: ArrivalOutcome::Duplicate, variant: 0, requested: None };
         let stored = vec![duplicate; arrivals.len()];
         let (changes, remembered, firsts) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Batch { arrivals, stored, changes, remembered, firsts, signals }
+        let rounder = WeightRounder::default();
+        Batch { arrivals, stored, changes, remembered, firsts, signals, rounder }
     }
 
     /// Decides what becomes of the arrivals of one report.
@@ -151,7 +168,7 @@ impl<'a> Batch<'a> {
             Some(place) => {
                 let came = self.arrivals[earliest.unwrap_or(place)];
                 let weight = match self.by_signal(came) {
-                    SignalDecision::Kept(weight) => to_row((weight + WHOLE / 2) / WHOLE),
+                    SignalDecision::Kept(weight) => self.rounder.round(weight, &came.report_id.to_string()),
                     SignalDecision::SwitchedOff | SignalDecision::SampledOut => 1,
                 };
                 let arrival = self.arrivals[place];

@@ -15,8 +15,7 @@ use crate::column::{DebugIdColumn, U64};
 use crate::number::{to_row, to_row32};
 use crate::outbox::NeededSymbols;
 use crate::slots::{self, HeldSlot};
-use crate::{Result, TenantTx, Uuid, json};
-use serde_json::{Value, json};
+use crate::{Result, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime};
 use unslide_model::{DebugId, Owner, Quality};
@@ -123,24 +122,25 @@ async fn write(tx: &mut TenantTx, changes: &[Change<'_>], slots: &Answering) -> 
         return Ok(());
     }
     rows.sort_unstable();
-    let rows = rows.into_iter().map(|(debug_id, received_at, report_id, variant, seen)| {
-        json!({
-            "debug_id": debug_id,
-            "received_at": json::time(received_at),
-            "report_id": report_id,
-            "variant": variant,
-            "seen_generation": seen,
-        })
-    });
+    let debug_ids: Vec<Uuid> = rows.iter().map(|row| row.0).collect();
+    let times: Vec<OffsetDateTime> = rows.iter().map(|row| row.1).collect();
+    let reports: Vec<Uuid> = rows.iter().map(|row| row.2).collect();
+    let variants: Vec<i32> = rows.iter().map(|row| row.3).collect();
+    let seen: Vec<i64> = rows.iter().map(|row| row.4).collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "INSERT INTO waits AS w (tenant, debug_id, received_at, report_id, variant, seen_generation)
-         SELECT $1, n.debug_id, n.received_at, n.report_id, n.variant, n.seen_generation
-         FROM jsonb_populate_recordset(NULL::waits, $2) AS n
+         SELECT $1, n.debug_id, n.received_at, n.report_id, n.variant, n.seen
+         FROM unnest($2::uuid[], $3::timestamptz[], $4::uuid[], $5::integer[], $6::bigint[])
+              AS n (debug_id, received_at, report_id, variant, seen)
          ON CONFLICT (tenant, debug_id, received_at, report_id, variant) DO UPDATE
          SET seen_generation = greatest(w.seen_generation, EXCLUDED.seen_generation)",
         tenant,
-        rows.collect::<Value>()
+        &debug_ids,
+        &times,
+        &reports,
+        &variants,
+        &seen
     )
     .execute(connection)
     .await?;

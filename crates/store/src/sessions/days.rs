@@ -78,10 +78,12 @@ pub struct CountedSession<'a> {
 }
 
 impl DayDelta {
-    /// Counts a session that is new.
-    pub fn begun(&mut self, session: CountedSession<'_>) {
+    /// Counts a session that is new. Squares that differ from the sum show that some of it were sampled, also if one of
+    /// them counts once.
+    pub fn begun(&mut self, session: CountedSession<'_>, is_sampled: bool) {
         self.sessions += session.weight;
-        self.squares += session.weight * session.weight;
+        let least = if is_sampled { 2 } else { 1 };
+        self.squares += (session.weight * session.weight).max(least);
         self.sketches.installations.add(sketched(session.installation));
         if let Some(user) = session.user {
             self.sketches.users.add(sketched(user));

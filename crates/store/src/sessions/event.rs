@@ -4,6 +4,7 @@ use super::termination::TerminationEvidence;
 use serde::Deserialize;
 use time::{Duration, OffsetDateTime};
 use unslide_model::ended::{EndReason, EndedRun};
+use unslide_model::json;
 use unslide_signals::event::{
     EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, wrong,
 };
@@ -67,9 +68,9 @@ pub struct SessionEvent {
 }
 
 impl GatewayEvent for SessionEvent {
-    fn read(json: &[u8]) -> Result<SessionEvent, EventError> {
-        check_size(json, MAX_EVENT_BYTES)?;
-        let event: SessionEvent = serde_json::from_slice(json)?;
+    fn read(text: &[u8]) -> Result<SessionEvent, EventError> {
+        check_size(text, MAX_EVENT_BYTES)?;
+        let event: SessionEvent = json::from_slice(text)?;
         event.check()?;
         Ok(event)
     }
@@ -136,11 +137,11 @@ impl SessionEvent {
         }
     }
 
-    /// How many sessions it stands for.
+    /// Returns how many sessions it stands for, in thousandths.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
-    pub fn weight(&self) -> u32 {
-        (1.0 / self.sampled.unwrap_or(1.0)).round() as u32
+    pub fn weight(&self) -> u64 {
+        (1_000.0 / self.sampled.unwrap_or(1.0)).round() as u64
     }
 
     /// How the session ended and why that is thought, where the event brings evidence and no better reason.
@@ -222,7 +223,7 @@ mod tests {
         let check = |json: &[u8]| {
             let Ok(event) = SessionEvent::read(json) else { return false };
             let end = event.end().unwrap_or(event.started_at);
-            assert!((1..=1_000).contains(&event.weight()) && end >= event.started_at);
+            assert!((1_000..=1_000_000).contains(&event.weight()) && end >= event.started_at);
             assert!(!event.id().is_empty() && !event.app().is_empty());
             let _ = (event.day(), event.judge(Some(1 << 30)), event.asks_for_limit());
             true

@@ -7,17 +7,17 @@ mod event;
 mod judgement;
 mod termination;
 
-pub(crate) use days::sketch;
-#[cfg(test)]
-pub(crate) use days::sketched;
+pub(crate) use days::{sketch, sketched};
 pub use event::{MAX_EVENT_BYTES, SessionEvent};
 pub use judgement::{SessionEvidence, SessionJudgement};
 pub use termination::TerminationEvidence;
 pub use unslide_model::ended::EndReason;
 
-use crate::app_signals::{self, AppSignal, SignalDecision, SignalDrops, SignalSettings};
+use crate::app_signals::{
+    self, AppSignal, SignalDecision, SignalDrops, SignalSettings, WHOLE, WeightRounder,
+};
 use crate::column::{EndReasonColumn, JsonColumn, Nullable};
-use crate::gateway_events::EventOutcome;
+use crate::gateway_events::{EventOutcome, is_too_old};
 use crate::{Result, TenantTx, json};
 use days::{CountedSession, DayDelta};
 use end::SessionEnd;
@@ -46,6 +46,8 @@ struct Told<'a> {
     end: SessionEnd,
     /// How many sessions it counts as; `None` where it is not kept, unless it was before.
     weight: Option<i32>,
+    /// True if it stands for others that were not sent or not kept.
+    is_sampled: bool,
 }
 
 /// Stores a tenant's session events, in the order of their offsets, and says what became of each.
@@ -63,7 +65,7 @@ pub async fn store(
     let mut told: BTreeMap<SessionKey, Told<'_>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().copied().enumerate() {
         let (event, day) = (&arrival.event, arrival.event.day());
-        if day < keep_from || arrival.is_late() {
+        if is_too_old(&arrival.event, arrival.received_at, keep_from) {
             outcomes[place] = EventOutcome::Expired;
             continue;
         }
@@ -78,7 +80,15 @@ pub async fn store(
             }
             None => {
                 let key = (event.app.clone(), event.id.clone(), day);
-                told.insert(key, Told { first: arrival, place, completing: place, end, weight: Some(1) });
+                let new = Told {
+                    first: arrival,
+                    place,
+                    completing: place,
+                    end,
+                    weight: Some(1),
+                    is_sampled: false,
+                };
+                told.insert(key, new);
             }
         }
     }
@@ -102,6 +112,7 @@ async fn weigh(
 ) -> Result<()> {
     let apps: BTreeSet<&str> = told.keys().map(|key| key.0.as_str()).collect();
     let signals = app_signals::of_apps(tx, &apps).await?;
+    let mut rounder = WeightRounder::default();
     for ((app, id, _), told) in told.iter_mut() {
         let event = &told.first.event;
         let settings = signals.of(app);
@@ -110,9 +121,12 @@ async fn weigh(
             Some(_) if settings.sessions > 0 => SignalSettings::default(),
             _ => settings,
         };
-        let decided = settings.decide(AppSignal::Sessions, id, u64::from(event.weight()) * 1_000);
+        let decided = settings.decide(AppSignal::Sessions, id, event.weight());
         told.weight = match decided {
-            SignalDecision::Kept(weight) => Some(i32::try_from(weight / 1_000).unwrap_or(i32::MAX)),
+            SignalDecision::Kept(weight) => {
+                told.is_sampled = weight > WHOLE;
+                Some(i32::try_from(rounder.round(weight, id)).unwrap_or(i32::MAX))
+            }
             SignalDecision::SwitchedOff => {
                 outcomes[told.place] = EventOutcome::SwitchedOff;
                 None
@@ -163,7 +177,7 @@ async fn insert_new(
             let weight = new.weight.unwrap_or(1).into();
             let user = user.as_ref().map(<[u8; 16]>::as_slice);
             let session = CountedSession { installation: &installation, user, weight };
-            delta.begun(session);
+            delta.begun(session, new.is_sampled);
             delta.ended(session, &SessionEnd::default(), &new.end);
         } else {
             delta.counted(event.sessions.unwrap_or(0).into(), event.crashed.unwrap_or(0).into());

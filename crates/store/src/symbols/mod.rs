@@ -247,11 +247,11 @@ pub async fn delete(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Delet
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SymbolReadiness {
-    /// They answer.
+    /// They answer, and are not those of a stripped binary.
     Ready,
     /// They are being built.
     Building,
-    /// There are none.
+    /// There are none, or those of a stripped binary.
     Missing,
     /// What was uploaded is damaged.
     Malformed,
@@ -265,8 +265,9 @@ pub enum SymbolReadiness {
 pub async fn check(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<Vec<(DebugId, SymbolReadiness)>> {
     let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
-    let ready = sqlx::query_scalar!(
-        "SELECT debug_id FROM symbol_slots WHERE tenant = $1 AND debug_id = ANY ($2) AND quality > 0",
+    let published = sqlx::query!(
+        "SELECT debug_id, quality FROM symbol_slots
+         WHERE tenant = $1 AND debug_id = ANY ($2) AND content_hash IS NOT NULL",
         tenant,
         &ids
     )
@@ -280,14 +281,16 @@ pub async fn check(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<Vec<(Debug
     .fetch_all(connection)
     .await?;
     let state = |id: &DebugId| {
-        if ready.contains(&id.uuid()) {
+        let slot = published.iter().find(|slot| slot.debug_id == id.uuid());
+        if slot.is_some_and(|slot| slot.quality >= Quality::Symtab.rank()) {
             return SymbolReadiness::Ready;
         }
         let has = |wanted: &[ObjectStatus]| {
             objects.iter().any(|o| o.debug_id == id.uuid() && wanted.contains(&o.status))
         };
         // Ready objects without a slot are about to be published.
-        if has(&[ObjectStatus::Queued, ObjectStatus::Building, ObjectStatus::Ready]) {
+        let is_pending = slot.is_none() && has(&[ObjectStatus::Ready]);
+        if is_pending || has(&[ObjectStatus::Queued, ObjectStatus::Building]) {
             SymbolReadiness::Building
         } else if has(&[ObjectStatus::Malformed]) {
             SymbolReadiness::Malformed

@@ -86,7 +86,7 @@ pub struct ObjectRow {
     /// `queued`, `building`, `ready`, `malformed`, `unsupported` or `too_complex`.
     #[schema(value_type = String)]
     pub status: ObjectStatus,
-    /// Why it is malformed, unsupported or too complex.
+    /// Why it is malformed, unsupported or too complex; of a ready object, what in it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Bytes of the symcache that was built from it.
@@ -309,14 +309,15 @@ pub async fn building(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<()
 }
 
 /// Notes that an object has its symcache. The quality is what the build found, which may be less
-/// than the sections promised.
+/// than the sections promised; `left_out` says what could not be read.
 pub async fn ready(
     tx: &mut OwnerTx,
     content_hash: &ContentHash,
     quality: Quality,
+    left_out: Option<&str>,
     symcache: &Symcache,
 ) -> Result<()> {
-    end(tx, content_hash, ObjectStatus::Ready, None, Some(quality), Some(symcache)).await
+    end(tx, content_hash, ObjectStatus::Ready, left_out, Some(quality), Some(symcache)).await
 }
 
 /// Notes that no symcache can be built from an object ([`ObjectStatus::Malformed`], [`ObjectStatus::Unsupported`] or
@@ -340,7 +341,9 @@ async fn end(
 ) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
-        "UPDATE objects SET status = $3, reason = $4, quality = coalesce($5, quality), symcache_size = $6,
+        "UPDATE objects SET status = $3, reason = $4, quality = coalesce($5, quality),
+                            has_dwarf = CASE WHEN $5 IS NULL OR kind = 'source_map' THEN has_dwarf ELSE $5 >= 3 END,
+                            symcache_size = $6,
                             symcache_hash = $7, symcache_version = $8, updated_at = $9
          WHERE tenant = $1 AND content_hash = $2",
         tenant,

@@ -1,6 +1,7 @@
 //! Which signals of an app are kept, and what was dropped because of that.
 
 use crate::column::{JsonColumn, json_column, words};
+use crate::number::to_row;
 use crate::{Result, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -116,7 +117,8 @@ impl SignalSettings {
         }
         // What was thinned by its sender is thinned only as far as that was not enough. Hashed with words that no sender
         // hashes, so that one that decides by a hash of the id, too, decides independently.
-        let chosen = || (u128::from(hash(id)) * u128::from(needed)) >> 64 < u128::from(weight);
+        let chosen =
+            || (u128::from(hash("unslide sample ", id)) * u128::from(needed)) >> 64 < u128::from(weight);
         match needed <= weight || chosen() {
             true => SignalDecision::Kept(weight.max(needed)),
             false => SignalDecision::SampledOut,
@@ -135,10 +137,29 @@ pub enum SignalDecision {
     SampledOut,
 }
 
+/// Makes whole numbers of the weights of a batch. What one loses by rounding the next ones get, so that the sum of the
+/// batch is off by less than one, and no share is favoured: where the first one begins is decided by its id.
+#[derive(Debug, Default)]
+pub(crate) struct WeightRounder {
+    /// What the next weight begins with, in thousandths.
+    rest: Option<u64>,
+}
+
+impl WeightRounder {
+    /// Returns the whole number that a weight in thousandths counts as: the one below it or the one above.
+    pub(crate) fn round(&mut self, weight: u64, id: &str) -> i64 {
+        let rest = self.rest.get_or_insert_with(|| hash("unslide weight ", id) % WHOLE);
+        *rest = rest.saturating_add(weight);
+        let whole = *rest / WHOLE;
+        *rest %= WHOLE;
+        to_row(whole)
+    }
+}
+
 /// A UUID counts in whatever case it is written: a report says the id of its session in lower case.
-fn hash(id: &str) -> u64 {
+fn hash(purpose: &str, id: &str) -> u64 {
     let id = Uuid::parse_str(id).map_or_else(|_| id.to_owned(), |id| id.to_string());
-    let digest: [u8; 32] = Sha256::new().chain_update("unslide sample ").chain_update(id).finalize().into();
+    let digest: [u8; 32] = Sha256::new().chain_update(purpose).chain_update(id).finalize().into();
     digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }
 
@@ -234,6 +255,26 @@ mod tests {
     use SignalDecision::{Kept, SampledOut, SwitchedOff};
 
     #[test]
+    fn weights_of_any_share_are_whole_numbers_with_the_right_sum() {
+        for (weight, share) in
+            [(1_429, 0.7), (1_667, 0.6), (2_500, 0.4), (6_667, 0.15), (1_111, 0.9), (1_000, 1.0)]
+        {
+            for first in ["a", "b", "c"] {
+                let mut rounder = WeightRounder::default();
+                let weights: Vec<i64> = (0..100).map(|_| rounder.round(weight, first)).collect();
+                let sum: i64 = weights.iter().sum();
+                assert!((sum as f64 - 100.0 / share).abs() < 1.1, "{share}: {sum}");
+                let [below, above] = [weight / 1_000, weight.div_ceil(1_000)].map(|whole| whole as i64);
+                assert!(weights.iter().all(|one| (below..=above).contains(one)), "{share}: {weights:?}");
+            }
+        }
+        // Alone in their batches they are right on the average.
+        let alone = |n: u64| WeightRounder::default().round(1_429, &format!("session {n}"));
+        let sum: i64 = (0..10_000).map(alone).sum();
+        assert!((14_000..14_600).contains(&sum), "{sum}");
+    }
+
+    #[test]
     fn a_tenth_of_the_sessions_is_kept_and_stands_for_all() {
         let settings = SignalSettings { sessions: 10, metrics: 10, hangs: 0, ..SignalSettings::default() };
         let decided = |signal, weight| -> Vec<SignalDecision> {
@@ -253,7 +294,8 @@ mod tests {
         assert!(decided(AppSignal::Hangs, 1_000).iter().all(|one| *one == SwitchedOff));
         assert!(decided(AppSignal::Errors, 1_000).iter().all(|one| *one == Kept(1_000)));
         let upper = "2F1C9A0E-5D6B-4C38-9B7E-0A1D2C3B4A59";
-        assert_eq!(hash(upper), hash(&upper.to_lowercase()), "a session and its reports share one fate");
+        let [sent, told] = [upper, &upper.to_lowercase()].map(|id| hash("unslide sample ", id));
+        assert_eq!(sent, told, "a session and its reports share one fate");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{OwnerTx, Result, Uuid};
 use serde::Serialize;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use utoipa::ToSchema;
 
 /// One entry of the audit log.
@@ -46,6 +46,34 @@ pub async fn append(
         action,
         subject,
         detail
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Adds an entry unless the same actor did the same within the last hour: for what may happen often.
+pub async fn append_once_an_hour(tx: &mut OwnerTx, actor: &str, action: &str, subject: &str) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    // Two at once must not both be the first.
+    sqlx::query!(
+        "SELECT pg_advisory_xact_lock(hashtextextended('audit of ' || $1::text || ' ' || $2::text, 0))",
+        tenant,
+        actor
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "INSERT INTO audit_log (id, tenant, at, actor, action, subject)
+         SELECT unslide_uuid($2), $1, $2, $3, $4, $5
+         WHERE NOT EXISTS (SELECT FROM audit_log l WHERE l.tenant = $1 AND l.at > $6 AND l.actor = $3
+                           AND l.action = $4 AND l.subject = $5)",
+        tenant,
+        now,
+        actor,
+        action,
+        subject,
+        now - Duration::HOUR
     )
     .execute(connection)
     .await?;

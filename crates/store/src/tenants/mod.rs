@@ -1,12 +1,13 @@
 //! Tenants: who they are, whether they are served, and what they may use.
 
-pub mod access_changes;
+pub mod access_stamps;
 pub mod app_settings;
 pub mod app_signals;
 pub mod audit;
 pub(crate) mod config;
 pub mod console_sessions;
 pub mod erasure;
+pub mod figures;
 pub mod keys;
 
 pub use config::{QuotaLimits, TenantStanding};

@@ -34,7 +34,7 @@ pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
     }
 }
 
-async fn made(database: &Database, new: &NewAlertRule) -> AlertRule {
+pub async fn made(database: &Database, new: &NewAlertRule) -> AlertRule {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let rule = rules::create(&mut tx, new).await.unwrap().unwrap();
     tx.commit().await.unwrap();

@@ -1,5 +1,6 @@
 //! Tests on a real PostgreSQL, each in a database of its own.
 
+mod alert_recipients;
 mod alerts;
 mod captures;
 mod clocks;
@@ -8,6 +9,7 @@ mod kafka;
 mod live_events;
 mod metrics;
 mod pool;
+mod pooler;
 mod purge;
 mod reports;
 mod requests;

@@ -50,7 +50,7 @@ const PURGES: &[(&str, &str, &str, &str)] = &[
         "unslide_live_events_purge",
         "live_events",
         "occurred_at",
-        "(tenant, kind, data, occurred_at) SELECT 'acme', 'reports_stored', '{}', at",
+        "(tenant, event, kind, data, occurred_at) SELECT 'acme', n, 'reports_stored', '{}', at",
     ),
 ];
 

@@ -230,13 +230,13 @@ async fn one_device_alone_teaches_no_limit_and_a_run_says_its_own_once() {
     let told = async || {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         let limits = memory_limits::of_app(&mut tx, APP).await.unwrap();
-        limits.iter().map(|limit| (limit.reports, limit.devices)).collect::<Vec<_>>()
+        limits.iter().map(|limit| (limit.reports, limit.sessions, limit.devices)).collect::<Vec<_>>()
     };
-    assert_eq!(told().await, [(4, 2)]);
+    assert_eq!(told().await, [(1, 3, 2)]);
     store(&database, &[measured("early", 1_900, None)]).await;
     assert_eq!(judged(&database, &acme(), (APP, "early")).await.1.evidence, []);
     store(&database, &[measured("third", 10, Some(2_000))]).await;
-    assert_eq!(told().await, [(5, 3)]);
+    assert_eq!(told().await, [(1, 4, 3)]);
     store(&database, &[measured("near", 1_900, None)]).await;
     assert_eq!(judged(&database, &acme(), (APP, "near")).await.1.evidence.len(), 1);
 }
@@ -261,7 +261,8 @@ async fn neither_another_tenant_nor_another_app_nor_another_device_learns_a_limi
     }
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let limits = memory_limits::of_app(&mut tx, APP).await.unwrap();
-    assert_eq!((limits.len(), limits[0].reports, limits[0].median), (1, 3, 2_000 << 20));
+    assert_eq!((limits.len(), limits[0].reports, limits[0].sessions), (1, 0, 3));
+    assert_eq!(limits[0].median, 2_000 << 20);
     assert_eq!((limits[0].model.as_str(), limits[0].os_version.as_str()), ("iPhone16,1", "26.1"));
     drop(tx);
     let mut tx = database.store.tenant(&umbrella).await.unwrap();

@@ -53,6 +53,38 @@ async fn a_job_has_one_worker_and_a_dead_workers_job_finds_another() {
 
 /// Proves: fairness
 #[tokio::test]
+async fn beside_a_flood_only_a_job_of_a_tenant_with_nothing_under_way_is_leased() {
+    let database = Database::new().await;
+    let sharing = [JobKind::Build, JobKind::Analyse];
+    let idle = async || {
+        let lease = Duration::MINUTE;
+        jobs::lease_of_idle_owner(&database.store, &[JobKind::Build], &sharing, "w", lease).await.unwrap()
+    };
+    for _ in 0..3 {
+        add(&database, &acme()).await;
+        database.wait(Duration::SECOND);
+    }
+    assert_eq!(lease(&database, 2).await.len(), 2);
+    assert_eq!(idle().await, None, "the only tenant has jobs under way");
+    let umbrella = add(&database, &tenant_id("umbrella")).await;
+    database.wait(Duration::SECOND);
+    add(&database, &tenant_id("umbrella")).await;
+    let job = idle().await.unwrap();
+    assert_eq!((job.id, job.attempt), (umbrella, 1));
+    assert_eq!(idle().await, None, "now every tenant has one under way");
+    let mut tx = database.store.owner(&job.owner).await.unwrap();
+    jobs::complete(&mut tx, &job).await.unwrap();
+    jobs::add(&mut tx, &Work::Analyse { capture: Uuid::nil() }).await.unwrap();
+    tx.commit().await.unwrap();
+    let capture = jobs::lease(&database.store, &[JobKind::Analyse], "w", Duration::MINUTE, 1).await.unwrap();
+    assert_eq!((capture.len(), idle().await), (1, None), "a capture is under way, too");
+    // What dead workers had is under way no more.
+    database.wait(Duration::minutes(2));
+    assert!(idle().await.is_some());
+}
+
+/// Proves: fairness
+#[tokio::test]
 async fn whoever_has_the_fewest_jobs_under_way_is_next_and_its_oldest_comes_first() {
     let database = Database::new().await;
     let mut noisy = Vec::new();
@@ -170,8 +202,7 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     assert_eq!(relay.next(10).await.unwrap().len(), 2, "not committed");
     tx.commit().await.unwrap();
     let wait = std::time::Duration::from_secs(10);
-    let (channel, _) = listener.wait(wait).await.unwrap().unwrap();
-    assert_eq!(channel, Channel::Outbox);
+    assert_eq!(listener.wait(wait).await.unwrap(), Some(Channel::Outbox));
     let unsent = relay.next(10).await.unwrap();
     assert_eq!(unsent.len(), 3);
     let config = Message::TenantConfig {
@@ -305,7 +336,7 @@ async fn a_key_speaks_for_its_tenant_until_it_ends() {
     assert!(found.may(Scope::SymbolsWrite) && !found.may(Scope::SymbolsRead));
     assert_eq!(found.app.as_deref(), Some("com.acme.shop"));
     // Another secret of the same length behind the same prefix.
-    let (front, last) = text.split_at(text.len() - 1);
+    let (front, last) = text.split_at_checked(text.len() - 1).unwrap();
     let wrong = format!("{front}{}", if last == "a" { "b" } else { "a" });
     assert_eq!(keys::authenticate(&database.store, &wrong).await.unwrap(), None);
     let mut tx = database.store.tenant(&acme()).await.unwrap();

@@ -194,12 +194,9 @@ impl<P: Processor> Engine<P> {
     fn close(self) {
         let control = Arc::clone(&self.control);
         let _call = control.watch.enter("leave the group");
-        if self.settings.leave_group_on_stop {
-            membership::leave(&self.consumer);
-        }
+        membership::leave(&self.consumer);
         drop(self.producer);
-        // Dropping the consumer calls back for the partitions given up, where attempts are taken back. The
-        // group keeps a place for this worker until the session is over, unless it has left.
+        // Dropping the consumer calls back for the partitions given up, where attempts are taken back.
         drop(self.consumer);
         tracing::info!(commits = self.commits, records = self.records, "the lane has stopped");
     }

@@ -3,6 +3,7 @@
 
 use crate::client::{ASK, Logging, watermarks};
 use crate::error::StreamError;
+use crate::read::SCAN_GROUP;
 use crate::record::Record;
 use crate::settings::Settings;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -93,7 +94,7 @@ impl Scanner {
     pub fn open(settings: &Settings) -> Result<Scanner, StreamError> {
         let mut config = settings.checked()?.consumer();
         config
-            .set("group.id", format!("{}unslide.scan", settings.topic_prefix))
+            .set("group.id", format!("{}{SCAN_GROUP}", settings.topic_prefix))
             .set("auto.offset.reset", "earliest")
             .set("enable.partition.eof", "true");
         let make = |config: &rdkafka::ClientConfig| {

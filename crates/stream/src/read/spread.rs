@@ -3,6 +3,7 @@
 
 use crate::client::Logging;
 use crate::error::StreamError;
+use crate::read::POSITIONED_GROUP;
 use crate::record::Record;
 use crate::settings::Settings;
 use rdkafka::consumer::{Consumer, StreamConsumer};
@@ -56,7 +57,7 @@ impl SpreadConsumer {
     ) -> Result<SpreadConsumer, StreamError> {
         let mut config = settings.checked()?.consumer();
         config
-            .set("group.id", format!("{}unslide.positioned", settings.topic_prefix))
+            .set("group.id", format!("{}{POSITIONED_GROUP}", settings.topic_prefix))
             .set("auto.offset.reset", "error")
             // No partition is ever paused, and what comes is answered at once.
             .set("fetch.wait.max.ms", "1000");

@@ -3,6 +3,7 @@
 
 use crate::client::{Logging, watermarks};
 use crate::error::StreamError;
+use crate::read::TAIL_GROUP;
 use crate::read::waking::WakingConsumer;
 use crate::record::Record;
 use crate::settings::Settings;
@@ -91,7 +92,7 @@ impl TailReader {
     ) -> Result<TailReader, StreamError> {
         let mut config = settings.checked()?.consumer();
         config
-            .set("group.id", format!("{}unslide.tail", settings.topic_prefix))
+            .set("group.id", format!("{}{TAIL_GROUP}", settings.topic_prefix))
             .set("auto.offset.reset", "earliest")
             // No partition of a table is ever paused.
             .set("fetch.wait.max.ms", "250")

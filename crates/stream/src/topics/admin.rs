@@ -1,6 +1,6 @@
 //! Creates the topics and checks that they are as delivery needs them.
 
-use crate::client::{ASK, Logging};
+use crate::client::{ASK, Logging, list_topics};
 use crate::error::StreamError;
 use crate::settings::{COPY_ROOM, Settings};
 use rdkafka::admin::{
@@ -230,10 +230,8 @@ async fn matching(
 
 async fn metadata(client: &Arc<AdminClient<Logging>>) -> Result<Metadata, StreamError> {
     let asker = Arc::clone(client);
-    tokio::task::spawn_blocking(move || asker.inner().fetch_metadata(None, ASK))
-        .await
-        .map_err(|_| StreamError::Ended("metadata".to_owned()))?
-        .map_err(|e| StreamError::kafka("listing the topics", e))
+    let listed = tokio::task::spawn_blocking(move || list_topics(asker.inner())).await;
+    listed.map_err(|_| StreamError::Ended("metadata".to_owned()))?
 }
 
 /// Deletes every topic of this installation: what a test leaves behind otherwise.
@@ -294,14 +292,30 @@ pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
         .describe_configs(&asked, &options())
         .await
         .map_err(|e| StreamError::kafka("reading the topics' configuration", e))?;
-    let mut problems = Vec::new();
+    let (mut problems, mut hidden) = (Vec::new(), Vec::new());
     for (spec, answer) in specs.iter().zip(answers) {
         match answer {
+            Ok(config) if config.entries.is_empty() => hidden.push(spec.name.as_str()),
             Ok(config) => check(settings, spec, &config, &mut problems),
+            Err(RDKafkaErrorCode::TopicAuthorizationFailed) => hidden.push(&spec.name),
             Err(code) => problems.push(format!("{}: its configuration can't be read: {code}", spec.name)),
         }
     }
+    if !hidden.is_empty() {
+        problems.push(may_not_describe_configs(settings, &hidden));
+    }
     if problems.is_empty() { Ok(()) } else { Err(StreamError::Topics(problems)) }
+}
+
+/// The problem of topics of which Kafka shows no settings. It answers with an empty list if the login may not read them.
+fn may_not_describe_configs(settings: &Settings, topics: &[&str]) -> String {
+    format!(
+        "the settings of {} may not be read: grant the operation DescribeConfigs on {} to {} (`unslide migrate --acls` \
+         prints the commands)",
+        topics.join(", "),
+        if topics.len() == 1 { "this topic" } else { "these topics" },
+        settings.login(),
+    )
 }
 
 /// What Kafka deletes of a topic. `None`: nothing for that reason.
@@ -335,6 +349,10 @@ pub async fn retention(
             let source = rdkafka::error::KafkaError::AdminOp(code);
             StreamError::kafka(format!("reading the configuration of {topic}"), source)
         })?;
+        // Without settings it would seem that nothing is ever deleted.
+        if config.entries.is_empty() {
+            return Err(StreamError::Topics(vec![may_not_describe_configs(settings, &[topic])]));
+        }
         let number = |key: &str| {
             let entry = config.entries.iter().find(|entry| entry.name == key)?;
             entry.value.as_deref()?.parse::<i64>().ok().filter(|n| *n >= 0)

@@ -2,6 +2,7 @@
 
 use crate::client::{ASK, Logging, watermarks};
 use crate::error::StreamError;
+use crate::native::Freed;
 use crate::settings::Settings;
 use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -97,20 +98,6 @@ fn ask(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicFacts, Stream
         })
         .collect::<Result<_, StreamError>>()?;
     Ok(TopicFacts { id, partitions })
-}
-
-/// Frees a native object however the function that made it ends.
-struct Freed<T>(*mut T, unsafe extern "C" fn(*mut T));
-
-impl<T> Drop for Freed<T> {
-    #[expect(unsafe_code, reason = "librdkafka's objects are freed by its own functions")]
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            // SAFETY: the pointer came from the constructor that belongs to this destructor, and
-            // nothing else frees it.
-            unsafe { (self.1)(self.0) };
-        }
-    }
 }
 
 /// rdkafka does not wrap `DescribeTopics`, the one call that tells a topic's id.

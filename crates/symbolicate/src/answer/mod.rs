@@ -2,6 +2,7 @@
 
 mod device_names;
 
+use crate::compiler_made::is_compiler_made_symbol;
 use crate::json::dashed;
 use crate::plan::{ImagePlace, Join, Plan, PlannedFrame, PlannedImage};
 use crate::rules::{Choice, is_sigtramp};
@@ -9,7 +10,7 @@ use crate::status::{FrameStatus, ImageStatus};
 use crate::symbols::ImageSymbols;
 use crate::symcache::{CodeAnswer, CodeLookup, SymCache};
 pub(crate) use device_names::DeviceNames;
-use unslide_model::{DebugId, Quality, RelativeAddress};
+use unslide_model::{DebugId, Quality, RelativeAddress, is_hidden_symbol};
 use unslide_report::{Frame, Text, device_name};
 
 /// The symbols of an image, judged.
@@ -24,9 +25,10 @@ pub(crate) struct Judged<'s> {
 }
 
 impl Judged<'_> {
-    /// True where the symbols are of a stripped binary: they have exported names at most.
-    pub(crate) fn are_stripped(&self) -> bool {
-        self.symbols.is_some_and(|symbols| symbols.quality() < Quality::Symtab)
+    /// True if the image is the app's and has the symbols of a stripped binary: names that other images may call,
+    /// at most. They do not replace a dSYM, also if they name a function: what was inlined into it is unknown.
+    pub(crate) fn lacks_dsym(&self, image: &PlannedImage<'_>) -> bool {
+        !image.system && self.symbols.is_some_and(|symbols| symbols.quality() < Quality::Symtab)
     }
 }
 
@@ -61,7 +63,9 @@ pub(crate) struct FrameAnswer<'s, 'a> {
     pub(crate) place: Option<ImagePlace>,
     /// The image that the frame names for an address outside of all images, where better symbols could confirm it.
     pub(crate) waits_for: Option<u32>,
-    /// The cleaned address's distance from the image's start, not decremented.
+    /// The cleaned address, not decremented.
+    pub(crate) address: u64,
+    /// Its distance from the image's start.
     pub(crate) relative: u64,
     pub(crate) approximate: bool,
     pub(crate) pac_stripped: bool,
@@ -85,13 +89,25 @@ pub(crate) struct DeviceName<'a> {
     pub(crate) approximate: bool,
 }
 
-/// The choice and place of a frame once the frame before it is named.
-pub(crate) fn settle(planned: &PlannedFrame, after_sigtramp: bool) -> (Choice, Option<ImagePlace>) {
-    if !after_sigtramp || planned.choice.rule != crate::rules::Rule::Caller {
-        return (planned.choice, planned.place);
+/// What is looked up for a frame once the frame before it is named.
+pub(crate) struct SettledFrame {
+    pub(crate) choice: Choice,
+    pub(crate) place: Option<ImagePlace>,
+    /// The cleaned address, not decremented.
+    pub(crate) address: u64,
+}
+
+/// Decides whether a planned frame is a return address or the instruction that a signal interrupted.
+pub(crate) fn settle(planned: &PlannedFrame, after_sigtramp: bool) -> SettledFrame {
+    let PlannedFrame { choice, place, address, .. } = *planned;
+    if !after_sigtramp || choice.rule != crate::rules::Rule::Caller {
+        return SettledFrame { choice, place, address };
     }
-    let exact = Choice { adjusted: false, ..planned.choice };
-    (exact, planned.exact_place.unwrap_or(planned.place))
+    SettledFrame {
+        choice: Choice { adjusted: false, ..choice },
+        place: planned.exact_place.unwrap_or(place),
+        address: address & !u64::from(planned.low_bits),
+    }
 }
 
 /// Answers for one frame. `images` are the judged images of the plan.
@@ -102,12 +118,13 @@ pub(crate) fn answer<'s, 'a>(
     planned: &PlannedFrame,
     after_sigtramp: bool,
 ) -> FrameAnswer<'s, 'a> {
-    let (choice, place) = settle(planned, after_sigtramp);
+    let SettledFrame { choice, place, address } = settle(planned, after_sigtramp);
     let mut answer = FrameAnswer {
         status: FrameStatus::InvalidAddress,
         choice,
         place: None,
         waits_for: None,
+        address,
         relative: 0,
         approximate: false,
         pac_stripped: planned.pac_stripped,
@@ -125,13 +142,13 @@ pub(crate) fn answer<'s, 'a>(
     };
     answer.place = Some(place);
     answer.approximate |= image.approximate;
-    answer.relative = planned.address.wrapping_sub(image.start);
+    answer.relative = address.wrapping_sub(image.start);
     let lookup = choice.looked_up(RelativeAddress(answer.relative));
     if place.join == Join::OutsideSize && !confirmed(judged, lookup) {
         answer.status = FrameStatus::UnknownImage;
         answer.place = None;
         answer.approximate = choice.approximate || planned.imprecise;
-        let may_come = judged.status != ImageStatus::Found || answer.lacks_dsym(image, judged);
+        let may_come = judged.status != ImageStatus::Found || judged.lacks_dsym(image);
         answer.waits_for = may_come.then_some(place.image);
         return answer;
     }
@@ -158,7 +175,7 @@ fn name<'s, 'a>(
             answer.status = FrameStatus::MissingSymbol;
         }
         other => {
-            if let Some(device) = named_by_the_device(frame, planned, image) {
+            if let Some(device) = named_by_the_device(frame, planned, answer.address, image) {
                 answer.status = FrameStatus::Device;
                 answer.approximate |= device.approximate;
                 answer.name = Name::Device(device);
@@ -185,14 +202,17 @@ fn confirmed(judged: &Judged<'_>, address: RelativeAddress) -> bool {
 fn named_by_the_device<'a>(
     frame: &Frame<'a>,
     planned: &PlannedFrame,
+    address: u64,
     image: &PlannedImage<'_>,
 ) -> Option<DeviceName<'a>> {
     let name = frame.symbol_name.filter(|name| device_name::is_a_name(*name))?;
     let Some(start) = planned.symbol_start else {
         return Some(DeviceName { name, offset: None, approximate: true });
     };
-    let offset = device_name::offset(planned.address, start, image.start)?;
-    Some(DeviceName { name, offset: Some(offset), approximate: offset > device_name::NEAR })
+    let offset = device_name::offset(address, start, image.start)?;
+    // Functions that compilers write lie everywhere: in a stripped image one of them is the nearest to any address.
+    let is_helper = is_hidden_symbol(name.raw()) || is_compiler_made_symbol(&name.decode());
+    Some(DeviceName { name, offset: Some(offset), approximate: is_helper || offset > device_name::NEAR })
 }
 
 impl FrameAnswer<'_, '_> {
@@ -201,10 +221,18 @@ impl FrameAnswer<'_, '_> {
         Some(self.place.map(|place| place.image).or(self.waits_for)? as usize)
     }
 
-    /// True where the frame lies in an image of the app that has a stripped binary's symbols, and they do not name
-    /// its function: the image's dSYM would.
+    /// True if the image's dSYM would say more about the frame: the image has the symbols of a stripped binary, or they have
+    /// a hidden name in the place of the function's own.
     pub(crate) fn lacks_dsym(&self, image: &PlannedImage<'_>, judged: &Judged<'_>) -> bool {
-        self.status != FrameStatus::Symbolicated && !image.system && judged.are_stripped()
+        judged.lacks_dsym(image) || !image.system && self.is_hidden()
+    }
+
+    /// True if the symbols have a hidden name in the place of the function's own.
+    pub(crate) fn is_hidden(&self) -> bool {
+        match self.name {
+            Name::Symbols(found) => found.symbol.is_some_and(|symbol| is_hidden_symbol(symbol.raw())),
+            Name::Device(_) | Name::Nobody => false,
+        }
     }
 
     /// True where the frame is the one that calls a signal handler, so that the frame after it holds

@@ -35,10 +35,13 @@ fn without_module(name: &str) -> &str {
 
 /// True for Rust's names. Those of its first mangling are names of C++ with a hash at their end.
 pub(crate) fn is_rust(name: &str) -> bool {
-    let hash =
-        |at: usize| name.get(at + 3..at + 19).is_some_and(|hash| hash.bytes().all(|b| b.is_ascii_hexdigit()));
-    let first = |at: usize| hash(at) && (name[at + 19..] == *"E" || name[at + 19..].starts_with("E."));
-    name.starts_with("_R") || name.contains("_ZN") && name.rfind("17h").is_some_and(first)
+    let is_hash = |hash: &str| hash.bytes().all(|b| b.is_ascii_hexdigit());
+    let ends_with_hash = || {
+        let (_, hash) = name.rsplit_once("17h")?;
+        hash.split_at_checked(16)
+            .filter(|(hash, end)| is_hash(hash) && (*end == "E" || end.starts_with("E.")))
+    };
+    name.starts_with("_R") || name.contains("_ZN") && ends_with_hash().is_some()
 }
 
 /// A Rust name without its hash. A few hundred bytes may stand for gigabytes: it ends where it is longer than

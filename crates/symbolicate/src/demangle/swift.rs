@@ -17,12 +17,15 @@ const PREFIXES: [&str; 8] = ["$s", "_$s", "$S", "_$S", "$e", "_$e", "_T0", "@__s
 
 /// The most parts that one name may expand to.
 const MAX_PARTS: u64 = 1 << 22;
-/// The most parts that the names of one object may expand to, the short ones not counted.
+/// The most parts that the names of one object may expand to, beyond [`PARTS_PER_BYTE`].
 const MAX_PARTS_OF_AN_OBJECT: u64 = 1 << 31;
+/// The same for each byte of the object, and what any object has beside.
+const OBJECT_PARTS_PER_BYTE: u64 = 8;
+const FREE_PARTS_OF_AN_OBJECT: u64 = 1 << 24;
 /// The same for the names of one report.
 const MAX_PARTS_OF_A_REPORT: u64 = 1 << 24;
-/// Names that expand to no more parts than this are not counted.
-const FEW_PARTS: u64 = 1 << 14;
+/// Parts for each byte of a name that are not counted.
+const PARTS_PER_BYTE: u64 = 32;
 /// The most bytes of names that are asked for together.
 const BATCH_BYTES: usize = 32 << 10;
 
@@ -91,6 +94,12 @@ impl SwiftNames<'_> {
         SwiftNames { swift: SWIFT.get().map_or(&Here, |swift| &**swift), parts_left, ends_left }
     }
 
+    /// For the names of one object of this size, with as many parts as its bytes explain.
+    pub(crate) fn for_object(bytes: u64) -> Self {
+        let parts = bytes.saturating_mul(OBJECT_PARTS_PER_BYTE).saturating_add(FREE_PARTS_OF_AN_OBJECT);
+        SwiftNames { parts_left: parts.min(MAX_PARTS_OF_AN_OBJECT), ..SwiftNames::default() }
+    }
+
     /// For the names of one report.
     pub(crate) fn of_a_report() -> Self {
         SwiftNames::new(MAX_PARTS_OF_A_REPORT, 2)
@@ -134,10 +143,7 @@ impl SwiftNames<'_> {
         if name.len() > MAX_NAME_BYTES || parts > MAX_PARTS || !is_swift(name) {
             return false;
         }
-        if parts <= FEW_PARTS {
-            return true;
-        }
-        let left = self.parts_left.checked_sub(parts);
+        let left = self.parts_left.checked_sub(parts.saturating_sub(PARTS_PER_BYTE * name.len() as u64));
         self.parts_left = left.unwrap_or(self.parts_left);
         left.is_some()
     }
@@ -246,7 +252,7 @@ mod tests {
             "$s12CanvasNative9NSCRenderC22drawFrameTexSubImage3DyySo8AVPlayerC_So0I15ItemVideoOutputCSo6CGSizeVs5Int32VA9LSbtFTf4nndnnnnnnnnddnd_n",
             "$s7SwiftUI15ModifiedContentVyACyACyAA4TextVAA14_PaddingLayoutVGAA16_FlexFrameLayoutVGAA11_ClipEffectVyAA16RoundedRectangleVGGWOe",
         ] {
-            assert!(parts(name) < FEW_PARTS, "{} {name}", parts(name));
+            assert!(parts(name) < PARTS_PER_BYTE * name.len() as u64, "{} {name}", parts(name));
         }
     }
 
@@ -301,7 +307,7 @@ mod tests {
         let swift = Mortal::default();
         let mut names = SwiftNames { swift: &swift, parts_left: u64::MAX, ends_left: 1 };
         let long = format!("$s{}", "x".repeat(4000));
-        let asked = vec![&long[..]; 20];
+        let asked = vec![long.as_str(); 20];
         assert!(names.demangle(&asked).unwrap().iter().all(Option::is_some));
         assert_eq!(*swift.0.lock().unwrap(), [8, 8, 4]);
     }

@@ -1,6 +1,7 @@
 //! Answers that many threads share.
 
 use super::output::FrameDetail;
+use crate::answer::{SettledFrame, settle};
 use std::ops::Range;
 
 /// Where in the output the answer for an address lies, for the addresses that many threads share. A
@@ -30,7 +31,7 @@ impl Memo {
         after_sigtramp: bool,
         extent: FrameDetail,
     ) -> Option<MemoKey> {
-        let (choice, place) = crate::answer::settle(planned, after_sigtramp);
+        let SettledFrame { choice, place, address } = settle(planned, after_sigtramp);
         let place = place.filter(|_| planned.valid && !self.slots.is_empty())?;
         let flags = [
             choice.adjusted,
@@ -39,7 +40,7 @@ impl Memo {
             place.reattributed,
         ];
         let flags = flags.into_iter().fold(0, |all, flag| all << 1 | u8::from(flag));
-        Some(MemoKey { address: planned.address, image: place.image, flags, extent })
+        Some(MemoKey { address, image: place.image, flags, extent })
     }
 
     fn slot(&self, key: &MemoKey) -> usize {

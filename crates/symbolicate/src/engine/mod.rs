@@ -1,5 +1,6 @@
 //! One pass over a report: every frame is answered, and what is said of it is spliced in.
 
+mod image_outcome;
 mod javascript;
 mod memo;
 mod output;
@@ -7,17 +8,17 @@ mod output;
 use crate::answer::{DeviceNames, FrameAnswer, Judged, answer, judge};
 use crate::grouping::{self, Grouping, GroupingRules};
 use crate::javascript::least_bytes as least_javascript_bytes;
-use crate::plan::{Plan, PlannedImage, SymbolNeed};
+use crate::plan::{Plan, SymbolNeed};
 use crate::status::{FrameStatus, FrameTally, ImageStatus, ReportStatus};
 use crate::symbols::ImageSymbols;
-use crate::symcache::{self, SymCache};
+use crate::symcache;
 use memo::Memo;
 pub use output::{ENGINE, VERSION};
 use output::{FrameDetail, ReportFacts};
 use std::collections::HashSet;
 use std::ops::Range;
 use time::OffsetDateTime;
-use unslide_model::{CpuType, DebugId, FileAddress, LoadAddress, RelativeAddress, Slide, TenantId};
+use unslide_model::{DebugId, RelativeAddress, TenantId};
 use unslide_report::{Backtrace, BacktraceOrigin, BlankFrame, FrameCounts, FrameSlot, Report, splice};
 
 /// What a caller knows and a report does not: all of it is written down as it is given.
@@ -75,7 +76,7 @@ pub struct Enrichment {
     pub frames: FrameCounts,
     /// The images that a frame refers to: the app's own first, then those of the operating system.
     pub images: Vec<ImageOutcome>,
-    /// The debug ids without symbols, each once, in the order of `images`.
+    /// The debug ids without symbols or with those of a stripped binary, each once, in the order of `images`.
     pub missing: Vec<DebugId>,
     /// What was tolerated.
     pub warnings: Vec<String>,
@@ -104,8 +105,8 @@ pub struct ImageOutcome {
     pub frames: u64,
     /// True for an image of the operating system.
     pub system: bool,
-    /// True for an image of the app where the symbols are of a stripped binary and do not name the function of a
-    /// frame: its status is `found`, and its dSYM is lacking.
+    /// True for an image of the app with the symbols of a stripped binary: its status is `found`, and its dSYM is
+    /// missing.
     pub stripped: bool,
     /// True where the device and the object disagree on the preferred address, as they do for
     /// images in the shared cache.
@@ -127,7 +128,7 @@ const PREFETCHED: usize = 512;
 #[derive(Clone, Copy, Default)]
 struct References {
     frames: u64,
-    /// The image's dSYM would name one of them.
+    /// The image's dSYM would say more about one of them.
     lack_dsym: bool,
 }
 
@@ -260,21 +261,22 @@ impl<'a> Plan<'_, 'a> {
                     .filter(|(range, _)| extent == FrameDetail::StatusOnly || splicer.pay(range.len()))
                 {
                     splicer.out.extend_from_within(range);
-                    referred[image as usize].frames += 1;
-                    tally.add(FrameStatus::Symbolicated, false);
+                    let index = image as usize;
+                    referred[index].frames += 1;
+                    let lacks_dsym = judged[index].lacks_dsym(&self.images[index]);
+                    self.count(&mut tally, FrameStatus::Symbolicated, Some(index), lacks_dsym);
                     continue;
                 }
                 let answered = answer(self, judged, frame, planned, after_sigtramp);
                 let is_sigtramp = answered.is_sigtramp(frame);
                 sigtramp_at = is_sigtramp.then_some(frame.index);
-                let mut system = false;
+                let mut lacks_dsym = false;
                 if let Some(index) = answered.image() {
-                    let (image, references) = (&self.images[index], &mut referred[index]);
-                    references.frames += 1;
-                    references.lack_dsym |= answered.lacks_dsym(image, &judged[index]);
-                    system = image.system;
+                    lacks_dsym = answered.lacks_dsym(&self.images[index], &judged[index]);
+                    referred[index].frames += 1;
+                    referred[index].lack_dsym |= lacks_dsym;
                 }
-                tally.add(answered.status, system);
+                self.count(&mut tally, answered.status, answered.image(), lacks_dsym);
                 let start = splicer.out.len();
                 if !splicer.frame(&answered, judged, extent, names) {
                     continue;
@@ -282,12 +284,22 @@ impl<'a> Plan<'_, 'a> {
                 if let Some(place) = answered.place
                     && answered.status == FrameStatus::Symbolicated
                     && !is_sigtramp
+                    && !answered.is_hidden()
                 {
                     memo.put(key, start..splicer.out.len(), place.image);
                 }
             }
         }
         (tally, referred)
+    }
+
+    /// Counts a frame of an image.
+    fn count(&self, tally: &mut FrameTally, status: FrameStatus, image: Option<usize>, lacks_dsym: bool) {
+        let is_system = image.is_some_and(|index| self.images[index].system);
+        match lacks_dsym {
+            true => tally.add_stripped(status, is_system),
+            false => tally.add(status, is_system),
+        }
     }
 
     /// Prefetches the look-ups of [`PREFETCHED`] frames, from this one on.
@@ -308,13 +320,13 @@ impl<'a> Plan<'_, 'a> {
             .zip(judged)
             .zip(referred)
             .filter(|(_, references)| references.frames > 0)
-            .map(|((image, judged), references)| outcome(image, judged, *references))
+            .map(|((image, judged), references)| ImageOutcome::new(image, judged, *references))
             .collect();
         images.sort_by_key(|image| image.system);
         let mut seen = HashSet::new();
         let missing = images
             .iter()
-            .filter(|image| image.status == ImageStatus::Missing)
+            .filter(|image| image.status == ImageStatus::Missing || image.stripped)
             .filter_map(|image| image.debug_id.filter(|id| seen.insert(*id)))
             .collect();
         (images, missing)
@@ -333,30 +345,6 @@ fn is_of_the_crash(backtrace: &Backtrace<'_>) -> bool {
         | BacktraceOrigin::CallStackTree
         | BacktraceOrigin::BlockedThread => true,
         BacktraceOrigin::AllocationStack => false,
-    }
-}
-
-fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>, references: References) -> ImageOutcome {
-    let text = judged.symbols.map(SymCache::text_address);
-    let preferred = image.vmaddr.map(FileAddress);
-    ImageOutcome {
-        debug_id: image.debug_id,
-        name: image.name(),
-        arch: image
-            .cpu
-            .or_else(|| judged.symbols.map(SymCache::cpu))
-            .map(CpuType::name)
-            .filter(|name| *name != "unknown"),
-        status: judged.status,
-        slide: preferred
-            .or(text)
-            .filter(|_| !image.is_bundle())
-            .map(|preferred| Slide::between(LoadAddress(image.start), preferred).0),
-        generation: judged.generation,
-        frames: references.frames,
-        system: image.system,
-        stripped: references.lack_dsym,
-        vmaddr_differs: preferred.zip(text).is_some_and(|(device, object)| device != object),
     }
 }
 

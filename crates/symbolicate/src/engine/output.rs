@@ -193,6 +193,9 @@ fn calls(out: &mut Vec<u8>, answer: &CodeAnswer<'_>, extent: FrameDetail, end: u
                 object.number(key!("column"), column);
             }
             object.flag(key!("inlined"), call.inlined);
+            if let Some(known) = call.no_return {
+                object.escaped(key!("noreturn"), known.as_str().as_bytes());
+            }
         }
         object.close();
     }

@@ -42,15 +42,37 @@ impl Advisor {
         )
     }
 
+    /// How the names come back that a build with bitcode has hidden in an image's dSYM.
+    pub(super) fn hidden(&self, image: &PlannedImage<'_>) -> String {
+        let dsym = shell_word(&self.dsym(image));
+        format!(
+            "its dSYM is obfuscated: a build with bitcode has hidden the names; put them back with the build's symbol \
+             maps and upload it again: dsymutil --symbol-map BCSymbolMaps {dsym} && unslide upload {dsym}"
+        )
+    }
+
+    /// Which dSYM would say more of an image of the app than its symbol table.
+    pub(super) fn without_lines(&self, image: &PlannedImage<'_>) -> String {
+        format!(
+            "the symbols of {} have no debug information that is read, so no file, line or inlined function; {}",
+            short(&image.name()),
+            self.upload(image)
+        )
+    }
+
     fn upload(&self, image: &PlannedImage<'_>) -> String {
         let build = self.0.build.as_ref().map(|build| format!("build {}", short(build)));
         let app = joined([&self.0.app, &self.0.version, &build]);
-        let dsym = short(&dsym(&image.path.map(|path| path.decode().into_owned()).unwrap_or_default()));
         format!(
             "upload its dSYM{}: unslide upload {}",
             if app.is_empty() { String::new() } else { format!(" of {app}") },
-            shell_word(&dsym)
+            shell_word(&self.dsym(image))
         )
+    }
+
+    /// The name of an image's dSYM.
+    fn dsym(&self, image: &PlannedImage<'_>) -> String {
+        short(&dsym(&image.path.map(|path| path.decode().into_owned()).unwrap_or_default()))
     }
 }
 
@@ -74,14 +96,21 @@ fn joined(parts: [&Option<String>; 3]) -> String {
     parts.join(" ")
 }
 
-/// The name that Xcode gives an image's dSYM.
+/// Returns the name that Xcode gives an image's dSYM: that of the product that the image is built for.
 fn dsym(path: &str) -> String {
-    const BUNDLES: [&str; 4] = [".app", ".appex", ".framework", ".xctest"];
+    const BUNDLES: [&str; 8] =
+        [".app", ".appex", ".framework", ".xctest", ".xpc", ".bundle", ".systemextension", ".kext"];
     let mut parts = path.rsplit('/');
     let file = parts.next().unwrap_or_default();
-    let mut around = parts.filter(|part| BUNDLES.iter().any(|bundle| part.ends_with(bundle)));
-    let bundle = if file.contains('.') { None } else { around.next() };
-    format!("{}.dSYM", bundle.unwrap_or(file))
+    let bundle = parts.find(|part| BUNDLES.iter().any(|bundle| part.ends_with(bundle)));
+    // Xcode 16 puts the code of a debug build into a library beside a program that only loads it.
+    let debug = file.strip_suffix(".debug.dylib");
+    let product = match (debug, bundle) {
+        (_, None) => debug.map_or_else(|| file.to_owned(), |program| format!("{program}.app")),
+        (None, Some(_)) if file.ends_with(".dylib") && file != "__preview.dylib" => file.to_owned(),
+        (_, Some(bundle)) => bundle.to_owned(),
+    };
+    format!("{product}.dSYM")
 }
 
 fn short(text: &str) -> String {
@@ -99,6 +128,19 @@ mod tests {
             ("/Applications/Shop.app/Contents/MacOS/Shop", "Shop.app.dSYM"),
             ("/x/Shop.app/Frameworks/Kit.framework/Kit", "Kit.framework.dSYM"),
             ("/x/Shop.app/Frameworks/libkit.dylib", "libkit.dylib.dSYM"),
+            ("/x/Shop.app/Shop.debug.dylib", "Shop.app.dSYM"),
+            ("/x/Shop.app/__preview.dylib", "Shop.app.dSYM"),
+            ("/x/Shop.app/PlugIns/Share.appex/Share", "Share.appex.dSYM"),
+            ("/x/Shop.app/PlugIns/Share.appex/Share.debug.dylib", "Share.appex.dSYM"),
+            ("/x/Shop.app/Frameworks/Kit.framework/Versions/A/Kit", "Kit.framework.dSYM"),
+            ("/x/Kit.framework/Frameworks/libkit.dylib", "libkit.dylib.dSYM"),
+            (
+                "/x/Shop.app/Contents/XPCServices/com.example.Pay.xpc/Contents/MacOS/com.example.Pay",
+                "com.example.Pay.xpc.dSYM",
+            ),
+            ("/x/Shop.beta.app/Shop.beta", "Shop.beta.app.dSYM"),
+            ("Shop.debug.dylib", "Shop.app.dSYM"),
+            ("libkit.dylib", "libkit.dylib.dSYM"),
             ("/usr/local/bin/tool", "tool.dSYM"),
         ] {
             assert_eq!(dsym(path), name);

@@ -68,6 +68,7 @@ pub(super) fn explain(
         let missing = image.filter(|_| answer.status == FrameStatus::Missing);
         let advice = missing.map(|image| missing_map(error, image));
         let advice = advice.filter(|advice| room.calls(advice.len()));
+        let place = answer.place.as_ref().filter(|place| place.file.is_some());
         explained.push(ExplainedJavaScriptFrame {
             index,
             bundle: frame.bundle.clone(),
@@ -77,8 +78,8 @@ pub(super) fn explain(
             status: answer.status,
             function: answer.function.as_ref().map(|(name, _)| name.to_string()),
             function_source: answer.function.as_ref().map(|(_, source)| *source),
-            file: answer.place.as_ref().map(|place| place.file.decode().into_owned()),
-            line: answer.place.as_ref().map(|place| place.line.saturating_add(1)),
+            file: place.and_then(|place| place.file).map(|file| file.decode().into_owned()),
+            line: place.map(|place| place.line.saturating_add(1)),
             in_app: answer.in_app,
             counted: counted.iter().any(|counted| counted.frame == index),
             reason: reason(answer, frame, advice),
@@ -91,13 +92,16 @@ fn reason(answer: &JavaScriptAnswer<'_>, frame: &JavaScriptFrame, advice: Option
     let of_status = match answer.status {
         FrameStatus::Symbolicated => match answer.function.as_ref().map(|(_, source)| *source) {
             Some(FunctionSource::FunctionMap) => "the source map answered, and names the function around",
+            Some(FunctionSource::Scope) => {
+                "the source map answered; the text of the source has the function around"
+            }
             Some(FunctionSource::Caller) => {
                 "the source map answered; the function is named as the next frame calls it, which is a guess"
             }
             Some(FunctionSource::Device) => {
-                "the source map answered, and names no function; the device's name is what a minifier has left"
+                "the source map answered, and names no function; the name is the device's"
             }
-            None => "the source map answered, and nobody names the function",
+            None => "the source map answered, and the function has no known name",
         },
         FrameStatus::Device => "it is a function of the engine",
         FrameStatus::MissingSymbol => "the source map says that this code comes from no source",

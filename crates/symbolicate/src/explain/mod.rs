@@ -333,13 +333,13 @@ fn explain_frame<'a>(
     ExplainedFrame {
         index: frame.index,
         instruction_addr: frame.instruction_addr.map(spelled),
-        cleaned: planned.valid.then(|| LoadAddress(planned.address).to_string()),
+        cleaned: planned.valid.then(|| LoadAddress(answered.address).to_string()),
         imprecise: planned.imprecise,
         pac_stripped: planned.pac_stripped,
         rule: choice.rule.number(),
         rule_name: choice.rule.name(),
         adjusted: choice.adjusted,
-        lookup_address: planned.valid.then(|| LoadAddress(planned.address - decrement).to_string()),
+        lookup_address: planned.valid.then(|| LoadAddress(answered.address - decrement).to_string()),
         image: answered.place.map(|place| place.image),
         image_by: answered.place.map(|place| place.join.name()),
         reattributed: answered.place.is_some_and(|place| place.reattributed),
@@ -408,8 +408,14 @@ fn advice(
 ) -> Option<String> {
     let index = answered.image()?;
     let (image, judged) = (plan.images.get(index)?, judged.get(index)?);
+    if answered.is_hidden() && !image.system {
+        return Some(advisor.hidden(image));
+    }
     if answered.lacks_dsym(image, judged) {
         return Some(advisor.stripped(image));
+    }
+    if !image.system && judged.symbols.is_some_and(|symbols| symbols.quality() < Quality::Dwarf) {
+        return Some(advisor.without_lines(image));
     }
     (judged.status == ImageStatus::Missing).then(|| advisor.missing(image))
 }
@@ -437,7 +443,7 @@ fn reason(
         None => text.to_owned(),
     };
     match answered.status {
-        FrameStatus::Symbolicated => "the image's symbols answered".to_owned(),
+        FrameStatus::Symbolicated => and_advice("the image's symbols answered"),
         FrameStatus::MissingSymbol if judged.is_some_and(|j| j.symbols.is_some()) => {
             and_advice("the image's symbols have no function at the look-up address")
         }
@@ -446,7 +452,9 @@ fn reason(
              no symbols that could confirm it",
         ),
         FrameStatus::UnknownImage => "the look-up address lies in no image of the report's list".to_owned(),
-        FrameStatus::InvalidAddress => "the frame has no address, or one in the page at 0".to_owned(),
+        FrameStatus::InvalidAddress => {
+            "the frame has no address that is a number, or one in the page at 0".to_owned()
+        }
         _ => format!("{device}; {}", advice.unwrap_or_else(|| symbols.to_owned())),
     }
 }
@@ -473,35 +481,4 @@ fn origin(origin: BacktraceOrigin) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::grouping::{GroupKind, GroupingVerdict};
-    use serde_json::Value;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn the_schema_has_every_word_of_an_explanation() {
-        let schema: Value =
-            serde_json::from_str(include_str!("../../../../docs/schema/explanation-v1.json")).unwrap();
-        let words = |pointer: &str| -> BTreeSet<String> {
-            let list = schema.pointer(pointer).and_then(Value::as_array).unwrap();
-            list.iter().map(|word| word.as_str().unwrap().to_owned()).collect()
-        };
-        let all = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<_>>();
-        let kinds = GroupKind::ALL.map(GroupKind::as_str);
-        assert_eq!(words("/$defs/grouping/properties/kind/enum"), all(&kinds));
-        let verdicts = GroupingVerdict::ALL.map(GroupingVerdict::as_str);
-        assert_eq!(words("/$defs/grouped/properties/verdict/enum"), all(&verdicts));
-        let origins = [
-            BacktraceOrigin::Thread,
-            BacktraceOrigin::CrashedThread,
-            BacktraceOrigin::LastException,
-            BacktraceOrigin::DeallocatedException,
-            BacktraceOrigin::Profile,
-            BacktraceOrigin::BlockedThread,
-            BacktraceOrigin::AllocationStack,
-            BacktraceOrigin::CallStackTree,
-        ];
-        assert_eq!(words("/$defs/backtrace/properties/origin/enum"), all(&origins.map(origin)));
-    }
-}
+mod tests;

@@ -2,9 +2,11 @@
 
 use super::frames::{MOST_CALLS, NamedFrame, NamedFunction};
 use super::names::normalise;
+use super::reporters::{is_between, is_failure, reporter_verdict};
 use super::rules::{GroupingRule, GroupingRules, RuleAction, Subject};
-use super::runtime::{is_entry, is_reporter, is_runtime};
+use super::runtime::{is_entry, is_runtime};
 use super::{CountedFrame, FunctionVerdict, GroupKind, GroupingVerdict};
+use crate::compiler_made::is_compiler_made;
 use crate::plan::{PlannedFrame, PlannedImage};
 use std::collections::BTreeSet;
 use unslide_report::{Frame, Text};
@@ -36,6 +38,8 @@ pub(super) enum Standing {
     System,
     /// `main`, which counts where there is no other.
     Entry,
+    /// A function of the app that never returns, and so only reports what the app's function that called it has found.
+    NoReturn(GroupingVerdict),
     /// It does not count.
     Out(GroupingVerdict),
 }
@@ -44,6 +48,16 @@ pub(super) enum Standing {
 pub(super) struct Trap {
     pub(super) frame: usize,
     pub(super) reason: String,
+}
+
+/// What is known of the functions inside of the next one.
+struct Inside {
+    /// The position of the first sentinel.
+    sentinel: Option<usize>,
+    /// True if the last function has ended the process or thrown; `None` if the report is of no failure.
+    after_failure: Option<bool>,
+    /// The position of a function that never returns, until its caller is known.
+    no_return: Option<usize>,
 }
 
 /// Functions from the innermost on.
@@ -55,27 +69,31 @@ pub(super) struct Candidates<'r> {
 
 impl<'r> Candidates<'r> {
     /// Reads frames from the innermost on; where not `all` are wanted, no further than to the function that
-    /// counts.
+    /// counts. `is_trap` is true if the innermost instruction is one that ends a process.
     pub(super) fn read<'p, 'a: 'p>(
         frames: impl Iterator<Item = NamedFrame<'p, 'a>>,
         kind: GroupKind,
+        is_trap: bool,
         rules: &'r GroupingRules,
         all: bool,
     ) -> Candidates<'r> {
         let all = all || rules.have_sentinel() || matches!(kind, GroupKind::Hang | GroupKind::StackOverflow);
         let mut candidates = Candidates::default();
-        let mut sentinel = None;
+        let is_failure = !kind.is_slowness() && kind != GroupKind::StackOverflow;
+        let mut inside =
+            Inside { sentinel: None, after_failure: is_failure.then_some(is_trap), no_return: None };
         for frame in frames {
-            let before = candidates.list.len();
-            candidates.add(&frame, rules, &mut sentinel);
+            let before = inside.no_return.unwrap_or(candidates.list.len());
+            candidates.add(&frame, rules, &mut inside);
             let is_enough = |c: &Candidate<'_>| c.standing == Standing::App && !c.counted.is_of_header();
             let found = !all && candidates.list[before..].iter().any(is_enough);
             if found || candidates.list.len() >= MOST_CALLS {
                 break;
             }
         }
+        candidates.settle_no_return(&mut inside);
         // A recursion has no inside.
-        if let Some(at) = sentinel.filter(|_| kind != GroupKind::StackOverflow) {
+        if let Some(at) = inside.sentinel.filter(|_| kind != GroupKind::StackOverflow) {
             candidates.leave_out_inside(at);
         }
         candidates
@@ -90,25 +108,49 @@ impl<'r> Candidates<'r> {
         }
     }
 
-    /// Adds the functions of one frame. `sentinel` is the position of the first one.
-    fn add(&mut self, frame: &NamedFrame<'_, '_>, rules: &'r GroupingRules, sentinel: &mut Option<usize>) {
+    /// Adds a function. One that never returns counts itself if not the app but the system has called it.
+    fn push(&mut self, candidate: Candidate<'r>, inside: &mut Inside) {
+        use GroupingVerdict::{CompilerMade, Ignored, Reporter, Runtime};
+        match candidate.standing {
+            Standing::App | Standing::Entry => inside.no_return = None,
+            Standing::NoReturn(_) => inside.no_return = Some(self.list.len()),
+            Standing::Out(CompilerMade | Ignored | Reporter) => {}
+            Standing::Out(Runtime) if is_between(&candidate.counted.function) => {}
+            Standing::System | Standing::Out(_) => self.settle_no_return(inside),
+        }
+        self.list.push(candidate);
+    }
+
+    /// Lets a function that never returns count, for the app has no function that called it.
+    fn settle_no_return(&mut self, inside: &mut Inside) {
+        if let Some(candidate) = inside.no_return.take().and_then(|at| self.list.get_mut(at)) {
+            candidate.standing = Standing::App;
+        }
+    }
+
+    /// Adds the functions of one frame.
+    fn add(&mut self, frame: &NamedFrame<'_, '_>, rules: &'r GroupingRules, inside: &mut Inside) {
         let is_sentinel =
             |rule: Option<&GroupingRule>| rule.is_some_and(|rule| rule.action == RuleAction::Sentinel);
         let Some(image) = frame.image else {
-            return self.list.push(Candidate::without_name(frame.index, GroupingVerdict::NoImage));
+            return self.push(Candidate::without_name(frame.index, GroupingVerdict::NoImage), inside);
         };
         let path = image.path.map(Text::decode);
         let path = path.as_deref().unwrap_or_default();
-        // The device's own names in an image of the app are what the symbols will name better.
-        if frame.waits && !image.system {
+        // What the device names in an image of the app, and what the symbols hide, better symbols will name.
+        let is_hidden = frame.functions.are_hidden();
+        if (frame.waits || is_hidden) && !image.system {
             let rule = rules.find(Subject { image: path, ..Subject::default() });
             if is_sentinel(rule) {
-                sentinel.get_or_insert(self.list.len());
+                inside.sentinel.get_or_insert(self.list.len());
             }
-            return self.list.push(Candidate::waiting(frame, rule));
+            inside.set_after_failure(false);
+            return self.push(Candidate::waiting(frame, rule), inside);
         }
-        if frame.functions.are_unknown() {
-            return self.list.push(Candidate::without_name(frame.index, GroupingVerdict::Unnamed));
+        if is_hidden || frame.functions.are_unknown() {
+            // Functions of the system have no names in MetricKit's reports.
+            inside.set_after_failure(image.system);
+            return self.push(Candidate::without_name(frame.index, GroupingVerdict::Unnamed), inside);
         }
         frame.functions.for_each(|function| {
             if let Some(reason) = function.name.strip_prefix("Swift runtime failure: ") {
@@ -122,9 +164,23 @@ impl<'r> Candidates<'r> {
             };
             let rule = rules.find(subject);
             if is_sentinel(rule) {
-                sentinel.get_or_insert(self.list.len());
+                inside.sentinel.get_or_insert(self.list.len());
             }
-            self.list.push(Candidate::named(frame.index, function, name, !image.system, rule));
+            let in_app = !image.system;
+            let is_failure = is_failure(&name, in_app);
+            let mut named = Candidate::named(frame.index, function, name, in_app, inside.after_failure, rule);
+            // A destructor of an object and that of the object as a part are one function, whichever returns.
+            let inner = inside.no_return.and_then(|at| self.list.get(at));
+            if let Some(inner) = inner.filter(|inner| inner.counted.function == named.counted.function)
+                && named.standing == Standing::App
+            {
+                named.standing = inner.standing;
+            }
+            // What the compiler has moved out of a function, or put between two, failed if what it called did.
+            if named.standing != Standing::Out(GroupingVerdict::CompilerMade) {
+                inside.set_after_failure(is_failure || named.only_reports());
+            }
+            self.push(named, inside);
         });
     }
 
@@ -200,7 +256,7 @@ impl<'r> Candidates<'r> {
         let candidate = &self.list[at];
         match candidate.standing {
             _ if counted.contains(&at) => GroupingVerdict::Counted,
-            Standing::Out(verdict) => verdict,
+            Standing::Out(verdict) | Standing::NoReturn(verdict) => verdict,
             _ if matches!(kind, GroupKind::OutOfMemory | GroupKind::Termination) => {
                 GroupingVerdict::KindAlone
             }
@@ -245,7 +301,25 @@ impl<'r> Candidates<'r> {
     }
 }
 
+impl Inside {
+    /// Notes whether the last function has ended the process or thrown, if the report is of a failure.
+    fn set_after_failure(&mut self, after_failure: bool) {
+        self.after_failure = self.after_failure.map(|_| after_failure);
+    }
+}
+
 impl<'r> Candidate<'r> {
+    /// True for a function that only reports what its caller has found.
+    fn only_reports(&self) -> bool {
+        use GroupingVerdict::{Reporter, ReporterByCode, ReporterByDeclaration};
+        let is_reporter = |verdict| matches!(verdict, Reporter | ReporterByCode | ReporterByDeclaration);
+        match self.standing {
+            Standing::NoReturn(_) => true,
+            Standing::Out(verdict) => is_reporter(verdict),
+            _ => false,
+        }
+    }
+
     fn without_name(frame: usize, verdict: GroupingVerdict) -> Candidate<'r> {
         let counted = CountedFrame { frame, function: String::new(), file: None, label: None };
         Candidate { counted, standing: Standing::Out(verdict), rule: None }
@@ -278,13 +352,16 @@ impl<'r> Candidate<'r> {
         function: &NamedFunction,
         name: String,
         in_app: bool,
+        after_failure: Option<bool>,
         rule: Option<&'r GroupingRule>,
     ) -> Candidate<'r> {
         let standing = match rule.map(|rule| rule.action) {
             Some(RuleAction::App) if !name.is_empty() => Standing::App,
             Some(RuleAction::Ignore) => Standing::Out(GroupingVerdict::Ignored),
-            Some(RuleAction::NotApp) => by_name(function, &name, false),
-            Some(RuleAction::App | RuleAction::Sentinel) | None => by_name(function, &name, in_app),
+            Some(RuleAction::NotApp) => judge(function, &name, false, after_failure),
+            Some(RuleAction::App | RuleAction::Sentinel) | None => {
+                judge(function, &name, in_app, after_failure)
+            }
         };
         let file = function.path.as_deref().and_then(|path| path.rsplit(['/', '\\']).next());
         let file = file.map(|file| file.chars().take(FILE_CHARS).collect());
@@ -293,16 +370,19 @@ impl<'r> Candidate<'r> {
     }
 }
 
-/// What a function counts as by its name.
-fn by_name(function: &NamedFunction, name: &str, in_app: bool) -> Standing {
+/// Returns what a function counts as by its name and by what is known of its code.
+fn judge(function: &NamedFunction, name: &str, in_app: bool, after_failure: Option<bool>) -> Standing {
     if name.is_empty() {
         Standing::Out(GroupingVerdict::Unnamed)
+    } else if is_compiler_made(name) {
+        Standing::Out(GroupingVerdict::CompilerMade)
     } else if is_runtime(function, name, in_app) {
         Standing::Out(GroupingVerdict::Runtime)
-    } else if is_reporter(name) {
-        Standing::Out(GroupingVerdict::Reporter)
     } else if is_entry(name) {
         Standing::Entry
+    } else if let Some(verdict) = reporter_verdict(function, name, after_failure) {
+        let is_evident = in_app && verdict != GroupingVerdict::Reporter;
+        if is_evident { Standing::NoReturn(verdict) } else { Standing::Out(verdict) }
     } else if in_app {
         Standing::App
     } else {
@@ -317,9 +397,14 @@ mod tests {
     use unslide_report::CrashError;
 
     fn function(name: &str, file: &str, in_app: bool) -> Candidate<'static> {
-        let function =
-            NamedFunction { name: name.to_owned(), path: Some(format!("/src/{file}")), is_rust: false };
-        Candidate::named(0, &function, name.to_owned(), in_app, None)
+        let function = NamedFunction {
+            name: name.to_owned(),
+            path: Some(format!("/src/{file}")),
+            is_rust: false,
+            no_return: None,
+            has_debug_info: true,
+        };
+        Candidate::named(0, &function, name.to_owned(), in_app, None, None)
     }
 
     fn counted(list: Vec<Candidate<'static>>) -> Vec<String> {

@@ -7,9 +7,10 @@ use crate::demangle::is_rust;
 use crate::plan::{Plan, PlannedFrame, PlannedImage};
 use crate::rules::is_sigtramp;
 use crate::status::FrameStatus;
-use crate::symcache::CodeAnswer;
+use crate::symcache::{CodeAnswer, NameSource, NoReturn};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use unslide_model::is_hidden_symbol;
 use unslide_report::{Backtrace, Frame, OurFrame, Report, Text};
 
 /// Functions that are looked at, and characters of each.
@@ -58,21 +59,37 @@ impl FrameFunctions<'_, '_> {
         matches!(self, FrameFunctions::Unknown)
     }
 
+    /// True if a hidden name stands in the place of the function's own.
+    pub(super) fn are_hidden(&self) -> bool {
+        let symbol = match self {
+            FrameFunctions::Unknown => None,
+            FrameFunctions::Symbols(found) => found.symbol,
+            FrameFunctions::Device(device) => Some(device.raw),
+            FrameFunctions::Report(ours) => ours.symbol(),
+        };
+        symbol.is_some_and(|symbol| is_hidden_symbol(symbol.raw()))
+    }
+
     /// Calls `each` for every function, from the innermost inlined one on.
     pub(super) fn for_each(&self, mut each: impl FnMut(&NamedFunction)) {
         match self {
             FrameFunctions::Unknown => {}
             FrameFunctions::Device(device) => each(&NamedFunction::new(&device.name, Some(device.raw), None)),
             FrameFunctions::Symbols(found) => {
+                let has_debug_info = found.source == NameSource::Dwarf;
                 let calls = found.calls().take(MOST_CALLS);
                 calls.for_each(|call| {
-                    each(&NamedFunction::new(&call.function.decode(), call.raw, call.file));
+                    let named = NamedFunction::new(&call.function.decode(), call.raw, call.file);
+                    each(&named.with_return(call.no_return, has_debug_info));
                 });
             }
             FrameFunctions::Report(ours) => {
                 for call in ours.calls().into_iter().take(MOST_CALLS) {
                     let name = call.function.map(Text::decode).unwrap_or_default();
-                    each(&NamedFunction::new(&name, call.raw, call.file));
+                    let known = |known: &NoReturn| call.no_return.is_some_and(|said| said.is(known.as_str()));
+                    let no_return = NoReturn::ALL.into_iter().find(known);
+                    let named = NamedFunction::new(&name, call.raw, call.file);
+                    each(&named.with_return(no_return, ours.is_from_debug_info()));
                 }
             }
         }
@@ -85,13 +102,22 @@ pub(super) struct NamedFunction {
     pub(super) path: Option<String>,
     /// True where its linkage name is one of Rust.
     pub(super) is_rust: bool,
+    /// How it is known that it never returns.
+    pub(super) no_return: Option<NoReturn>,
+    /// True if debug information names it, which then says whether it returns.
+    pub(super) has_debug_info: bool,
 }
 
 impl NamedFunction {
-    fn new(name: &str, raw: Option<Text<'_>>, path: Option<Text<'_>>) -> NamedFunction {
+    pub(super) fn new(name: &str, raw: Option<Text<'_>>, path: Option<Text<'_>>) -> NamedFunction {
         let path = path.map(|path| path.decode().chars().take(PATH_CHARS).collect());
         let is_rust = raw.is_some_and(|raw| is_rust(&raw.decode()));
-        NamedFunction { name: name.chars().take(NAME_CHARS).collect(), path, is_rust }
+        let name = name.chars().take(NAME_CHARS).collect();
+        NamedFunction { name, path, is_rust, no_return: None, has_debug_info: false }
+    }
+
+    fn with_return(self, no_return: Option<NoReturn>, has_debug_info: bool) -> NamedFunction {
+        NamedFunction { no_return, has_debug_info, ..self }
     }
 }
 
@@ -197,8 +223,11 @@ fn by_symbols<'p, 'a>(
         }
         Name::Nobody => FrameFunctions::Unknown,
     };
-    let image = answered.place.and_then(|place| plan.images.get(place.image as usize));
-    let (waits, relative) = (waits_for_symbols(answered.status), answered.relative);
+    let place = answered.place.map(|place| place.image as usize);
+    let image = place.and_then(|place| plan.images.get(place));
+    let judged = place.and_then(|place| judged.get(place));
+    let lacks_dsym = image.zip(judged).is_some_and(|(image, judged)| judged.lacks_dsym(image));
+    let (waits, relative) = (lacks_dsym || waits_for_symbols(answered.status), answered.relative);
     (NamedFrame { index: frame.index, image, relative, waits, functions }, answered.is_sigtramp(frame))
 }
 
@@ -212,22 +241,30 @@ fn by_report<'p, 'a>(
     let ours = plan.report.our_frame(frame).unwrap_or_default();
     let status = FrameStatus::ALL.into_iter().find(|status| ours.has_status(status.as_str()));
     let status = status.unwrap_or(FrameStatus::InvalidAddress);
-    let (_, place) = settle(planned, after_sigtramp);
-    let place = place.filter(|_| ours.is_in_image());
+    let settled = settle(planned, after_sigtramp);
+    let place = settled.place.filter(|_| ours.is_in_image());
     let image = place.and_then(|place| plan.images.get(place.image as usize));
-    let relative = image.map_or(0, |image| planned.address.wrapping_sub(image.start));
+    let relative = image.map_or(0, |image| settled.address.wrapping_sub(image.start));
     let symbol = match status {
         FrameStatus::Symbolicated => ours.symbol(),
         FrameStatus::Device | FrameStatus::UnknownImage => frame.symbol_name,
         _ => None,
     };
+    let is_from_debug_info = ours.is_from_debug_info();
     let functions = match status {
         FrameStatus::Symbolicated | FrameStatus::Device => FrameFunctions::Report(ours),
         _ => FrameFunctions::Unknown,
     };
-    let named =
-        NamedFrame { index: frame.index, image, relative, waits: waits_for_symbols(status), functions };
+    let lacks_dsym = image.is_some_and(|image| is_stripped(plan.report, image)) && !is_from_debug_info;
+    let waits = lacks_dsym || waits_for_symbols(status);
+    let named = NamedFrame { index: frame.index, image, relative, waits, functions };
     (named, symbol.is_some_and(|symbol| is_sigtramp(symbol.raw())))
+}
+
+/// True if the enriched report says that an image has the symbols of a stripped binary, or hidden names.
+fn is_stripped(report: &Report<'_>, image: &PlannedImage<'_>) -> bool {
+    let mut images = report.ours.iter().flat_map(|ours| &ours.images);
+    image.debug_id.is_some() && images.any(|known| known.stripped && known.debug_id == image.debug_id)
 }
 
 /// True where better symbols may name the frame later.

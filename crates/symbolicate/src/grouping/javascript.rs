@@ -5,7 +5,7 @@ use super::fingerprint::fingerprint;
 use super::rules::{RuleAction, Subject};
 use super::{CountedFrame, GroupKind, Grouping, GroupingRules, title};
 use crate::answer::Judged;
-use crate::javascript::{self, FunctionSource};
+use crate::javascript::{self, FunctionSource, stable_device_name};
 use crate::plan::PlannedJavaScript;
 use crate::status::FrameStatus;
 use std::collections::{HashMap, HashSet};
@@ -15,8 +15,6 @@ use unslide_report::{CrashError, OurJavaScriptFrame};
 const MOST_COUNTED: usize = 16;
 /// Functions of libraries that count where none of the app does.
 const LIBRARY_FUNCTIONS: usize = 3;
-/// A device's name of as many characters is a minifier's, another one in each build.
-const MINIFIED: usize = 2;
 /// Characters of a function's name and of a file's that count.
 const MOST_FUNCTION: usize = 200;
 const MOST_FILE: usize = 100;
@@ -46,12 +44,13 @@ pub(super) fn by_symbols(
     let calls = calls.map(|(answer, (frame, image))| {
         let judged = image.and_then(|image| judged.get(image as usize));
         let function = answer.function.as_ref();
-        let function = function.filter(|(name, source)| counts(name, *source == FunctionSource::Device));
+        let function =
+            function.and_then(|(name, source)| counted_name(name, *source == FunctionSource::Device));
         NamedCall {
             waits: waits(answer.status),
             in_app: answer.in_app,
-            function: function.map(|(name, _)| name.to_string()),
-            file: answer.place.as_ref().map(|place| place.file.decode().into_owned()),
+            function,
+            file: answer.place.as_ref().and_then(|place| place.file).map(|file| file.decode().into_owned()),
             bundle: frame.bundle.clone().unwrap_or_default(),
             debug_id: judged
                 .and_then(|judged| judged.debug_id)
@@ -72,7 +71,8 @@ pub(super) fn by_report(
     let status = |frame: &OurJavaScriptFrame| FrameStatus::parse(&frame.status);
     let calls = ours.iter().enumerate().filter(|(_, frame)| status(frame) != Some(FrameStatus::Device));
     let calls = calls.map(|(at, frame)| {
-        let function = frame.function.clone().filter(|name| counts(name, frame.is_named_by_device()));
+        let function = frame.function.as_deref();
+        let function = function.and_then(|name| counted_name(name, frame.is_named_by_device()));
         let call = NamedCall {
             waits: status(frame).is_some_and(waits),
             in_app: frame.in_app,
@@ -91,8 +91,9 @@ fn cut(text: &str, chars: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(chars).collect()
 }
 
-fn counts(name: &str, by_device: bool) -> bool {
-    !by_device || name.chars().count() > MINIFIED
+/// The part of a function's name that is the same in every build.
+fn counted_name(name: &str, by_device: bool) -> Option<String> {
+    if by_device { stable_device_name(name) } else { Some(name.to_owned()) }
 }
 
 fn waits(status: FrameStatus) -> bool {

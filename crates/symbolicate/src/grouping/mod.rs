@@ -14,7 +14,9 @@ mod frames;
 mod javascript;
 mod memory;
 mod names;
+mod overloads;
 mod profile;
+mod reporters;
 pub mod rules;
 mod runtime;
 mod title;
@@ -267,7 +269,7 @@ fn grouped<'a>(
         }
         None => &frames[..frames.len().min(MOST_FRAMES)],
     };
-    let candidates = Candidates::read(named(plan, by, looked_at), kind, rules, all);
+    let candidates = Candidates::read(named(plan, by, looked_at), kind, error.is_trap(), rules, all);
     let chosen = candidates.choose(kind);
     let verdicts = if all { candidates.verdicts(kind, &chosen, &frames) } else { Vec::new() };
     Some((fingerprint::finish(kind, error, rules, &candidates, &chosen), verdicts))

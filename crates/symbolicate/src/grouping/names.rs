@@ -1,7 +1,10 @@
 //! Function names as grouping compares them: what a compiler, an optimisation level or an architecture adds
 //! to the name of the same function is taken off.
 
+use super::overloads::parameter_types;
+use crate::compiler_made::is_compiler_made;
 use std::borrow::Cow;
+use unslide_model::first_bytes;
 
 /// Longer names are cut.
 const MOST_BYTES: usize = 300;
@@ -52,21 +55,47 @@ const NUMBERED_SUFFIXES: &[&str] = &[".cold.", ".isra.", ".constprop.", ".part."
 /// The function's name without the types of its arguments, generic parameters and the numbers of closures,
 /// lambdas and blocks, each of which counts as the function around it:
 /// `closure #2 (Int) -> () in Cart.total(of: Int)` is `Cart.total(of:)`, and `__20-[Cart total:]_block_invoke_3` is `-[Cart total:]`. Empty for a name that
-/// consists of such things alone.
+/// consists of such things alone. The name of a function that a compiler wrote stays whole.
 pub(crate) fn normalise(function: &str) -> String {
     let mut name = Cow::Borrowed(function.trim());
+    // The names of functions inside of the one that `name` becomes.
+    let mut nested = String::new();
+    let mut is_whole = false;
     for _ in 0..MOST_PREFIXES {
+        is_whole = is_compiler_made(&name);
+        if is_whole {
+            break;
+        }
+        if let Some((local, outer)) = local_function(&name) {
+            nested = format!(".{local}{nested}");
+            name = Cow::Owned(outer.to_owned());
+            continue;
+        }
         match shorter(&name) {
             Some(inner) => name = Cow::Owned(inner),
             None => break,
         }
     }
-    let mut name = if is_objective_c(&name) { without_category(&name) } else { plain(&name) };
+    let mut name = if is_whole {
+        without_number(&name).to_owned()
+    } else if is_objective_c(&name) {
+        without_category(&name)
+    } else {
+        plain(&name) + &nested
+    };
     if name.len() > MOST_BYTES {
-        let end = (0..=MOST_BYTES).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
-        name.truncate(end);
+        name = first_bytes(&name, MOST_BYTES).to_owned();
     }
     name
+}
+
+/// A local function of Swift and the one around it: `round` and `Cart.total()` of `round #1 (Int) -> Int in Cart.total()`.
+fn local_function(name: &str) -> Option<(&str, &str)> {
+    let is_function = |local: &str| is_label(local) && local != "closure";
+    let (local, rest) = name.split_once(" #").filter(|(local, _)| is_function(local))?;
+    let number = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let signature = rest.get(number..).filter(|_| number > 0)?.strip_prefix(' ')?;
+    split_outside(signature, " in ").map(|(_, outer)| (local, outer))
 }
 
 fn is_objective_c(name: &str) -> bool {
@@ -77,7 +106,7 @@ fn is_objective_c(name: &str) -> bool {
 fn shorter(name: &str) -> Option<String> {
     // A template's result: `decltype(fp + fp0) Cart::add<int>(int)`.
     if let Some(rest) = name.strip_prefix("decltype").filter(|rest| rest.starts_with('(')) {
-        let (_, inner) = rest.get(balanced(rest, '(', ')')..)?.split_once(' ')?;
+        let (_, inner) = bracketed(rest, '(', ')').1.split_once(' ')?;
         return Some(inner.to_owned());
     }
     if let Some(inner) = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)) {
@@ -85,10 +114,14 @@ fn shorter(name: &str) -> Option<String> {
     }
     for (prefix, before) in WITH_ARGUMENTS {
         if let Some(rest) = name.strip_prefix(prefix)
-            && let Some(at) = find_outside(rest, before)
+            && let Some((_, inner)) = split_outside(rest, before)
         {
-            return Some(rest[at + before.len()..].to_owned());
+            return Some(inner.to_owned());
         }
+    }
+    // `(extension in Shop):Swift.Array.total()`.
+    if let Some((_, inner)) = name.strip_prefix("(extension in ").and_then(|rest| rest.split_once("):")) {
+        return Some(inner.to_owned());
     }
     // `(1) suspend resume partial function for f()`, of an async function.
     if name.starts_with('(')
@@ -109,19 +142,18 @@ fn shorter(name: &str) -> Option<String> {
     };
     let cuts = SUFFIXES.iter().filter_map(|suffix| name.find(suffix));
     let cut = cuts.chain(NUMBERED_SUFFIXES.iter().filter_map(numbered)).min().filter(|at| *at > 0)?;
-    Some(name[..cut].to_owned())
+    name.get(..cut).map(str::to_owned)
 }
 
 /// The function that a block lies in: of `__20-[Cart total:]_block_invoke_3` and of `__total_block_invoke`.
 fn block_of(name: &str) -> Option<&str> {
     let (inner, _) = name.strip_prefix("__")?.split_once("_block_invoke")?;
-    let digits = inner.bytes().take_while(u8::is_ascii_digit).count();
-    let inner = &inner[digits..];
+    let inner = inner.trim_start_matches(|c: char| c.is_ascii_digit());
     (!inner.is_empty()).then_some(inner)
 }
 
-/// Where `wanted`, which begins with no bracket, first lies outside of all brackets.
-fn find_outside(text: &str, wanted: &str) -> Option<usize> {
+/// Splits a text at the first `wanted` outside of all brackets. `wanted` begins with no bracket.
+fn split_outside<'t>(text: &'t str, wanted: &str) -> Option<(&'t str, &'t str)> {
     let mut depth = 0_usize;
     let bytes = text.as_bytes();
     for (at, byte) in bytes.iter().enumerate() {
@@ -129,8 +161,8 @@ fn find_outside(text: &str, wanted: &str) -> Option<usize> {
             b'(' | b'<' | b'[' | b'{' => depth += 1,
             b'>' if at > 0 && bytes[at - 1] == b'-' => {}
             b')' | b'>' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ if depth == 0 && *byte == wanted.as_bytes()[0] && text[at..].starts_with(wanted) => {
-                return Some(at);
+            _ if depth == 0 && bytes.get(at..).is_some_and(|rest| rest.starts_with(wanted.as_bytes())) => {
+                return Some((text.get(..at)?, text.get(at + wanted.len()..)?));
             }
             _ => {}
         }
@@ -140,47 +172,71 @@ fn find_outside(text: &str, wanted: &str) -> Option<usize> {
 
 /// `-[Cart(Sums) total:]` is `-[Cart total:]`.
 fn without_category(name: &str) -> String {
-    match (name.find('('), name.find(')')) {
-        (Some(from), Some(to)) if from < to => format!("{}{}", &name[..from], &name[to + 1..]),
-        _ => name.to_owned(),
-    }
+    let parts = name.split_once('(').and_then(|(class, rest)| Some((class, rest.split_once(')')?.1)));
+    parts.map_or_else(|| name.to_owned(), |(class, selector)| format!("{class}{selector}"))
 }
 
 /// A C, C++, Rust or Swift name without types.
 fn plain(name: &str) -> String {
     let name = name.replace("(anonymous namespace)::", "");
     let name = private(&name);
+    if let Some((context, operator)) = swift_operator(&name) {
+        return format!("{}.{operator}", plain(context));
+    }
     let mut out = String::with_capacity(name.len());
     let mut rest = name.as_str();
-    while let Some(next) = rest.chars().next() {
-        if let Some(operator) = operator(rest, &out) {
+    // The template arguments of the function itself.
+    let mut template = "";
+    loop {
+        if let Some((operator, after)) = operator(rest, &out) {
             out.push_str(operator);
-            rest = &rest[operator.len()..];
+            rest = after;
             continue;
         }
+        let mut chars = rest.chars();
+        let Some(next) = chars.next() else { break };
         match next {
             // Rust: `<Cart as Total>::total`.
             '<' if out.is_empty() => {
-                let inside = balanced(rest, '<', '>');
-                let inner = rest.get(1..inside - 1).unwrap_or_default();
+                let (inside, after) = bracketed(rest, '<', '>');
+                let inner = inside.strip_prefix('<').unwrap_or(inside);
+                let inner = inner.strip_suffix('>').unwrap_or(inner);
                 out.push_str(inner.split(" as ").next().map(without_arguments).unwrap_or_default());
-                rest = &rest[inside..];
+                rest = after;
             }
-            '<' => rest = &rest[balanced(rest, '<', '>')..],
+            '<' => {
+                let (inside, after) = bracketed(rest, '<', '>');
+                let inside = inside.strip_prefix('<').unwrap_or(inside);
+                template = inside.strip_suffix('>').unwrap_or(inside);
+                rest = after;
+            }
+            // Generic parameters of Go.
+            '[' if !out.is_empty() => rest = bracketed(rest, '[', ']').1,
+            // The receiver of a method of Go: `shop.(*Cart).Total`.
+            '(' if out.ends_with('.') && rest.starts_with("(*") => {
+                let (receiver, after) = bracketed(rest, '(', ')');
+                out.extend([receiver.split(['[', ')']).next().unwrap_or(receiver), ")"]);
+                rest = after;
+            }
             '(' if !out.is_empty() => {
-                let arguments = &rest[1..balanced(rest, '(', ')')];
-                out.push_str(&labels(arguments.strip_suffix(')').unwrap_or(arguments)));
+                let arguments = bracketed(rest, '(', ')').0;
+                let arguments = arguments.strip_prefix('(').unwrap_or(arguments);
+                let arguments = arguments.strip_suffix(')').unwrap_or(arguments);
+                let types = parameter_types(&out, template, arguments);
+                out.push_str(&types.unwrap_or_else(|| labels(arguments)));
                 break;
             }
             // What is left of a lambda, or of one that the linker has given a number.
-            '{' | '\'' | '$' if !out.is_empty() => break,
+            '{' | '\'' if !out.is_empty() => break,
+            // Swift's `App.$main` and `Cart.$count` are whole.
+            '$' if !out.is_empty() && !out.ends_with('.') => break,
             '(' | '{' => return String::new(),
             // The type of a property: `Cart.total.getter : Swift.Int`.
             ' ' if rest.starts_with(" : ") || rest.starts_with(" -> ") => break,
             // A conversion: `Cart::operator bool`.
-            ' ' if out.ends_with("operator") => {
+            ' ' if out.ends_with("operator") || out.ends_with("operator\"\"") => {
                 out.push(' ');
-                rest = &rest[1..];
+                rest = chars.as_str();
             }
             // A template's result stands before its name.
             ' ' => {
@@ -189,15 +245,57 @@ fn plain(name: &str) -> String {
             }
             _ => {
                 out.push(next);
-                rest = &rest[next.len_utf8()..];
+                rest = chars.as_str();
             }
         }
     }
     let out = out.trim_end_matches("::").replace("__allocating_init", "init");
     // Rust's hash, and the numbers of what the compiler makes once for each variable.
     let out = out.rsplit_once("::h").filter(|(_, hash)| is_hash(hash)).map_or(out.as_str(), |(path, _)| path);
-    let numbered = out.trim_end_matches(|c: char| c.is_ascii_digit());
-    numbered.strip_suffix('.').unwrap_or(out).to_owned()
+    let has_arguments = name.replace("(*", "").contains(['(', ' ', ':']);
+    without_number(if has_arguments { out } else { without_go_closures(out) }).to_owned()
+}
+
+/// A name without a dot and a number at its end.
+fn without_number(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('.').unwrap_or(name)
+}
+
+/// The function of Go around closures and wrappers: `main.Pay` of `main.Pay.func1.2`, `main.Pay.gowrap1` and
+/// `main.Pay-fm`. Other languages have no such names without a list of arguments.
+fn without_go_closures(name: &str) -> &str {
+    const CLOSURES: [&str; 4] = ["func", "gowrap", "deferwrap", ""];
+    let mut name = name.strip_suffix("-fm").unwrap_or(name);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    while let Some((outer, last)) = name.rsplit_once('.') {
+        let last = last.split_once("-range").map_or(last, |(last, _)| last);
+        let is_part = CLOSURES.iter().any(|word| last.strip_prefix(word).is_some_and(is_number));
+        if !is_part || outer.is_empty() {
+            break;
+        }
+        name = outer;
+    }
+    name
+}
+
+/// The type or module of an operator of Swift, and the operator: `Shop.Cart` and `==` of
+/// `Shop.Cart.== infix(Shop.Cart, Shop.Cart) -> Swift.Bool`.
+fn swift_operator(name: &str) -> Option<(&str, &str)> {
+    let is_fixity = |rest: &str| {
+        let word = [" infix", " prefix", " postfix"].iter().find_map(|word| rest.strip_prefix(word));
+        word.is_some_and(|after| after.is_empty() || after.starts_with(['(', '<']))
+    };
+    let mut spaces = name.match_indices(' ').filter_map(|(at, _)| name.split_at_checked(at));
+    let (path, _) = spaces.find(|(_, rest)| is_fixity(rest))?;
+    let before = path.trim_end_matches(is_of_operator);
+    let operator = path.strip_prefix(before)?;
+    // The dot before it is the first of them; what stands before that closes generic parameters.
+    let (closing, operator) = operator.split_once('.')?;
+    path.get(..before.len() + closing.len()).map(|context| (context, operator))
+}
+
+fn is_of_operator(c: char) -> bool {
+    "/=-+!*%<>&|^~?.".contains(c) || (!c.is_ascii() && !c.is_alphanumeric())
 }
 
 /// A type's name up to its arguments.
@@ -213,21 +311,19 @@ fn is_hash(text: &str) -> bool {
 fn private(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
-    while let Some(at) = rest.find('(') {
-        let inside = &rest[at + 1..];
-        let end = inside.find(')').unwrap_or(inside.len());
-        let named = inside[..end].split_once(" in _").filter(|(name, _)| !name.contains(['(', ' ', ',']));
-        match named {
-            Some((name, _)) if end < inside.len() => {
-                out.push_str(&rest[..at]);
-                out.push_str(name);
-                rest = &inside[end + 1..];
-            }
-            _ => {
-                out.push_str(&rest[..=at]);
-                rest = inside;
-            }
-        }
+    while let Some((before, inside)) = rest.split_once('(') {
+        let named = inside.split_once(')').and_then(|(named, after)| {
+            let (name, _) = named.split_once(" in _")?;
+            (!name.contains(['(', ' ', ','])).then_some((name, after))
+        });
+        out.push_str(before);
+        rest = if let Some((name, after)) = named {
+            out.push_str(name);
+            after
+        } else {
+            out.push('(');
+            inside
+        };
     }
     out + rest
 }
@@ -257,27 +353,34 @@ fn is_label(text: &str) -> bool {
 }
 
 /// The parts between the commas that lie outside of all brackets.
-fn outside_commas(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn outside_commas(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let text = rest?;
-        let end = find_outside(text, ",");
-        rest = end.map(|end| &text[end + 1..]);
-        Some(&text[..end.unwrap_or(text.len())])
+        let split = split_outside(text, ",");
+        rest = split.map(|(_, after)| after);
+        Some(split.map_or(text, |(before, _)| before))
     })
 }
 
-/// The name of a C++ operator at the start of the text, with the brackets that belong to it.
-fn operator<'t>(text: &'t str, before: &str) -> Option<&'t str> {
+/// The name of a C++ operator at the start of the text, with the brackets that belong to it, and what follows.
+fn operator<'t>(text: &'t str, before: &str) -> Option<(&'t str, &'t str)> {
     const OPERATORS: [&str; 11] = ["()", "[]", "<=>", "<<=", "<<", "<=", "<", "->*", "->", ">>", ">"];
     let starts = before.is_empty() || before.ends_with(':') || before.ends_with(' ');
     let rest = text.strip_prefix("operator").filter(|_| starts)?;
+    // `operator<<int>(` is `operator<` of a template.
+    if let Some(template) = rest.strip_prefix('<').filter(|rest| rest.starts_with('<')) {
+        let (arguments, after) = bracketed(template, '<', '>');
+        if arguments.ends_with('>') && after.starts_with('(') {
+            return text.split_at_checked("operator<".len());
+        }
+    }
     let known = OPERATORS.iter().find(|operator| rest.starts_with(*operator));
-    known.map(|operator| &text[.."operator".len() + operator.len()])
+    text.split_at_checked("operator".len() + known?.len())
 }
 
-/// The length of the text up to the bracket that closes the first one.
-fn balanced(text: &str, open: char, close: char) -> usize {
+/// Splits a text, which begins with `open`, behind the bracket that closes this one.
+pub(super) fn bracketed(text: &str, open: char, close: char) -> (&str, &str) {
     let (mut depth, mut before) = (0_usize, ' ');
     for (at, c) in text.char_indices() {
         if c == open {
@@ -285,142 +388,13 @@ fn balanced(text: &str, open: char, close: char) -> usize {
         } else if c == close && before != '-' {
             depth -= 1;
             if depth == 0 {
-                return at + c.len_utf8();
+                return text.split_at_checked(at + c.len_utf8()).unwrap_or((text, ""));
             }
         }
         before = c;
     }
-    text.len()
+    (text, "")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::normalise;
-
-    #[test]
-    fn names_of_one_function_are_one_name() {
-        for (expected, names) in [
-            (
-                "Shop.Cart.total(of:)",
-                &[
-                    "Shop.Cart.total(of: Swift.Int) -> Swift.Int",
-                    "Shop.Cart.total(of:)",
-                    "static Shop.Cart.total(of: Swift.Int) throws -> Swift.Int",
-                    "closure #1 (Swift.Int) -> Swift.Bool in Shop.Cart.total(of: Swift.Int) -> Swift.Int",
-                    "generic specialization <Swift.Array<Swift.Int>> of Shop.Cart.total<A>(of: A) -> A",
-                    "Shop.Cart<A>.total(of: A)",
-                ][..],
-            ),
-            (
-                "Shop.List.table(_:cellForRowAt:)",
-                &[
-                    "Shop.List.table(_:cellForRowAt:)",
-                    "@objc Shop.List.table(UIKit.Table, cellForRowAt: Foundation.IndexPath) -> UIKit.Cell",
-                    "Shop.List.table((Swift.Int, Swift.Int) -> (), cellForRowAt: [a: b]) -> UIKit.Cell",
-                ],
-            ),
-            (
-                "Shop.Cart.total",
-                &[
-                    "Shop.Cart.total(_:)",
-                    "Shop.Cart.total(Swift.Int, Swift.String) -> ()",
-                    "closure #2 () -> () in closure #1 (Swift.Int) -> () in Shop.Cart.total()",
-                    "partial apply forwarder for closure #1 (Swift.Int) -> () in Shop.Cart.total()",
-                    "function signature specialization <Arg[0] = Dead> of Shop.Cart.total()",
-                    "specialized Shop.Cart.total()",
-                    "@objc Shop.Cart.total()",
-                    "(2) suspend resume partial function for Shop.Cart.total() async -> ()",
-                    "Shop.Cart.(total in _3F2A96E0)(Swift.Int) -> ()",
-                ],
-            ),
-            ("Shop.Cart.count.getter", &["Shop.Cart.count.getter : Swift.Int"]),
-            (
-                "Shop.Cart.init(x:)",
-                &["Shop.Cart.__allocating_init(x: Swift.Int) -> Shop.Cart", "Shop.Cart.init(x:)"],
-            ),
-            (
-                "-[Cart total:]",
-                &[
-                    "-[Cart total:]",
-                    "-[Cart(Sums) total:]",
-                    "__20-[Cart total:]_block_invoke_3",
-                    "invocation function for block in -[Cart total:]",
-                    "__14-[Cart total:]_block_invoke",
-                ],
-            ),
-            (
-                "total",
-                &[
-                    "total",
-                    "total.cold.1",
-                    "total.llvm.123",
-                    "total [clone .isra.0]",
-                    "__total_block_invoke_2",
-                    "total(int)",
-                    "int total<int>(int)",
-                    "(anonymous namespace)::total(int)",
-                    "total(int)::$_0::operator()(int) const",
-                    "total(int)::{lambda(int)#1}::operator()(int) const",
-                    "total(int)::'lambda0'(int)::operator()(int) const",
-                    "total[abi:cxx11](int)",
-                    "decltype(fp + fp0) total<int, int>(int, int)",
-                    "decltype(auto) total<int>(int)",
-                    "decltype(a::f[abi:v1](fp))&& total<int>(int)",
-                ],
-            ),
-            (
-                "shop::Cart::total",
-                &[
-                    "shop::Cart<std::vector<int>>::total(std::map<int, long>) const",
-                    "std::vector<int> shop::Cart::total<int>()",
-                    "shop::Cart::total::$_1::operator()",
-                    "shop::Cart::total::h0123456789abcdef",
-                    "non-virtual thunk to shop::Cart::total()",
-                    "<shop::Cart as shop::Total>::total",
-                ],
-            ),
-            ("shop::Cart::operator()", &["shop::Cart::operator()(int) const"]),
-            ("shop::operator<<", &["std::ostream& shop::operator<<<int>(std::ostream&, int)"]),
-            ("shop::Cart::operator->", &["shop::Cart<int>::operator->() const"]),
-            ("__cxx_global_var_init", &["__cxx_global_var_init.12"]),
-            ("", &["", "(", "{lambda()#1}"]),
-        ] {
-            for name in names {
-                assert_eq!(normalise(name), expected, "{name}");
-            }
-        }
-    }
-
-    #[test]
-    fn names_of_different_functions_stay_different() {
-        let names = [
-            "a::f()",
-            "b::f()",
-            "-[A f]",
-            "+[A f]",
-            "A.f()",
-            "A.g()",
-            "A.f(x: Swift.Int)",
-            "A.f(Swift.Int, y: Swift.Int)",
-            "f1",
-            "f2",
-            "A.x.getter : Int",
-            "A.x.setter : Int",
-        ];
-        let normal: std::collections::BTreeSet<String> = names.iter().map(|name| normalise(name)).collect();
-        assert_eq!(normal.len(), names.len(), "{normal:?}");
-    }
-
-    #[test]
-    fn hostile_names_are_bounded() {
-        for name in [
-            "<".repeat(5_000),
-            "(".repeat(5_000),
-            "closure #1 in ".repeat(2_000),
-            "é".repeat(5_000),
-            "a<>>>>>->".repeat(500),
-        ] {
-            assert!(normalise(&name).len() <= super::MOST_BYTES);
-        }
-    }
-}
+mod tests;

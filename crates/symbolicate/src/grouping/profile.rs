@@ -31,7 +31,7 @@ pub(super) fn group<'a>(
     let all = planned(plan, profile.backtrace);
     let heaviest: Vec<_> =
         heaviest_frames(profile).into_iter().filter_map(|at| all.get(at).copied()).collect();
-    let candidates = Candidates::read(named(plan, by, &heaviest), kind, rules, true);
+    let candidates = Candidates::read(named(plan, by, &heaviest), kind, false, rules, true);
     let chosen = [Standing::App, Standing::System, Standing::Entry]
         .into_iter()
         .map(|standing| heaviest_path(profile, &candidates, standing))

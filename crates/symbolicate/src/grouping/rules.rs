@@ -224,8 +224,8 @@ impl Glob {
             return false;
         };
         for part in between {
-            let Some(at) = rest.find(part.as_str()) else { return false };
-            rest = &rest[at + part.len()..];
+            let Some((_, after)) = rest.split_once(part.as_str()) else { return false };
+            rest = after;
         }
         true
     }

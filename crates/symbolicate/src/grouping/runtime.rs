@@ -67,6 +67,10 @@ const PREFIXES: &[&str] = &[
     "swift::",
     "thunk for ",
     "reabstraction thunk ",
+    // Go.
+    "internal/runtime/",
+    "runtime.",
+    "runtime/",
 ];
 
 /// Libraries of Rust. A namespace of C++ may have the same name.
@@ -86,6 +90,9 @@ pub(super) fn is_runtime(function: &NamedFunction, name: &str, in_app: bool) -> 
     let has = |prefixes: &[&str]| {
         prefixes.iter().any(|prefix| name.starts_with(prefix) || function.name.starts_with(prefix))
     };
+    if in_app && is_extension_of_app(&function.name) {
+        return false;
+    }
     name.is_empty()
         || EXACT.contains(&name)
         || has(PREFIXES)
@@ -93,22 +100,43 @@ pub(super) fn is_runtime(function: &NamedFunction, name: &str, in_app: bool) -> 
         || !in_app && (SYSTEM_EXACT.contains(&name) || has(SYSTEM_PREFIXES))
 }
 
+/// True for a method that a module of the app adds to a type of another one: `(extension in Shop):Swift.Array.total()`.
+fn is_extension_of_app(name: &str) -> bool {
+    const SYSTEM_MODULES: [&str; 12] = [
+        "AppKit",
+        "Combine",
+        "CoreFoundation",
+        "CoreGraphics",
+        "Dispatch",
+        "Foundation",
+        "ObjectiveC",
+        "Swift",
+        "SwiftUI",
+        "UIKit",
+        "_Concurrency",
+        "_StringProcessing",
+    ];
+    let module = name.split_once("(extension in ").and_then(|(_, rest)| rest.split_once("):"));
+    module.is_some_and(|(module, _)| !SYSTEM_MODULES.contains(&module))
+}
+
 /// True for a function that reports what its caller has found: for `app_assert`, `Log.fatalError`, `assertValid`; not
 /// for `Asserts.list`, and not for `diet`.
 pub(super) fn is_reporter(name: &str) -> bool {
     let name = name.split('(').next().unwrap_or(name).trim_end_matches([']', ':']);
     let last = name.rsplit([':', '.', ' ', '[']).find(|part| !part.is_empty()).unwrap_or(name);
-    let begins = |(at, c): &(usize, char)| *at == 0 || c.is_ascii_uppercase() || last[..*at].ends_with('_');
-    last.char_indices().filter(begins).any(|(at, _)| {
-        let word = &last[at..];
+    let begins = |(at, c): &(usize, char)| {
+        *at == 0 || c.is_ascii_uppercase() || last.as_bytes().get(*at - 1) == Some(&b'_')
+    };
+    let is_reporter_word = |word: &str| {
         REPORTERS.iter().any(|reporter| {
-            let same = word.get(..reporter.len()).is_some_and(|start| start.eq_ignore_ascii_case(reporter));
             // Another word follows, or none.
-            let ends =
-                word[reporter.len().min(word.len())..].chars().next().is_none_or(|c| !c.is_ascii_lowercase());
-            same && ends
+            word.split_at_checked(reporter.len()).is_some_and(|(start, after)| {
+                start.eq_ignore_ascii_case(reporter) && !after.starts_with(char::is_lowercase)
+            })
         })
-    })
+    };
+    last.char_indices().filter(begins).any(|(at, _)| last.get(at..).is_some_and(is_reporter_word))
 }
 
 /// True for the function in which every thread of the app begins: it says nothing about a bug unless the bug
@@ -124,7 +152,13 @@ mod tests {
     use super::*;
 
     fn runtime(name: &str, is_rust: bool, in_app: bool) -> bool {
-        let function = NamedFunction { name: name.to_owned(), path: None, is_rust };
+        let function = NamedFunction {
+            name: name.to_owned(),
+            path: None,
+            is_rust,
+            no_return: None,
+            has_debug_info: true,
+        };
         is_runtime(&function, name, in_app)
     }
 
@@ -135,6 +169,14 @@ mod tests {
         }
         for name in ["dispatch_event", "malloc_report", "start", "raise"] {
             assert!(runtime(name, false, false) && !runtime(name, false, true), "{name}");
+        }
+        for (name, is_runtime) in [
+            ("(extension in Shop):Swift.Array.total() -> Swift.Int", false),
+            ("(extension in Swift):Swift.Sequence.total() -> Swift.Int", true),
+            ("Swift.Array.total() -> Swift.Int", true),
+        ] {
+            let function = NamedFunction::new(name, None, None);
+            assert_eq!(super::is_runtime(&function, "Swift.Array.total", true), is_runtime, "{name}");
         }
     }
 
@@ -152,6 +194,8 @@ mod tests {
             "assertValid",
             "-[Log assert:]",
             "shop::panic",
+            "größe_panic",
+            "Läden.fatalErrorÄ",
             "",
         ] {
             assert!(runtime(name, false, true) || is_reporter(name), "{name}");
@@ -167,6 +211,12 @@ mod tests {
             "Cart.total(abort:)",
             "Dice.throw",
             "main",
+            "größe",
+            "naïve_total",
+            "données_à_charger",
+            "-[Kasse größe]",
+            "ショップ.合計",
+            "👜.paie",
         ] {
             assert!(!runtime(name, false, false) && !is_reporter(name), "{name}");
         }

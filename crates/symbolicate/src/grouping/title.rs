@@ -82,6 +82,8 @@ pub(super) fn masked_message(message: &str) -> String {
 /// reports of one bug.
 pub(super) fn masked(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    // React Native writes its engine behind the message.
+    let line = line.split_once(", js engine: ").map_or(line, |(message, _)| message);
     let mut out = String::with_capacity(line.len().min(4 * MOST_CHARS));
     let mut word = String::new();
     for c in line.chars().take(4 * MOST_CHARS) {
@@ -134,6 +136,7 @@ mod tests {
             ),
             ("no item 6F9619FF-8B86-D011-B42D-00C04FC964FF\nsecond line", "no item #"),
             ("  \n deadbeef is a word, 00deadbeef is not", "deadbeef is a word, # is not"),
+            ("Unhandled JS Exception: no cart, js engine: hermes, stack:", "Unhandled JS Exception: no cart"),
             ("", ""),
         ] {
             assert_eq!(masked(text), expected);

@@ -17,8 +17,14 @@ words! {
         System = "system",
         /// It is of the runtime or the standard library.
         Runtime = "runtime",
-        /// It only reports what its caller has found.
+        /// A compiler wrote it: code that functions share, an accessor of metadata, a helper of a block.
+        CompilerMade = "compiler_made",
+        /// It only reports what its caller has found, as its name says.
         Reporter = "reporter",
+        /// It only reports: it is declared to never return.
+        ReporterByDeclaration = "reporter_by_declaration",
+        /// It only reports: its code never returns, and it called what ends the process.
+        ReporterByCode = "reporter_by_code",
         /// It is `main`.
         Entry = "entry",
         /// No function is known.
@@ -51,7 +57,14 @@ impl GroupingVerdict {
             }
             GroupingVerdict::System => "it is of a system image",
             GroupingVerdict::Runtime => "it is of the runtime or the standard library",
-            GroupingVerdict::Reporter => "it only reports what its caller has found",
+            GroupingVerdict::CompilerMade => "the compiler wrote it, and many functions call it",
+            GroupingVerdict::Reporter => "by its name it only reports what its caller has found",
+            GroupingVerdict::ReporterByDeclaration => {
+                "it only reports what its caller has found: it is declared to never return"
+            }
+            GroupingVerdict::ReporterByCode => {
+                "it only reports what its caller has found: its code never returns, and it ended the process or threw"
+            }
             GroupingVerdict::Entry => "it is where the app begins",
             GroupingVerdict::Unnamed => "no function is known for the address",
             GroupingVerdict::NoImage => "the address lies in no image",

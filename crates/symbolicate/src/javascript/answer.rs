@@ -1,5 +1,6 @@
 //! What is said of the frames of an error of JavaScript.
 
+use super::device_name::{is_numbered, stable_device_name};
 use super::table::{MappedPlace, SourceMapTable};
 use crate::answer::Judged;
 use crate::plan::PlannedJavaScript;
@@ -8,17 +9,19 @@ use crate::symcache::SymCache;
 use std::borrow::Cow;
 use std::ops::Range;
 use unslide_model::words;
-use unslide_report::JavaScriptFrame;
+use unslide_report::{JavaScriptFrame, Text};
 
 words! {
-    /// Who names the function of a frame.
+    /// Who names the function of a frame; the first that can does.
     pub enum FunctionSource {
-        /// The map's functions: it is the one around the place.
+        /// The map's function map has the function around the place.
         FunctionMap = "function_map",
-        /// What the map says stands where the next frame calls it: a guess.
-        Caller = "caller",
-        /// The device, with what a minifier has left of it.
+        /// The text of the source has the function around the place.
+        Scope = "scope",
+        /// The device.
         Device = "device",
+        /// The map has a name where the next frame calls the function, which is a guess.
+        Caller = "caller",
     }
 }
 
@@ -38,6 +41,21 @@ impl JavaScriptAnswer<'_> {
         JavaScriptAnswer { status, ..self }
     }
 
+    /// True if nothing better names the function than the text where it is called.
+    fn may_be_named_by_caller(&self, called: &str) -> bool {
+        // The text of the source says that the function has no name.
+        if self.place.as_ref().is_none_or(|place| place.has_scopes) {
+            return false;
+        }
+        match &self.function {
+            None => true,
+            Some((name, FunctionSource::Device)) => {
+                stable_device_name(name).is_none() || is_numbered(name, called)
+            }
+            Some(_) => false,
+        }
+    }
+
     /// True for a function of the engine itself, about which no map could say more.
     pub(crate) fn is_of_engine(&self) -> bool {
         self.status == FrameStatus::Device
@@ -54,12 +72,10 @@ pub(crate) fn answers<'s>(
     for at in 0..answers.len() {
         // What the caller's line names is what it calls.
         let called = answers.get(at + 1).and_then(|caller| caller.place.as_ref()?.name);
-        let Some(own) = answers.get_mut(at).filter(|own| own.place.is_some()) else { continue };
-        let is_sure = own.function.as_ref().is_some_and(|(_, source)| *source == FunctionSource::FunctionMap);
-        if let Some(name) = called.filter(|name| !is_sure && !name.is_empty()) {
-            own.function = Some((name.decode(), FunctionSource::Caller));
-            own.approximate = true;
-        }
+        let Some(name) = called.filter(|name| !name.is_empty()).map(Text::decode) else { continue };
+        let Some(own) = answers.get_mut(at).filter(|own| own.may_be_named_by_caller(&name)) else { continue };
+        own.function = Some((name, FunctionSource::Caller));
+        own.approximate = true;
     }
     answers
 }
@@ -111,7 +127,8 @@ fn found<'s>(
         // What a bundler has put between the sources.
         return JavaScriptAnswer { status: FrameStatus::MissingSymbol, in_app: false, ..own };
     };
-    let named = place.function.map(|name| (name.decode(), FunctionSource::FunctionMap));
+    let source = if place.has_scopes { FunctionSource::Scope } else { FunctionSource::FunctionMap };
+    let named = place.function.map(|name| (name.decode(), source));
     JavaScriptAnswer {
         status: FrameStatus::Symbolicated,
         function: named.or(own.function),

@@ -1,17 +1,19 @@
 //! From a source map to its symcache.
 
+use super::lines::source_lines;
 use super::mappings::{Mapping, NONE};
 use super::source_map::{Source, SourceMap, facts};
-use super::table::{HEADER_SIZE, MAGIC, MAPPING_SIZE, MOST_CONTEXT_BYTES, SOURCE_SIZE, VERSION};
+use super::table::{
+    HEADER_SIZE, MAGIC, MAPPING_SIZE, MOST_CONTEXT_BYTES, MOST_NAME_BYTES, SOURCE_HAS_SCOPES,
+    SOURCE_IS_LIBRARY, SOURCE_SIZE, VERSION,
+};
 use crate::json::escape;
 use crate::object::error::ObjectError;
 use crate::object::facts::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectKind};
 use crate::symcache::{CodeRanges, ObjectHeader, Writer};
 use std::collections::HashMap;
-use unslide_model::{CpuType, DebugId, Quality};
+use unslide_model::{CpuType, DebugId, Quality, first_bytes};
 
-/// Bytes of a name or a path; a longer one is cut.
-const MOST_NAME_BYTES: usize = 1_000;
 /// Lines of a bundle that any map may have; more only where it has as many bytes. Each takes four.
 const FREE_LINES: usize = 1 << 20;
 
@@ -45,6 +47,7 @@ pub fn build_for(bytes: &[u8], debug_id: DebugId) -> Result<BuiltSymCache, Objec
         quality: Quality::Dwarf,
         symcache,
         warnings: Vec::new(),
+        steps: 0,
     })
 }
 
@@ -57,7 +60,7 @@ struct TableWriter<'m> {
 
 impl<'m> TableWriter<'m> {
     fn text(&mut self, text: &'m str, most: usize) -> Result<u32, ObjectError> {
-        let text = &text[..text.floor_char_boundary(most)];
+        let text = first_bytes(text, most);
         if let Some(at) = self.known.get(text) {
             return Ok(*at);
         }
@@ -109,7 +112,7 @@ impl<'m> TableWriter<'m> {
     }
 
     fn function(&mut self, source: Option<&'m Source>, mapping: &Mapping) -> Result<u32, ObjectError> {
-        let functions = source.and_then(|source| source.functions.as_ref());
+        let functions = source.and_then(|source| source.functions.as_ref().or(source.scopes.as_ref()));
         let around = functions.and_then(|all| all.around(mapping.source_line, mapping.source_column));
         around.map_or(Ok(NONE), |name| self.text(name, MOST_NAME_BYTES))
     }
@@ -121,12 +124,14 @@ impl<'m> TableWriter<'m> {
             let first = u32::try_from(context.len() / 4).map_err(|_| too_large())?;
             let content = source.content.as_deref().filter(|_| !source.is_library).unwrap_or_default();
             let mut count = 0;
-            for line in content.lines() {
+            for line in source_lines(content) {
                 words(&mut context, [self.text(line, MOST_CONTEXT_BYTES)?]);
                 count += 1;
             }
             let path = self.text(&source.path, MOST_NAME_BYTES)?;
-            words(&mut records, [path, u32::from(source.is_library), first, count]);
+            let library = if source.is_library { SOURCE_IS_LIBRARY } else { 0 };
+            let scopes = if source.scopes.is_some() { SOURCE_HAS_SCOPES } else { 0 };
+            words(&mut records, [path, library | scopes, first, count]);
         }
         Ok((records, context))
     }

@@ -119,8 +119,8 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Which function encloses each place of a source: Metro's function map (`x_facebook_sources`). Its mappings are
-/// column, name and line, where the line goes on over the whole text and begins at 1.
+/// The function around each place of a source, by Metro's function map (`x_facebook_sources`) or by the source's text.
+/// Metro's mappings are column, name and line, where the line goes on over the whole text and begins at 1.
 #[derive(Debug)]
 pub(super) struct FunctionMap {
     names: Vec<String>,
@@ -144,6 +144,12 @@ impl FunctionMap {
         }
         starts.sort_unstable();
         Ok(FunctionMap { names, starts })
+    }
+
+    /// A map of known functions: line from 1, column from 0 and the name of each place where one begins or goes on,
+    /// ascending. A number beyond the names stands for none.
+    pub(super) fn from_starts(names: Vec<String>, starts: Vec<(u32, u32, u32)>) -> FunctionMap {
+        FunctionMap { names, starts }
     }
 
     /// The function around a place of the source. The numbers are from 0.

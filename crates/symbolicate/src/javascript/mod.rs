@@ -5,9 +5,12 @@
 
 mod answer;
 mod build;
+mod device_name;
 mod identity;
+mod lines;
 mod mappings;
 mod output;
+mod scopes;
 mod source_map;
 mod table;
 
@@ -15,6 +18,7 @@ pub use answer::FunctionSource;
 pub(crate) use answer::{JavaScriptAnswer, answers};
 pub(crate) use build::build;
 pub use build::build_for;
+pub(crate) use device_name::stable_device_name;
 pub use identity::BundleIdentity;
 pub(crate) use output::{JavaScriptDetail, least_bytes, write};
 pub use source_map::with_debug_id;

@@ -51,8 +51,9 @@ pub(crate) fn write(
         object.escaped(key!("status"), answer.status.as_str().as_bytes());
         if detail != JavaScriptDetail::StatusOnly {
             origin(&mut object, answer, frame.bundle.as_deref(), judged);
-            // While nothing better is known, the place is the one in the bundle.
-            let place = answer.place.as_ref().map(|place| (place.line.saturating_add(1), place.column));
+            // While no file is known, the place is the one in the bundle.
+            let place = answer.place.as_ref().filter(|place| place.file.is_some());
+            let place = place.map(|place| (place.line.saturating_add(1), place.column));
             let in_bundle =
                 frame.line.filter(|_| !answer.is_of_engine()).map(|line| (line, frame.column.unwrap_or(0)));
             if let Some((line, column)) = place.or(in_bundle) {
@@ -88,8 +89,8 @@ fn origin(
         object.text(key!("function"), function);
         object.escaped(key!("function_source"), source.as_str().as_bytes());
     }
-    if let Some(place) = &answer.place {
-        object.escaped(key!("file"), place.file.raw());
+    if let Some(file) = answer.place.as_ref().and_then(|place| place.file) {
+        object.escaped(key!("file"), file.raw());
     }
 }
 

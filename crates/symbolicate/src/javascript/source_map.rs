@@ -4,11 +4,13 @@
 //! make the map malformed; nothing in it is trusted.
 
 use super::mappings::{FunctionMap, Mapping, NONE, SectionStart, malformed, read_mappings};
+use super::scopes::{ScopeBudget, read_functions};
+use super::table::MOST_NAME_BYTES;
 use crate::object::error::ObjectError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};
-use unslide_model::DebugId;
+use unslide_model::{DebugId, first_bytes, json};
 
 /// What a source map says, as one map.
 #[derive(Debug, Default)]
@@ -22,6 +24,9 @@ pub(super) struct SourceMap {
     /// Lines up to the last that is mapped.
     pub(super) lines: u32,
 }
+
+/// Line and column in the bundle.
+type Place = (u32, u32);
 
 /// The lines of a part of a bundle.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +47,8 @@ pub(super) struct Source {
     /// True for a file of a library.
     pub(super) is_library: bool,
     pub(super) functions: Option<FunctionMap>,
+    /// The functions by the text of the source, if the map has no function map of it.
+    pub(super) scopes: Option<FunctionMap>,
 }
 
 /// What a source map is, without its mappings.
@@ -117,6 +124,16 @@ struct RawOffset {
     column: u32,
 }
 
+impl RawOffset {
+    /// The place in the bundle of an offset in a map that begins at `base`. A column counts for the first line alone.
+    fn behind(self, base: RawOffset) -> Result<RawOffset, ObjectError> {
+        let line = base.line.checked_add(self.line).ok_or_else(|| malformed("a section's line"))?;
+        let column = if self.line == 0 { base.column } else { 0 };
+        let column = column.checked_add(self.column).ok_or_else(|| malformed("a section's column"))?;
+        Ok(RawOffset { line, column })
+    }
+}
+
 /// The JSON text of a file that may be a source map: without the line `)]}'` that keeps scripts from being run.
 pub(super) fn json_text(bytes: &[u8]) -> Option<&[u8]> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start();
@@ -145,8 +162,8 @@ pub fn with_debug_id(map: &[u8], debug_id: DebugId) -> Option<Vec<u8>> {
 
 /// What a source map is; `None` for other files.
 pub(crate) fn facts(bytes: &[u8]) -> Option<Result<SourceMapFacts, ObjectError>> {
-    let json = json_text(bytes)?;
-    let raw: RawFacts = match serde_json::from_slice(json) {
+    let text = json_text(bytes)?;
+    let raw: RawFacts = match json::from_slice(text) {
         Ok(raw) => raw,
         Err(error) => return Some(Err(malformed(error))),
     };
@@ -168,8 +185,8 @@ pub(crate) fn facts(bytes: &[u8]) -> Option<Result<SourceMapFacts, ObjectError>>
 impl SourceMap {
     /// Reads a whole map.
     pub(super) fn read(bytes: &[u8]) -> Result<SourceMap, ObjectError> {
-        let json = json_text(bytes).ok_or(ObjectError::NotAnObject)?;
-        let mut raw: RawMap = serde_json::from_slice(json).map_err(malformed)?;
+        let text = json_text(bytes).ok_or(ObjectError::NotAnObject)?;
+        let mut raw: RawMap = json::from_slice(text).map_err(malformed)?;
         if raw.version != Some(3) {
             return Err(ObjectError::Unsupported("a source map of another version than 3".into()));
         }
@@ -183,8 +200,18 @@ impl SourceMap {
         if !has_parts {
             map.parts.clear();
         }
+        map.read_scopes();
         map.mappings.sort_by_key(|mapping| (mapping.line, mapping.column));
         Ok(map)
+    }
+
+    /// Finds the functions of sources without a function map in their text.
+    fn read_scopes(&mut self) {
+        let mut budget = ScopeBudget::default();
+        for source in self.sources.iter_mut().filter(|source| source.functions.is_none()) {
+            let content = source.content.as_deref();
+            source.scopes = content.and_then(|text| read_functions(&source.path, text, &mut budget));
+        }
     }
 
     /// Adds the map of a segment. Its lines go on behind those before.
@@ -194,7 +221,7 @@ impl SourceMap {
         if raw.x_metro_module_paths.is_some() {
             ignore_wrappers(raw.sections.as_mut());
         }
-        self.add(raw, RawOffset { line: first, column: 0 })?;
+        self.add(raw, RawOffset { line: first, column: 0 }, None)?;
         let last = self.mappings.iter().skip(known).map(|mapping| mapping.line).max();
         self.lines = last
             .map_or(Some(first), |last| last.checked_add(1))
@@ -211,35 +238,42 @@ impl SourceMap {
         Ok(())
     }
 
-    /// Adds a map, or the sections of one, that begins at `offset` in the bundle.
-    fn add(&mut self, raw: RawMap, offset: RawOffset) -> Result<(), ObjectError> {
-        for section in raw.sections.unwrap_or_default() {
-            let line =
-                offset.line.checked_add(section.offset.line).ok_or_else(|| malformed("a section's line"))?;
-            let column = if section.offset.line == 0 { offset.column } else { 0 };
-            let column =
-                column.checked_add(section.offset.column).ok_or_else(|| malformed("a section's column"))?;
+    /// Adds a map, or the sections of one, that begins at `offset` in the bundle. What it maps at `end` or behind is
+    /// left out: there begins another section.
+    fn add(&mut self, raw: RawMap, offset: RawOffset, end: Option<Place>) -> Result<(), ObjectError> {
+        let sections = raw.sections.unwrap_or_default();
+        let mut starts = Vec::with_capacity(sections.len());
+        for section in &sections {
+            starts.push(section.offset.behind(offset)?);
+        }
+        let mut ends: Vec<Place> = starts.iter().map(|start| (start.line, start.column)).chain(end).collect();
+        ends.sort_unstable();
+        for (section, start) in sections.into_iter().zip(starts) {
             let map = match (section.map, section.url) {
                 (Some(map), _) => map,
                 (None, Some(url)) => return Err(elsewhere(&url)),
                 (None, None) => return Err(malformed("a section without a map")),
             };
-            self.add(*map, RawOffset { line, column })?;
+            let next = ends.partition_point(|end| *end <= (start.line, start.column));
+            self.add(*map, start, ends.get(next).copied())?;
         }
         let Some(mappings) = raw.mappings else { return Ok(()) };
         let (sources, names) = (self.sources.len(), self.names.len());
         let ignored: BTreeSet<u64> =
             [raw.ignore_list, raw.ignore_list_too].into_iter().flatten().flatten().collect();
+        // It stands before each source, and what is longer is cut anyway.
         let root = raw.source_root.unwrap_or_default();
+        let root = first_bytes(&root, MOST_NAME_BYTES);
         let mut contents = raw.sources_content.unwrap_or_default().into_iter();
         let mut functions = raw.x_facebook_sources.unwrap_or_default().into_iter();
         for (at, source) in raw.sources.unwrap_or_default().into_iter().enumerate() {
-            let path = joined(&root, source.unwrap_or_default());
+            let path = source.map(|source| joined(root, source)).unwrap_or_default();
             let is_library = ignored.contains(&(at as u64)) || is_library(&path);
             // The function map is the first of what Metro says of a source.
             let raw = functions.next().flatten().and_then(|all| all.into_iter().next()).flatten();
             let functions = raw.map(|raw| FunctionMap::read(raw.names, &raw.mappings)).transpose()?;
-            self.sources.push(Source { path, content: contents.next().flatten(), is_library, functions });
+            let content = contents.next().flatten();
+            self.sources.push(Source { path, content, is_library, functions, scopes: None });
         }
         let text = |name| match name {
             RawName::Text(text) => text,
@@ -248,7 +282,13 @@ impl SourceMap {
         self.names.extend(raw.names.unwrap_or_default().into_iter().map(text));
         let ends = (self.sources.len(), self.names.len());
         let at = SectionStart { line: offset.line, column: offset.column, sources, names, ends };
-        read_mappings(&mappings, at, &mut self.mappings)
+        let known = self.mappings.len();
+        read_mappings(&mappings, at, &mut self.mappings)?;
+        if let Some(end) = end {
+            let own = self.mappings.split_off(known);
+            self.mappings.extend(own.into_iter().filter(|mapping| (mapping.line, mapping.column) < end));
+        }
+        Ok(())
     }
 }
 
@@ -286,4 +326,25 @@ fn is_library(path: &str) -> bool {
         || path.is_empty()
         || path == "__prelude__"
         || path.ends_with("/__prelude__")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A root before each source: half the bytes for the root, half for sources.
+    fn path_bytes(sources: usize) -> usize {
+        let sources: Vec<&str> = std::iter::repeat_n("a", sources).collect();
+        let root = "r".repeat(4 * sources.len());
+        let map = serde_json::json!({"version": 3, "sourceRoot": root, "sources": sources, "mappings": ""});
+        let map = SourceMap::read(map.to_string().as_bytes()).unwrap();
+        map.sources.iter().map(|source| source.path.len()).sum()
+    }
+
+    #[test]
+    fn paths_behind_a_long_root_grow_with_the_map() {
+        let (few, many) = (path_bytes(1_000), path_bytes(2_000));
+        println!("| source root | {few} | {many} |");
+        assert!(many <= 2 * few, "{few} {many}");
+    }
 }

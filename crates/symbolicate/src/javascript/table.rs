@@ -3,7 +3,7 @@
 //! It fills the texts of a [symcache](crate::symcache) that has no machine code and the CPU type
 //! [`CpuType::JAVASCRIPT`], so that it is stored, fetched, checked and deleted as every symcache is.
 //!
-//! # Format, version 1
+//! # Format, version 2
 //!
 //! All numbers are little-endian u32 and need no alignment. `0xFFFF_FFFF` stands for none.
 //!
@@ -17,23 +17,37 @@
 //! |---|---|---|
 //! | lines | u32 × (lines + 1) | number of mappings above each line of the bundle |
 //! | mappings | u32 × 6 | column in the bundle, source, line and column in it, name, function; ascending in each line |
-//! | sources | u32 × 4 | path, 1 for a library, first context line, number of them |
+//! | sources | u32 × 4 | path, flags, first context line, number of them |
 //! | context lines | u32 | text of each line of the sources, cut to [`MOST_CONTEXT_BYTES`] |
 //! | texts | u32 length, bytes | UTF-8, escaped for a JSON string, without the quotes |
 //! | parts, to the end | u32 × 4 | segment, module or none for the whole segment, first line, line behind the last; ascending |
 //!
-//! Lines and columns are from 0. A name, a function, a path and a context line are offsets into the texts.
+//! Lines and columns are from 0. A name, a function, a path and a context line are offsets into the texts. A source has
+//! flag 1 if it is a library's, and flag 2 if its functions were found in its text and not in a function map: a place
+//! without a function is then in one without a name, or in none. The path is empty if the map has null instead.
+//!
+//! # History
+//!
+//! * 1: without flag 2. It is read as well.
+//! * 2: functions of the text of sources.
 
 use super::mappings::NONE;
 use std::ops::Range;
 use unslide_report::{BundleModule, Text};
 
 pub(super) const MAGIC: &[u8; 8] = b"UNSLDJSM";
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
+/// The versions that are read.
+const READS: [u32; 2] = [1, VERSION];
+/// Flags of a source.
+pub(super) const SOURCE_IS_LIBRARY: u32 = 1;
+pub(super) const SOURCE_HAS_SCOPES: u32 = 2;
 pub(super) const HEADER_SIZE: usize = 32;
 pub(super) const MAPPING_SIZE: usize = 24;
 pub(super) const SOURCE_SIZE: usize = 16;
 const PART_SIZE: usize = 16;
+/// Bytes of a name or a path, before it is escaped; a longer one is cut.
+pub(super) const MOST_NAME_BYTES: usize = 1_000;
 /// Bytes of a line of source, before it is escaped; a longer one is cut.
 pub(super) const MOST_CONTEXT_BYTES: usize = 200;
 
@@ -51,7 +65,8 @@ pub(crate) struct SourceMapTable<'a> {
 /// Where code of a bundle comes from.
 #[derive(Clone, Copy)]
 pub(crate) struct MappedPlace<'a> {
-    pub(crate) file: Text<'a>,
+    /// None if the map does not name the source.
+    pub(crate) file: Option<Text<'a>>,
     /// From 0.
     pub(crate) line: u32,
     /// From 0.
@@ -60,6 +75,8 @@ pub(crate) struct MappedPlace<'a> {
     pub(crate) name: Option<Text<'a>>,
     /// The function around it.
     pub(crate) function: Option<Text<'a>>,
+    /// True if the functions of the source are known by its text: without one, the place is in none with a name.
+    pub(crate) has_scopes: bool,
     pub(crate) is_library: bool,
     source: usize,
 }
@@ -72,7 +89,7 @@ fn number(bytes: &[u8], index: usize) -> Option<u32> {
 impl<'a> SourceMapTable<'a> {
     /// Checks the header and the length.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<SourceMapTable<'a>> {
-        if !bytes.starts_with(MAGIC) || number(bytes, 2)? != VERSION {
+        if !bytes.starts_with(MAGIC) || !READS.contains(&number(bytes, 2)?) {
             return None;
         }
         let count = |index: usize| Some(number(bytes, 3 + index)? as usize);
@@ -142,13 +159,15 @@ impl<'a> SourceMapTable<'a> {
         let field = |index: usize| number(self.mappings, mapping.checked_mul(6)? + index);
         let source = field(1).filter(|source| *source != NONE)? as usize;
         let path = number(self.sources, source.checked_mul(4)?)?;
+        let flags = number(self.sources, source * 4 + 1)?;
         Some(MappedPlace {
-            file: self.text(path)?,
+            file: self.text(path).filter(|path| !path.is_empty()),
             line: field(2)?,
             column: field(3)?,
             name: self.text(field(4)?),
             function: self.text(field(5)?),
-            is_library: number(self.sources, source * 4 + 1)? == 1,
+            has_scopes: flags & SOURCE_HAS_SCOPES != 0,
+            is_library: flags & SOURCE_IS_LIBRARY != 0,
             source,
         })
     }

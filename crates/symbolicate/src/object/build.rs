@@ -2,11 +2,14 @@
 
 use super::classes::add_classes;
 use super::code::CodeMap;
-use super::dwarf::{self, CodeStretch};
+use super::compressed::UnpackedSections;
+use super::dwarf::{self, CodeStretch, DwarfCode};
 use super::error::malformed;
 use super::macho::MachFile;
+use super::steps::Steps;
+use super::symbol_table::SymbolTable;
 use super::symbols::{SymbolExtent, extents};
-use super::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind, has_symbols};
+use super::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind, has_symtab};
 use crate::demangle::Unavailable;
 use crate::symcache::{CodeOwner, CodePlace, CodeRanges, NoSymcache, ObjectHeader, Writer};
 use unslide_model::Quality;
@@ -20,27 +23,32 @@ impl From<NoSymcache> for ObjectError {
     }
 }
 
-pub(super) fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
+/// Builds the symcache of a Mach-O slice. What is unpacked of it takes at most `memory_bytes`.
+pub(super) fn build(slice: &[u8], memory_bytes: u64, mut steps: Steps) -> Result<BuiltSymCache, ObjectError> {
     let file = MachFile::parse(slice)?;
     if file.kind == ObjectKind::Relocatable {
         return Err(ObjectError::Unsupported("not linked: its addresses are not final".into()));
     }
     let debug_id = file.debug_id.ok_or_else(|| ObjectError::Unsupported("no UUID".into()))?;
     let text = file.text.clone().ok_or_else(|| malformed("no __TEXT segment"))?;
+    let unpacked = UnpackedSections::read(&file, memory_bytes)?;
+    steps.add_bytes(unpacked.bytes());
+    let file = file.with_unpacked(&unpacked);
     let code = CodeMap::new(&file);
-    let symbols = extents(&file, &code)?;
+    let symbols = extents(&file, &code, &steps)?;
     let mut writer = Writer::new(MAX_SYMCACHE_BYTES);
-    let mut warnings = Vec::new();
-    let has_dwarf = !file.debug_section("__debug_info")?.is_empty();
-    let stretches = if has_dwarf {
-        dwarf::stretches(&file, &code, &symbols, &mut writer, &mut warnings)?
-    } else {
-        Vec::new()
-    };
-    let quality = Quality::of(!stretches.is_empty(), has_symbols(&file, &code), !symbols.is_empty());
+    writer.limit_swift(slice.len() as u64 + unpacked.bytes());
+    let mut warnings: Vec<String> = unpacked.warnings().collect();
+    let DwarfCode { stretches, names_functions } =
+        dwarf::read(&file, &code, &symbols, &mut writer, &steps, &mut warnings)?;
+    let table = SymbolTable::from_file(&file, &code, &steps)?;
+    let quality = Quality::of(names_functions, has_symtab(table, names_functions), !symbols.is_empty());
+    if quality < Quality::Symtab && file.kind != ObjectKind::Dsym {
+        warnings.push("it is stripped: it names at most what other images may call".to_owned());
+    }
     let ranges = fill(stretches, &symbols, &code, &mut writer)?;
     drop(symbols);
-    add_classes(&file, text.start, &mut writer)?;
+    add_classes(&file, text.start, &mut writer, &steps)?;
     let facts = ObjectHeader {
         debug_id,
         cpu: file.cpu,
@@ -50,7 +58,15 @@ pub(super) fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
         quality,
     };
     let symcache = writer.finish(&facts, ranges)?;
-    Ok(BuiltSymCache { debug_id, cpu: file.cpu, kind: file.kind, quality, symcache, warnings })
+    Ok(BuiltSymCache {
+        debug_id,
+        cpu: file.cpu,
+        kind: file.kind,
+        quality,
+        symcache,
+        warnings,
+        steps: steps.taken(),
+    })
 }
 
 /// Joins what DWARF says, of which the first stretch is the last of the list, with the symbols in between.

@@ -3,6 +3,7 @@
 
 use super::code::CodeMap;
 use super::macho::MachFile;
+use super::steps::Steps;
 use super::{MAX_NAME_BYTES, ObjectError};
 use crate::symcache::{NoSymcache, Writer};
 use std::borrow::Cow;
@@ -15,9 +16,14 @@ const FIRST_ADDRESS_POINT: u64 = 2;
 
 /// Adds the symbols of classes, from the symbol table and the exports. Each ends at the next symbol or with its section,
 /// and in a stripped image behind its first address point: what comes next may have lost its symbol.
-pub(super) fn add_classes(file: &MachFile<'_>, base: u64, writer: &mut Writer) -> Result<(), ObjectError> {
+pub(super) fn add_classes(
+    file: &MachFile<'_>,
+    base: u64,
+    writer: &mut Writer,
+    steps: &Steps,
+) -> Result<(), ObjectError> {
     let data = CodeMap::of_data(file);
-    let mut symbols = data_symbols(file, &data)?;
+    let mut symbols = data_symbols(file, &data, steps)?;
     symbols.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     let is_stripped = file.symbols(1).all(|symbol| symbol.is_external);
     let pointer = if file.cpu.family().is_32_bit() { 4 } else { 8 };
@@ -44,14 +50,18 @@ fn add_end(end: &mut Option<u64>, next: u64, is_class: bool, writer: &mut Writer
 }
 
 /// The names and addresses of what is no code.
-fn data_symbols<'a>(file: &MachFile<'a>, data: &CodeMap) -> Result<Vec<(u64, Cow<'a, str>)>, ObjectError> {
+fn data_symbols<'a>(
+    file: &MachFile<'a>,
+    data: &CodeMap,
+    steps: &Steps,
+) -> Result<Vec<(u64, Cow<'a, str>)>, ObjectError> {
     let is_data = |address: u64| data.section(address).is_some();
     let mut symbols: Vec<(u64, Cow<'a, str>)> = file
         .symbols(MAX_NAME_BYTES)
         .filter(|symbol| !symbol.name.is_empty() && is_data(symbol.address))
         .map(|symbol| (symbol.address, String::from_utf8_lossy(symbol.name)))
         .collect();
-    for (name, address) in file.exports()? {
+    for (name, address) in file.exports(steps)? {
         if is_data(address) {
             symbols.push((address, Cow::Owned(String::from_utf8_lossy(&name).into_owned())));
         }

@@ -18,6 +18,12 @@ pub enum ObjectError {
     /// More than the format of symcaches holds, or than a file has that is no attack.
     #[error("too large: {0}")]
     TooLarge(Cow<'static, str>),
+    /// Its debug information, unpacked, has more bytes than the build may use.
+    #[error("its debug information, unpacked, needs {0} bytes of memory")]
+    NeedsMemory(u64),
+    /// Its parts refer to one another so often that reading it takes more steps than its size warrants.
+    #[error("too complex: {0}")]
+    TooComplex(Cow<'static, str>),
     /// Nothing is wrong with the file: what it takes to read it is not there for now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -31,7 +37,8 @@ impl ObjectError {
             ObjectError::NotAnObject => "not_an_object",
             ObjectError::Malformed(_) => "malformed",
             ObjectError::Unsupported(_) => "unsupported",
-            ObjectError::TooLarge(_) => "too_large",
+            ObjectError::TooLarge(_) | ObjectError::NeedsMemory(_) => "too_large",
+            ObjectError::TooComplex(_) => "too_complex",
             ObjectError::Unavailable(_) => "unavailable",
         }
     }

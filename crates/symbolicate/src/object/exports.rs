@@ -4,13 +4,14 @@
 
 use super::MAX_NAME_BYTES;
 use super::error::{ObjectError, malformed};
+use super::steps::{ObjectPart, Steps};
 
 const KIND_MASK: u64 = 0x03;
 const REGULAR: u64 = 0x00;
 const REEXPORT: u64 = 0x08;
 
 /// The exported symbols: name without the leading underscore, and address.
-pub(super) fn walk(trie: &[u8], base: u64) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
+pub(super) fn walk(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
     let bad = || malformed("the export trie is damaged");
     let mut found = Vec::new();
     let mut seen = vec![false; trie.len()];
@@ -35,6 +36,8 @@ pub(super) fn walk(trie: &[u8], base: u64) -> Result<Vec<(Vec<u8>, u64)>, Object
         children = rest;
         for _ in 0..count {
             let end = children.iter().position(|b| *b == 0).ok_or_else(bad)?;
+            // Each child has the bytes of its parents too.
+            steps.take_bytes(ObjectPart::Exports, prefix.len() + end)?;
             let mut name = Vec::with_capacity(prefix.len() + end);
             name.extend_from_slice(&prefix);
             name.extend_from_slice(&children[..end]);
@@ -77,16 +80,19 @@ mod tests {
 
     #[test]
     fn a_name_is_put_together_from_its_parts() {
-        assert_eq!(walk(ONE, 0x1000).unwrap(), [(b"f".to_vec(), 0x1020)]);
-        assert!(walk(&[], 0).unwrap().is_empty());
+        assert_eq!(walk(ONE, 0x1000, &Steps::unlimited()).unwrap(), [(b"f".to_vec(), 0x1020)]);
+        assert!(walk(&[], 0, &Steps::unlimited()).unwrap().is_empty());
     }
 
     #[test]
     fn a_cycle_and_a_cut_trie_are_malformed() {
         let cycle = [0, 1, b'a', 0, 0];
-        assert!(matches!(walk(&cycle, 0), Err(ObjectError::Malformed(_))));
+        assert!(matches!(walk(&cycle, 0, &Steps::unlimited()), Err(ObjectError::Malformed(_))));
         for end in 1..ONE.len() {
-            assert!(matches!(walk(&ONE[..end], 0), Err(ObjectError::Malformed(_))), "{end}");
+            assert!(
+                matches!(walk(&ONE[..end], 0, &Steps::unlimited()), Err(ObjectError::Malformed(_))),
+                "{end}"
+            );
         }
     }
 }

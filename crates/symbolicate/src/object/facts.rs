@@ -67,11 +67,11 @@ pub struct ObjectFacts {
     pub cpu: CpuType,
     /// What the file is for.
     pub kind: ObjectKind,
-    /// There is DWARF.
+    /// There is DWARF, plain or in a compression that is read.
     pub has_dwarf: bool,
-    /// The symbol table names machine code.
+    /// The symbol table names the functions; beside DWARF, functions.
     pub has_symtab: bool,
-    /// There is an export trie.
+    /// Functions that other images may call are named.
     pub has_exports: bool,
     /// The debug information carries source files.
     pub has_sources: bool,
@@ -104,4 +104,6 @@ pub struct BuiltSymCache {
     pub symcache: Vec<u8>,
     /// What was left out and why, for the uploader.
     pub warnings: Vec<String>,
+    /// Steps that the build took, of at most [`crate::object::max_steps`]; 0 for a source map.
+    pub steps: u64,
 }

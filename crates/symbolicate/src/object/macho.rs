@@ -2,12 +2,14 @@
 //! is checked against the bytes that there are.
 
 use super::ObjectKind;
+use super::compressed::UnpackedSections;
 use super::error::{ObjectError, malformed};
+use super::steps::Steps;
 use object::LittleEndian;
 use object::macho::{
     DyldInfoCommand, FAT_MAGIC, FAT_MAGIC_64, FatArch32, FatArch64, LC_DYLD_EXPORTS_TRIE, LC_DYLD_INFO,
     LC_DYLD_INFO_ONLY, LC_FUNCTION_STARTS, LC_SYMTAB, LC_UUID, LinkeditDataCommand, MH_CIGAM, MH_CIGAM_64,
-    MH_MAGIC, MH_MAGIC_64, MachHeader32, MachHeader64, N_EXT, S_ATTR_PURE_INSTRUCTIONS,
+    MH_MAGIC, MH_MAGIC_64, MachHeader32, MachHeader64, N_EXT, N_OSO, S_ATTR_PURE_INSTRUCTIONS,
     S_ATTR_SOME_INSTRUCTIONS, SymtabCommand,
 };
 use object::read::ReadRef;
@@ -44,6 +46,8 @@ pub(super) struct MachSymbol<'a> {
     pub(super) name: &'a [u8],
     pub(super) address: u64,
     pub(super) is_external: bool,
+    /// True for a label that is the assembler's own: it begins with an `L` and no underscore.
+    pub(super) is_private: bool,
 }
 
 /// One slice.
@@ -58,6 +62,15 @@ pub(super) struct MachFile<'a> {
     symbols: Vec<MachSymbol<'a>>,
     function_starts: Option<&'a LinkeditDataCommand<LittleEndian>>,
     exports: &'a [u8],
+    /// Sections of debug information that were compressed.
+    unpacked: Option<&'a UnpackedSections>,
+    /// The symbol table names object files that have the debug information.
+    pub(super) has_debug_map: bool,
+}
+
+/// A section's name as a file has it: sixteen bytes have no room for more, as in `__debug_str_offs`.
+pub(super) fn name_of_section(name: &str) -> &[u8] {
+    name.as_bytes().get(..16).unwrap_or(name.as_bytes())
 }
 
 fn until_nul(bytes: &[u8]) -> &[u8] {
@@ -91,9 +104,12 @@ impl<'a> MachFile<'a> {
             symbols: Vec::new(),
             function_starts: None,
             exports: &[],
+            unpacked: None,
+            has_debug_map: false,
         };
         let commands = header.load_commands(LITTLE, bytes, 0);
         let mut commands = commands.map_err(|_| malformed("the load commands end outside the file"))?;
+        let mut has_symbol_table = false;
         let outside = |_| malformed("a load command ends outside the load commands");
         while let Some(command) = commands.next().map_err(outside)? {
             match command.cmd() {
@@ -101,7 +117,12 @@ impl<'a> MachFile<'a> {
                     let id = command.uuid().map_err(too_short)?.map(|command| DebugId(command.uuid));
                     file.debug_id = id.filter(|id| id.0 != [0; 16]);
                 }
-                LC_SYMTAB => file.read_symbols::<M>(command.data().map_err(too_short)?)?,
+                // Each would be read as a whole.
+                LC_SYMTAB if has_symbol_table => return Err(malformed("it has two symbol tables")),
+                LC_SYMTAB => {
+                    has_symbol_table = true;
+                    file.read_symbols::<M>(command.data().map_err(too_short)?)?;
+                }
                 LC_FUNCTION_STARTS => {
                     let starts: &LinkeditDataCommand<_> = command.data().map_err(too_short)?;
                     let outside = |_| malformed("the function starts end outside the file");
@@ -141,11 +162,13 @@ impl<'a> MachFile<'a> {
         let (offset, size) = (command.stroff.get(LITTLE), command.strsize.get(LITTLE));
         let names = self.bytes.read_bytes_at(offset.into(), size.into());
         let names = names.map_err(|()| malformed("the symbol names end outside the file"))?;
+        self.has_debug_map = table.iter().any(|symbol| symbol.n_type().stab() == Some(N_OSO));
         let defined = table.iter().filter(|symbol| symbol.is_definition()).filter_map(|symbol| {
             Some(MachSymbol {
                 name: names.get(symbol.n_strx(LITTLE) as usize..)?,
                 address: symbol.n_value(LITTLE).into(),
                 is_external: symbol.n_type().contains(N_EXT),
+                is_private: false,
             })
         });
         self.symbols = defined.collect();
@@ -180,14 +203,30 @@ impl<'a> MachFile<'a> {
         Ok(())
     }
 
-    /// The contents of a section of debug information; empty where the file has none.
+    /// Adds the sections of debug information that were compressed.
+    pub(super) fn with_unpacked<'u>(self, unpacked: &'u UnpackedSections) -> MachFile<'u>
+    where
+        'a: 'u,
+    {
+        MachFile { unpacked: Some(unpacked), ..self }
+    }
+
+    /// Returns the sections of debug information.
+    pub(super) fn debug_sections(&self) -> impl Iterator<Item = &MachSection<'a>> {
+        self.sections.iter().filter(|section| section.segment == b"__DWARF")
+    }
+
+    /// Returns the contents of a section of debug information, unpacked; empty if the file has none.
     pub(super) fn debug_section(&self, name: &str) -> Result<&'a [u8], ObjectError> {
-        // A name of sixteen bytes has no room for more: `__debug_str_offs`.
-        let wanted = name.as_bytes().get(..16).unwrap_or(name.as_bytes());
-        let mut sections = self.sections.iter();
-        let Some(section) = sections.find(|s| s.segment == b"__DWARF" && s.name == wanted) else {
-            return Ok(&[]);
-        };
+        let mut sections = self.debug_sections();
+        match sections.find(|section| section.name == name_of_section(name)) {
+            Some(section) => self.section_bytes(section),
+            None => Ok(self.unpacked.and_then(|unpacked| unpacked.get(name)).unwrap_or_default()),
+        }
+    }
+
+    /// Returns the contents of a section of debug information as they lie in the file.
+    pub(super) fn section_bytes(&self, section: &MachSection<'_>) -> Result<&'a [u8], ObjectError> {
         let size = section.addresses.end - section.addresses.start;
         let bytes = self.bytes.read_bytes_at(section.offset.into(), size);
         bytes.map_err(|()| malformed("a section of debug information ends outside the file"))
@@ -202,7 +241,9 @@ impl<'a> MachFile<'a> {
     pub(super) fn symbols(&self, name_bytes: usize) -> impl Iterator<Item = MachSymbol<'a>> + '_ {
         self.symbols.iter().map(move |symbol| {
             let name = until_nul(symbol.name.get(..name_bytes).unwrap_or(symbol.name));
-            MachSymbol { name: name.strip_prefix(b"_").unwrap_or(name), ..*symbol }
+            let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
+            let is_private = name.first() == Some(&b'L') && name.iter().all(is_word);
+            MachSymbol { name: name.strip_prefix(b"_").unwrap_or(name), is_private, ..*symbol }
         })
     }
 
@@ -216,8 +257,8 @@ impl<'a> MachFile<'a> {
     }
 
     /// The exported symbols: name without the leading underscore, and address.
-    pub(super) fn exports(&self) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
-        super::exports::walk(self.exports, self.text.as_ref().map_or(0, |t| t.start))
+    pub(super) fn exports(&self, steps: &Steps) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
+        super::exports::walk(self.exports, self.text.as_ref().map_or(0, |t| t.start), steps)
     }
 }
 

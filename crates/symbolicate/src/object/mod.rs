@@ -3,18 +3,24 @@
 mod build;
 mod classes;
 mod code;
+mod compressed;
 mod dwarf;
 pub(crate) mod error;
 mod exports;
 pub(crate) mod facts;
 mod macho;
 mod sources;
+mod steps;
+mod symbol_table;
 mod symbols;
 
 use crate::javascript::{self, SourceMapFacts};
 pub use error::ObjectError;
 pub use facts::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectFacts, ObjectKind};
 use std::ops::Range;
+pub(crate) use steps::Steps;
+pub use steps::max_steps;
+use symbol_table::SymbolTable;
 use unslide_model::CpuType;
 
 /// The longest name or path, in bytes; a longer one is cut.
@@ -63,29 +69,61 @@ fn of_source_map(facts: SourceMapFacts) -> ObjectFacts {
 
 fn facts(slice: &[u8]) -> Result<ObjectFacts, ObjectError> {
     let file = macho::MachFile::parse(slice)?;
+    let compression = compressed::Compression::from_file(&file)?;
+    let has_dwarf =
+        compression == compressed::Compression::Zlib || !file.debug_section("__debug_info")?.is_empty();
+    let steps = Steps::for_object(slice.len() as u64);
+    let table = SymbolTable::from_file(&file, &code::CodeMap::new(&file), &steps)?;
     Ok(ObjectFacts {
         debug_id: file.debug_id,
         cpu: file.cpu,
         kind: file.kind,
-        has_dwarf: !file.debug_section("__debug_info")?.is_empty(),
-        has_symtab: has_symbols(&file, &code::CodeMap::new(&file)),
-        has_exports: file.has_exports(),
+        has_dwarf,
+        has_symtab: has_symtab(table, has_dwarf),
+        has_exports: has_exports(&file, table),
         has_sources: sources::embedded(&file),
     })
 }
 
-/// True where the symbol table names machine code.
-fn has_symbols(file: &macho::MachFile<'_>, code: &code::CodeMap) -> bool {
-    file.symbols(0).any(|symbol| code.section(symbol.address).is_some())
+/// True if the symbol table names the functions of the file. Beside DWARF, which names the others, the names that
+/// `strip` leaves do.
+fn has_symtab(table: SymbolTable, has_dwarf: bool) -> bool {
+    match table {
+        SymbolTable::Whole => true,
+        SymbolTable::External => has_dwarf,
+        SymbolTable::Empty => false,
+    }
+}
+
+/// True if the export trie or the symbol table names functions that other images may call.
+fn has_exports(file: &macho::MachFile<'_>, table: SymbolTable) -> bool {
+    file.has_exports() || table == SymbolTable::External
 }
 
 /// Builds the symcache of one slice. The same slice always gives the same bytes.
 ///
-/// A hostile slice can take any time and memory: a service builds in a process that has limits of the
-/// operating system.
+/// The work grows with the size of the slice, not faster: see [`max_steps`]. A hostile slice can still take much time
+/// and memory: a service builds in a process that has limits of the operating system.
 ///
 /// # Errors
-/// Where the slice is damaged, of no use for symbolication, or too large.
+/// If the slice is damaged, of no use for symbolication, too large, or too complex for its size.
 pub fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
-    if javascript::is_json(slice) { javascript::build(slice) } else { build::build(slice) }
+    build_within(slice, u64::MAX)
+}
+
+/// As [`build`], if what is unpacked of the slice fits into `memory_bytes`.
+///
+/// # Errors
+/// As [`build`], and [`ObjectError::NeedsMemory`].
+pub fn build_within(slice: &[u8], memory_bytes: u64) -> Result<BuiltSymCache, ObjectError> {
+    if javascript::is_json(slice) {
+        return javascript::build(slice);
+    }
+    build::build(slice, memory_bytes, Steps::for_object(slice.len() as u64))
+}
+
+/// As [`build`] of a Mach-O slice, with a count of steps that has no limit.
+#[cfg(test)]
+pub(crate) fn build_without_limit(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
+    build::build(slice, u64::MAX, Steps::unlimited())
 }

@@ -1,13 +1,15 @@
 //! Names and extents of functions from the symbol table, the export trie and the function starts.
 //!
-//! A Mach-O symbol has no size. It ends where the next symbol, the next function start or its section
-//! ends, whichever comes first; [`SymbolExtent::approximate`] says what that proves.
+//! A Mach-O symbol has no size. It ends at the next symbol, the next function start or the end of its section,
+//! whichever comes first; [`SymbolExtent::approximate`] says what that proves.
 
 use super::code::CodeMap;
 use super::macho::MachFile;
+use super::steps::{ObjectPart, Steps};
 use super::{MAX_NAME_BYTES, ObjectError};
 use crate::symcache::NameSource;
 use std::borrow::Cow;
+use unslide_model::SymbolName;
 
 /// A named stretch of machine code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,32 +47,51 @@ impl<'a> SymbolExtent<'a> {
 }
 
 /// The named stretches in order of address; they do not overlap, and what no name covers is left out.
-/// Every section of code ends the stretches in it.
-pub(super) fn extents<'a>(file: &MachFile<'a>, code: &CodeMap) -> Result<Vec<SymbolExtent<'a>>, ObjectError> {
+/// Every section of code ends the stretches in it, and so does a function without a name (`<redacted>`).
+pub(super) fn extents<'a>(
+    file: &MachFile<'a>,
+    code: &CodeMap,
+    steps: &Steps,
+) -> Result<Vec<SymbolExtent<'a>>, ObjectError> {
     let mut symbols = Vec::new();
+    let mut nameless = Vec::new();
     let mut has_locals = false;
     let is_code = |address| code.section(address).is_some();
-    for symbol in file.symbols(MAX_NAME_BYTES) {
-        if is_meaningless(symbol.name) || !is_code(symbol.address) {
-            continue;
+    for symbol in file.symbols(MAX_NAME_BYTES).filter(|symbol| is_code(symbol.address)) {
+        // Symbols may share the bytes of a long name.
+        steps.take_bytes(ObjectPart::Symbols, symbol.name.len())?;
+        let kind = if symbol.is_private { SymbolName::Label } else { SymbolName::from_name(symbol.name) };
+        match kind {
+            SymbolName::Label => {}
+            SymbolName::Placeholder => nameless.push(symbol.address),
+            SymbolName::Function => {
+                has_locals |= !symbol.is_external;
+                let name = String::from_utf8_lossy(symbol.name);
+                symbols.push(SymbolExtent::new(symbol.address, name, NameSource::Symtab));
+            }
         }
-        has_locals |= !symbol.is_external;
-        let name = String::from_utf8_lossy(symbol.name);
-        symbols.push(SymbolExtent::new(symbol.address, name, NameSource::Symtab));
     }
     // The last of the symbols at one address names it, as LLVM has it.
     symbols.reverse();
     let mut extents = join(symbols);
     let mut exported = Vec::new();
-    for (name, address) in file.exports()? {
+    for (name, address) in file.exports(steps)? {
         let known = extents.binary_search_by_key(&address, |extent| extent.start).is_ok();
-        if !known && !is_meaningless(&name) && is_code(address) {
-            let name = Cow::Owned(String::from_utf8_lossy(&name).into_owned());
-            exported.push(SymbolExtent::new(address, name, NameSource::Exports));
+        if known || !is_code(address) {
+            continue;
+        }
+        match SymbolName::from_name(&name) {
+            SymbolName::Label => {}
+            SymbolName::Placeholder => nameless.push(address),
+            SymbolName::Function => {
+                let name = Cow::Owned(String::from_utf8_lossy(&name).into_owned());
+                exported.push(SymbolExtent::new(address, name, NameSource::Exports));
+            }
         }
     }
     extents.extend(join(exported));
     extents.sort_by_key(|extent| extent.start);
+    nameless.sort_unstable();
 
     let functions = file.function_starts();
     let mut next_name = u64::MAX;
@@ -79,7 +100,8 @@ pub(super) fn extents<'a>(file: &MachFile<'a>, code: &CodeMap) -> Result<Vec<Sym
         let next = functions.partition_point(|start| *start <= extent.start);
         let next_function = functions.get(next).copied().unwrap_or(end);
         let is_function = functions[..next].last() == Some(&extent.start);
-        extent.end = end.min(next_name).min(next_function);
+        let next_nameless = nameless.get(nameless.partition_point(|start| *start <= extent.start));
+        extent.end = end.min(next_name).min(next_function).min(next_nameless.copied().unwrap_or(end));
         // With function starts every end is known; without them only a table that still has its local
         // symbols is known to name each function.
         let named = if functions.is_empty() {
@@ -109,9 +131,4 @@ fn join(mut symbols: Vec<SymbolExtent<'_>>) -> Vec<SymbolExtent<'_>> {
         symbol.folded.dedup();
     }
     joined
-}
-
-/// Names that say nothing: none at all, and assemblers' temporary labels (`ltmp0`).
-fn is_meaningless(name: &[u8]) -> bool {
-    name.strip_prefix(b"ltmp").is_some_and(|rest| rest.iter().all(u8::is_ascii_digit)) || name.is_empty()
 }

@@ -55,8 +55,11 @@ pub(crate) struct PlannedImage<'a> {
 /// What is known of a frame before its symbols are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedFrame {
-    /// The cleaned address; 0 where the frame has none that counts.
+    /// The cleaned address; 0 where the frame has none that counts. A return address of 64-bit ARM keeps its low
+    /// bits.
     pub(crate) address: u64,
+    /// The bits that `address` does not have if it turns out to be no return address.
+    pub(crate) low_bits: u8,
     pub(crate) choice: Choice,
     pub(crate) imprecise: bool,
     pub(crate) pac_stripped: bool,
@@ -249,16 +252,17 @@ impl<'a> Planner<'_, 'a> {
         mut in_part: InPart<'_, '_, 'a>,
     ) -> PlannedFrame {
         let choice = choose(circumstances);
-        let address = cleaned.address;
+        let (address, low_bits) =
+            if choice.adjusted { (cleaned.return_address(), cleaned.low_bits) } else { (cleaned.address, 0) };
         let place = self.place(frame, address - u64::from(choice.adjusted), &mut in_part);
         // The place of the address itself matters only where it is the first of its image.
         let interrupted = choice.rule == Rule::Caller
-            && !in_part.near.contains(address)
+            && !in_part.near.contains(cleaned.address)
             && called.is_some_and(|(frame, place)| {
                 frame.symbol_name.is_some_and(|name| is_sigtramp(name.raw()))
                     || place.and_then(|p| self.plan.images.get(p.image as usize)).is_some_and(|i| i.system)
             });
-        let exact_place = interrupted.then(|| self.place(frame, address, &mut in_part));
+        let exact_place = interrupted.then(|| self.place(frame, cleaned.address, &mut in_part));
         // Without a name nobody asks where the symbol starts.
         let symbol_start = frame
             .symbol_addr
@@ -267,6 +271,7 @@ impl<'a> Planner<'_, 'a> {
         PlannedFrame {
             symbol_start: symbol_start.map(|cleaned| cleaned.address),
             address,
+            low_bits,
             choice,
             imprecise: cleaned.imprecise,
             pac_stripped: cleaned.pac_stripped,
@@ -339,6 +344,7 @@ impl<'a> Planner<'_, 'a> {
 fn invalid(cleaned: Option<Cleaned>, circumstances: &Circumstances) -> PlannedFrame {
     PlannedFrame {
         address: cleaned.map_or(0, |c| c.address),
+        low_bits: 0,
         choice: choose(circumstances),
         imprecise: false,
         pac_stripped: false,

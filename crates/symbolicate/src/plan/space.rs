@@ -16,8 +16,11 @@ const SIGNED_POINTER_BITS: [u32; 3] = [47, 39, 36];
 /// An address as the table and the images understand it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cleaned {
-    /// The address: no sign, no fraction, no instruction-set bits, no signature.
+    /// The address of an instruction: no sign, no fraction, no instruction-set bits, no signature.
     pub address: u64,
+    /// The bits that a 64-bit ARM return address has beside it. Swift resumes an async function at its first
+    /// instruction and records that address plus one: without the bit, the byte before it is in another function.
+    pub low_bits: u8,
     /// True where the report had a float, which has too few digits for an address.
     pub imprecise: bool,
     /// True where a pointer's signature was taken off.
@@ -25,6 +28,12 @@ pub struct Cleaned {
 }
 
 impl Cleaned {
+    /// The address if a call returns to it: the byte before it is part of the call.
+    #[must_use]
+    pub fn return_address(self) -> u64 {
+        self.address | u64::from(self.low_bits)
+    }
+
     /// False for addresses in the page at 0.
     #[must_use]
     pub fn is_valid(self) -> bool {
@@ -85,22 +94,26 @@ impl<'r, 'a> Space<'r, 'a> {
         }
     }
 
-    /// Cleans an address: sign, float, instruction-set bits, signature, in this order. `None` for a
-    /// number that is no address. `near` is where the last look-up ended: most addresses lie near
-    /// each other.
+    /// Cleans an address: sign, float, instruction-set bits, signature. Returns `None` for a number that is no
+    /// address. `near` is where the last look-up ended: most addresses lie near each other.
     pub(crate) fn clean(&self, number: Number, near: &mut AddressStretch) -> Option<Cleaned> {
         let unsigned = self.unsigned(number)?;
-        let mut address = unsigned & !instruction_set_bits(self.family_at(unsigned));
+        let mut family = self.family_at(unsigned);
+        let mut address = unsigned & !instruction_set_bits(family);
         let mut pac_stripped = false;
         if self.any_arm64
             && self.locate(address, near).is_none()
             && self.around(address).is_none()
             && let Some(plain) = self.without_signature(address)
         {
-            address = plain & !instruction_set_bits(CpuFamily::Arm64);
+            family = CpuFamily::Arm64;
+            address = plain & !instruction_set_bits(family);
             pac_stripped = true;
         }
-        Some(Cleaned { address, imprecise: number.is_imprecise(), pac_stripped })
+        // A return address of 32-bit ARM has the Thumb bit, which is no part of it.
+        let is_thumb = family == CpuFamily::Arm;
+        let low_bits = if is_thumb { 0 } else { (unsigned & instruction_set_bits(family)) as u8 };
+        Some(Cleaned { address, low_bits, imprecise: number.is_imprecise(), pac_stripped })
     }
 
     /// A number as an unsigned address; negative ones wrap at the width of the process's addresses.
@@ -252,12 +265,9 @@ mod tests {
     #[track_caller]
     fn check(images: &[Image<'_>], number: Number, address: u64, pac_stripped: bool) {
         let space = Space::new(images, &ReportPart::default());
-        let imprecise = number.is_imprecise();
-        assert_eq!(
-            space.clean(number, &mut AddressStretch::EMPTY.clone()),
-            Some(Cleaned { address, imprecise, pac_stripped }),
-            "{number:?}"
-        );
+        let cleaned = space.clean(number, &mut AddressStretch::EMPTY.clone()).unwrap();
+        assert_eq!((cleaned.address, cleaned.pac_stripped), (address, pac_stripped), "{number:?}");
+        assert_eq!(cleaned.imprecise, number.is_imprecise(), "{number:?}");
     }
 
     #[test]
@@ -271,6 +281,27 @@ mod tests {
                 cleaned,
                 false,
             );
+        }
+    }
+
+    #[test]
+    fn a_return_address_keeps_its_low_bits_unless_they_select_thumb() {
+        let code = |address: u64, cpu| image(address, 0x100, cpu);
+        let returned = |images: &[Image<'_>], address: u64| {
+            let space = Space::new(images, &ReportPart::default());
+            space
+                .clean(Number::unsigned(address), &mut AddressStretch::EMPTY.clone())
+                .unwrap()
+                .return_address()
+        };
+        for (cpu, address) in [(ARM64, 0x5005), (ARM64_32, 0x5005), (ARMV7, 0x5004), (X86_64, 0x5005)] {
+            assert_eq!(returned(&[code(0x5000, cpu)], 0x5005), address, "{cpu:?}");
+            assert_eq!(returned(&[code(0x9000, X86_64), code(0x5000, cpu)], 0x5005), address, "{cpu:?}");
+            assert_eq!(returned(&[code(0x5000, cpu)], 0x5004), 0x5004, "{cpu:?}");
+        }
+        let signed = 0x7F32_0000_0000_0000;
+        for images in [&[code(0x5000, ARM64)][..], &[code(0x9000, ARMV7), code(0x5000, ARM64)]] {
+            assert_eq!(returned(images, signed | 0x5005), 0x5005);
         }
     }
 

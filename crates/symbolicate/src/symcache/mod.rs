@@ -38,7 +38,12 @@
 //! The last bytes of the texts are the folds, which are counted as texts:
 //!
 //! | folds | u32 scope, u32 function | another function that has the same code as the one that owns the scope, by scope; at most [`MOST_FOLDED`] a scope |
+//! | no return | u32, u32 | how many functions never return, if any; see below. Counted as a fold: no scope has bit 30 set |
 //! | classes | u32 offset, u32 function | the symbol of a class, by its offset from `__TEXT`, which has bit 31 set; `0xFFFF_FFFF` where the class before ends. Counted as folds: no scope has bit 31 set |
+//!
+//! Functions that never return are the first ones of their section. The first number of their record has bit 30 set and
+//! counts, below it, the functions that are declared so ([`NoReturn::Declared`]). The second number counts those and the
+//! functions that follow, of which the code says so ([`NoReturn::Inferred`]).
 //!
 //! Where the CPU type is [`CpuType::JAVASCRIPT`](unslide_model::CpuType::JAVASCRIPT), there is no machine code, and the
 //! texts are the table of a source map, which `javascript::table` describes.
@@ -56,7 +61,8 @@
 //!
 //! * 1: first version. The folds came later: readers from before take them for texts that nothing
 //!   refers to, and a symcache from before has none, so that both read both. Source maps and classes came
-//!   later, too: for readers from before they are symcaches without code, and folds of scopes that are not there.
+//!   later, too: for readers from before they are symcaches without code, and folds of scopes that are not there. So is the record of
+//!   functions that never return, which came last.
 
 mod index;
 mod prefetch;
@@ -68,7 +74,7 @@ mod write;
 pub(crate) use prefetch::prefetch;
 pub use read::{CodeLookup, SymCache, SymCacheError};
 pub(crate) use view::{CallRecord, FunctionTexts};
-pub use view::{ClassSymbol, CodeAnswer, CodeCall, NameSource};
+pub use view::{ClassSymbol, CodeAnswer, CodeCall, NameSource, NoReturn};
 pub(crate) use walk::{RangeWalk, WalkedPlace};
 pub(crate) use write::{CodeOwner, CodePlace, CodeRanges, CodeScope, NoSymcache, ObjectHeader, Writer};
 
@@ -92,6 +98,7 @@ const MAGIC: &[u8; 8] = b"UNSLDSYM";
 const NONE: u32 = u32::MAX;
 const OWNER: u32 = 1 << 31;
 const CLASS: u32 = 1 << 31;
+const NO_RETURN: u32 = 1 << 30;
 const APPROXIMATE: u32 = 1 << 28;
 const SOURCE_SHIFT: u32 = 29;
 const FUNCTION_MASK: u32 = APPROXIMATE - 1;

@@ -4,8 +4,8 @@
 use super::view::{ClassSymbol, CodeAnswer, CodeCall, Layout, SectionRange, View};
 use super::walk::RangeWalk;
 use super::{
-    CLASS, FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE,
-    VERSION,
+    CLASS, FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, NO_RETURN, PLACE_SIZE,
+    SCOPE_SIZE, VERSION,
 };
 use crate::javascript::SourceMapTable;
 use bytes::Bytes;
@@ -126,13 +126,19 @@ impl Layout {
             texts: section(text_bytes, 1),
             folds: section(folds, FOLD_SIZE as u64),
             scope_folds: 0,
+            declared_no_return: 0,
+            no_return: 0,
         };
         let found = bytes.len() as u64;
         if end != found {
             return Err(SymCacheError::Length { expected: end, found });
         }
         let view = View { bytes, layout: &layout };
-        Ok(Layout { scope_folds: view.first_fold(CLASS, layout.folds.len), ..layout })
+        let scope_folds = view.first_fold(NO_RETURN, layout.folds.len);
+        let counts =
+            view.fold(scope_folds).filter(|(declared, _)| declared & (CLASS | NO_RETURN) == NO_RETURN);
+        let (declared, no_return) = counts.unwrap_or((NO_RETURN, 0));
+        Ok(Layout { scope_folds, declared_no_return: declared & !NO_RETURN, no_return, ..layout })
     }
 }
 

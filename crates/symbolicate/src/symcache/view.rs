@@ -4,7 +4,7 @@ use super::{
     APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, MAX_CALLS, NONE, OWNER, PLACE_SIZE, SCOPE_SIZE,
     SOURCE_SHIFT,
 };
-use unslide_model::{CpuType, DebugId, Quality, RelativeAddress};
+use unslide_model::{CpuType, DebugId, Quality, RelativeAddress, words};
 use unslide_report::Text;
 
 /// Where a name comes from.
@@ -25,6 +25,16 @@ impl NameSource {
             NameSource::Symtab => 1,
             NameSource::Exports => 2,
         }
+    }
+}
+
+words! {
+    /// How it is known that a function never returns.
+    pub enum NoReturn {
+        /// The source declares it: `DW_AT_noreturn`.
+        Declared = "declared",
+        /// Its code sets a stack frame up and never gives it up.
+        Inferred = "inferred",
     }
 }
 
@@ -51,8 +61,12 @@ pub(super) struct Layout {
     pub(super) functions: SectionRange,
     pub(super) texts: SectionRange,
     pub(super) folds: SectionRange,
-    /// How many of the folds are of scopes; the others are classes.
+    /// How many of the folds are of scopes; the others are classes and functions that never return.
     pub(super) scope_folds: usize,
+    /// Functions below this index are declared to never return.
+    pub(super) declared_no_return: u32,
+    /// Functions below this index never return.
+    pub(super) no_return: u32,
 }
 
 /// The function at an address, and the calls inlined there.
@@ -96,6 +110,8 @@ pub struct CodeCall<'a> {
     pub column: Option<u32>,
     /// True for a function that was inlined into the next call.
     pub inlined: bool,
+    /// How it is known that the function never returns; `None` if it may return.
+    pub no_return: Option<NoReturn>,
 }
 
 #[derive(Clone, Copy)]
@@ -376,8 +392,19 @@ impl<'a> View<'a> {
             line: record.line,
             column: record.column,
             inlined: record.inlined,
+            no_return: self.no_return(record.function),
         };
         Some((call, caller))
+    }
+
+    /// Returns how it is known that a function never returns; `None` if it may return.
+    #[inline]
+    fn no_return(&self, function: u32) -> Option<NoReturn> {
+        if function >= self.layout.no_return {
+            return None;
+        }
+        let is_declared = function < self.layout.declared_no_return;
+        Some(if is_declared { NoReturn::Declared } else { NoReturn::Inferred })
     }
 
     /// The texts of a function.

@@ -4,12 +4,12 @@
 use super::index::Index;
 use super::read::checksum;
 use super::{
-    APPROXIMATE, CLASS, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MOST_FOLDED, NONE,
-    NameSource, OWNER, PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT, VERSION,
+    APPROXIMATE, CLASS, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MOST_FOLDED, NO_RETURN,
+    NONE, NameSource, NoReturn, OWNER, PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT, VERSION,
 };
 use crate::demangle::{SwiftNames, Unavailable, demangle, is_swift};
 use crate::json::escape;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use unslide_model::{CpuType, DebugId, Quality};
 
 /// A function that owns machine code.
@@ -123,6 +123,8 @@ pub(crate) struct Writer {
     call_index: Index,
     /// A scope that owns its code, and another function with the same code; by scope.
     folds: Vec<(u32, u32)>,
+    /// Functions that never return, by index.
+    no_return: BTreeMap<u32, NoReturn>,
     /// Where a class begins, marked as such, and the function with its name; by address.
     classes: Vec<(u32, u32)>,
     swift: SwiftNames<'static>,
@@ -215,6 +217,11 @@ impl Writer {
         Ok(index)
     }
 
+    /// Limits what Swift's names may cost to what an object of this size explains.
+    pub(crate) fn limit_swift(&mut self, object_bytes: u64) {
+        self.swift = SwiftNames::for_object(object_bytes);
+    }
+
     fn readable(&mut self, name: Option<String>) -> Result<u32, NoSymcache> {
         name.map_or(Ok(NONE), |name| self.text(&name))
     }
@@ -229,6 +236,13 @@ impl Writer {
             self.demangled.insert(*raw, readable);
         }
         Ok(())
+    }
+
+    /// Notes that a function never returns. A declaration outweighs what its code says.
+    pub(crate) fn never_returns(&mut self, function: u32, known: NoReturn) {
+        if known == NoReturn::Declared || !self.no_return.contains_key(&function) {
+            self.no_return.insert(function, known);
+        }
     }
 
     /// The number that stands for a path in [`Writer::function`].
@@ -307,6 +321,7 @@ impl Writer {
         {
             *index = Index::default();
         }
+        self.put_no_return_first()?;
         self.folds.append(&mut self.classes);
         for [raw, demangled, _] in &mut self.functions {
             if *demangled == WAITING {
@@ -328,6 +343,34 @@ impl Writer {
         let crc = checksum(&out);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         Ok(out)
+    }
+
+    /// Moves the functions that never return to the front, those that are declared so before the others, so that
+    /// an index alone tells them.
+    fn put_no_return_first(&mut self) -> Result<(), NoSymcache> {
+        let no_return = std::mem::take(&mut self.no_return);
+        if no_return.is_empty() {
+            return Ok(());
+        }
+        let mut order: Vec<u32> = (0..count(self.functions.len())?).collect();
+        order.sort_by_key(|index| {
+            let known = no_return.get(index).copied();
+            (known.is_none(), known == Some(NoReturn::Inferred))
+        });
+        let mut moved = vec![0; order.len()];
+        for (to, from) in (0..).zip(&order) {
+            moved[*from as usize] = to;
+        }
+        self.functions = order.iter().map(|from| self.functions[*from as usize]).collect();
+        for (first, _) in &mut self.scopes {
+            *first = *first & !FUNCTION_MASK | moved[(*first & FUNCTION_MASK) as usize];
+        }
+        for (_, function) in self.folds.iter_mut().chain(&mut self.classes) {
+            *function = moved.get(*function as usize).copied().unwrap_or(*function);
+        }
+        let declared = no_return.values().filter(|known| **known == NoReturn::Declared).count();
+        self.folds.push((NO_RETURN | count(declared)?, count(no_return.len())?));
+        Ok(())
     }
 
     fn write_header(

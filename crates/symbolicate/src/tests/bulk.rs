@@ -68,6 +68,7 @@ fn call<'s>(table: &AddressTable<'s>, call: &ChainCall) -> CodeCall<'s> {
         line: call.line,
         column: call.column,
         inlined: call.inlined,
+        no_return: None,
     }
 }
 

@@ -5,9 +5,11 @@ use crate::ImageSymbols;
 use crate::symcache::{CodeOwner, CodePlace, NameSource, ObjectHeader, SymCache, Writer};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use unslide_model::Quality;
+use unslide_model::{CpuType, Quality};
 use unslide_report::{ReadLimits, Report as Read};
-use unslide_testkit::reports::{ARM64, ARM64_32, ARMV7, Error, Frame, Image, Json, Report, Thread, X86_64};
+use unslide_testkit::reports::{
+    ARM64, ARM64_32, ARM64E, ARMV7, Error, Frame, I386, Image, Json, Report, Thread, X86_64,
+};
 
 #[test]
 fn a_frame_says_everything_that_the_symbols_know() {
@@ -199,6 +201,61 @@ fn thumb_and_32_bit_frames_are_cleaned_by_their_images_cpu() {
         let thread = Thread::new(0).crashed().frames([Frame::of(address.clone())]);
         let frame = have.frames(&Report::standard().image(image).thread(thread), 0).remove(0);
         assert_eq!((lines(&frame), &frame["relative_address"]), (vec![44], &json!(relative)), "{address:?}");
+    }
+}
+
+/// What is said of a caller's frame at this offset, with the symbols of this CPU.
+fn caller(cpu: CpuType, offset: u64) -> Value {
+    const START: u64 = 0x8000_0000;
+    let image = Image::new(APP_PATH, APP, START).cpu(cpu).vmaddr(0x4000).size(0x10_0000);
+    let have = Have::default().and(APP, symbols(APP, cpu, Quality::DwarfSymtab));
+    let thread = Thread::new(0).crashed().frames([Frame::at(START + at::SYMBOL), Frame::at(START + offset)]);
+    have.frames(&Report::standard().image(image).thread(thread), 0).remove(1)
+}
+
+#[test]
+fn a_swift_async_continuation_is_the_function_that_it_begins() {
+    for cpu in [ARM64, ARM64E, ARM64_32, X86_64, I386] {
+        // The function's first instruction, plus one.
+        let frame = caller(cpu, at::NEAREST + 1);
+        assert_eq!((&frame["symbol"], &frame["symbol_offset"]), (&json!("near"), &json!(1)), "{cpu:?}");
+        assert_eq!((&frame["adjusted"], &frame["relative_address"]), (&json!(1), &json!(at::NEAREST + 1)));
+        // Return addresses: behind the call that was the last instruction of the function before, and behind another.
+        for (offset, symbol) in [(at::NEAREST, "plain"), (at::NEAREST + 4, "near")] {
+            let frame = caller(cpu, offset);
+            assert_eq!((&frame["symbol"], &frame["relative_address"]), (&json!(symbol), &json!(offset)));
+        }
+    }
+    // The lowest bit of an armv7 address selects Thumb. Swift adds one to it all the same.
+    for (offset, symbol) in [(0, "plain"), (1, "plain"), (2, "near"), (4, "near"), (5, "near")] {
+        let frame = caller(ARMV7, at::NEAREST + offset);
+        assert_eq!(frame["symbol"], symbol, "{offset}");
+        assert_eq!(frame["relative_address"], at::NEAREST + offset / 2 * 2);
+    }
+}
+
+#[test]
+fn a_swift_async_continuation_is_found_signed_and_at_the_start_of_an_image() {
+    let before = Image::new("/app/Before", LIBRARY, BASE - 0x1000).size(0x1000);
+    for address in [BASE + 1, (BASE + 1) | 0x0023_0000_0000_0000] {
+        let thread = Thread::new(0).crashed().frames([Frame::at(BASE + at::SYMBOL), Frame::at(address)]);
+        let frame = Have::app().frames(&app().image(before.clone()).thread(thread), 0).remove(1);
+        assert_eq!((&frame["debug_id"], &frame["relative_address"]), (&json!(APP.to_lowercase()), &json!(1)));
+    }
+    // The device says that it is one byte behind the symbol.
+    let frames = [Frame::at(BASE), Frame::at(BASE + 0x1301).symbol("resumed", BASE + 0x1300)];
+    let frame = Have::default().stopped(frames).remove(1);
+    assert_eq!((&frame["symbol"], &frame["symbol_offset"]), (&json!("resumed"), &json!(1)));
+}
+
+#[test]
+fn an_address_that_is_no_return_address_loses_its_low_bits() {
+    for offset in 0..4 {
+        let stopped = Have::app().exact(Frame::at(BASE + at::NEAREST + offset));
+        assert_eq!((&stopped["symbol"], &stopped["relative_address"]), (&json!("near"), &json!(at::NEAREST)));
+        let frames = [Frame::at(BASE + at::SIGTRAMP + 4), Frame::at(BASE + at::NEAREST + offset)];
+        let interrupted = Have::app().stopped(frames).remove(1);
+        assert_eq!(interrupted, stopped);
     }
 }
 

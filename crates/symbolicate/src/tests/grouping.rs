@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::grouping::{GroupKind, Grouping, GroupingRules, GroupingVerdict, regroup};
+use crate::symcache::NoReturn;
 use crate::{Detail, explain};
 use serde_json::json;
 use unslide_testkit::reports::Json;
@@ -305,6 +306,35 @@ fn what_was_sampled_before_an_end_is_symbolicated_and_no_reason_for_a_group() {
     assert_eq!(Have::default().enrich(&first).missing, [id(APP)]);
 }
 
+/// A stripped binary was uploaded in the place of the dSYM: two crashes of it are no bug until the dSYM says so.
+#[test]
+fn with_the_symbols_of_a_stripped_binary_a_group_is_provisional_by_debug_id_and_address() {
+    let crash = |offset| app().crashed_at([BASE + offset]);
+    for quality in [Quality::None, Quality::Exports] {
+        let have = Have::default().and(APP, symbols(APP, ARM64, quality));
+        // A gap between two names, a name with a known extent, and one with an approximate one.
+        let groups = [at::GAP, at::SYMBOL + 4, at::NEAREST + 4].map(|offset| of(&have, &crash(offset)));
+        for (offset, group) in [at::GAP, at::SYMBOL + 4, at::NEAREST + 4].into_iter().zip(&groups) {
+            assert!(group.provisional, "{quality:?} {offset:#x}");
+            assert_eq!(group.frames[0].function, format!("{}+{offset:#x}", id(APP)));
+            assert!(
+                group.title.ends_with(&format!("Shop + {offset:#x}, symbols missing")),
+                "{}",
+                group.title
+            );
+            // The same as without any symbols, and as the enriched report says it.
+            assert_eq!(group.fingerprint, of(&Have::default(), &crash(offset)).fingerprint);
+            let enriched = have.enrich(&crash(offset)).bytes;
+            let report = Report::read(&enriched, &ReadLimits::default()).unwrap();
+            assert_eq!(regroup(&report, &GroupingRules::default()).unwrap().as_ref(), Some(group));
+        }
+        assert_ne!(groups[0].fingerprint, groups[1].fingerprint);
+    }
+    // The dSYM names the bug.
+    let healed = of(&Have::app(), &crash(at::SYMBOL + 4));
+    assert!(!healed.provisional && healed.frames[0].function == "plain", "{healed:?}");
+}
+
 #[test]
 fn a_memory_warning_is_a_group_of_its_own() {
     let warning = Made::standard().without("crash").set("singleMemory", "1432").set("threshold", "1000");
@@ -470,4 +500,141 @@ fn an_explanation_says_why_a_function_counts() {
     // Every frame of the backtrace has a reason, also one far outside.
     let far: Vec<u64> = (0..400).map(|n| BASE + at::FUNCTION + 4 * (n % 2)).collect();
     assert!(explained(&far, "").1.len() >= 400);
+}
+
+/// An app with these functions, 0x100 bytes each, and what is known of their returns.
+fn app_of(functions: &[(&str, Option<NoReturn>)], source: NameSource) -> Have {
+    let mut writer = Writer::new(1 << 20);
+    let path = Some(writer.path("/src/cart.cpp").unwrap());
+    let mut ranges = vec![(0, None)];
+    for (start, (name, no_return)) in (0x1000..).step_by(0x100).zip(functions) {
+        let function = writer.function(name, path).unwrap();
+        if let Some(known) = no_return {
+            writer.never_returns(function, *known);
+        }
+        let owner = CodeOwner { function, start: Some(start), source, approximate: false };
+        let scope = writer.scope(CodeScope::Owner(owner)).unwrap();
+        ranges.push((start, Some(CodePlace { scope, line: 7, column: 1 })));
+    }
+    ranges.push((0x8000, None));
+    let header = ObjectHeader {
+        debug_id: id(APP),
+        cpu: ARM64,
+        text_address: TEXT,
+        text_size: 0x10_0000,
+        extent: 0x10_0000,
+        quality: Quality::DwarfSymtab,
+    };
+    let bytes = writer.finish(&header, ranges.into_iter().collect()).unwrap();
+    Have::default().and(APP, ImageSymbols::found(Arc::new(SymCache::parse(bytes).unwrap())))
+}
+
+/// A crash in which functions of the app, by their positions, have called one of the system.
+fn ended_by(end: &str, callers: &[u64]) -> Made {
+    let system = Frame::at(SYSTEM + 0x104).symbol(end, SYSTEM + 0x100);
+    let app = callers.iter().map(|caller| Frame::at(BASE + 0x1000 + 0x100 * caller + 0x20));
+    Made::standard()
+        .image(Image::new(APP_PATH, APP, BASE).vmaddr(TEXT).size(0x10_0000))
+        .image(Image::new("/usr/lib/libc++abi.dylib", LIBRARY, SYSTEM).size(0x10_0000))
+        .crashed_thread(Thread::new(0).crashed().frames(std::iter::once(system).chain(app)))
+}
+
+#[test]
+fn a_function_that_never_returns_is_to_blame_for_no_failure_of_its_callers() {
+    let functions = [
+        ("helper", Some(NoReturn::Inferred)),
+        ("declared_helper", Some(NoReturn::Declared)),
+        ("parse", None),
+        ("submit", None),
+        ("main", None),
+    ];
+    let have = app_of(&functions, NameSource::Dwarf);
+    let grouping = |end: &str, callers: &[u64]| {
+        let enriched = have.enrich(&ended_by(end, callers));
+        let grouping = enriched.grouping.unwrap();
+        assert_eq!(again(&enriched.bytes), grouping, "{end} {callers:?}");
+        grouping
+    };
+    let culprit = |end: &str, callers: &[u64]| grouping(end, callers).culprit.unwrap_or_default();
+    for end in [
+        "abort",
+        "__cxa_throw",
+        "objc_exception_throw",
+        "swift_unexpectedError",
+        "+[NSException raise:format:]",
+    ] {
+        assert_eq!(culprit(end, &[0, 2, 4]), "parse (cart.cpp)", "{end}");
+        assert_eq!(culprit(end, &[0, 1, 3, 4]), "submit (cart.cpp)", "{end}");
+        // It throws itself, and returns if all is well.
+        assert_eq!(culprit(end, &[2, 3, 4]), "parse (cart.cpp)", "{end}");
+        assert_eq!(culprit(end, &[0, 4]), "main (cart.cpp)", "{end}");
+        // The app has no function that called it.
+        assert_eq!(culprit(end, &[0]), "helper (cart.cpp)", "{end}");
+        assert_eq!(culprit(end, &[0, 1]), "declared_helper (cart.cpp)", "{end}");
+    }
+    // The system calls it back: what the app did before is not to blame.
+    let called_back = ended_by("abort", &[0]);
+    let system = Frame::at(SYSTEM + 0x304).symbol("-[UIControl sendAction:]", SYSTEM + 0x300);
+    let app = |caller: u64| Frame::at(BASE + 0x1000 + 0x100 * caller + 0x20);
+    let abort = Frame::at(SYSTEM + 0x104).symbol("abort", SYSTEM + 0x100);
+    let frames = [abort, app(0), system, app(3), app(4)];
+    let called_back = have.enrich(&called_back.crashed_thread(Thread::new(0).crashed().frames(frames)));
+    assert_eq!(called_back.grouping.clone().unwrap().culprit.as_deref(), Some("helper (cart.cpp)"));
+    assert_eq!(again(&called_back.bytes), called_back.grouping.unwrap());
+    // A loop that never returns runs into something, or is slow.
+    assert_eq!(culprit("objc_msgSend", &[0, 3, 4]), "helper (cart.cpp)");
+    assert_eq!(culprit("memcpy", &[1, 3, 4]), "submit (cart.cpp)");
+    let hang = have.enrich(&ended_by("mach_msg_trap", &[0, 3, 4]).set("crash.error.type", "hang"));
+    assert_eq!(hang.grouping.unwrap().frames.len(), 2);
+}
+
+#[test]
+fn what_is_known_of_returns_is_said_and_explained() {
+    let functions =
+        [("helper", Some(NoReturn::Inferred)), ("die", Some(NoReturn::Declared)), ("parse", None)];
+    let have = app_of(&functions, NameSource::Dwarf);
+    let report = ended_by("abort", &[0, 1, 2]);
+    let tree = have.tree(&report);
+    let frames = tree["crash"]["crashed_thread"]["backtrace"]["contents"].as_array().unwrap();
+    let said: Vec<Option<&str>> =
+        frames.iter().map(|frame| frame["symbolication"]["calls"][0]["noreturn"].as_str()).collect();
+    assert_eq!(said, [None, Some("inferred"), Some("declared"), None]);
+    let bytes = report.bytes();
+    let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
+    let explanation = explain(&report, &|id| have.0.get(id), &GroupingRules::default());
+    let backtrace = explanation.backtraces.into_iter().find(|backtrace| backtrace.counts).unwrap();
+    let verdicts: Vec<_> =
+        backtrace.frames.into_iter().flat_map(|frame| frame.grouping).map(|one| one.verdict).collect();
+    use GroupingVerdict::{Counted, ReporterByCode, ReporterByDeclaration, Runtime};
+    assert_eq!(verdicts, [Runtime, ReporterByCode, ReporterByDeclaration, Counted]);
+}
+
+#[test]
+fn a_symbol_table_says_nothing_of_returns_so_names_do() {
+    let functions = [("throw_exception", None), ("parse", None), ("raise_price", None), ("submit", None)];
+    let culprit = |source, callers: &[u64]| {
+        let enriched = app_of(&functions, source).enrich(&ended_by("__cxa_throw", callers));
+        let grouping = enriched.grouping.unwrap();
+        assert_eq!(again(&enriched.bytes), grouping);
+        grouping.culprit.unwrap()
+    };
+    assert_eq!(culprit(NameSource::Symtab, &[0, 1]), "parse (cart.cpp)");
+    assert_eq!(culprit(NameSource::Symtab, &[1, 3]), "parse (cart.cpp)");
+    assert_eq!(culprit(NameSource::Dwarf, &[2, 3]), "raise_price (cart.cpp)");
+}
+
+#[test]
+fn a_trap_in_a_function_that_never_returns_is_of_its_caller() {
+    let functions = [("helper", Some(NoReturn::Inferred)), ("parse", None)];
+    let have = app_of(&functions, NameSource::Dwarf);
+    let report = |exception: &str| {
+        let frames = [0x1000, 0x1100].map(|start| Frame::at(BASE + start + 0x20));
+        Made::standard()
+            .set("crash.error.mach.exception_name", exception)
+            .set("crash.error.signal.name", if exception == "EXC_BREAKPOINT" { "SIGTRAP" } else { "SIGSEGV" })
+            .image(Image::new(APP_PATH, APP, BASE).vmaddr(TEXT).size(0x10_0000))
+            .crashed_thread(Thread::new(0).crashed().frames(frames))
+    };
+    assert_eq!(of(&have, &report("EXC_BREAKPOINT")).culprit.as_deref(), Some("parse (cart.cpp)"));
+    assert_eq!(of(&have, &report("EXC_BAD_ACCESS")).culprit.as_deref(), Some("helper (cart.cpp)"));
 }

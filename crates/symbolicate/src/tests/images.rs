@@ -1,7 +1,7 @@
 //! From an address to an image, and what becomes of images.
 
 use super::{APP, APP_PATH, BASE, Have, LIBRARY, TEXT, app, at, id, lines, symbols};
-use crate::{Enrichment, ImageSymbols, SymbolNeed, needs};
+use crate::{Enrichment, ImageSymbols, ReportStatus, SymbolNeed, needs};
 use serde_json::{Value, json};
 use unslide_model::Quality;
 use unslide_report::{ReadLimits, Report as Read};
@@ -154,7 +154,7 @@ fn each_way_to_have_no_symbols_is_told_apart() {
 
 /// A stripped binary was uploaded, or lies in the folder of symbols: its dSYM is lacking all the same.
 #[test]
-fn an_image_of_the_app_lacks_its_dsym_where_a_stripped_binary_does_not_name_a_frame() {
+fn a_stripped_binary_of_the_app_does_not_replace_its_dsym() {
     let of = |have: &Have, report: &Report| {
         let enriched = have.enrich(report);
         let tree: Value = serde_json::from_slice(&enriched.bytes).unwrap();
@@ -162,8 +162,11 @@ fn an_image_of_the_app_lacks_its_dsym_where_a_stripped_binary_does_not_name_a_fr
         assert_eq!(image["status"], "found");
         assert_eq!(enriched.images[0].lacks_symbols(), enriched.images[0].stripped);
         assert_eq!(image.get("stripped") == Some(&json!(true)), enriched.images[0].stripped);
-        assert_eq!(enriched.missing, []);
-        enriched.images[0].stripped
+        let is_stripped = enriched.images[0].stripped;
+        assert_eq!(enriched.missing, if is_stripped { vec![id(APP)] } else { vec![] });
+        // A name of a stripped binary leaves something to be wished for.
+        assert!(!is_stripped || enriched.status != ReportStatus::Complete);
+        is_stripped
     };
     let stripped = |quality| Have::default().and(APP, symbols(APP, ARM64, quality));
     let crash = |offset| app().crashed_at([BASE + offset]);
@@ -171,7 +174,7 @@ fn an_image_of_the_app_lacks_its_dsym_where_a_stripped_binary_does_not_name_a_fr
     assert!(of(&stripped(Quality::None), &crash(at::GAP)));
     assert!(of(&stripped(Quality::None), &app().thread(device)));
     assert!(of(&stripped(Quality::Exports), &crash(at::GAP)));
-    assert!(!of(&stripped(Quality::Exports), &crash(at::SYMBOL)), "it names the function");
+    assert!(of(&stripped(Quality::Exports), &crash(at::SYMBOL)), "what was inlined is unknown");
     assert!(!of(&stripped(Quality::Symtab), &crash(at::GAP)), "its symbol table names every function");
     assert!(!of(&Have::app(), &crash(at::GAP)), "nothing better can come");
     let system = Image::new("/usr/lib/libobjc.A.dylib", APP, BASE).vmaddr(TEXT);

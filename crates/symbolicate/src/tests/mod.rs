@@ -2,10 +2,12 @@
 //! them is known. Real objects have their own tests.
 
 mod bulk;
+mod complexity;
 mod frames;
 mod golden;
 mod grouping;
 mod images;
+mod names;
 mod output;
 mod profiles;
 mod properties;

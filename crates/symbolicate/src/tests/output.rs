@@ -34,7 +34,7 @@ fn context(tenant: &TenantId) -> Context<'_> {
 fn member(bytes: &[u8]) -> String {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let start = text.rfind("\"symbolication\":{\"version\"").unwrap();
-    text[start..].to_owned()
+    text.get(start..).unwrap().to_owned()
 }
 
 #[test]

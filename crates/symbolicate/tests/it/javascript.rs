@@ -19,6 +19,9 @@ static ESBUILD: LazyLock<Value> = LazyLock::new(|| bundles("answers.mjs"));
 /// What they say of the bundles of React Native.
 static METRO: LazyLock<Value> = LazyLock::new(|| bundles("metro.mjs"));
 
+/// What Babel's parser says of functions, and bundles that terser has minified.
+static NAMES: LazyLock<Value> = LazyLock::new(|| bundles("names.mjs"));
+
 /// Where `scripts/setup test` has put the bundlers and the other readers.
 fn tools() -> PathBuf {
     let cache = std::env::var_os("UNSLIDE_CACHE").map(PathBuf::from);
@@ -220,4 +223,60 @@ fn the_stack_of_an_engine_leads_to_the_lines_that_were_written() {
     let function =
         |at: usize| ours["javascript"]["frames"][at]["function"].as_str().unwrap_or_default().to_owned();
     assert_eq!([function(0), function(4)], ["priceOf", "checkout"], "{ours}");
+}
+
+#[test]
+fn functions_of_real_sources_are_those_that_a_parser_finds() {
+    let sources = &NAMES["sources"];
+    let maps = HashMap::from([(ID, symbols(sources, ID))]);
+    let functions = sources["functions"].as_array().unwrap();
+    assert!(functions.len() > 1_000, "{}", functions.len());
+    for (chunk, expected) in functions.chunks(FRAMES).enumerate() {
+        let columns = chunk * FRAMES..;
+        let frame = |column: usize| json!({"file": "all.js", "lineNumber": 1, "column": column});
+        let frames: Vec<Value> = columns.take(expected.len()).map(frame).collect();
+        let user =
+            json!({"name": "E", "language": "javascript", "debug_id": ID.to_string(), "backtrace": frames});
+        let ours = enriched(&json!({"crash": {"error": {"type": "user", "user_reported": user}}}), &maps);
+        for (own, expected) in ours["javascript"]["frames"].as_array().unwrap().iter().zip(expected) {
+            assert_eq!(own["function"], *expected, "{own}");
+            assert!(expected.is_null() || own["function_source"] == "scope", "{own}");
+        }
+    }
+}
+
+#[test]
+fn bugs_of_a_bundle_that_terser_has_minified_keep_their_names_and_groups() {
+    for (name, has_text) in [("kept", true), ("kept", false), ("mangled", true), ("mangled", false)] {
+        let mut bundle = NAMES[name].clone();
+        if !has_text {
+            let mut map: Value = serde_json::from_str(bundle["map"].as_str().unwrap()).unwrap();
+            map.as_object_mut().unwrap().remove("sourcesContent");
+            bundle["map"] = map.to_string().into();
+        }
+        let answers: Vec<Value> =
+            bundle["stacks"].as_array().unwrap().iter().map(|stack| answered(&bundle, stack)).collect();
+        let named = |answer: usize, frame: usize| {
+            let own = &answers[answer]["javascript"]["frames"][frame];
+            let text = |key: &str| own[key].as_str().unwrap_or_default().to_owned();
+            (text("function"), text("function_source"), own["approximate"] == true)
+        };
+        let said =
+            |function: &str, source: &str| (function.to_owned(), source.to_owned(), source == "caller");
+        let culprits: Vec<_> = answers.iter().map(|answer| answer["grouping"]["culprit"].clone()).collect();
+        let is_one_group = answers[0]["grouping"]["fingerprint"] == answers[1]["grouping"]["fingerprint"];
+        if !has_text && name == "mangled" {
+            // Nothing but the call knows a name.
+            assert_eq!((named(0, 0), named(1, 0)), (said("handler", "caller"), said("handler", "caller")));
+            continue;
+        }
+        let source = if has_text { "scope" } else { "device" };
+        assert_eq!((named(0, 0), named(1, 0)), (said("buy", source), said("login", source)), "{name}");
+        assert_eq!(named(0, 1), said("dispatch", source), "{name}");
+        assert_eq!(culprits, [json!("buy (shop.js)"), json!("login (shop.js)")], "{name}");
+        assert!(!is_one_group, "{name}");
+        if has_text {
+            assert_eq!(named(0, 2), said("Checkout.step2", "scope"), "{name}");
+        }
+    }
 }

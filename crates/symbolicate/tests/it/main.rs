@@ -14,3 +14,4 @@ mod names;
 mod objects;
 mod proof;
 mod shared_parts;
+mod unread;

@@ -17,9 +17,7 @@ fn names(file: &std::path::Path, arch: &str) -> BTreeSet<(String, String)> {
 
 /// Where we mean to differ from LLVM, with the reason.
 fn excepted(linkage: &str, theirs: &str, ours: &str) -> Option<&'static str> {
-    let hash = |name: &str| {
-        name.get(..name.len().checked_sub(20)?).map(|rest| name[rest.len()..].starts_with("17h"))
-    };
+    let hash = |name: &str| name.get(name.len().checked_sub(20)?..).map(|end| end.starts_with("17h"));
     if linkage.starts_with("_ZN") && hash(linkage) == Some(true) {
         return Some("LLVM reads Rust's first mangling as C++ and keeps the hash and the escapes");
     }

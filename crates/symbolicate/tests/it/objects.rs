@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use symbolic_debuginfo::{Archive, ObjectKind as TheirKind};
 use unslide_model::{Quality, RelativeAddress};
 use unslide_symbolicate::object::{self, ObjectKind};
-use unslide_symbolicate::symcache::{CodeLookup, NameSource, SymCache};
+use unslide_symbolicate::symcache::{CodeLookup, NameSource, NoReturn, SymCache};
 use unslide_testkit::fixtures::{self, run};
 
 fn facts(path: &Path) -> Vec<object::ObjectFacts> {
@@ -157,4 +157,34 @@ fn a_function_without_debug_information_has_a_name_and_no_line() {
     assert_eq!((answer.source, answer.approximate), (NameSource::Symtab, false));
     let call = answer.calls().next().unwrap();
     assert_eq!((call.file, call.line, call.column, call.inlined), (None, None, None, false));
+}
+
+#[test]
+fn functions_that_never_return_are_known_in_every_build() {
+    for architecture in ["arm64", "x86_64"] {
+        for optimisation in ["O0", "O2", "Oz"] {
+            let cache =
+                symcache(&fixtures::dsym(&format!("failures-{architecture}-{optimisation}")), architecture);
+            let calls = cache.ranges().filter_map(|(_, answer)| answer).flat_map(|answer| answer.calls());
+            let mut found: BTreeMap<String, Option<NoReturn>> = BTreeMap::new();
+            // Without a file it is the padding behind a function, which the symbol table alone names.
+            for call in calls.filter(|call| call.file.is_some()) {
+                found.insert(call.function.decode().into_owned(), call.no_return);
+            }
+            assert!(found.len() >= 18, "{found:?}");
+            for (name, no_return) in found {
+                let expected = match name.split_once('_').map_or("", |(first, _)| first) {
+                    _ if name.contains("~Failure") || name.contains("declared_method") => {
+                        Some(NoReturn::Declared)
+                    }
+                    "declared" => Some(NoReturn::Declared),
+                    "inferred" => Some(NoReturn::Inferred),
+                    // What clang makes to end a process.
+                    "" if name.starts_with("__clang_call_terminate") => no_return,
+                    _ => None,
+                };
+                assert_eq!(no_return, expected, "{name}, {architecture}, {optimisation}");
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@ use super::hostile::{build, line_table, names};
 use unslide_testkit::macho::{CODE, File, TEXT, unit};
 
 /// Code at the start of [`CODE`], under `f`.
-fn file(dwarf: Vec<(&'static str, Vec<u8>)>) -> File {
+fn file(dwarf: Vec<(&'static str, Vec<u8>)>) -> File<'static> {
     File { dwarf, symbols: vec![("_f", CODE)], ..File::default() }
 }
 

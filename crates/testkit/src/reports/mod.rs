@@ -1,11 +1,12 @@
 //! Crash reports in the form that KSCrash writes, made up: by hand with [`Report`], in every known
-//! shape with [`shapes`], and at random from a seed with [`random`] and [`sized`].
+//! shape with [`shapes`], and at random from a seed with [`random`], [`sized`] and [`scripts`].
 
 mod builder;
 mod errors;
 mod json;
 mod pieces;
 mod random;
+mod scripts;
 mod shapes;
 
 pub use builder::{Report, record};
@@ -13,6 +14,7 @@ pub use errors::{Error, sampled_hang};
 pub use json::{Json, Style};
 pub use pieces::{ARM64, ARM64_32, ARM64E, ARMV7, Frame, I386, Image, Thread, X86_64, backtrace};
 pub use random::{random, sized};
+pub use scripts::{JOINTS, SCRIPTS, scripts};
 pub use shapes::shapes;
 
 #[cfg(test)]

@@ -159,6 +159,7 @@ fn frame(rng: &mut StdRng, images: &[(String, u64)]) -> Frame {
 /// A version 4 UUID in upper case.
 fn uuid(rng: &mut StdRng) -> String {
     let bits: u128 = rng.random::<u128>() & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
-    let hex = format!("{bits:032X}");
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    let group = |shift: u32| (bits >> shift) as u16;
+    let (first, last) = ((bits >> 96) as u32, bits as u64 & 0xffff_ffff_ffff);
+    format!("{first:08X}-{:04X}-{:04X}-{:04X}-{last:012X}", group(80), group(64), group(48))
 }

@@ -4,6 +4,7 @@
 //! webhooks"; Feishu "Custom bot usage guide" (the sign has the text to sign as its key); DingTalk "Custom robot
 //! security settings"; WeCom "Group robot configuration".
 
+use super::receiver::ReceiverAnswer;
 use super::text::{document, fill, plain};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -127,17 +128,22 @@ fn webhook(
     Ok(body)
 }
 
-/// Whether an answer says that the message was taken. Some chats say that it was not with status 200.
+/// Checks that the receiver took the message. Some chats answer with status 200 that they did not.
 ///
 /// # Errors
-/// What the receiver said instead.
-pub fn check_answer(channel: AlertChannel, status: u16, body: &[u8]) -> Result<(), String> {
-    let text = || {
+/// Returns what the receiver said instead, for the tenant. Of a receiver in the operator's networks that is the status
+/// alone: a rule must not read what servers there answer.
+pub fn check_answer(channel: AlertChannel, answer: &ReceiverAnswer) -> Result<(), String> {
+    let ReceiverAnswer { status, body, is_in_networks } = answer;
+    let refused = || {
+        if *is_in_networks {
+            return format!("The receiver answered with HTTP {status} and did not take the message");
+        }
         let text: String = String::from_utf8_lossy(body).chars().take(LONGEST_ANSWER).collect();
-        unslide_report::text::escaped(&text).into_owned()
+        format!("The receiver answered with HTTP {status}: {}", unslide_report::text::escaped(&text))
     };
-    if !(200..300).contains(&status) {
-        return Err(format!("The receiver answered with HTTP {status}: {}", text()));
+    if !(200..300).contains(status) {
+        return Err(refused());
     }
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
     let is_taken = match channel {
@@ -147,7 +153,7 @@ pub fn check_answer(channel: AlertChannel, status: u16, body: &[u8]) -> Result<(
         AlertChannel::Feishu => answer["code"] == 0,
         AlertChannel::Dingtalk | AlertChannel::Wecom => answer["errcode"] == 0,
     };
-    if is_taken { Ok(()) } else { Err(format!("The receiver answered with HTTP {status}: {}", text())) }
+    if is_taken { Ok(()) } else { Err(refused()) }
 }
 
 #[cfg(test)]
@@ -218,12 +224,18 @@ mod tests {
             (false, AlertChannel::Wecom, 200, r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#),
             (false, AlertChannel::Wecom, 200, "<html>"),
         ] {
-            assert_eq!(
-                check_answer(channel, status, body.as_bytes()).is_ok(),
-                taken,
-                "{channel} {status} {body}"
-            );
+            let answer = |is_in_networks| ReceiverAnswer { status, body: body.into(), is_in_networks };
+            let checked = check_answer(channel, &answer(false));
+            assert_eq!(checked.is_ok(), taken, "{channel} {status} {body}");
+            if let Err(text) = checked {
+                assert!(text.contains(body), "{text}");
+                let hidden = check_answer(channel, &answer(true)).unwrap_err();
+                assert!(body.is_empty() || !hidden.contains(body), "{hidden}");
+            }
         }
+        let answer = ReceiverAnswer { status: 502, body: b"down\x1b[2J".into(), is_in_networks: false };
+        let text = check_answer(AlertChannel::Webhook, &answer).unwrap_err();
+        assert_eq!(text, "The receiver answered with HTTP 502: down\\u{1b}[2J");
     }
 
     #[test]

@@ -6,12 +6,12 @@ use lettre::message::header::ContentType;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use std::error::Error;
 use std::time::Duration;
-use unslide_model::Secret;
+use unslide_model::{Secret, TenantId};
 use unslide_report::text::escaped;
 use unslide_store::alerts::messages::ClaimedAlertMessage;
 
 /// Recipients of one rule.
-const MOST_RECIPIENTS: usize = 10;
+pub const MAX_RECIPIENTS: u32 = 10;
 /// How long it may take to reach the server. Its answers have no time of their own.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -21,17 +21,32 @@ pub struct Mailer {
     from: Mailbox,
 }
 
+/// A message of a tenant and whom it goes to.
+pub struct AlertMail<'m> {
+    /// The tenant that the message is about.
+    pub tenant: &'m TenantId,
+    /// The message as it was claimed.
+    pub message: &'m ClaimedAlertMessage,
+    /// The recipients that take alerts.
+    pub to: Vec<Mailbox>,
+}
+
 /// Reads recipients, separated by commas.
 ///
 /// # Errors
 /// What is wrong with them.
 pub fn recipients(address: &Secret) -> Result<Vec<Mailbox>, String> {
     let texts: Vec<&str> = address.reveal().split(',').map(str::trim).collect();
-    if texts.len() > MOST_RECIPIENTS {
-        return Err(format!("address: at most {MOST_RECIPIENTS} recipients"));
+    if texts.len() > MAX_RECIPIENTS as usize {
+        return Err(format!("address: at most {MAX_RECIPIENTS} recipients"));
     }
     let read = |text: &&str| text.parse().map_err(|_| format!("address: {text:?} is not a mail address"));
     texts.iter().map(read).collect()
+}
+
+/// Returns the address of a recipient alone, in lower case: by it recipients are known.
+pub fn address_of(recipient: &Mailbox) -> String {
+    recipient.email.to_string().to_lowercase()
 }
 
 impl Mailer {
@@ -48,26 +63,52 @@ impl Mailer {
         Ok(Mailer { transport, from })
     }
 
-    /// Sends a message. Its id stays the same when it is sent again.
+    /// Sends a message of a tenant. Its id stays the same when it is sent again.
     ///
     /// # Errors
     /// Why not, for the tenant: the server is the operator's, and so is what goes wrong with it.
-    pub async fn send(&self, message: &ClaimedAlertMessage, public_url: &str) -> Result<(), String> {
+    pub async fn send(&self, mail: &AlertMail<'_>, public_url: &str) -> Result<(), String> {
+        let AlertMail { tenant, message, to } = mail;
+        let text = plain(message, public_url);
+        let footer = format!(
+            "Sent for the tenant {tenant} of Unslide. To stop these mails, open the link of the mail that asked you to confirm, \
+             or write to the sender."
+        );
+        let subject = format!("[Unslide] {}", headline(message));
+        self.deliver(&message.id.to_string(), &subject, format!("{text}\n\n{footer}\n"), to).await
+    }
+
+    /// Asks a recipient to confirm that it wants alerts of a tenant. Nothing in the text is the tenant's but its name, which
+    /// has letters, digits and hyphens.
+    ///
+    /// # Errors
+    /// As for [`Mailer::send`].
+    pub async fn ask(&self, tenant: &TenantId, to: &str, link: &str, id: &str) -> Result<(), String> {
+        let recipient: Mailbox = to.parse().map_err(|_| format!("{to:?} is not a mail address"))?;
+        let text = format!(
+            "The tenant {tenant} of Unslide, a service for crash reports, wants to send alerts about its apps to this address.\n\n\
+             To get them, open this page within 7 days and confirm:\n{link}\n\n\
+             Otherwise ignore this mail: no alerts are sent to you. The same page stops them later.\n"
+        );
+        let subject = format!("[Unslide] Confirm alerts of {tenant}");
+        self.deliver(id, &subject, text, &[recipient]).await
+    }
+
+    async fn deliver(&self, id: &str, subject: &str, text: String, to: &[Mailbox]) -> Result<(), String> {
         let mut mail = Message::builder()
             .from(self.from.clone())
-            .subject(format!("[Unslide] {}", headline(message)))
-            .message_id(Some(format!("<{}@{}>", message.id, self.from.email.domain())))
+            .subject(subject)
+            .message_id(Some(format!("<{id}@{}>", self.from.email.domain())))
             .header(ContentType::TEXT_PLAIN);
-        let recipients = recipients(&message.address)?;
-        for recipient in &recipients {
+        for recipient in to {
             mail = mail.to(recipient.clone());
         }
-        let mail = mail.body(plain(message, public_url)).map_err(|error| error.to_string())?;
+        let mail = mail.body(text).map_err(|error| error.to_string())?;
         self.transport.send(mail).await.map(drop).map_err(|error| {
             // No log names the receivers of tenants.
             let unnamed = |text: String, to: &Mailbox| text.replace(&to.email.to_string(), "…");
-            let cause = recipients.iter().fold(error.to_string(), unnamed);
-            tracing::warn!(error = cause, rule = %message.rule, "a mail could not be sent");
+            let cause = to.iter().fold(error.to_string(), unnamed);
+            tracing::warn!(error = cause, mail = id, "a mail could not be sent");
             explained(&error)
         })
     }
@@ -121,19 +162,18 @@ pub mod tests {
         Mailer::new(&Secret::new(url), "unslide@example.com").unwrap()
     }
 
-    /// A message that goes by mail.
-    pub fn mail() -> ClaimedAlertMessage {
-        ClaimedAlertMessage {
-            address: Secret::new("a@example.com"),
-            ..message(AlertChannel::Mail, &["New: boom"], 1)
-        }
+    /// Sends a message to a@example.com.
+    pub async fn send(mailer: &Mailer) -> Result<(), String> {
+        let message = message(AlertChannel::Mail, &["New: boom"], 1);
+        let (tenant, to) = (TenantId::new("acme").unwrap(), vec!["a@example.com".parse().unwrap()]);
+        mailer.send(&AlertMail { tenant: &tenant, message: &message, to }, "").await
     }
 
     #[tokio::test]
     async fn a_tenant_reads_what_is_said_of_a_recipient_and_nothing_else_of_the_operators_server() {
         let refused = async |command: &'static str, reply: &'static str| {
             let answer = move |line: &str| Some(if line.starts_with(command) { reply } else { "250 fine" });
-            server(answer).await.send(&mail(), "").await.unwrap_err()
+            send(&server(answer).await).await.unwrap_err()
         };
         for (reply, told) in [
             ("550 5.1.1 <a@example.com>: unknown", "5.1.1 <a@example.com>: unknown"),

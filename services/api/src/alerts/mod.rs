@@ -8,26 +8,33 @@ mod kafka;
 pub mod mail;
 mod networks;
 pub mod receiver;
+mod recipients;
 mod settings;
 mod text;
 
 pub use channels::check_secret;
 pub use kafka::AlertTopic;
 pub use mail::Mailer;
-pub use networks::AllowedNetworks;
+pub use networks::AllowedReceivers;
+pub use recipients::MailPolicy;
 pub use settings::Alerts;
 
+use crate::entropy::{Entropy, write_token};
+use mail::AlertMail;
 use prometheus::IntCounterVec;
-use receiver::HttpSender;
+use receiver::{HttpSender, PostError, ReceiverAnswer};
+use recipients::MailAdmission;
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use unslide_model::{Clock, TenantId};
+use unslide_report::text::escaped;
 use unslide_store::alerts::messages::{self, ClaimedAlertMessage, MOST_ATTEMPTS};
 use unslide_store::alerts::rules::AlertChannel;
-use unslide_store::alerts::{self, AlertStep, DueAlert};
+use unslide_store::alerts::{self, AlertStep, DueAlert, recipients as stored};
 use unslide_store::{Store, StoreError, Uuid};
 
 /// Between two looks at what is due after the database has failed.
@@ -44,6 +51,8 @@ pub struct AlertSender {
     store: Store,
     http: HttpSender,
     mailer: Option<Mailer>,
+    policy: MailPolicy,
+    entropy: Entropy,
     topic: AlertTopic,
     /// Where the console is, for links; empty where that is not known.
     public_url: String,
@@ -65,11 +74,12 @@ impl AlertSender {
         outcomes: IntCounterVec,
         clock: Arc<dyn Clock>,
     ) -> Result<AlertSender, reqwest::Error> {
-        let networks = AllowedNetworks::read(&settings.networks).unwrap_or_default();
         Ok(AlertSender {
             store,
-            http: HttpSender::new(networks)?,
+            http: HttpSender::new(settings.receivers().unwrap_or_default())?,
             mailer: settings.mailer().ok().flatten(),
+            policy: settings.mail_policy(public_url),
+            entropy: Entropy::default(),
             topic,
             public_url: public_url.trim_end_matches('/').to_owned(),
             outcomes,
@@ -120,6 +130,13 @@ impl AlertSender {
         sends: &mut JoinSet<TenantId>,
         tenants: &mut BTreeSet<TenantId>,
     ) -> Result<(), StoreError> {
+        if self.mailer.is_some() {
+            for (tenant, address) in stored::confirmations_due(&self.store, AT_ONCE).await? {
+                if sends.len() < SENDS && tenants.insert(tenant.clone()) {
+                    sends.spawn(self.clone().ask_next(tenant, address));
+                }
+            }
+        }
         // A failure may have taken as long as a statement may: one of each tenant in a round.
         let mut failed = Vec::new();
         for DueAlert { tenant, rule, step } in alerts::due(&self.store, AT_ONCE).await? {
@@ -174,14 +191,23 @@ impl AlertSender {
 
     async fn send(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
-        let claimed = messages::claim(&mut tx, rule).await?;
+        let Some(message) = messages::claim(&mut tx, rule).await? else { return tx.commit().await };
+        let admission = match message.channel {
+            AlertChannel::Mail => self.policy.admit(&mut tx, &message).await?,
+            _ => MailAdmission::Send(Vec::new()),
+        };
         tx.commit().await?;
-        let Some(message) = claimed else { return Ok(()) };
-        let outcome = bounded(self.deliver(tenant, &message)).await;
-        let word = match &outcome {
-            Ok(()) => "delivered",
-            Err(_) if message.attempt >= MOST_ATTEMPTS => "given_up",
-            Err(_) => "retried",
+        let (outcome, held) = match admission {
+            MailAdmission::Send(to) => {
+                let mail = AlertMail { tenant, message: &message, to };
+                (bounded(self.deliver(&mail)).await, None)
+            }
+            MailAdmission::Held { outcome, reason } => (Err(reason), Some(outcome)),
+        };
+        let word = match (&outcome, held) {
+            (Ok(()), _) => "delivered",
+            (Err(_), _) if message.attempt >= MOST_ATTEMPTS => "given_up",
+            (Err(_), held) => held.unwrap_or("retried"),
         };
         self.outcomes.with_label_values(&[word]).inc();
         let mut tx = self.store.tenant(tenant).await?;
@@ -189,24 +215,84 @@ impl AlertSender {
         tx.commit().await
     }
 
+    /// Sends a confirmation mail, and returns its tenant.
+    async fn ask_next(self: Arc<AlertSender>, tenant: TenantId, address: String) -> TenantId {
+        if let Err(error) = self.ask(&tenant, &address).await {
+            tracing::warn!(error = %error, "a confirmation mail could not be taken or noted");
+        }
+        tenant
+    }
+
+    async fn ask(&self, tenant: &TenantId, address: &str) -> Result<(), StoreError> {
+        let (Some(mailer), true) = (&self.mailer, self.policy.can_ask) else { return Ok(()) };
+        let (Ok(token), Ok(id)) = (self.entropy.token(), self.entropy.token()) else { return Ok(()) };
+        let mut tx = self.store.tenant(tenant).await?;
+        let claimed = stored::claim_confirmation(&mut tx, address, &token, self.policy.per_day).await?;
+        tx.commit().await?;
+        let Some(claimed) = claimed else { return Ok(()) };
+        let link = format!("{}/console/mail/{}", self.public_url, write_token(&token));
+        let outcome = bounded(mailer.ask(tenant, address, &link, &write_token(&id))).await;
+        let mut tx = self.store.tenant(tenant).await?;
+        stored::finish_confirmation(&mut tx, address, claimed, outcome.is_ok()).await?;
+        tx.commit().await
+    }
+
     /// Says why not, for the tenant: nothing of the service's inside.
-    async fn deliver(&self, tenant: &TenantId, message: &ClaimedAlertMessage) -> Result<(), String> {
+    async fn deliver(&self, mail: &AlertMail<'_>) -> Result<(), String> {
+        let AlertMail { tenant, message, .. } = mail;
         match message.channel {
-            AlertChannel::Mail => {
-                let mailer = self.mailer.as_ref().ok_or("this service does not send mail")?;
-                mailer.send(message, &self.public_url).await
-            }
+            AlertChannel::Mail => self.send_mail(mail).await,
             AlertChannel::Kafka => self.topic.send(tenant, message, &self.public_url).await,
             _ => self.post(message).await,
         }
     }
 
+    async fn send_mail(&self, mail: &AlertMail<'_>) -> Result<(), String> {
+        let mailer = self.mailer.as_ref().ok_or("this service does not send mail")?;
+        let sent = mailer.send(mail, &self.public_url).await;
+        if sent.is_err() {
+            // The server took none. If nothing is known of it, the mails stay counted.
+            let mails = u32::try_from(mail.to.len()).unwrap_or(u32::MAX);
+            if let Err(error) = self.return_mails(mail.tenant, mails).await {
+                tracing::warn!(error = %error, "mails that were not sent stay counted");
+            }
+        }
+        sent
+    }
+
+    async fn return_mails(&self, tenant: &TenantId, mails: u32) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(tenant).await?;
+        stored::return_mails(&mut tx, mails).await?;
+        tx.commit().await
+    }
+
     async fn post(&self, message: &ClaimedAlertMessage) -> Result<(), String> {
         let now = self.clock.now().unix_timestamp();
         let request = channels::request(message, &self.public_url, now)?;
-        let (status, body) = self.http.post(&request).await?;
-        channels::check_answer(message.channel, status, &body)
+        let answer = self.http.post(&request).await.map_err(|error| {
+            if let PostError::Unreachable(cause) = &error {
+                tracing::warn!(rule = %message.rule, error = text_with_causes(cause), "a receiver of alerts does not answer");
+            }
+            error.to_string()
+        })?;
+        channels::check_answer(message.channel, &answer).inspect_err(|_| {
+            let ReceiverAnswer { status, body, .. } = &answer;
+            let body = String::from_utf8_lossy(body);
+            tracing::info!(rule = %message.rule, status, body = %escaped(&body), "a receiver refuses an alert");
+        })
     }
+}
+
+/// Returns the text of an error and of its causes.
+fn text_with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }
 
 /// Ends a delivery that takes too long: its tenant's next message waits for it.
@@ -217,7 +303,7 @@ async fn bounded(delivery: impl Future<Output = Result<(), String>>) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use super::mail::tests::{mail, server};
+    use super::mail::tests::{send, server};
     use super::*;
     use prometheus::Opts;
     use serde_json::json;
@@ -282,13 +368,13 @@ mod tests {
             }
             None
         });
-        let (mailer, message) = (mailer.await, mail());
+        let mailer = mailer.await;
         let waiting = async {
             is_asked.await.unwrap();
             // From here on only the delivery's own end is waited for.
             tokio::time::pause();
         };
-        let (outcome, ()) = tokio::join!(bounded(mailer.send(&message, "")), waiting);
+        let (outcome, ()) = tokio::join!(bounded(send(&mailer)), waiting);
         assert_eq!(outcome.unwrap_err(), "The receiver did not answer in time");
     }
 }

@@ -1,34 +1,53 @@
-//! Which addresses a tenant may have messages sent to: those of the internet, and what the operator allows. Without
-//! this, a rule could reach what only the service can: its neighbours, and the metadata of its cloud.
+//! The receivers that a tenant may name: addresses of the internet on port 443, and the networks and ports that the
+//! operator allows. Without this, a rule could reach what only the service can: its neighbours, and the metadata of its
+//! cloud.
 
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Networks that messages may go to beside the internet.
-#[derive(Clone, Debug, Default)]
-pub struct AllowedNetworks(Vec<IpNet>);
+/// The port of HTTPS, which is always allowed.
+const HTTPS_PORT: u16 = 443;
 
-impl AllowedNetworks {
-    /// Reads networks such as `10.0.0.0/8`.
+/// The receivers that messages may be posted to.
+#[derive(Clone, Debug, Default)]
+pub struct AllowedReceivers {
+    networks: Vec<IpNet>,
+    ports: Vec<u16>,
+}
+
+impl AllowedReceivers {
+    /// Reads networks such as `10.0.0.0/8`, and takes the ports beside 443.
     ///
     /// # Errors
-    /// The text that is none.
-    pub fn read(texts: &[String]) -> Result<AllowedNetworks, String> {
-        let networks = texts.iter().map(|text| text.parse().map_err(|_| text.clone()));
-        networks.collect::<Result<_, _>>().map(AllowedNetworks)
+    /// Returns the text that is not a network.
+    pub fn read(networks: &[String], ports: &[u16]) -> Result<AllowedReceivers, String> {
+        let networks = networks.iter().map(|text| text.parse().map_err(|_| text.clone()));
+        Ok(AllowedReceivers { networks: networks.collect::<Result<_, _>>()?, ports: ports.to_vec() })
     }
 
-    /// True where there is none.
+    /// Returns true if the operator has allowed networks of its own.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub fn has_networks(&self) -> bool {
+        !self.networks.is_empty()
     }
 
-    /// True for an address that messages may go to.
+    /// Returns true for an address in one of the operator's networks. Only these are reached without TLS.
     #[must_use]
-    pub fn allow(&self, address: IpAddr) -> bool {
+    pub fn has_in_networks(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        is_public(address) || self.0.iter().any(|network| network.contains(&address))
+        self.networks.iter().any(|network| network.contains(&address))
+    }
+
+    /// Returns true for an address that messages may go to with TLS.
+    #[must_use]
+    pub fn allow_address(&self, address: IpAddr) -> bool {
+        is_public(address.to_canonical()) || self.has_in_networks(address)
+    }
+
+    /// Returns true for a port that messages may go to.
+    #[must_use]
+    pub fn allow_port(&self, port: u16) -> bool {
+        port == HTTPS_PORT || self.ports.contains(&port)
     }
 }
 
@@ -69,7 +88,8 @@ mod tests {
 
     #[test]
     fn only_the_internet_and_what_is_allowed_is_reached() {
-        let networks = AllowedNetworks::read(&["10.1.0.0/16".to_owned(), "fd00::/8".to_owned()]).unwrap();
+        let networks = ["10.1.0.0/16".to_owned(), "fd00::/8".to_owned()];
+        let receivers = AllowedReceivers::read(&networks, &[8_443]).unwrap();
         for (allowed, address) in [
             (true, "93.184.215.14"),
             (true, "2606:2800:21f:cb07:6820:80da:af6b:8b2c"),
@@ -94,8 +114,13 @@ mod tests {
             (false, "fc00::1"),
             (false, "2001:db8::1"),
         ] {
-            assert_eq!(networks.allow(address.parse().unwrap()), allowed, "{address}");
+            assert_eq!(receivers.allow_address(address.parse().unwrap()), allowed, "{address}");
         }
-        assert_eq!(AllowedNetworks::read(&["ten".to_owned()]).unwrap_err(), "ten");
+        for (allowed, port) in [(true, 443), (true, 8_443), (false, 80), (false, 22)] {
+            assert_eq!(receivers.allow_port(port), allowed, "{port}");
+        }
+        assert!(receivers.has_in_networks("10.1.2.3".parse().unwrap()));
+        assert!(!receivers.has_in_networks("93.184.215.14".parse().unwrap()));
+        assert_eq!(AllowedReceivers::read(&["ten".to_owned()], &[]).unwrap_err(), "ten");
     }
 }

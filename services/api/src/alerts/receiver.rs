@@ -2,7 +2,7 @@
 //! connection, redirects are not followed, and little of an answer is read.
 
 use super::channels::AlertRequest;
-use super::networks::AllowedNetworks;
+use super::networks::AllowedReceivers;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
@@ -11,32 +11,69 @@ use std::time::Duration;
 use unslide_model::Secret;
 
 /// How long a receiver has, from the name's look-up to the answer's end. Shorter than the lease of a message.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of an answer that are read.
+const RECEIVER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most bytes of an answer that are read.
 const LONGEST_ANSWER: usize = 16 << 10;
 
 /// Posts messages.
 pub struct HttpSender {
-    client: Client,
-    networks: AllowedNetworks,
+    /// Reaches the internet and the operator's networks.
+    https: Client,
+    /// Reaches the operator's networks only, where there may be no certificates.
+    plain_http: Client,
+    receivers: AllowedReceivers,
 }
 
-/// Checks that messages could be posted to an address, as far as that can be said without its name being looked up.
+/// The answer of a receiver.
+pub struct ReceiverAnswer {
+    /// The status.
+    pub status: u16,
+    /// The beginning of the body.
+    pub body: Vec<u8>,
+    /// True if the receiver lies in one of the operator's networks. A tenant does not read what it says.
+    pub is_in_networks: bool,
+}
+
+/// The reason for which there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PostError {
+    /// The URL may not be posted to. The text is for the tenant.
+    #[error("{0}")]
+    Address(String),
+    /// The receiver was not reached or did not answer. One text for all causes: it tells a tenant nothing about names
+    /// that the operator's DNS knows, nor about ports that are open. The cause is for the operator's log; it names no path.
+    #[error("The receiver cannot be reached or does not answer; the operator's log says why")]
+    Unreachable(#[source] reqwest::Error),
+}
+
+/// Checks that messages may be posted to a URL, as far as that is known before its name is looked up.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn check_url(address: &Secret, networks: &AllowedNetworks) -> Result<Url, String> {
+/// Returns what is wrong with it, for the tenant.
+pub fn check_url(address: &Secret, receivers: &AllowedReceivers) -> Result<Url, String> {
     let url = Url::parse(address.reveal()).map_err(|error| format!("address: not a URL: {error}"))?;
-    // Within the operator's own networks there may be no certificates.
-    if url.scheme() != "https" && (url.scheme() != "http" || networks.is_empty()) {
-        return Err("address: a URL that begins with https://".to_owned());
+    let is_plain = url.scheme() == "http" && receivers.has_networks();
+    if url.scheme() != "https" && !is_plain {
+        return Err("address: a URL that begins with https://. The operator can allow plain HTTP within networks of its \
+                    own with api.alerts.networks."
+            .to_owned());
     }
     let host = url.host_str().ok_or("address: the URL has no host")?;
+    let port = url.port_or_known_default().unwrap_or_default();
+    if !receivers.allow_port(port) {
+        return Err(format!(
+            "address: port {port} is not allowed. The operator can allow it with api.alerts.ports."
+        ));
+    }
     let literal = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    if literal.is_ok_and(|literal| !networks.allow(literal)) {
+    if literal.is_ok_and(|literal| !allow(receivers, literal, is_plain)) {
         return Err(not_allowed(host));
     }
     Ok(url)
+}
+
+fn allow(receivers: &AllowedReceivers, address: IpAddr, is_plain: bool) -> bool {
+    if is_plain { receivers.has_in_networks(address) } else { receivers.allow_address(address) }
 }
 
 fn not_allowed(host: &str) -> String {
@@ -44,72 +81,65 @@ fn not_allowed(host: &str) -> String {
 }
 
 impl HttpSender {
-    /// Makes the client.
+    /// Makes the clients.
     ///
     /// # Errors
-    /// Where TLS cannot be set up.
-    pub fn new(networks: AllowedNetworks) -> Result<HttpSender, reqwest::Error> {
+    /// Returns an error if TLS cannot be set up.
+    pub fn new(receivers: AllowedReceivers) -> Result<HttpSender, reqwest::Error> {
         // There may be one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .dns_resolver(CheckedResolver(networks.clone()))
-            .redirect(Policy::none())
-            .no_proxy()
-            .timeout(TIMEOUT)
-            .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
-            .build()?;
-        Ok(HttpSender { client, networks })
+        let client = |is_plain| {
+            Client::builder()
+                .dns_resolver(CheckedResolver { receivers: receivers.clone(), is_plain })
+                .redirect(Policy::none())
+                .no_proxy()
+                .timeout(RECEIVER_TIMEOUT)
+                .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
+                .build()
+        };
+        Ok(HttpSender { https: client(false)?, plain_http: client(true)?, receivers })
     }
 
-    /// Sends a request. Returns the status and the beginning of the answer.
+    /// Sends a request, and returns the answer.
     ///
     /// # Errors
-    /// Why there is no answer, without the address, which is a secret.
-    pub async fn post(&self, request: &AlertRequest) -> Result<(u16, Vec<u8>), String> {
-        let url = check_url(&request.url, &self.networks)?;
-        let mut sent = self.client.post(url).header("content-type", request.content_type.as_str());
+    /// Returns the reason for which there is no answer, without the URL, which is a secret.
+    pub async fn post(&self, request: &AlertRequest) -> Result<ReceiverAnswer, PostError> {
+        let url = check_url(&request.url, &self.receivers).map_err(PostError::Address)?;
+        let client = if url.scheme() == "http" { &self.plain_http } else { &self.https };
+        let mut sent = client.post(url).header("content-type", request.content_type.as_str());
         for (name, value) in &request.headers {
             sent = sent.header(*name, value);
         }
-        let mut answer = sent.body(request.body.clone()).send().await.map_err(|error| explained(&error))?;
+        let unreachable = |error: reqwest::Error| PostError::Unreachable(error.without_url());
+        let mut answer = sent.body(request.body.clone()).send().await.map_err(unreachable)?;
         let mut body = Vec::new();
         while body.len() < LONGEST_ANSWER
-            && let Some(chunk) = answer.chunk().await.map_err(|error| explained(&error))?
+            && let Some(chunk) = answer.chunk().await.map_err(unreachable)?
         {
             let left = LONGEST_ANSWER - body.len();
             body.extend_from_slice(chunk.get(..left).unwrap_or(&chunk));
         }
-        Ok((answer.status().as_u16(), body))
+        // Without an address, nothing says that the receiver is a stranger.
+        let address = answer.remote_addr();
+        let is_in_networks = address.is_none_or(|address| self.receivers.has_in_networks(address.ip()));
+        Ok(ReceiverAnswer { status: answer.status().as_u16(), body, is_in_networks })
     }
 }
 
-/// An error with its causes. Their texts name no path.
-fn explained(error: &reqwest::Error) -> String {
-    let mut text = String::from(if error.is_timeout() {
-        "The receiver did not answer in time"
-    } else if error.is_connect() {
-        "The receiver cannot be reached"
-    } else {
-        "The request failed"
-    });
-    let mut cause = std::error::Error::source(error);
-    while let Some(one) = cause {
-        text.push_str(": ");
-        text.push_str(&one.to_string());
-        cause = one.source();
-    }
-    text
+/// Looks names up, and returns only addresses that may be connected to.
+struct CheckedResolver {
+    receivers: AllowedReceivers,
+    is_plain: bool,
 }
-
-/// Looks names up, and gives only addresses that may be connected to.
-struct CheckedResolver(AllowedNetworks);
 
 impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let networks = self.0.clone();
+        let (receivers, is_plain) = (self.receivers.clone(), self.is_plain);
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let allowed: Vec<SocketAddr> = found.filter(|address| networks.allow(address.ip())).collect();
+            let allowed: Vec<SocketAddr> =
+                found.filter(|address| allow(&receivers, address.ip(), is_plain)).collect();
             if allowed.is_empty() {
                 return Err(not_allowed(name.as_str()).into());
             }
@@ -125,13 +155,18 @@ mod tests {
 
     #[test]
     fn addresses_that_cannot_be_posted_to_are_named() {
-        let none = AllowedNetworks::default();
-        let own = AllowedNetworks::read(&["127.0.0.0/8".to_owned()]).unwrap();
+        let none = AllowedReceivers::default();
+        let own = AllowedReceivers::read(&["127.0.0.0/8".to_owned()], &[8_080]).unwrap();
         for (fine, address, networks) in [
             (true, "https://example.com/hook", &none),
             (false, "http://example.com/hook", &none),
             (true, "http://127.0.0.1:8080/hook", &own),
-            (false, "https://127.0.0.1:8080/hook", &none),
+            (false, "http://127.0.0.1/hook", &own),
+            (false, "http://93.184.215.14:8080/hook", &own),
+            (true, "https://93.184.215.14:8080/hook", &own),
+            (false, "https://example.com:8080/hook", &none),
+            (false, "https://example.com:22/hook", &own),
+            (false, "https://127.0.0.1/hook", &none),
             (false, "https://[::1]/hook", &own),
             (false, "https://2130706433/hook", &none),
             (false, "file:///etc/passwd", &own),
@@ -141,14 +176,38 @@ mod tests {
         }
     }
 
+    fn request(url: &str) -> AlertRequest {
+        let (url, body) = (Secret::new(url), String::new());
+        AlertRequest { url, headers: Vec::new(), content_type: TemplateType::Json, body }
+    }
+
+    /// A port on which nothing listens, and one whose server is no HTTP server.
     #[tokio::test]
-    async fn a_name_of_this_machine_is_not_reached() {
-        let sender = HttpSender::new(AllowedNetworks::default()).unwrap();
-        let url = Secret::new("https://localhost:1/secret-path");
-        let request =
-            AlertRequest { url, headers: Vec::new(), content_type: TemplateType::Json, body: String::new() };
-        let error = sender.post(&request).await.unwrap_err();
-        assert!(error.contains("localhost is not an address of the internet"), "{error}");
-        assert!(!error.contains("secret-path"), "{error}");
+    async fn a_tenant_cannot_tell_why_a_receiver_is_not_reached() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = |listener: &tokio::net::TcpListener| listener.local_addr().unwrap().port();
+        let (odd, closed) = (port(&listener), port(&closed));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = stream.try_write(b"SSH-2.0-odd\r\n");
+            }
+        });
+        let receivers = AllowedReceivers::read(&["127.0.0.0/8".to_owned()], &[odd, closed]).unwrap();
+        let (own, none) =
+            (HttpSender::new(receivers).unwrap(), HttpSender::new(AllowedReceivers::default()).unwrap());
+        let mut texts = Vec::new();
+        for (sender, url) in [
+            (&own, format!("http://127.0.0.1:{closed}/secret-path")),
+            (&own, format!("http://127.0.0.1:{odd}/secret-path")),
+            (&own, format!("https://127.0.0.1:{odd}/secret-path")),
+            (&none, "https://localhost/secret-path".to_owned()),
+            (&none, "https://unknown.invalid/secret-path".to_owned()),
+        ] {
+            let error = sender.post(&request(&url)).await.err().unwrap();
+            assert!(!format!("{error:?}").contains("secret-path"), "{error:?}");
+            texts.push(error.to_string());
+        }
+        assert!(texts.iter().all(|text| *text == texts[0] && !text.contains("localhost")), "{texts:?}");
     }
 }

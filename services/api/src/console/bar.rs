@@ -18,6 +18,8 @@ const MOST_OFFERED: u32 = 50;
 /// Periods, in days.
 const PERIODS: [i64; 4] = [7, 14, 30, 90];
 const PERIOD: i64 = 14;
+/// The words in an empty search field.
+pub const SEARCH_LABEL: &str = "Search functions, files, reasons or an id";
 /// The period of a page that goes by hours.
 const HOURLY: &str = "1";
 
@@ -30,6 +32,12 @@ impl PageState {
     /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// The same parameters with another value of one.
+    pub fn with(mut self, name: &str, value: &str) -> PageState {
+        self.0.insert(name.to_owned(), value.to_owned());
+        self
     }
 
     /// The value of a parameter that is a number.
@@ -179,6 +187,17 @@ pub fn period(state: &PageState) -> BarSelect {
     let options =
         PERIODS.iter().map(|period| (period.to_string(), format!("last {period} days"), *period == days));
     BarSelect { name: "days", label: "Period", options: options.collect() }
+}
+
+/// The field for the period, of a page that goes by all time unless one is chosen.
+pub fn period_or_all(state: &PageState) -> BarSelect {
+    let mut select = period(state);
+    let is_all = state.get("days").is_none();
+    if is_all {
+        select.options.iter_mut().for_each(|(.., current)| *current = false);
+    }
+    select.options.insert(0, (String::new(), "all time".to_owned(), is_all));
+    select
 }
 
 /// The same with the last 24 hours.

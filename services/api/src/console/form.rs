@@ -99,9 +99,14 @@ pub fn is_own_form(headers: &HeaderMap) -> bool {
     authority.is_some() && authority == host(headers)
 }
 
-/// What is said where it was not.
-pub fn foreign_form() -> Problem {
-    Problem::new(Kind::InvalidRequest, "the request was not sent by a page of the console")
+/// The words for a browser that has the console over plain HTTP from another machine.
+pub const NEEDS_HTTPS: &str = "The console needs HTTPS here, or an SSH tunnel to localhost";
+
+/// Returns the problem of a form that was not sent by the console's own page. Over plain HTTP some browsers do not say who
+/// sent it.
+pub fn foreign_form(needs_https: bool) -> Problem {
+    let detail = if needs_https { NEEDS_HTTPS } else { "the request was not sent by a page of the console" };
+    Problem::new(Kind::InvalidRequest, detail)
 }
 
 /// The host that a request names.

@@ -31,9 +31,12 @@ pub fn session_path(app: &str, id: &str) -> String {
 /// True for an address of the console without a host: what a sign-in may lead back to.
 pub fn is_local(address: &str) -> bool {
     let rest = address.strip_prefix("/console");
+    // Browsers resolve dots in a path, also where they are escaped.
+    let path = address.split('?').next().unwrap_or_default().to_ascii_lowercase().replace("%2e", ".");
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
         && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
         && !address.contains("//")
+        && !path.split('/').any(|segment| matches!(segment, "." | ".."))
 }
 
 #[cfg(test)]
@@ -50,7 +53,7 @@ mod tests {
 
     #[test]
     fn only_addresses_of_the_console_are_led_back_to() {
-        for local in ["/console", "/console?days=7", "/console/groups/1?a=%0A"] {
+        for local in ["/console", "/console?days=7", "/console/groups/1?a=%0A", "/console/groups?q=/../a"] {
             assert!(is_local(local), "{local}");
         }
         for foreign in [
@@ -59,6 +62,9 @@ mod tests {
             "/docs",
             "//evil.example",
             "/console//evil.example",
+            "/console/../docs",
+            "/console/%2E%2e/docs",
+            "/console/./..",
             "/consoles",
             "https://evil.example/console",
             "/console\\evil",

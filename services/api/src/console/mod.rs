@@ -26,8 +26,10 @@ use axum::{Extension, Router};
 use pages::capture_pages::{capture, captures, compare, upload};
 use pages::group_pages::{group, group_actions, groups};
 use pages::report_pages::{app_session, explain, report, reports};
-use pages::tenant_pages::{alerts, audit_log, dead_letter, dead_letters, keys, settings};
-use pages::{exports, flame, metric_breakdown, overview, sign_in, symbols, version_health, versions};
+use pages::tenant_pages::{alerts, audit_log, dead_letter, dead_letters, keys, settings, tenants};
+use pages::{
+    exports, flame, mail, metric_breakdown, overview, search, sign_in, symbols, version_health, versions,
+};
 use std::time::Duration;
 
 /// The routes of the console.
@@ -37,6 +39,9 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console", get(overview::page))
         .route("/console/sign-in", get(sign_in::page).post(sign_in::sign_in))
         .route("/console/sign-out", post(sign_in::sign_out))
+        .route("/console/mail/{token}", get(mail::page))
+        .route("/console/mail/{token}/{action}", post(mail::act))
+        .route("/console/search", get(search::page))
         .route("/console/groups", get(groups::page))
         .route("/console/groups/{id}", get(group::page))
         .route("/console/groups/{id}/flame", get(flame::of_group))
@@ -76,6 +81,7 @@ pub fn routes(api: &Api) -> Router<Api> {
         )
         .route("/console/keys", get(keys::page).post(keys::create))
         .route("/console/keys/{id}/revoke", post(keys::revoke).layer(Extension(session::TakesAway)))
+        .route("/console/tenants", get(tenants::page))
         .route("/console/{*rest}", get(shell::not_found))
         .layer(from_fn_with_state(limit, bound_time))
         .merge(exports::routes(api, limit));

@@ -5,6 +5,7 @@ use super::link::{is_local, link};
 use super::shell::{Shell, html};
 use super::viewer::{Viewer, ViewerCell};
 use crate::console::escaping::{self, Template, filters};
+use crate::entropy::{read_token, write_token};
 use crate::http::problem::Problem;
 use crate::http::server::Peer;
 use crate::requests::access::{Access, Permission, admit};
@@ -17,7 +18,11 @@ use http::{Extensions, HeaderMap, HeaderValue, Method};
 use std::net::IpAddr;
 use unslide_store::console_sessions::{self, ConsoleSession, LASTS, SessionToken};
 
-const NAME: &str = "unslide_console";
+/// The name of the cookie. A browser takes it only over HTTPS and only from the host itself, so that no other host of the
+/// site can plant one.
+const HOST_NAME: &str = "__Host-unslide_console";
+/// The name over plain HTTP on this machine, where a browser keeps no cookie of the other name.
+const LOOPBACK_NAME: &str = "unslide_console";
 
 /// A request of a session with a key of the scope `P`: the same [`Access`] that the key itself would have.
 pub struct SignedIn<P> {
@@ -36,7 +41,7 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<SignedIn<P>, Response> {
-        let session = match find(&parts.headers, api).await {
+        let session = match find(&parts.headers, &parts.extensions, api).await {
             Ok(Some(session)) => session,
             Ok(None) => return Err(not_signed_in(parts)),
             Err(problem) => return Err(problem.into_response()),
@@ -57,8 +62,12 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
 }
 
 /// The session of a request's cookie, if it is in force.
-pub async fn find(headers: &HeaderMap, api: &Api) -> Result<Option<ConsoleSession>, Problem> {
-    let Some(token) = token(headers) else { return Ok(None) };
+pub async fn find(
+    headers: &HeaderMap,
+    extensions: &Extensions,
+    api: &Api,
+) -> Result<Option<ConsoleSession>, Problem> {
+    let Some(token) = token(headers, extensions) else { return Ok(None) };
     Ok(console_sessions::find(&api.store, &token).await?)
 }
 
@@ -92,19 +101,14 @@ fn come_again(next: &str) -> Response {
     html(&page).into_response()
 }
 
-/// What a request's cookie holds.
-pub fn token(headers: &HeaderMap) -> Option<SessionToken> {
+/// What a request's cookie holds. Of several cookies of its name none counts: which one is the visitor's own is not known.
+pub fn token(headers: &HeaderMap, extensions: &Extensions) -> Option<SessionToken> {
+    let name = if is_loopback(headers, extensions) { LOOPBACK_NAME } else { HOST_NAME };
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let (_, text) = pairs.find(|(name, _)| *name == NAME)?;
-    let mut token = SessionToken::default();
-    if text.len() != 2 * token.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (byte, at) in token.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
-    }
-    Some(token)
+    let pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut own = pairs.filter(|(named, _)| *named == name);
+    let (Some((_, text)), None) = (own.next(), own.next()) else { return None };
+    read_token(text)
 }
 
 /// The `Set-Cookie` of a new session; of its end where there is no token.
@@ -116,23 +120,52 @@ pub fn cookie(
     headers: &HeaderMap,
     extensions: &Extensions,
 ) -> Result<HeaderValue, Problem> {
-    let value: String =
-        token.iter().flat_map(|token| token.iter()).map(|byte| format!("{byte:02x}")).collect();
+    let value = token.map(write_token).unwrap_or_default();
     let age = token.map_or(0, |_| LASTS.whole_seconds());
-    let secure = if is_loopback(headers, extensions) { "" } else { "; Secure" };
-    let text = format!("{NAME}={value}; Path=/console; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
+    let (name, path, secure) = if is_loopback(headers, extensions) {
+        (LOOPBACK_NAME, "/console", "")
+    } else {
+        (HOST_NAME, "/", "; Secure")
+    };
+    let text = format!("{name}={value}; Path={path}; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
     HeaderValue::try_from(text).map_err(Problem::internal)
 }
 
+/// What proxies say of the client's connection.
+const PROXIED: [&str; 3] = ["x-forwarded-proto", "x-forwarded-for", "forwarded"];
+
 /// True for a request over plain HTTP that never left this machine.
 fn is_loopback(headers: &HeaderMap, extensions: &Extensions) -> bool {
-    let proxied = ["x-forwarded-proto", "x-forwarded-for", "forwarded"];
     let near = extensions.get::<Peer>().is_some_and(|peer| peer.0.to_canonical().is_loopback());
+    near && names_loopback(headers) && !PROXIED.iter().any(|name| headers.contains_key(*name))
+}
+
+/// True if the request names this machine as its host.
+fn names_loopback(headers: &HeaderMap) -> bool {
     let host = host(headers).map(|authority| authority.host().trim_matches(['[', ']']).to_owned());
-    let named = host.is_some_and(|host| {
+    host.is_some_and(|host| {
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-    });
-    near && named && !proxied.iter().any(|name| headers.contains_key(*name))
+    })
+}
+
+/// True if the browser has the page over plain HTTP from another machine, as far as the request tells: it would not keep
+/// the session's cookie.
+pub fn needs_https(headers: &HeaderMap) -> bool {
+    let is =
+        |name: &str, test: fn(&str) -> bool| headers.get(name).map(|value| value.to_str().is_ok_and(test));
+    if names_loopback(headers) {
+        return false;
+    }
+    // A form says where its page is from, and only pages over HTTPS get Sec-Fetch-Site.
+    let origin = is("origin", |origin| origin != "null").unwrap_or(false);
+    if origin {
+        return is("origin", |origin| origin.starts_with("http://")).unwrap_or(false);
+    }
+    if headers.contains_key("sec-fetch-site") {
+        return false;
+    }
+    is("x-forwarded-proto", |protocol| protocol.eq_ignore_ascii_case("http"))
+        .unwrap_or_else(|| !PROXIED.iter().any(|name| headers.contains_key(*name)))
 }
 
 #[cfg(test)]
@@ -141,11 +174,15 @@ mod tests {
     use crate::console::form::tests::headers;
 
     #[test]
-    fn a_cookie_is_secure_unless_the_request_never_left_the_machine() {
+    fn a_cookie_is_secure_and_of_its_host_unless_the_request_never_left_the_machine() {
         let secure = |peer: [u8; 4], sent: HeaderMap| {
             let mut extensions = Extensions::new();
             extensions.insert(Peer(IpAddr::from(peer)));
-            cookie(Some(&[7; 32]), &sent, &extensions).unwrap().to_str().unwrap().ends_with("; Secure")
+            let written = cookie(Some(&[7; 32]), &sent, &extensions).unwrap();
+            let text = written.to_str().unwrap();
+            let is_secure = text.ends_with("; Secure");
+            assert_eq!(text.starts_with("__Host-") && text.contains("; Path=/;"), is_secure, "{text}");
+            is_secure
         };
         let (near, far) = ([127, 0, 0, 1], [192, 0, 2, 1]);
         assert!(!secure(near, headers(&[("host", "127.0.0.1:8080")])));
@@ -157,18 +194,44 @@ mod tests {
     }
 
     #[test]
+    fn a_page_over_plain_http_from_another_machine_needs_https() {
+        let host = ("host", "crashes.example.com:8080");
+        for (needed, sent) in [
+            (true, headers(&[host])),
+            (true, headers(&[host, ("origin", "http://crashes.example.com:8080")])),
+            (true, headers(&[host, ("origin", "null")])),
+            (true, headers(&[host, ("x-forwarded-proto", "http")])),
+            (false, headers(&[host, ("origin", "https://crashes.example.com:8080")])),
+            (false, headers(&[host, ("x-forwarded-proto", "https")])),
+            (false, headers(&[host, ("x-forwarded-for", "192.0.2.1")])),
+            (false, headers(&[host, ("sec-fetch-site", "none")])),
+            (false, headers(&[("host", "localhost:8080")])),
+            (false, headers(&[("host", "127.0.0.1:8080"), ("origin", "http://127.0.0.1:8080")])),
+            (false, headers(&[("host", "[::1]:8080")])),
+        ] {
+            assert_eq!(needs_https(&sent), needed, "{sent:?}");
+        }
+    }
+
+    #[test]
     fn only_a_whole_token_is_read() {
         let written = cookie(Some(&[0xA7; 32]), &HeaderMap::new(), &Extensions::new()).unwrap();
         let sent: String = written.to_str().unwrap().split(';').next().unwrap().to_owned();
         let with = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(COOKIE, HeaderValue::from_str(text).unwrap());
-            token(&headers)
+            token(&headers, &Extensions::new())
         };
         assert_eq!(with(&format!("a=b; {sent}")), Some([0xA7; 32]));
-        for bad in
-            ["", "unslide_console=", "unslide_console=zz", &sent[..sent.len() - 1], &format!("{sent}0")]
-        {
+        for bad in [
+            "",
+            "__Host-unslide_console=",
+            "__Host-unslide_console=zz",
+            &sent.replace("__Host-", ""),
+            &format!("{sent}; {sent}"),
+            sent.get(..sent.len() - 1).unwrap(),
+            &format!("{sent}0"),
+        ] {
             assert_eq!(with(bad), None, "{bad}");
         }
     }

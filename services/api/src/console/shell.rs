@@ -1,8 +1,9 @@
 //! What is around every page: headers that keep it to itself, the side bar, and pages that say what went wrong.
 
 use super::assets::{SCRIPT_PATH, STYLE_PATH};
-use super::bar::FilterBar;
+use super::bar::{FilterBar, SEARCH_LABEL};
 use super::form::{foreign_form, is_own_form};
+use super::session::needs_https;
 use super::viewer::{Viewer, ViewerCell};
 use crate::console::escaping::{self, Template, filters};
 use crate::http::observe::RequestId;
@@ -15,16 +16,38 @@ use http::header::{self, HeaderName};
 use http::{HeaderValue, StatusCode};
 use time::OffsetDateTime;
 
-const HEADERS: [(HeaderName, &str); 4] = [
+const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
          form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     ),
-    (header::REFERRER_POLICY, "no-referrer"),
+    // The origin of forms is sent to the console itself: see `is_own_form`.
+    (header::REFERRER_POLICY, "same-origin"),
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    // For browsers that do not know `frame-ancestors`.
+    (header::X_FRAME_OPTIONS, "DENY"),
 ];
+
+/// The entries of the side bar: name, path and label; an empty one is a line.
+const ENTRIES: [(&str, &str, &str); 13] = [
+    ("overview", "/console", "Overview"),
+    ("groups", "/console/groups", "Groups"),
+    ("reports", "/console/reports", "Reports"),
+    ("captures", "/console/captures", "Captures"),
+    ("versions", "/console/versions", "Versions"),
+    ("health", "/console/health", "Health"),
+    ("symbols", "/console/symbols", "Symbols"),
+    ("alerts", "/console/alerts", "Alerts"),
+    ("", "", ""),
+    ("dead-letters", "/console/dead-letters", "Dead letters"),
+    ("audit-log", "/console/audit-log", "Audit log"),
+    ("keys", "/console/keys", "Keys"),
+    ("settings", "/console/settings", "Settings"),
+];
+/// Those that only operators see.
+const OPERATOR_ENTRIES: [(&str, &str, &str); 2] = [("", "", ""), ("tenants", "/console/tenants", "Tenants")];
 
 /// What the layout of a page needs.
 pub struct Shell {
@@ -54,6 +77,16 @@ impl Shell {
         Shell { bar: Some(bar), ..self }
     }
 
+    /// True if the bar has a search field of its own.
+    pub fn has_search(&self) -> bool {
+        self.bar.as_ref().is_some_and(|bar| bar.search.is_some())
+    }
+
+    /// The words in an empty search field.
+    pub fn search_label(&self) -> &'static str {
+        SEARCH_LABEL
+    }
+
     /// When the page was asked for.
     pub fn now(&self) -> OffsetDateTime {
         self.viewer.as_ref().map_or(OffsetDateTime::UNIX_EPOCH, |viewer| viewer.now)
@@ -69,23 +102,10 @@ impl Shell {
         &SCRIPT_PATH
     }
 
-    /// The entries of the side bar: name, path and label; an empty one is a line.
-    pub fn entries(&self) -> [(&'static str, &'static str, &'static str); 13] {
-        [
-            ("overview", "/console", "Overview"),
-            ("groups", "/console/groups", "Groups"),
-            ("reports", "/console/reports", "Reports"),
-            ("captures", "/console/captures", "Captures"),
-            ("versions", "/console/versions", "Versions"),
-            ("health", "/console/health", "Health"),
-            ("symbols", "/console/symbols", "Symbols"),
-            ("alerts", "/console/alerts", "Alerts"),
-            ("", "", ""),
-            ("dead-letters", "/console/dead-letters", "Dead letters"),
-            ("audit-log", "/console/audit-log", "Audit log"),
-            ("keys", "/console/keys", "Keys"),
-            ("settings", "/console/settings", "Settings"),
-        ]
+    /// The entries of the side bar: name, path and label; an empty one is a line. Operators have one more.
+    pub fn entries(&self) -> impl Iterator<Item = &'static (&'static str, &'static str, &'static str)> {
+        let is_operator = self.viewer.as_ref().is_some_and(Viewer::is_operator);
+        ENTRIES.iter().chain(OPERATOR_ENTRIES.iter().filter(move |_| is_operator))
     }
 }
 
@@ -133,7 +153,7 @@ pub async fn frame(mut request: Request, next: Next) -> Response {
     let response = if request.method().is_safe() || is_own_form(request.headers()) {
         next.run(request).await
     } else {
-        foreign_form().into_response()
+        foreign_form(needs_https(request.headers())).into_response()
     };
     let mut response = failed(response, &id, cell.get());
     for (name, value) in HEADERS {
@@ -157,7 +177,8 @@ fn failed(mut response: Response, request_id: &str, viewer: Option<&Viewer>) -> 
     let page = FailurePage {
         shell,
         status: kind.status().as_u16(),
-        detail: problem.detail().map(str::to_owned),
+        // The template ends the sentence.
+        detail: problem.detail().map(|detail| detail.trim_end_matches('.').to_owned()),
         advice: advice(kind),
         request_id: request_id.to_owned(),
         scopes: viewer.filter(|_| kind == Kind::InsufficientScope).map(|viewer| viewer.scopes.clone()),
@@ -175,6 +196,7 @@ fn advice(kind: Kind) -> &'static str {
         Kind::TenantSuspended => "Ask the operator of the service.",
         Kind::InvalidRequest => "Open the page in the console and send the form from there.",
         kind if kind.is_retriable() => "Try again in a few seconds.",
+        kind if kind.status().is_client_error() => "Go back, correct it and send the form again.",
         _ => "Give the operator the request id: the cause is in the log.",
     }
 }

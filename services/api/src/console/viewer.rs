@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 use time::OffsetDateTime;
+use unslide_model::Scope;
 use unslide_store::console_sessions::ConsoleSession;
 
 /// Who is signed in.
@@ -20,6 +21,20 @@ pub struct Viewer {
 }
 
 impl Viewer {
+    /// True if the key may read what a search finds.
+    pub fn may_search(&self) -> bool {
+        self.may(Scope::ReportsRead)
+    }
+
+    /// True if the key may see all tenants.
+    pub fn is_operator(&self) -> bool {
+        self.may(Scope::Operator) && self.app.is_none()
+    }
+
+    fn may(&self, needed: Scope) -> bool {
+        self.scopes.split(", ").any(|scope| scope == needed.as_str())
+    }
+
     /// Who a session is of that asks for a page now.
     pub fn of(session: &ConsoleSession, now: OffsetDateTime) -> Viewer {
         let principal = &session.principal;

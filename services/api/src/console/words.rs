@@ -4,6 +4,8 @@ use super::filters::Safe;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
+use unslide_model::figures::round_share_below_whole;
+pub use unslide_model::figures::{format_bytes as bytes, format_duration as duration};
 use unslide_model::{CpuType, shell_word};
 use unslide_report::text::escaped;
 
@@ -46,33 +48,16 @@ pub fn counted(number: impl TryInto<i64>, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// Bytes in the largest unit that leaves a number of at least one.
-pub fn bytes(size: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match UNITS.iter().find(|(unit, _)| size >= *unit) {
-        Some((unit, name)) => format!("{}.{} {name}", size / unit, size % unit * 10 / unit),
-        None => format!("{size} B"),
-    }
-}
-
 /// By how many bytes something has changed.
 pub fn changed_bytes(before: u64, after: u64) -> String {
     let sign = if after < before { "\u{2212}" } else { "+" };
     format!("{sign}{}", bytes(after.abs_diff(before)))
 }
 
-/// A time in the unit that leaves a number of at least one.
-pub fn duration(millis: u64) -> String {
-    match millis {
-        0..1_000 => format!("{millis} ms"),
-        1_000..120_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
-        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
-    }
-}
-
-/// A share in percent, never rounded up to all of it.
+/// Returns a share in percent, never rounded up to all of it.
 pub fn percent(part: i64, whole: i64) -> Option<String> {
-    (whole > 0).then(|| format!("{} %", part.saturating_mul(100) / whole))
+    let whole = u64::try_from(whole).ok().filter(|whole| *whole > 0)?;
+    Some(format!("{} %", round_share_below_whole(u64::try_from(part).unwrap_or(0), whole, 100)))
 }
 
 /// A text, or a word where it is empty.
@@ -116,7 +101,14 @@ pub fn missing_command(image: &str, arch: &str) -> String {
 /// The command that uploads an image's dSYM: what Xcode calls it begins with the image's name.
 pub fn upload_command(image: &str) -> String {
     let image = &escaped(image);
-    let stem: String = image.strip_suffix(".dylib").unwrap_or(image).chars().take(LONGEST).collect();
+    let stem = image.strip_suffix(".dylib").unwrap_or(image);
+    // The code of a debug build lies in `Shop.debug.dylib`, its debug information in `Shop.app.dSYM`; previews are
+    // of any app.
+    let stem = stem.strip_suffix(".debug").unwrap_or(stem);
+    if image == "__preview.dylib" {
+        return "unslide upload *.dSYM".to_owned();
+    }
+    let stem: String = stem.chars().take(LONGEST).collect();
     format!("unslide upload {}*.dSYM", file_word(&stem))
 }
 
@@ -137,15 +129,9 @@ mod tests {
         {
             assert_eq!(grouped(number), text);
         }
-        assert_eq!(
-            (bytes(1_023), bytes(1_536), bytes(5 << 20)),
-            ("1023 B".into(), "1.5 KiB".into(), "5.0 MiB".into())
-        );
-        assert_eq!(
-            (duration(850), duration(2_349), duration(150_000)),
-            ("850 ms".into(), "2.3 s".into(), "2 min 30 s".into())
-        );
+        assert_eq!(changed_bytes(2_000, 5_418_358), "+5.2 MiB");
         assert_eq!((percent(999, 1_000), percent(1, 0)), (Some("99 %".into()), None));
+        assert_eq!(percent(2, 3).as_deref(), Some("67 %"));
     }
 
     #[test]
@@ -169,6 +155,8 @@ mod tests {
         let map = missing_command("main.jsbundle", "javascript");
         assert_eq!(map, "unslide upload --source-map main.jsbundle.map");
         assert_eq!(upload_command("libkit.dylib"), "unslide upload libkit*.dSYM");
+        assert_eq!(upload_command("Shop.debug.dylib"), "unslide upload Shop*.dSYM");
+        assert_eq!(upload_command("__preview.dylib"), "unslide upload *.dSYM");
         assert_eq!(upload_command("$(id) it's"), r"unslide upload '$(id) it'\''s'*.dSYM");
         assert_eq!(upload_command("--api-key"), "unslide upload ./--api-key*.dSYM");
     }

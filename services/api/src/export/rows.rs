@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::error::Error;
+use unslide_report::text::is_obeyed;
 
 /// A page as a list answers it. The days of an app's health are a list without pages.
 #[derive(Deserialize)]
@@ -91,30 +92,40 @@ fn csv(
 fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => harmless(text).into_owned(),
+        Some(Value::String(text)) => without_formula(text).into_owned(),
         Some(Value::Array(values)) => {
             let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
-            harmless(&texts.join(" ")).into_owned()
+            without_formula(&texts.join(" ")).into_owned()
         }
-        Some(value @ Value::Object(_)) => harmless(&value.to_string()).into_owned(),
+        Some(value @ Value::Object(_)) => without_formula(&value.to_string()).into_owned(),
         Some(value) => value.to_string(),
     }
 }
 
-/// A text that a spreadsheet does not take for a formula, and that has no control characters: see
-/// <https://owasp.org/www-community/attacks/CSV_Injection>.
-fn harmless(text: &str) -> Cow<'_, str> {
-    let is_formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
-    if !is_formula && !text.contains(is_control) {
-        return Cow::Borrowed(text);
+/// Returns a text that a spreadsheet does not take for a formula: see
+/// <https://owasp.org/www-community/attacks/CSV_Injection>. A blank replaces each control character. A quote goes in front
+/// if the first character that a person can see begins a formula.
+fn without_formula(text: &str) -> Cow<'_, str> {
+    let text = match text.contains(is_obeyed) {
+        true => Cow::Owned(text.chars().map(|c| if is_obeyed(c) { ' ' } else { c }).collect()),
+        false => Cow::Borrowed(text),
+    };
+    let is_unseen = |c: char| c.is_whitespace() || is_invisible(c);
+    let begins = text.trim_start_matches(is_unseen);
+    match begins.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) {
+        true => Cow::Owned(format!("'{text}")),
+        false => text,
     }
-    let quote = if is_formula { "'" } else { "" };
-    Cow::Owned(quote.chars().chain(text.chars().map(|c| if is_control(c) { ' ' } else { c })).collect())
 }
 
-/// Also what turns the direction of the text behind it.
-fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Returns true for the characters without a shape that `Default_Ignorable_Code_Point` of Unicode's
+/// `DerivedCoreProperties.txt` lists, as far as [`is_obeyed`] does not have them.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -178,15 +189,22 @@ mod tests {
         assert_eq!(cells("a,b", "say \"it\""), "\"a,b\",\"say \"\"it\"\"\",a b\r\n");
         assert_eq!(cells("=1+1", "-[Cart total]"), "'=1+1,'-[Cart total],a b\r\n");
         assert_eq!(cells("\t@SUM(A1)", "＋1"), "' @SUM(A1),'＋1,a b\r\n");
+        for unseen in [
+            "\u{202e}", "\0", "\u{feff}", "\u{200b}", "\u{ad}", "\u{2060}", "\u{180e}", "\u{61c}", "\u{3164}",
+        ] {
+            let text = format!("{unseen}=1");
+            assert!(cells(&text, "").starts_with('\''), "{text:?}");
+        }
         assert_eq!(cells("a\r\nb\u{1b}[0m\u{85}", "1-1"), "a  b [0m ,1-1,a b\r\n");
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_one_harmless_cell(text in "\\PC*|[\\x00-\\x1f=+@-]{0,5}[a-z,\"]{0,5}") {
-            let cell = harmless(&text);
-            proptest::prop_assert!(!cell.contains(char::is_control));
-            proptest::prop_assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']));
+        fn any_text_is_one_harmless_cell(text in "\\PC*|[\\x00-\\x1f\u{ad}\u{61c}\u{200b}\u{202e}\u{feff}=+@-]{0,5}[a-z,\"]{0,5}") {
+            let cell = without_formula(&text);
+            proptest::prop_assert!(!cell.contains(is_obeyed));
+            let seen = cell.trim_start_matches(|c: char| c.is_whitespace() || is_invisible(c));
+            proptest::prop_assert!(!seen.starts_with(['=', '+', '-', '@']));
             let mut lines = csv::Writer::from_writer(Vec::new());
             lines.write_record([cell.as_ref(), "end"]).unwrap();
             let bytes = lines.into_inner().unwrap();

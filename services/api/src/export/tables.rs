@@ -56,7 +56,7 @@ pub(super) const TABLES: [ExportTable; 13] = [
         path: "/v1/groups",
         name: "groups",
         has_pages: true,
-        columns: "id app kind title culprit status reports affected_devices first_seen first_version \
+        columns: "id app kind title culprit status reports all_reports affected_devices first_seen first_version \
                   last_seen last_version resolved_in regressed_in assignee provisional fingerprint",
     },
     ExportTable {

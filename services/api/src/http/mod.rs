@@ -10,4 +10,4 @@ pub mod server;
 pub mod time_limit;
 pub mod trace;
 
-pub use server::TrustedProxies;
+pub use server::{TrustedProxies, network_of_everything};

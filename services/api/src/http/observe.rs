@@ -9,7 +9,7 @@ use crate::state::Api;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::HOST;
+use http::header::{HOST, TRANSFER_ENCODING};
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Version};
 use std::any::Any;
@@ -48,7 +48,7 @@ pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -
     let start = Instant::now();
     let answer = async move {
         let request = request.map(linger::linger);
-        let response = match host(&request) {
+        let response = match host(&request).and_then(|()| coding(&request)) {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
         };
@@ -77,6 +77,18 @@ fn host(request: &Request) -> Result<(), Problem> {
         (None, _) => Err(Problem::new(Kind::InvalidRequest, "an HTTP/1.1 request needs a Host header")),
         _ => Err(Problem::new(Kind::InvalidRequest, "the Host header is not valid, or there are several")),
     }
+}
+
+/// Refuses transfer codings that are not undone (RFC 9112 §6.1).
+fn coding(request: &Request) -> Result<(), Problem> {
+    let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
+    if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Kind::InvalidRequest,
+        "the only Transfer-Encoding is chunked; Content-Encoding names others",
+    ))
 }
 
 fn header<'r>(request: &'r Request, name: &HeaderName) -> Option<&'r str> {

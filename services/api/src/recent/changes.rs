@@ -1,13 +1,16 @@
-//! Up to when this process has heard of every change.
+//! The keys and tenants in use, and up to when each is known to be unchanged.
 
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
+use unslide_store::access_stamps::AccessEntry;
 
-/// Microseconds for which the heartbeat goes on after a request: a process without requests costs the database nothing.
-const IN_USE: i64 = 10_000_000;
+/// Microseconds for which an entry is in use after a request. A process without requests costs the database nothing.
+const IN_USE_MICROS: i64 = 10_000_000;
 
-/// How far the channel of changes has been heard. Times are microseconds of the monotonic clock. Cheap to clone.
+/// What the stamps of the database say about the entries in use. Times are microseconds of the monotonic clock. Cheap to
+/// clone.
 #[derive(Clone, Default)]
 pub struct AccessChanges(Arc<Inner>);
 
@@ -20,73 +23,86 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    heard: Option<Heard>,
-    /// Changes so far, those of this process among them.
-    count: u64,
-    used_at: Option<i64>,
+    entries: HashMap<AccessEntry, WatchedEntry>,
+    /// Changes that this process made itself.
+    own_changes: u64,
 }
 
-/// Every change that was committed between these times has been heard.
-#[derive(Clone, Copy)]
-struct Heard {
-    since: i64,
+struct WatchedEntry {
+    used_at: i64,
+    /// None until the first answer, and for an entry that does not exist.
+    stamp: Option<i64>,
+    /// Every change that was committed between the two times is known.
+    since: Option<i64>,
     until: i64,
+    /// When the question was sent whose answer had another stamp than the one before.
+    changed_at: Option<i64>,
 }
 
 impl AccessChanges {
-    /// A new connection listens since `now`. What came between it and the one before was missed.
-    pub fn begin(&self, now: i64) {
-        self.0.state.lock().heard = Some(Heard { since: now, until: now });
-    }
-
-    /// Every change until `until` was heard, and what it concerns is forgotten.
-    pub fn heard_until(&self, until: i64) {
-        if let Some(heard) = &mut self.0.state.lock().heard {
-            heard.until = heard.until.max(until);
+    /// Returns until when a row that was looked up `at` a time is known to be unchanged. Returns None if it has changed.
+    pub(super) fn confirmed_until(&self, entry: &AccessEntry, at: i64) -> Option<i64> {
+        let state = self.0.state.lock();
+        let Some(watched) = state.entries.get(entry) else { return Some(at) };
+        if watched.changed_at.is_some_and(|changed| changed > at) {
+            return None;
         }
+        Some(watched.since.filter(|since| *since <= at).map_or(at, |_| watched.until.max(at)))
     }
 
-    /// Until when a row that was looked up `at` a time, and not forgotten, is known to be unchanged.
-    pub(super) fn confirmed(&self, at: i64) -> i64 {
-        let heard = self.0.state.lock().heard.filter(|heard| heard.since <= at);
-        heard.map_or(at, |heard| heard.until.max(at))
-    }
-
-    /// Counts a change. Who looks a row up compares the number of before with that of after: where they differ, the row may
-    /// be the one of before.
-    pub(super) fn count(&self) {
-        self.0.state.lock().count += 1;
-    }
-
-    pub(super) fn counted(&self) -> u64 {
-        self.0.state.lock().count
-    }
-
-    /// Notes that a request asks for something.
-    pub(super) fn used(&self, now: i64) {
+    /// Notes that a request uses an entry.
+    pub(super) fn record_use(&self, entry: AccessEntry, now: i64) {
         let mut state = self.0.state.lock();
-        let in_use = state.is_used(now);
-        state.used_at = Some(now);
+        let is_first = state.entries.is_empty();
+        let watched = state.entries.entry(entry);
+        watched.and_modify(|watched| watched.used_at = now).or_insert(WatchedEntry {
+            used_at: now,
+            stamp: None,
+            since: None,
+            until: now,
+            changed_at: None,
+        });
         drop(state);
-        if !in_use {
+        if is_first {
             self.0.wanted.notify_one();
         }
     }
 
-    /// True where a request came a moment ago.
-    pub fn is_used(&self, now: i64) -> bool {
-        self.0.state.lock().is_used(now)
+    /// Returns the entries that requests have used a moment ago, and forgets the others.
+    pub(super) fn entries_in_use(&self, now: i64) -> Vec<AccessEntry> {
+        let entries = &mut self.0.state.lock().entries;
+        entries.retain(|_, watched| now.saturating_sub(watched.used_at) < IN_USE_MICROS);
+        entries.keys().cloned().collect()
+    }
+
+    /// Takes the answer about some entries, which were asked about `at` a time.
+    pub(super) fn apply(&self, asked: &[AccessEntry], stamps: &HashMap<AccessEntry, i64>, at: i64) {
+        let mut state = self.0.state.lock();
+        for entry in asked {
+            let Some(watched) = state.entries.get_mut(entry) else { continue };
+            let stamp = stamps.get(entry).copied();
+            if watched.since.is_some() && watched.stamp != stamp {
+                watched.changed_at = Some(at);
+            }
+            watched.stamp = stamp;
+            watched.since.get_or_insert(at);
+            watched.until = at;
+        }
+    }
+
+    /// Counts a change by this process. Who looks a row up compares the number of before with that of after: if they
+    /// differ, the row may be outdated.
+    pub(super) fn count_own(&self) {
+        self.0.state.lock().own_changes += 1;
+    }
+
+    pub(super) fn own_changes(&self) -> u64 {
+        self.0.state.lock().own_changes
     }
 
     /// Returns with the first request after a while without any.
-    pub async fn wanted(&self) {
+    pub(super) async fn wait_for_use(&self) {
         self.0.wanted.notified().await;
-    }
-}
-
-impl State {
-    fn is_used(&self, now: i64) -> bool {
-        self.used_at.is_some_and(|at| now.saturating_sub(at) < IN_USE)
     }
 }
 
@@ -94,18 +110,46 @@ impl State {
 mod tests {
     use super::*;
     use futures::FutureExt;
+    use unslide_store::Uuid;
 
-    #[tokio::test]
-    async fn the_first_request_after_a_while_wakes_the_heartbeat_and_the_others_do_not() {
+    const ENTRY: AccessEntry = AccessEntry::Key(Uuid::nil());
+
+    fn answer(changes: &AccessChanges, stamp: Option<i64>, at: i64) {
+        let stamps = stamp.map(|stamp| (ENTRY, stamp)).into_iter().collect();
+        changes.apply(&changes.entries_in_use(at), &stamps, at);
+    }
+
+    #[test]
+    fn the_first_request_after_a_while_wakes_the_questions_and_the_others_do_not() {
         let changes = AccessChanges::default();
-        assert!(!changes.is_used(0) && changes.wanted().now_or_never().is_none());
-        changes.used(0);
-        changes.used(1);
-        assert!(changes.wanted().now_or_never().is_some());
-        changes.used(IN_USE);
-        assert!(changes.wanted().now_or_never().is_none());
-        assert!(changes.is_used(2 * IN_USE - 1) && !changes.is_used(2 * IN_USE));
-        changes.used(2 * IN_USE);
-        assert!(changes.wanted().now_or_never().is_some());
+        assert!(changes.entries_in_use(0).is_empty() && changes.wait_for_use().now_or_never().is_none());
+        changes.record_use(ENTRY, 0);
+        changes.record_use(ENTRY, 1);
+        assert!(changes.wait_for_use().now_or_never().is_some());
+        changes.record_use(ENTRY, IN_USE_MICROS);
+        assert!(changes.wait_for_use().now_or_never().is_none());
+        assert_eq!(changes.entries_in_use(2 * IN_USE_MICROS - 1), [ENTRY]);
+        assert!(changes.entries_in_use(2 * IN_USE_MICROS).is_empty());
+        changes.record_use(ENTRY, 2 * IN_USE_MICROS);
+        assert!(changes.wait_for_use().now_or_never().is_some());
+    }
+
+    /// Proves: keys
+    #[test]
+    fn a_stamp_confirms_rows_that_were_read_after_the_first_one_and_before_a_change() {
+        let changes = AccessChanges::default();
+        assert_eq!(changes.confirmed_until(&ENTRY, 5), Some(5));
+        changes.record_use(ENTRY, 0);
+        answer(&changes, Some(1), 10);
+        assert_eq!(changes.confirmed_until(&ENTRY, 5), Some(5), "it may have changed before the first stamp");
+        answer(&changes, Some(1), 20);
+        assert_eq!(changes.confirmed_until(&ENTRY, 12), Some(20));
+        answer(&changes, Some(2), 30);
+        assert_eq!(changes.confirmed_until(&ENTRY, 25), None);
+        assert_eq!(changes.confirmed_until(&ENTRY, 31), Some(31));
+        answer(&changes, Some(2), 40);
+        assert_eq!(changes.confirmed_until(&ENTRY, 31), Some(40));
+        answer(&changes, None, 50);
+        assert_eq!(changes.confirmed_until(&ENTRY, 31), None, "it was deleted");
     }
 }

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use std::num::NonZeroUsize;
 use time::OffsetDateTime;
 use unslide_model::{Clock, ContentHash, TenantId};
+use unslide_store::access_stamps::AccessEntry;
 use unslide_store::keys::{self, Principal};
 use unslide_store::{Result, Store};
 
@@ -17,6 +18,10 @@ const MOST: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 pub struct RecentKeys(pub(super) RecentRows<ContentHash, Principal>);
 
 impl RecentRow for Principal {
+    fn entry(&self) -> AccessEntry {
+        AccessEntry::Key(self.key_id)
+    }
+
     fn tenant(&self) -> &TenantId {
         &self.tenant
     }

@@ -1,12 +1,12 @@
 //! What is remembered of the database, so that requests need not ask it: keys with their tenants, and grouping rules.
 //!
-//! A change is seen within a second, also one by another process: the database tells each process of it, and what no
-//! heartbeat of this channel has confirmed for a second is looked up again. What this process changes is seen by its next
-//! request. While the database does not answer, what was confirmed within 30 s before still counts.
+//! A change is seen within a second, also one by another process: one query in each half second reads the stamps of the keys
+//! and tenants in use, and a row that no stamp has confirmed for a second is looked up again. A change by this process is seen
+//! by its next request. While the database does not answer, a row that was confirmed within the last 30 s still counts.
 
 pub mod changes;
 pub mod keys;
-pub mod listen;
+pub mod refresh;
 mod rows;
 pub mod rules;
 
@@ -18,7 +18,8 @@ use unslide_model::TenantId;
 /// What is remembered. Cheap to clone.
 #[derive(Clone)]
 pub struct Recent {
-    changes: AccessChanges,
+    /// What the stamps of the database say.
+    pub changes: AccessChanges,
     /// The principals of keys.
     pub keys: RecentKeys,
     /// The grouping rules of tenants.
@@ -36,14 +37,14 @@ impl Default for Recent {
 impl Recent {
     /// Forgets what is of a tenant, after something of it has changed.
     pub fn forget(&self, tenant: &TenantId) {
-        self.changes.count();
+        self.changes.count_own();
         self.keys.0.forget(tenant);
         self.rules.0.forget(tenant);
     }
 
     /// Forgets everything, after something of keys or of tenants has changed.
     pub fn clear(&self) {
-        self.changes.count();
+        self.changes.count_own();
         self.keys.0.clear();
         self.rules.0.clear();
     }

@@ -10,21 +10,25 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use tracing::Instrument;
 use unslide_model::{Clock, TenantId};
+use unslide_store::access_stamps::AccessEntry;
 
-/// Microseconds for which a row is what it was when that was last confirmed, by a look-up or by the channel of changes.
+/// Microseconds for which a row counts after it was confirmed, by a look-up or by a stamp.
 const FRESH: i64 = 1_000_000;
-/// The same while the database cannot say.
+/// The same while the database does not answer.
 const FRESH_IN_OUTAGE: i64 = 30_000_000;
-/// Microseconds after which a row is looked up again, whatever the channel says.
+/// Microseconds after which a row is looked up again, whatever the stamps are: they do not cover a key's last use.
 const LONGEST: i64 = 300_000_000;
 /// How long the request of a row that is known waits for the database.
-const PATIENCE: Duration = Duration::from_millis(300);
+const LOOK_UP_TIMEOUT: Duration = Duration::from_millis(300);
 /// Microseconds between two look-ups of known rows while the database does not answer.
-const PAUSE: i64 = 1_000_000;
+const LOOK_UP_INTERVAL_IN_OUTAGE: i64 = 1_000_000;
 
 /// A row that can be remembered.
 pub trait RecentRow: Clone + Send + 'static {
-    /// Whose change it is forgotten with.
+    /// The entry whose stamp changes with the row.
+    fn entry(&self) -> AccessEntry;
+
+    /// The tenant with whose changes the row is forgotten.
     fn tenant(&self) -> &TenantId;
 
     /// True where it came to its end by itself.
@@ -78,8 +82,8 @@ impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
         look_up: impl Future<Output = Result<Option<R>, E>> + Send + 'static,
     ) -> Result<Option<R>, E> {
         let at = clock.monotonic_micros();
-        self.changes.used(at);
         let Some(known) = self.known(&key, clock.now()) else { return self.remember(key, at, look_up).await };
+        self.changes.record_use(known.row.entry(), at);
         let age = at.saturating_sub(known.confirmed);
         if age < FRESH && at.saturating_sub(known.at) < LONGEST {
             return Ok(Some(known.row));
@@ -93,7 +97,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
         // It goes on where the request does not wait for it: what it finds counts for the next one.
         let rows = self.clone();
         let looking_up = async move { rows.remember(key, at, look_up).await }.in_current_span();
-        match tokio::time::timeout(PATIENCE, tokio::spawn(looking_up)).await {
+        match tokio::time::timeout(LOOK_UP_TIMEOUT, tokio::spawn(looking_up)).await {
             Ok(Ok(Ok(found))) => return Ok(found),
             Ok(_) => {}
             Err(_) => self.pause(at),
@@ -105,7 +109,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
     fn known(&self, key: &K, now: OffsetDateTime) -> Option<Known<R>> {
         let mut remembered = self.remembered.lock();
         let known = remembered.rows.get_mut(key)?;
-        known.confirmed = known.confirmed.max(self.changes.confirmed(known.at));
+        known.confirmed = known.confirmed.max(self.changes.confirmed_until(&known.row.entry(), known.at)?);
         Some(known.clone()).filter(|known| !known.row.is_over(now))
     }
 
@@ -116,12 +120,13 @@ impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
         at: i64,
         look_up: impl Future<Output = Result<Option<R>, E>>,
     ) -> Result<Option<R>, E> {
-        let changes = self.changes.counted();
+        let changes = self.changes.own_changes();
         let found = look_up.await.inspect_err(|_| self.pause(at))?;
         let mut remembered = self.remembered.lock();
         remembered.ask_again_at = None;
         match &found {
-            Some(row) if self.changes.counted() == changes => {
+            Some(row) if self.changes.own_changes() == changes => {
+                self.changes.record_use(row.entry(), at);
                 let known = Known { row: row.clone(), at, confirmed: at };
                 remembered.rows.put(key, known);
             }
@@ -133,7 +138,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
     /// Notes that a look-up which began at a time failed or takes long.
     fn pause(&self, at: i64) {
         let mut remembered = self.remembered.lock();
-        remembered.ask_again_at = remembered.ask_again_at.max(Some(at + PAUSE));
+        remembered.ask_again_at = remembered.ask_again_at.max(Some(at + LOOK_UP_INTERVAL_IN_OUTAGE));
     }
 
     /// True while the database did not answer a moment ago. Then one request asks it again, and the others go on.
@@ -143,7 +148,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
             None => false,
             Some(at) if now < at => true,
             Some(_) => {
-                remembered.ask_again_at = Some(now + PAUSE);
+                remembered.ask_again_at = Some(now + LOOK_UP_INTERVAL_IN_OUTAGE);
                 false
             }
         }
@@ -177,6 +182,10 @@ mod tests {
     struct Row(TenantId);
 
     impl RecentRow for Row {
+        fn entry(&self) -> AccessEntry {
+            AccessEntry::Tenant(self.0.clone())
+        }
+
         fn tenant(&self) -> &TenantId {
             &self.0
         }
@@ -218,7 +227,7 @@ mod tests {
             Process { rows, changes, clock: FixedClock::at_micros(0) }
         }
 
-        /// One that hears nothing of changes.
+        /// One that reads no stamps.
         async fn that_knew_a_row(seconds: i64) -> Process {
             let process = Process::new();
             assert!(process.has(found()).await.unwrap());
@@ -226,10 +235,12 @@ mod tests {
             process
         }
 
-        /// One that hears of changes.
-        async fn that_listens() -> Process {
+        /// One that has read a stamp before it looked the row up.
+        async fn that_reads_stamps() -> Process {
             let process = Process::new();
-            process.changes.begin(0);
+            process.changes.record_use(Row(acme()).entry(), 0);
+            process.read_stamp(1);
+            process.wait(1);
             assert!(process.has(found()).await.unwrap());
             process
         }
@@ -238,8 +249,11 @@ mod tests {
             self.clock.advance_micros(micros);
         }
 
-        fn heartbeat(&self) {
-            self.changes.heard_until(self.clock.monotonic_micros());
+        fn read_stamp(&self, stamp: i64) {
+            let now = self.clock.monotonic_micros();
+            let entries = self.changes.entries_in_use(now);
+            let stamps = entries.iter().map(|entry| (entry.clone(), stamp)).collect();
+            self.changes.apply(&entries, &stamps, now);
         }
 
         async fn has(
@@ -252,24 +266,24 @@ mod tests {
 
     /// Proves: keys
     #[tokio::test]
-    async fn while_the_channel_is_heard_a_row_is_looked_up_every_five_minutes() {
-        let process = Process::that_listens().await;
+    async fn while_its_stamp_stays_the_same_a_row_is_looked_up_every_five_minutes() {
+        let process = Process::that_reads_stamps().await;
         for _ in 0..999 {
             process.wait(300_000);
-            process.heartbeat();
+            process.read_stamp(1);
             assert!(process.has(unasked()).await.unwrap());
         }
         process.wait(300_000);
-        process.heartbeat();
+        process.read_stamp(1);
         assert!(!process.has(gone()).await.unwrap());
     }
 
     /// Proves: keys
     #[tokio::test]
-    async fn without_a_heartbeat_for_a_second_the_database_is_asked() {
-        let process = Process::that_listens().await;
+    async fn without_a_stamp_for_a_second_the_database_is_asked() {
+        let process = Process::that_reads_stamps().await;
         process.wait(5 * SECOND);
-        process.heartbeat();
+        process.read_stamp(1);
         process.wait(SECOND - 1);
         assert!(process.has(unasked()).await.unwrap());
         process.wait(1);
@@ -278,8 +292,13 @@ mod tests {
 
     /// Proves: keys
     #[tokio::test]
-    async fn a_change_that_is_heard_counts_for_the_next_request() {
-        let process = Process::that_listens().await;
+    async fn a_change_that_is_known_counts_for_the_next_request() {
+        let process = Process::that_reads_stamps().await;
+        process.wait(1);
+        process.read_stamp(2);
+        assert!(process.has(found()).await.unwrap());
+        process.wait(1);
+        process.read_stamp(2);
         process.rows.forget(&TenantId::new("umbrella").unwrap());
         assert!(process.has(unasked()).await.unwrap());
         process.rows.forget(&acme());
@@ -290,10 +309,9 @@ mod tests {
     #[tokio::test]
     async fn a_row_that_was_read_before_a_change_is_not_remembered_after_it() {
         let process = Process::new();
-        process.changes.begin(0);
         let (changes, rows) = (process.changes.clone(), process.rows.clone());
         let overtaken = async move {
-            changes.count();
+            changes.count_own();
             rows.forget(&acme());
             found().await
         };
@@ -303,13 +321,14 @@ mod tests {
 
     /// Proves: keys
     #[tokio::test]
-    async fn a_channel_says_nothing_of_rows_that_were_read_before_it() {
-        let process = Process::that_listens().await;
+    async fn a_stamp_says_nothing_of_rows_that_were_read_before_the_first_one() {
+        let process = Process::new();
+        assert!(process.has(found()).await.unwrap());
         process.wait(SECOND / 2);
-        // The connection was lost and made again: what was changed between the two was not heard.
-        process.changes.begin(process.clock.monotonic_micros());
+        // The row may have changed between its look-up and this stamp.
+        process.read_stamp(1);
         process.wait(SECOND / 2);
-        process.heartbeat();
+        process.read_stamp(1);
         assert!(!process.has(gone()).await.unwrap());
     }
 
@@ -317,9 +336,9 @@ mod tests {
     #[tokio::test]
     async fn without_the_database_a_row_counts_for_half_a_minute_after_it_was_confirmed() {
         for (seconds, is_let_in) in [(29, true), (30, false)] {
-            let process = Process::that_listens().await;
-            process.wait(100 * SECOND);
-            process.heartbeat();
+            let process = Process::that_reads_stamps().await;
+            process.wait(5 * SECOND);
+            process.read_stamp(1);
             assert!(process.has(unasked()).await.unwrap());
             process.wait(seconds * SECOND);
             assert_eq!(process.has(fails()).await.is_ok(), is_let_in, "{seconds}");
@@ -331,7 +350,7 @@ mod tests {
 
     #[tokio::test]
     async fn where_too_many_are_remembered_the_one_that_was_asked_for_longest_ago_goes() {
-        let process = Process::that_listens().await;
+        let process = Process::that_reads_stamps().await;
         assert!(process.rows.get(&process.clock, "other", found()).await.unwrap().is_some());
         assert!(!process.has(gone()).await.unwrap());
     }
@@ -348,17 +367,17 @@ mod tests {
         let process = Process::that_knew_a_row(2).await;
         let start = Instant::now();
         assert!(process.has(pending()).await.unwrap());
-        assert!(start.elapsed() < 2 * PATIENCE);
+        assert!(start.elapsed() < 2 * LOOK_UP_TIMEOUT);
         for _ in 0..100 {
             assert!(process.has(unasked()).await.unwrap());
         }
-        assert!(start.elapsed() < 2 * PATIENCE);
+        assert!(start.elapsed() < 2 * LOOK_UP_TIMEOUT);
         // After a second one request asks, and the others do not wait for its answer.
-        process.wait(PAUSE);
+        process.wait(LOOK_UP_INTERVAL_IN_OUTAGE);
         let (first, second) = tokio::join!(process.has(pending()), process.has(pending()));
         assert!(first.unwrap() && second.unwrap());
-        assert!(start.elapsed() < 3 * PATIENCE);
-        process.wait(PAUSE);
+        assert!(start.elapsed() < 3 * LOOK_UP_TIMEOUT);
+        process.wait(LOOK_UP_INTERVAL_IN_OUTAGE);
         assert!(!process.has(gone()).await.unwrap());
         assert!(!process.has(gone()).await.unwrap());
     }
@@ -367,11 +386,11 @@ mod tests {
     async fn what_a_late_look_up_finds_counts_for_the_next_request() {
         let process = Process::that_knew_a_row(2).await;
         let late = async {
-            tokio::time::sleep(2 * PATIENCE).await;
+            tokio::time::sleep(2 * LOOK_UP_TIMEOUT).await;
             gone().await
         };
         assert!(process.has(late).await.unwrap());
-        tokio::time::sleep(2 * PATIENCE).await;
+        tokio::time::sleep(2 * LOOK_UP_TIMEOUT).await;
         assert!(!process.has(gone()).await.unwrap());
     }
 }

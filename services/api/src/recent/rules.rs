@@ -5,6 +5,7 @@ use super::rows::{RecentRow, RecentRows};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use unslide_model::{Clock, TenantId};
+use unslide_store::access_stamps::AccessEntry;
 use unslide_symbolicate::grouping::GroupingRules;
 
 /// The most tenants with cached rules. They may have 64 KiB each.
@@ -22,6 +23,10 @@ pub(super) struct TenantRules {
 }
 
 impl RecentRow for TenantRules {
+    fn entry(&self) -> AccessEntry {
+        AccessEntry::Tenant(self.tenant.clone())
+    }
+
     fn tenant(&self) -> &TenantId {
         &self.tenant
     }

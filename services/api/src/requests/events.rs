@@ -14,11 +14,12 @@ use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use time::OffsetDateTime;
+use time::{Date, OffsetDateTime};
 use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_signals::event::GatewayEvent;
 use unslide_store::app_signals::{self, AppSignal};
+use unslide_store::gateway_events::is_too_old;
 use unslide_stream::OutRecord;
 
 /// Bytes of a request, packed and unpacked.
@@ -39,14 +40,18 @@ pub struct ReadGatewayEvent {
     app: String,
     /// Keys with values that were not understood.
     unread: Vec<String>,
+    /// True if the store will not count it because of its age.
+    is_too_old: bool,
 }
 
-/// What the broker has taken.
+/// The events that the broker has taken.
 #[derive(Debug)]
 pub struct SentEvents {
     /// How many events there were.
     pub accepted: usize,
-    /// Those of an app that has their signal switched off: they are counted and not kept. 0 where that is not known.
+    /// Those that are older than what is kept.
+    pub too_old: usize,
+    /// Others of an app that has their signal switched off: they are counted and not kept. 0 where that is not known.
     pub switched_off: usize,
     /// Keys with values that were not understood, at most twenty.
     pub unread: BTreeSet<String>,
@@ -78,17 +83,20 @@ pub async fn send<E: GatewayEvent>(
     request: EventRequest,
 ) -> Result<SentEvents, Problem> {
     let EventRequest { access, trace, headers, body } = request;
+    api.check_topics()?;
     let chunks = Chunks::new(&headers, body, MOST_BYTES, api.limits.pace())?;
     // A tenant that is over its rate is refused before its body is read.
     let mut charge = Charge::of_reports(api, access.tenant(), access.principal.limits.units_per_second)?;
     let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
     let body = chunks.collect(&mut reserved).await?;
     let (maker, tenant, app) = (api.clone(), access.tenant().clone(), access.principal.app.clone());
+    let now = api.clock.now();
+    let keep_from = api.retention.first_day(access.principal.limits.retention_days, now);
     let topic: Arc<str> = topic.into();
     let work = move |body: Bytes| {
         charge.received(body.len() as u64)?;
         let body = unpacked(&body, MOST_BYTES, &mut reserved, &mut charge)?;
-        let events = events::<E>(&body, app.as_deref(), maker.clock.now())?;
+        let events = events::<E>(&body, &EventRules { app: app.as_deref(), now, keep_from })?;
         charge.reports(events.len())?;
         // The records hold the bytes of the body, and little more.
         let record = |(event, bytes): &(ReadGatewayEvent, Bytes)| {
@@ -106,7 +114,13 @@ pub async fn send<E: GatewayEvent>(
     let hint = switched_off(api, access.tenant(), signal, &totals);
     let switched_off = tokio::time::timeout(HINT_TIME, hint).await.map_or(0, Result::unwrap_or_default);
     let only_app = totals.only_app().map(str::to_owned);
-    Ok(SentEvents { accepted: records.len(), switched_off, unread: totals.unread, only_app })
+    Ok(SentEvents {
+        accepted: records.len(),
+        too_old: totals.too_old,
+        switched_off,
+        unread: totals.unread,
+        only_app,
+    })
 }
 
 /// How many of the events the indexer will not keep, because their app has switched their signal off.
@@ -125,16 +139,18 @@ async fn switched_off(
 
 /// What the events of a request have in common.
 struct EventTotals {
-    /// How many of each app.
+    /// How many of each app are not too old.
     apps: BTreeMap<String, usize>,
+    too_old: usize,
     unread: BTreeSet<String>,
 }
 
 impl EventTotals {
     fn of(events: &[(ReadGatewayEvent, Bytes)]) -> EventTotals {
-        let mut totals = EventTotals { apps: BTreeMap::new(), unread: BTreeSet::new() };
+        let mut totals = EventTotals { apps: BTreeMap::new(), too_old: 0, unread: BTreeSet::new() };
         for (event, _) in events {
-            *totals.apps.entry(event.app.clone()).or_default() += 1;
+            *totals.apps.entry(event.app.clone()).or_default() += usize::from(!event.is_too_old);
+            totals.too_old += usize::from(event.is_too_old);
             let room = MOST_UNREAD.saturating_sub(totals.unread.len());
             totals.unread.extend(event.unread.iter().take(room).cloned());
         }
@@ -149,16 +165,24 @@ impl EventTotals {
     }
 }
 
-/// The events of a body with their bytes.
+/// Rules for the events of a request.
+struct EventRules<'r> {
+    /// The only app that the key may send events of.
+    app: Option<&'r str>,
+    now: OffsetDateTime,
+    /// The first day that the tenant's events are kept of.
+    keep_from: Date,
+}
+
+/// Reads the events of a body, each with its bytes.
 fn events<E: GatewayEvent>(
     body: &Bytes,
-    app: Option<&str>,
-    now: OffsetDateTime,
+    rules: &EventRules<'_>,
 ) -> Result<Vec<(ReadGatewayEvent, Bytes)>, Problem> {
     let invalid = |detail: String| Problem::new(Kind::InvalidBody, detail);
     if !body.trim_ascii_start().starts_with(b"[") {
         let bytes = body.slice_ref(body.trim_ascii());
-        return Ok(vec![(event::<E>(&bytes, app, now, "")?, bytes)]);
+        return Ok(vec![(event::<E>(&bytes, rules, "")?, bytes)]);
     }
     let values: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| invalid(error.to_string()))?;
     if values.is_empty() {
@@ -170,7 +194,7 @@ fn events<E: GatewayEvent>(
     }
     let read = |(index, value): (usize, &&RawValue)| {
         let bytes = body.slice_ref(value.get().as_bytes());
-        Ok((event::<E>(&bytes, app, now, &format!("event {index}: "))?, bytes))
+        Ok((event::<E>(&bytes, rules, &format!("event {index}: "))?, bytes))
     };
     values.iter().enumerate().map(read).collect()
 }
@@ -178,13 +202,12 @@ fn events<E: GatewayEvent>(
 /// One event; `place` says which in errors.
 fn event<E: GatewayEvent>(
     bytes: &[u8],
-    app: Option<&str>,
-    now: OffsetDateTime,
+    rules: &EventRules<'_>,
     place: &str,
 ) -> Result<ReadGatewayEvent, Problem> {
-    let event =
-        E::read_at(bytes, now).map_err(|error| Problem::new(Kind::InvalidBody, format!("{place}{error}")))?;
-    match app {
+    let event = E::read_at(bytes, rules.now)
+        .map_err(|error| Problem::new(Kind::InvalidBody, format!("{place}{error}")))?;
+    match rules.app {
         Some(own) if event.app() != own => {
             let problem = format!("{place}the key speaks for {own} alone, and the event is not of it");
             Err(Problem::new(Kind::InsufficientScope, problem))
@@ -193,6 +216,7 @@ fn event<E: GatewayEvent>(
             id: event.id().to_owned(),
             app: event.app().to_owned(),
             unread: event.unread().to_vec(),
+            is_too_old: is_too_old(&event, rules.now, rules.keep_from),
         }),
     }
 }
@@ -218,15 +242,18 @@ pub fn record(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use time::macros::datetime;
+    use time::macros::{date, datetime};
     use unslide_store::sessions::SessionEvent;
 
     const EVENT: &str =
         r#"{"id":"s1","installation":"i","app":"com.acme.shop","started_at":"2026-11-20T08:00:00Z"}"#;
 
+    const RULES: EventRules<'static> =
+        EventRules { app: None, now: datetime!(2026-11-20 09:00 UTC), keep_from: date!(2026 - 08 - 22) };
+
     fn read(body: &str, app: Option<&str>) -> Result<usize, (Kind, String)> {
         let body = Bytes::copy_from_slice(body.as_bytes());
-        let read = events::<SessionEvent>(&body, app, datetime!(2026-11-20 09:00 UTC));
+        let read = events::<SessionEvent>(&body, &EventRules { app, ..RULES });
         read.map(|events| {
             assert!(events.iter().all(|(_, bytes)| bytes == EVENT), "byte for byte");
             events.len()
@@ -249,10 +276,24 @@ mod tests {
     }
 
     #[test]
+    fn events_that_are_too_old_are_counted_apart_from_those_of_their_app() {
+        let totals = |started_at: &str, keep_from| {
+            let body = Bytes::from(format!("[{EVENT},{}]", EVENT.replace("2026-11-20", started_at)));
+            let read = events::<SessionEvent>(&body, &EventRules { keep_from, ..RULES }).unwrap();
+            let totals = EventTotals::of(&read);
+            (totals.too_old, totals.apps["com.acme.shop"])
+        };
+        assert_eq!(totals("2026-10-21", RULES.keep_from), (0, 2), "30 days ago");
+        assert_eq!(totals("2026-10-20", RULES.keep_from), (1, 1), "31 days ago");
+        assert_eq!(totals("2026-11-13", date!(2026 - 11 - 13)), (0, 2), "the first day that is kept");
+        assert_eq!(totals("2026-11-12", date!(2026 - 11 - 13)), (1, 1), "the day before it");
+    }
+
+    #[test]
     fn one_app_is_named_and_several_are_not() {
         let located = |body: String| {
             let body = Bytes::from(body);
-            let read = events::<SessionEvent>(&body, None, datetime!(2026-11-20 09:00 UTC)).unwrap();
+            let read = events::<SessionEvent>(&body, &RULES).unwrap();
             EventTotals::of(&read).only_app().map(str::to_owned)
         };
         assert_eq!(located(EVENT.to_owned()).as_deref(), Some("com.acme.shop"));

@@ -9,9 +9,10 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
 use std::str::FromStr;
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_model::timestamp;
+use time::macros::format_description;
+use time::{Date, OffsetDateTime};
+use unslide_model::{json, timestamp};
 
 /// A path's parameters.
 #[derive(FromRequestParts)]
@@ -45,7 +46,7 @@ impl From<QueryRejection> for Problem {
     }
 }
 
-/// A small JSON body, whatever its content type says.
+/// A small JSON body, whatever its content type says. Every struct in it, at any depth, must be an object.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
@@ -63,9 +64,7 @@ impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
         };
         let chunks = Chunks::new(&parts.headers, body, JSON_BYTES, limits.pace())?;
         let body = chunks.collect(&mut reserved).await?;
-        serde_json::from_slice(&body)
-            .map(Json)
-            .map_err(|error| Problem::new(Kind::InvalidBody, error.to_string()))
+        json::from_slice(&body).map(Json).map_err(|error| Problem::new(Kind::InvalidBody, error.to_string()))
     }
 }
 
@@ -100,6 +99,19 @@ pub fn time(name: &str, text: Option<&str>) -> Result<Option<OffsetDateTime>, Pr
     let read = |text: &str| {
         let at = OffsetDateTime::parse(&text.replace(' ', "+"), &Rfc3339).map_err(|error| wrong(&error))?;
         timestamp::storable(at).ok_or_else(|| wrong(&"in the years 1 to 9999, in UTC"))
+    };
+    text.map(read).transpose()
+}
+
+/// Reads a parameter's text, if there is one, as a day.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
+pub fn day(name: &str, text: Option<&str>) -> Result<Option<Date>, Problem> {
+    let read = |text: &str| {
+        let day = Date::parse(text, format_description!("[year]-[month]-[day]")).ok();
+        day.filter(|day| (1..=9_999).contains(&day.year()))
+            .ok_or_else(|| Problem::new(Kind::InvalidParameter, format!("{name}: a day such as 2026-11-20")))
     };
     text.map(read).transpose()
 }

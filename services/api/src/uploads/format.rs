@@ -2,7 +2,7 @@
 //! of it has come over the network.
 
 use crate::http::problem::{Kind, Problem};
-use unslide_artifacts::archive::{FileKind, detect};
+use unslide_artifacts::archive::{FileKind, describe, detect};
 
 /// Refuses a file that the builder can't unpack, by `head`: its first [`PEEK`](unslide_artifacts::archive::PEEK)
 /// bytes, fewer only at its end.
@@ -20,27 +20,11 @@ pub fn check(head: &[u8]) -> Result<(), Problem> {
     }
     let taken =
         "zip, tar, tar.gz, gz, a dSYM bundle in one of them, a Mach-O file, thin or fat, or a source map";
-    Err(Problem::new(Kind::UnsupportedFormat, format!("{}; an upload is {taken}", describe(head))))
+    Err(Problem::new(Kind::UnsupportedFormat, format!("{}. An upload is {taken}", describe(head))))
 }
 
 /// How a zip archive without members begins (APPNOTE 4.3.16).
 const EMPTY_ZIP: &[u8] = b"PK\x05\x06";
-
-/// What a refused file seems to be.
-fn describe(head: &[u8]) -> &'static str {
-    match head {
-        [b'P', b'K', 5, 6, ..] => "the zip archive is empty",
-        [0x7f, b'E', b'L', b'F', ..] => "this is an ELF file",
-        [b'M', b'Z', ..] => "this is a Windows executable",
-        [b'B', b'Z', b'h', ..] => "this is bzip2 data",
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => "this is xz data",
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => "this is zstd data",
-        [b'7', b'z', 0xbc, 0xaf, ..] => "this is a 7z archive",
-        [0xca, 0xfe, 0xba, 0xbe, ..] => "this is a Java class",
-        [b'<', ..] | [b'{', ..] => "this is text",
-        _ => "the format is not known",
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -78,7 +62,9 @@ mod tests {
             (b"\x7fELF", "ELF"),
             (b"\xca\xfe\xba\xbe\x00\x00\x00\x3d", "Java"),
             (b"\xca\xfe\xba\xbe\x00\x00\x00\x00", "Java"),
-            (b"{}", "text"),
+            (b"{}", "JSON"),
+            (b"MODULE mac arm64 0F1E 0 Shop\n", "dSYM"),
+            (br#"{"version":"3","sources":[],"mappings":""}"#, "version as text"),
             (b"\x00", "not known"),
             (&[0; PEEK], "not known"),
         ] {

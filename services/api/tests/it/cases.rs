@@ -252,7 +252,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ),
         ("list_audit_log", Case::new("/v1/audit-log", Foreign::EmptyOfNoApp)),
         ("list_groups", Case::new("/v1/groups", Foreign::Empty)),
-        ("follow_events", Case::new("/v1/events?seconds=1&after=0-0", Foreign::Quiet)),
+        ("follow_events", Case::new("/v1/events?seconds=1&after=0", Foreign::Quiet)),
         ("get_grouping_rules", Case::new("/v1/grouping-rules", Foreign::Own(|_| {}))),
         (
             "set_grouping_rules",
@@ -327,6 +327,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("delete_system_symbols", Case::new(format!("/v1/system/symbols/{system_id}"), Foreign::Operators)),
         ("create_tenant", Case::new("/v1/tenants", Foreign::Operators).body(json!({"id": "stark"}))),
         ("list_tenants", Case::new("/v1/tenants", Foreign::Operators)),
+        ("list_tenant_usage", Case::new("/v1/tenant-usage", Foreign::Operators)),
         ("get_tenant", Case::new("/v1/tenants/acme", Foreign::Operators)),
         (
             "change_tenant",

@@ -1,7 +1,7 @@
 //! The console: who gets in, who sees what, and what a page does with texts of others.
 
 use crate::cases::key_of;
-use crate::reports::{A, crash, hang, store};
+use crate::reports::{A, crash, hang, store, store_late};
 use crate::world::{Answer, World, tenant};
 use reqwest::redirect::Policy;
 use reqwest::{Method, StatusCode};
@@ -14,7 +14,7 @@ use unslide_store::{erasure, keys};
 const B: &str = "22222222-2222-2222-2222-222222222222";
 const COOKIE: &str = "unslide_console=";
 /// Every page that needs no name of anything, with the scope that it needs.
-pub const PAGES: [(&str, Scope); 13] = [
+pub const PAGES: [(&str, Scope); 14] = [
     ("/console", Scope::ReportsRead),
     ("/console/groups", Scope::ReportsRead),
     ("/console/reports", Scope::ReportsRead),
@@ -28,23 +28,29 @@ pub const PAGES: [(&str, Scope); 13] = [
     ("/console/keys", Scope::TenantAdmin),
     ("/console/audit-log", Scope::TenantAdmin),
     ("/console/settings", Scope::TenantAdmin),
+    ("/console/tenants", Scope::Operator),
 ];
 
 /// A browser without a memory: it follows no redirect and keeps no cookie.
 pub struct Browser<'w> {
     world: &'w World,
     client: reqwest::Client,
-    cookie: String,
+    pub cookie: String,
 }
 
 impl<'w> Browser<'w> {
-    fn new(world: &'w World) -> Browser<'w> {
+    pub fn new(world: &'w World) -> Browser<'w> {
         let client = reqwest::Client::builder()
             .redirect(Policy::none())
             .timeout(Duration::from_secs(60))
             .build()
             .unwrap();
         Browser { world, client, cookie: String::new() }
+    }
+
+    /// The same with a cookie.
+    pub fn with_cookie(world: &'w World, cookie: &str) -> Browser<'w> {
+        Browser { cookie: cookie.to_owned(), ..Browser::new(world) }
     }
 
     pub async fn signed_in(world: &'w World, key: &str) -> Browser<'w> {
@@ -56,7 +62,7 @@ impl<'w> Browser<'w> {
         browser
     }
 
-    async fn sign_in(&self, key: &str, next: &str) -> Answer {
+    pub async fn sign_in(&self, key: &str, next: &str) -> Answer {
         let form = form(&[("key", key), ("name", "Robin"), ("next", next)]);
         self.post("/console/sign-in", form).await
     }
@@ -73,11 +79,11 @@ impl<'w> Browser<'w> {
         location(&self.post(path, String::new()).await);
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Answer {
         self.send(self.request(Method::GET, path)).await
     }
 
-    async fn post(&self, path: &str, body: String) -> Answer {
+    pub async fn post(&self, path: &str, body: String) -> Answer {
         self.send(self.request(Method::POST, path).header("sec-fetch-site", "same-origin").body(body)).await
     }
 
@@ -92,9 +98,10 @@ impl<'w> Browser<'w> {
         assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'"), "{policy}");
         assert!(!policy.contains("unsafe"), "{policy}");
         for (name, value) in [
-            ("referrer-policy", "no-referrer"),
+            ("referrer-policy", "same-origin"),
             ("cache-control", "no-store"),
             ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
         ] {
             assert_eq!(answer.headers[name], value, "{name}");
         }
@@ -105,11 +112,11 @@ impl<'w> Browser<'w> {
     }
 }
 
-fn form(pairs: &[(&str, &str)]) -> String {
+pub fn form(pairs: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-fn location(answer: &Answer) -> &str {
+pub fn location(answer: &Answer) -> &str {
     assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
     answer.headers["location"].to_str().unwrap()
 }
@@ -133,7 +140,8 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
         location(&browser.get("/console/groups?q=a").await),
         "/console/sign-in?next=%2Fconsole%2Fgroups%3Fq%3Da"
     );
-    let wrong = format!("{}{}", &key[..key.len() - 1], if key.ends_with('a') { 'b' } else { 'a' });
+    let wrong =
+        format!("{}{}", key.get(..key.len() - 1).unwrap(), if key.ends_with('a') { 'b' } else { 'a' });
     for bad in ["", "unslide", &wrong] {
         let refused = browser.sign_in(bad, "").await;
         assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
@@ -154,7 +162,7 @@ async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
     assert!(page.text.contains("acme") && page.text.contains("Robin") && !page.text.contains(&key));
     let kept = "SELECT count(*) FROM console_sessions s WHERE to_jsonb(s)::text LIKE '%' || ";
     let token = browser.cookie.trim_start_matches(COOKIE);
-    for secret in [token, &key[key.len() - 40..]] {
+    for secret in [token, key.get(key.len() - 40..).unwrap()] {
         assert_eq!(world.number(&format!("{kept}'{secret}' || '%'")).await, 0);
     }
     assert_eq!(world.number("SELECT count(*) FROM audit_log WHERE action = 'console.sign_in'").await, 1);
@@ -251,6 +259,122 @@ async fn a_form_of_another_site_changes_nothing() {
         "{}",
         again.text
     );
+    world.stop().await;
+}
+
+/// What the key of another tenant, or one for another app, gets for an id is what an id gets that nothing has.
+#[tokio::test]
+async fn an_id_in_the_search_field_opens_what_it_names() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let group = groups["items"][0]["id"].as_str().unwrap().to_owned();
+    let capture = crate::signals::captures::analysed(&world, "acme", &key).await;
+    let upload = world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe some bytes".to_vec()).await.expect(202);
+    let upload = upload["id"].as_str().unwrap().to_owned();
+    let image = crate::symbols::stored(&world, "acme").await.to_string();
+    let named = [
+        (A.to_owned(), format!("/console/reports/{A}")),
+        (group.clone(), format!("/console/groups/{group}")),
+        (capture.clone(), format!("/console/captures/{capture}")),
+        (upload.clone(), format!("/console/symbols?upload={upload}")),
+        (image.clone(), format!("/console/symbols?debug_id={image}")),
+    ];
+    let browser = Browser::signed_in(&world, &key).await;
+    let other_app = world.key_for("acme", &Scope::ALL, Some("com.example.other")).await;
+    let strangers = [world.master("umbrella").await, other_app];
+    let fields = ["/console/search", "/console/groups", "/console/reports"];
+    for (id, path) in &named {
+        let bare = id.replace('-', "");
+        let forms = [id.clone(), id.to_uppercase(), bare.clone(), format!(" {} ", bare.to_uppercase())];
+        for (field, text) in fields.iter().flat_map(|field| forms.iter().map(move |text| (field, text))) {
+            let answer = browser.get(&format!("{field}?{}", form(&[("q", text)]))).await;
+            assert_eq!(location(&answer), path, "{field} {text}");
+        }
+        assert_eq!(browser.get(path).await.status, StatusCode::OK, "{path}");
+    }
+    assert!(
+        browser.page(&named[3].1).await.contains("No object was found in it"),
+        "an upload is shown alone"
+    );
+    for stranger in &strangers {
+        let stranger = Browser::signed_in(&world, stranger).await;
+        for (id, field) in named.iter().flat_map(|(id, _)| fields.map(|field| (id, field))) {
+            let page = |id: &str| format!("{field}?{}", form(&[("q", id)]));
+            let nothing = "00000000-1111-2222-3333-444444444444";
+            let answer = stranger.page(&page(id)).await;
+            assert!(answer.contains("Nothing that the key sees has this id"), "{field} {id}: {answer}");
+            assert_eq!(answer, stranger.page(&page(nothing)).await.replace(nothing, id), "{field} {id}");
+        }
+    }
+    // Without the scope of symbols there is no page of an upload.
+    let reader = world.key("acme", &[Scope::ReportsRead]).await;
+    let reader = Browser::signed_in(&world, &reader).await;
+    assert!(reader.page(&format!("/console/groups?q={upload}")).await.contains("has this id"));
+    // Every page has the field.
+    for (page, _) in PAGES {
+        assert!(browser.page(page).await.contains("name=\"q\""), "{page}");
+    }
+    world.stop().await;
+}
+
+/// A browser keeps the cookie of a session over HTTPS only, or from its own machine.
+#[tokio::test]
+async fn a_sign_in_over_plain_http_says_what_is_needed() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let browser = Browser::new(&world);
+    let from = |method: Method, headers: &[(&str, &str)]| {
+        let request = browser.request(method, "/console/sign-in").body(form(&[("key", &key)]));
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
+    };
+    let (host, plain) = (("host", "crashes.example.com:8080"), ("origin", "http://crashes.example.com:8080"));
+    let words = "The console needs HTTPS here, or an SSH tunnel to localhost";
+    for (method, headers) in [
+        (Method::GET, vec![host]),
+        (Method::POST, vec![host, plain]),
+        (Method::POST, vec![host, ("origin", "null")]),
+        (Method::POST, vec![host]),
+    ] {
+        let answer = browser.send(from(method.clone(), &headers)).await;
+        assert!(answer.text.contains(words), "{method} {headers:?}: {}", answer.text);
+        assert!(!answer.headers.contains_key("set-cookie"), "{method} {headers:?}");
+        let expected = if method == Method::GET { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+        assert_eq!(answer.status, expected, "{method} {headers:?}");
+    }
+    // Over HTTPS a browser signs in with its origin alone.
+    let secure = ("origin", "https://crashes.example.com:8080");
+    let answer = browser.send(from(Method::POST, &[host, secure])).await;
+    assert!(answer.status == StatusCode::SEE_OTHER && answer.headers.contains_key("set-cookie"));
+    let page = browser.page("/console/sign-in").await;
+    assert!(!page.contains(words) && !page.contains("only to you"), "{page}");
+    world.stop().await;
+}
+
+/// What a user can mend is no matter for the operator.
+#[tokio::test]
+async fn a_form_that_is_refused_names_the_field_and_no_operator() {
+    let world = World::start().await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let key = world.master("acme").await;
+    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let merge = format!("/console/groups/{}/merge", groups["items"][0]["id"].as_str().unwrap());
+    let alert = |address: &str| {
+        form(&[("name", "n"), ("condition", "new_group"), ("channel", "webhook"), ("address", address)])
+    };
+    for (path, body, field) in [
+        ("/console/keys", form(&[("name", "n")]), "scopes"),
+        ("/console/alerts", alert("nowhere"), "address"),
+        ("/console/alerts", form(&[("name", "n"), ("condition", "none")]), "condition"),
+        (merge.as_str(), form(&[("group", "x")]), "group"),
+    ] {
+        let answer = browser.post(path, body).await;
+        assert!(answer.status.is_client_error(), "{path}: {}", answer.status);
+        assert!(answer.text.contains(field), "{path} names {field}: {}", answer.text);
+        assert!(!answer.text.contains("operator") && !answer.text.contains(".."), "{path}: {}", answer.text);
+    }
     world.stop().await;
 }
 
@@ -820,8 +944,10 @@ async fn texts_of_others_stay_texts() {
                 || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         };
         let found: Vec<char> = page.chars().filter(|c| obeyed(*c)).collect();
-        // The value of an option is sent back as it is; nobody reads it.
-        let values = page.matches("<option value=\"a\u{202e}b").count();
+        // The values of options and of hidden fields are sent back as they are; nobody reads them.
+        let sent_back =
+            ["<option value=\"a\u{202e}b", "<input type=\"hidden\" name=\"new_in\" value=\"a\u{202e}b"];
+        let values: usize = sent_back.iter().map(|start| page.matches(start).count()).sum();
         assert!(found.len() <= values * 4, "{found:?} on {path}");
     }
     assert!(shown > 10, "{shown}");
@@ -1002,5 +1128,46 @@ async fn a_team_works_with_a_group_by_forms() {
     assert!(page.contains("Activity") && !page.contains("<textarea"), "{page}");
     let refused = reader.post(&format!("{path}/update"), form(&[("status", "open")])).await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_page_of_a_replaced_group_leads_to_the_group_that_took_its_reports() {
+    let world = World::start().await;
+    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    for id in [A, B] {
+        store(&world, "acme", &crash(id, "1.0"), 1, now).await;
+    }
+    let found = world.get("/v1/groups", &key).await.expect(200);
+    let old = found["items"][0]["id"].as_str().unwrap().to_owned();
+    let browser = Browser::signed_in(&world, &key).await;
+    let path = format!("/console/groups/{old}");
+    let forms = async |action: &str, field: (&str, &str)| {
+        location(&browser.post(&format!("{path}/{action}"), form(&[field])).await).to_owned()
+    };
+    assert_eq!(forms("comment", ("text", "Who has the dSYM?")).await, path);
+    for (id, fingerprint) in [(A, 7), (B, 8)] {
+        store_late(&world, "acme", &crash(id, "1.0"), fingerprint).await;
+    }
+    let answer = browser.get(&path).await;
+    assert_eq!(answer.status, StatusCode::TEMPORARY_REDIRECT, "{}", answer.text);
+    let new = answer.headers["location"].to_str().unwrap().to_owned();
+    let page = browser.page(&new).await;
+    for wanted in
+        ["Who has the dSYM?", "in a group that this one replaced", "moved here from a group that is gone:"]
+    {
+        assert!(page.contains(wanted), "{wanted} in {page}");
+    }
+    assert!(!page.contains(&old), "{page}");
+    // The other group has a link to it.
+    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let others = groups["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap());
+    let other = others.map(|id| format!("/console/groups/{id}")).find(|path| *path != new).unwrap();
+    let page = browser.page(&other).await;
+    assert!(page.contains("Most of its reports, and what was said there") && page.contains(&new), "{page}");
+    // A form of a page that was opened before.
+    assert_eq!(forms("update", ("status", "resolved")).await, path);
+    let group = world.get(&format!("/v1/groups/{old}"), &key).await.expect(200);
+    assert_eq!(group["status"], "resolved");
     world.stop().await;
 }

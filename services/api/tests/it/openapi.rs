@@ -310,6 +310,107 @@ fn result_path(answer: &Answer, id: &str) -> String {
     }
 }
 
+/// The schema that a reference of the document leads to.
+fn resolved<'d>(schema: &'d Value, document: &'d Value) -> &'d Value {
+    match schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')) {
+        Some(pointer) => document.pointer(pointer).unwrap(),
+        None => schema,
+    }
+}
+
+/// True if a schema, or an alternative of it, is that of an object with members that it names.
+fn is_object(schema: &Value, document: &Value) -> bool {
+    let schema = resolved(schema, document);
+    let alternatives = ["allOf", "oneOf", "anyOf"].iter().filter_map(|of| schema[of].as_array()).flatten();
+    schema["properties"].is_object()
+        || alternatives.into_iter().any(|alternative| is_object(alternative, document))
+}
+
+/// Operations that take one report or event, or an array of them.
+const TAKE_ARRAYS: [&str; 4] = ["send_metrics", "send_reports", "send_sessions", "symbolicate"];
+
+/// Words of Rust that serde writes into its messages.
+fn names_of_rust(text: &str) -> bool {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    let mut words = words.filter(|word| !word.is_empty());
+    words.any(|word| {
+        let number = word.strip_prefix(['u', 'i', 'f']).is_some_and(|bits| bits.parse::<u8>().is_ok());
+        number || ["struct", "enum", "tuple", "usize", "OffsetDateTime"].contains(&word)
+    })
+}
+
+/// A struct is an object, in every body and at every depth: an array is no list of its members, and `[]` is not all of
+/// them absent.
+#[tokio::test]
+async fn a_body_that_is_no_object_of_the_document_is_refused() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let cases = cases(&world, &key).await;
+    let document = document();
+    let (mut objects, mut nested, mut closed) = (0, 0, 0);
+    for (id, method, _, operation) in operations(&document) {
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        if !schema.is_object() {
+            continue;
+        }
+        let case = &cases[id.as_str()];
+        let send =
+            async |body: String| world.send(world.request(method.clone(), &case.path, &key).body(body)).await;
+        let is_read_by_name = !TAKE_ARRAYS.contains(&id.as_str()) && is_object(schema, &document);
+        objects += usize::from(is_read_by_name);
+        for body in ["[]", "[null,null]", "[null,null,null,null]", "\"x\"", "1", "true", "null"] {
+            // A text may be a log that the device has rendered; it goes to the dead letters.
+            if id == "send_reports" && body.starts_with('"') {
+                continue;
+            }
+            let answer = send(body.to_owned()).await;
+            assert_eq!(answer.status, 400, "{id} takes {body}: {}", answer.text);
+            let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
+            assert!(!names_of_rust(&detail), "{id} {body}: {detail}");
+            assert!(!is_read_by_name || detail.starts_with("an object is expected"), "{id} {body}: {detail}");
+        }
+        if !is_read_by_name {
+            continue;
+        }
+        let schema = resolved(schema, &document);
+        let known = case.body.as_ref().and_then(Value::as_object).unwrap();
+        let members = schema["properties"].as_object().unwrap();
+        for (name, member) in members {
+            let of_items = is_object(&member["items"], &document);
+            let wrong: &[Value] = match (is_object(member, &document), of_items) {
+                (true, _) => &[json!([]), json!([null, null]), json!(1)],
+                (_, true) => &[json!([[]]), json!([null]), json!([1])],
+                _ => &[json!([[]]), json!({"a": {}})],
+            };
+            for value in wrong {
+                let mut body = known.clone();
+                body.insert(name.clone(), value.clone());
+                let answer = send(Value::Object(body).to_string()).await;
+                assert_eq!(answer.status, 400, "{id} takes {value} as {name}: {}", answer.text);
+                let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
+                assert!(!names_of_rust(&detail), "{id} {name} {value}: {detail}");
+                if of_items || is_object(member, &document) {
+                    nested += 1;
+                    assert!(detail.contains("an object is expected"), "{id} {name} {value}: {detail}");
+                }
+            }
+        }
+        if let Some((name, value)) = known.iter().next() {
+            let detail = send(format!("{{\"{name}\":{value},\"{name}\":{value}}}")).await;
+            assert!(detail.expect_problem(400, "invalid-body").contains("duplicate field"), "{id}");
+        }
+        if schema["additionalProperties"] == false {
+            closed += 1;
+            let mut body = known.clone();
+            body.insert("unheard_of".to_owned(), 1.into());
+            let detail = send(Value::Object(body).to_string()).await.expect_problem(400, "invalid-body");
+            assert!(detail.contains("unknown field `unheard_of`"), "{id}: {detail}");
+        }
+    }
+    assert!(objects > 15 && nested > 5 && closed > 10, "{objects} {nested} {closed}");
+    world.stop().await;
+}
+
 /// What a client can tell two answers apart by, without what is new in every answer.
 fn told(answer: &Answer) -> (u16, Value, BTreeMap<String, String>) {
     let mut body = answer.json();

@@ -11,6 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::time::Duration;
 use unslide_model::{ContentHash, DebugId, Owner, Scope};
 use unslide_store::Uuid;
 use unslide_store::dead_letters::DeadLetterId;
@@ -235,6 +236,9 @@ impl Subject {
                          SELECT id FROM api_keys WHERE tenant = 'acme' ORDER BY created_at DESC, id DESC LIMIT {rows})"
                 );
                 world.execute(&below).await;
+                // The new keys are noticed, and the request's own is looked up again, before anything is counted.
+                tokio::time::sleep(Duration::from_millis(1_200)).await;
+                world.get("/v1/keys?limit=1", &self.key).await.expect(200);
                 path = format!("{}?cascade=true", path.replace(self.named(id), &made.to_string()));
             }
             "delete_tenant" => {

@@ -98,6 +98,7 @@ impl World {
             objects: servers.objects.clone(),
             symcaches: unslide_artifacts::CacheLimits::default(),
             kafka: servers.kafka.clone(),
+            indexer: unslide_store::retention::RetentionSettings::default(),
         };
         config.api.limits.announce_seconds = 1;
         assert_eq!(config.validate(), []);

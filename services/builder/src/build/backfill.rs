@@ -6,7 +6,7 @@ use crate::build::{make, reject};
 use crate::builder::Builder;
 use crate::failure::JobFailure;
 use unslide_artifacts::keys;
-use unslide_model::{ContentHash, Owner};
+use unslide_model::ContentHash;
 use unslide_store::jobs::{self, JobLease, Work};
 use unslide_store::objects::{self, ObjectRow, ObjectStatus};
 
@@ -32,7 +32,7 @@ pub(crate) async fn backfill(
     let page = objects::to_rebuild(&mut tx, version, all, after, limit).await?;
     tx.rollback().await?;
     for object in &page {
-        let done = rebuild(builder, &job.owner, object).await?;
+        let done = rebuild(builder, job, object).await?;
         builder.metrics.backfilled.with_label_values(&[done]).inc();
     }
     let mut tx = builder.store.owner(&job.owner).await?;
@@ -45,9 +45,10 @@ pub(crate) async fn backfill(
 
 /// Builds one object anew; says what became of it. What an earlier release could read and this one
 /// can't keeps the symcache that it has.
-async fn rebuild(builder: &Builder, owner: &Owner, object: &ObjectRow) -> Result<&'static str, JobFailure> {
+async fn rebuild(builder: &Builder, job: &JobLease, object: &ObjectRow) -> Result<&'static str, JobFailure> {
+    let owner = &job.owner;
     let hash = object.content_hash;
-    let room = builder.work.room(object.size).await?;
+    let room = builder.work.room(object.size, false).await?;
     let path = room.path().join(FILE);
     let key = keys::object(owner.own(hash));
     let Some(fetched) = builder.objects.get_to_file(&key, &path, object.size).await? else {
@@ -58,12 +59,12 @@ async fn rebuild(builder: &Builder, owner: &Owner, object: &ObjectRow) -> Result
         tracing::warn!(object.hash = %hash, "object storage gave other bytes; the symcache stays as it is");
         return Ok("damaged");
     }
-    let slices = unpack(builder, &room, FILE, &object.name).await?.slices;
+    let slices = unpack(builder, job, &room, FILE, &object.name).await?.slices;
     let Some(slice) = slices.into_iter().find(|slice| slice.new.content_hash == hash) else {
         tracing::warn!(object.hash = %hash, "an object is none any more; its symcache stays as it is");
         return Ok("rejected");
     };
-    match make(builder, &room, &slice).await? {
+    match make(builder, job, &room, &slice).await? {
         Ok(built) => {
             publish(builder, owner, &slice, &built).await?;
             Ok("built")

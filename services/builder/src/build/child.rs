@@ -12,10 +12,12 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::sync::watch;
 use unslide_artifacts::archive;
 use unslide_model::{CaptureForm, ContentHash, DebugId, Quality};
 use unslide_runtime::child::{ChildLimits, ChildProgram, Ended, Limit};
 use unslide_signals::capture::MOST_ANALYSIS_BYTES;
+use unslide_store::jobs::JobLease;
 use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::object;
 
@@ -27,7 +29,16 @@ pub(crate) const SYMCACHE: &str = "symcache";
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) limits: ChildLimits,
+    /// Where the child's memory can be raised, for people.
+    pub(crate) memory_setting: String,
     pub(crate) task: Task,
+}
+
+impl Request {
+    /// Returns the reason of a build that needs more memory than it may have.
+    pub(crate) fn exceeded_memory(&self) -> String {
+        format!("it needs more than {} bytes of memory ({})", self.limits.memory_bytes, self.memory_setting)
+    }
 }
 
 /// What a child does in the job's folder.
@@ -56,6 +67,8 @@ impl Task {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct BuiltSlice {
     pub(crate) quality: Quality,
+    /// What of the object is not in it, and why.
+    pub(crate) warnings: Vec<String>,
     pub(crate) sha256: ContentHash,
 }
 
@@ -65,11 +78,12 @@ pub(crate) type ChildAnswer<T> = Result<Result<T, (ObjectStatus, String)>, JobFa
 /// Has a child do something in the job's folder.
 pub(crate) async fn run<T: DeserializeOwned>(
     builder: &Builder,
+    job: &JobLease,
     room: &Arc<Room>,
     task: Task,
 ) -> ChildAnswer<T> {
     let settings = &builder.settings;
-    let memory = builder.memory.acquire(task.object_bytes()).await;
+    let memory = builder.memory.acquire(task.object_bytes(), builder.places.is_extra(job.id)).await;
     let limits = ChildLimits {
         memory_bytes: memory.bytes,
         cpu_seconds: Some(settings.build_seconds),
@@ -79,21 +93,24 @@ pub(crate) async fn run<T: DeserializeOwned>(
         },
     };
     let held = (Arc::clone(room), memory);
-    ask(&builder.child, room.path(), &Request { limits, task }, "builder.build_memory", held).await
+    let memory_setting = "builder.build_memory".to_owned();
+    let (request, stop) = (Request { limits, memory_setting, task }, builder.places.stops(job.id));
+    let child = ask(&builder.child, room.path(), &request, stop, held);
+    builder.places.run_child(job.id, child).await
 }
 
-/// Has a child of `program` do something in a folder. `memory_setting` is where its memory can be raised; `held` is
-/// dropped after the child is gone.
+/// Has a child of `program` do something in a folder. The child is stopped while `stop` is true. `held` is dropped
+/// after the child is gone.
 pub(crate) async fn ask<T: DeserializeOwned>(
     program: &ChildProgram,
     folder: &Path,
     request: &Request,
-    memory_setting: &str,
+    stop: watch::Receiver<bool>,
     held: impl Send + 'static,
 ) -> ChildAnswer<T> {
     let text = serde_json::to_vec(request).map_err(io::Error::from)?;
     tokio::fs::write(folder.join(REQUEST), text).await?;
-    let ended = program.run(folder, held).await;
+    let ended = program.run(folder, stop, held).await;
     match ended.map_err(|error| JobFailure::Server(format!("cannot run a child process: {error}")))? {
         Ended::Done => {
             let answer = tokio::fs::read(folder.join(ANSWER)).await?;
@@ -102,9 +119,7 @@ pub(crate) async fn ask<T: DeserializeOwned>(
         Ended::LimitReached(limit) => {
             let limits = request.limits;
             let reason = match limit {
-                Limit::Memory => {
-                    format!("it needs more than {} bytes of memory ({memory_setting})", limits.memory_bytes)
-                }
+                Limit::Memory => request.exceeded_memory(),
                 Limit::Cpu => {
                     let seconds = limits.cpu_seconds.unwrap_or_default();
                     format!("it needs more than {seconds} s of CPU (builder.build_cpu)")

@@ -18,12 +18,14 @@ pub(crate) struct MemoryBudget {
     free: FairSemaphore<()>,
     /// The turn of a child that has more than the least.
     large: Arc<Semaphore>,
+    /// The least for the extra job's child, so that it waits for no other.
+    extra: Arc<Semaphore>,
 }
 
 /// Memory of one child, until it is dropped.
 pub(crate) struct MemoryGrant {
     pub(crate) bytes: u64,
-    _large: Option<OwnedSemaphorePermit>,
+    _turn: Option<OwnedSemaphorePermit>,
     _permits: Vec<FairPermit<()>>,
 }
 
@@ -37,15 +39,31 @@ impl MemoryBudget {
             most_bytes: all_bytes.saturating_sub(settings.build_bytes).max(settings.build_bytes),
             free: FairSemaphore::new("KiB of child processes", all, all),
             large: Arc::new(Semaphore::new(1)),
+            extra: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// Waits for memory for a child that builds an object of `size` bytes, or 0 where it does something else. A
+    /// Waits for memory for a child that builds an object of `size` bytes, or 0 if it does something else. A
     /// large object waits until others leave enough. It takes its memory in pieces, one large object at a time,
-    /// so that small ones go on meanwhile.
-    pub(crate) async fn acquire(&self, size: u64) -> MemoryGrant {
+    /// so that small ones go on meanwhile. A small one of the extra job has memory of its own.
+    pub(crate) async fn acquire(&self, size: u64, is_extra: bool) -> MemoryGrant {
         let bytes = self.limit(size);
-        let large = match bytes > self.least_bytes {
+        let shared = self.acquire_shared(bytes);
+        if !is_extra || bytes > self.least_bytes {
+            return shared.await;
+        }
+        tokio::select! {
+            biased;
+            Ok(turn) = Arc::clone(&self.extra).acquire_owned() => {
+                MemoryGrant { bytes, _turn: Some(turn), _permits: Vec::new() }
+            }
+            // A job that was the extra one before may still have it.
+            shared = shared => shared,
+        }
+    }
+
+    async fn acquire_shared(&self, bytes: u64) -> MemoryGrant {
+        let turn = match bytes > self.least_bytes {
             true => Arc::clone(&self.large).acquire_owned().await.ok(),
             false => None,
         };
@@ -55,7 +73,7 @@ impl MemoryBudget {
             permits.push(self.free.acquire(&(), kib(piece)).await);
             left -= piece;
         }
-        MemoryGrant { bytes, _large: large, _permits: permits }
+        MemoryGrant { bytes, _turn: turn, _permits: permits }
     }
 
     /// A symcache takes less than 1.5 times its object's size while it is built.
@@ -94,20 +112,39 @@ mod tests {
         let memory = MemoryBudget::new(&Settings::default());
         let mut small: Vec<MemoryGrant> = Vec::new();
         for _ in 0..5 {
-            small.push(memory.acquire(1 << 20).await);
+            small.push(memory.acquire(1 << 20, false).await);
         }
-        let mut large = Box::pin(memory.acquire(4 * GIB));
+        let mut large = Box::pin(memory.acquire(4 * GIB, false));
         assert!((&mut large).now_or_never().is_none());
         small.clear();
         let large = large.await;
         assert_eq!(large.bytes, 4 * GIB);
         // Beside it small ones go on, and another large one waits.
-        let mut another = Box::pin(memory.acquire(4 * GIB));
+        let mut another = Box::pin(memory.acquire(4 * GIB, false));
         assert!((&mut another).now_or_never().is_none());
         for _ in 0..3 {
-            drop(memory.acquire(1 << 20).now_or_never().unwrap());
+            drop(memory.acquire(1 << 20, false).now_or_never().unwrap());
         }
         drop(large);
         assert_eq!(another.await.bytes, 4 * GIB);
+    }
+
+    /// Proves: fairness
+    #[tokio::test]
+    async fn a_small_object_of_the_extra_job_has_memory_beside_all_others() {
+        let memory = MemoryBudget::new(&Settings::default());
+        let all = [4 * GIB, 1].map(|size| memory.acquire(size, false).now_or_never().unwrap());
+        let mut waits = Box::pin(memory.acquire(1, false));
+        assert!((&mut waits).now_or_never().is_none());
+        let extra = memory.acquire(1, true).now_or_never().unwrap();
+        assert_eq!(extra.bytes, GIB);
+        let mut second = Box::pin(memory.acquire(1, true));
+        assert!((&mut second).now_or_never().is_none(), "there is memory for one");
+        let mut large = Box::pin(memory.acquire(4 * GIB, true));
+        assert!((&mut large).now_or_never().is_none(), "a large one waits for the others");
+        drop(extra);
+        drop(second.await);
+        drop((waits, all));
+        drop(large.await);
     }
 }

@@ -52,11 +52,11 @@ pub(crate) async fn build(builder: &Builder, job: &JobLease, id: Uuid) -> Result
     tx.commit().await?;
 
     // Every upload that was received has a size.
-    let room = builder.work.room(upload.size.unwrap_or_default()).await?;
+    let room = builder.work.room(upload.size.unwrap_or_default(), builder.places.is_extra(job.id)).await?;
     download(builder, owner, &upload, &room).await?;
     let name = upload.file_name.as_deref().unwrap_or("upload");
     let name = name.rsplit(['/', '\\']).next().filter(|name| !name.is_empty()).unwrap_or("upload");
-    let unpacked = unpack(builder, &room, UPLOAD, name).await?;
+    let unpacked = unpack(builder, job, &room, UPLOAD, name).await?;
     if unpacked.slices.is_empty() {
         let mut tx = builder.store.owner(owner).await?;
         let detail = "there is no Mach-O file and no source map with a debug id in it";
@@ -65,7 +65,7 @@ pub(crate) async fn build(builder: &Builder, job: &JobLease, id: Uuid) -> Result
     }
     let new = note(builder, owner, id, &unpacked.slices).await?;
     for slice in new {
-        one(builder, owner, &room, &slice).await?;
+        one(builder, job, &room, &slice).await?;
     }
     let mut tx = builder.store.owner(owner).await?;
     let usable = end(&mut tx, id, &unpacked.skipped).await?;
@@ -197,11 +197,11 @@ async fn fits(
 /// One new object: kept by content, built, published.
 async fn one(
     builder: &Builder,
-    owner: &Owner,
+    job: &JobLease,
     room: &Arc<Room>,
     slice: &UploadedSlice,
 ) -> Result<(), JobFailure> {
-    let object = &slice.new.content_hash;
+    let (owner, object) = (&job.owner, &slice.new.content_hash);
     keep(builder, slice, &keys::object(owner.own(*object)), &Condition::Absent).await?;
     if let Some((status, reason)) = &slice.rejected {
         return reject(builder, owner, object, *status, reason).await;
@@ -209,7 +209,7 @@ async fn one(
     let mut tx = builder.store.owner(owner).await?;
     objects::building(&mut tx, object).await?;
     tx.commit().await?;
-    match make(builder, room, slice).await? {
+    match make(builder, job, room, slice).await? {
         Ok(built) => {
             publish(builder, owner, slice, &built).await?;
             Ok(())
@@ -221,11 +221,12 @@ async fn one(
 /// Builds an object's symcaches, or says why none can be built.
 pub(crate) async fn make(
     builder: &Builder,
+    job: &JobLease,
     room: &Arc<Room>,
     slice: &UploadedSlice,
 ) -> Result<Result<BuiltSymcaches, (ObjectStatus, String)>, JobFailure> {
     let task = Task::Build { file: slice.file.clone(), range: slice.range.clone(), bundle: None };
-    let BuiltSlice { quality, sha256 } = match child::run(builder, room, task).await? {
+    let BuiltSlice { quality, warnings, sha256 } = match child::run(builder, job, room, task).await? {
         Ok(built) => built,
         Err(refused) => return Ok(Err(refused)),
     };
@@ -233,7 +234,7 @@ pub(crate) async fn make(
     let mut versions = builder.settings.symcache_versions.clone();
     versions.sort_unstable_by(|a, b| b.cmp(a));
     let form = |version| SymcacheForm { version, symcache: symcache.clone(), sha256 };
-    Ok(Ok(BuiltSymcaches { quality, forms: versions.into_iter().map(form).collect() }))
+    Ok(Ok(BuiltSymcaches { quality, warnings, forms: versions.into_iter().map(form).collect() }))
 }
 
 pub(crate) async fn reject(

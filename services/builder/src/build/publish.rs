@@ -35,6 +35,8 @@ const TRIES: usize = 8;
 /// Symcaches that were built from one object.
 pub(crate) struct BuiltSymcaches {
     pub(crate) quality: Quality,
+    /// What of the object is not in them, and why.
+    pub(crate) warnings: Vec<String>,
     /// One for each version of the format that this builder writes, the newest first.
     pub(crate) forms: Vec<SymcacheForm>,
 }
@@ -49,6 +51,11 @@ pub(crate) struct SymcacheForm {
 impl BuiltSymcaches {
     fn form(&self, version: u32) -> Option<&SymcacheForm> {
         self.forms.iter().find(|form| form.version == version)
+    }
+
+    /// Returns what the object's record says of what is not read; `None` if all is.
+    fn left_out(&self) -> Option<String> {
+        (!self.warnings.is_empty()).then(|| self.warnings.join("; "))
     }
 
     /// What the object's record says: the newest one.
@@ -148,7 +155,7 @@ async fn once(
             if other.generation > slot.generation {
                 announce(&mut tx, id, other, version).await?;
             }
-            objects::ready(&mut tx, &object, built.quality, &symcache).await?;
+            objects::ready(&mut tx, &object, built.quality, built.left_out().as_deref(), &symcache).await?;
             tx.commit().await?;
             return Ok(Some(PublishOutcome::Yields));
         }
@@ -169,7 +176,7 @@ async fn once(
         }
     }
     // After the slot, as everywhere: a deletion locks them in that order too.
-    objects::ready(&mut tx, &object, built.quality, &symcache).await?;
+    objects::ready(&mut tx, &object, built.quality, built.left_out().as_deref(), &symcache).await?;
     tx.commit().await?;
     Ok(Some(PublishOutcome::Wins))
 }

@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::path::Path;
 use unslide_artifacts::map_file;
 use unslide_model::{CaptureForm, ContentHash, DebugId};
+use unslide_runtime::child::end_with_parent;
 use unslide_signals::capture::{CaptureReading, analyse};
 use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::object::{self, ObjectError};
@@ -24,34 +25,45 @@ use unslide_symbolicate::{ImageSymbols, build_source_map};
 /// # Errors
 /// Where request or answer cannot be read or written, or the operating system refuses a limit.
 pub fn serve() -> io::Result<()> {
-    let Request { limits, task } = serde_json::from_slice(&fs::read(REQUEST)?)?;
-    limits.apply()?;
-    let answer = match task {
+    let request: Request = serde_json::from_slice(&fs::read(REQUEST)?)?;
+    request.limits.apply()?;
+    end_with_parent()?;
+    let answer = match &request.task {
         Task::Unpack { file, name, limits } => {
-            let answer: ChildAnswer<Unpacked> = unpack_here(&file, &name, &limits).map(Ok);
+            let answer: ChildAnswer<Unpacked> = unpack_here(file, name, limits).map(Ok);
             serde_json::to_vec(&answer)
         }
-        Task::Build { file, range, bundle } => serde_json::to_vec(&build_here(&file, range, bundle)),
-        Task::Analyse { form, symcaches } => serde_json::to_vec(&analyse_here(&form, &symcaches)),
+        Task::Build { file, range, bundle } => {
+            serde_json::to_vec(&build_here(&request, file, range, *bundle))
+        }
+        Task::Analyse { form, symcaches } => serde_json::to_vec(&analyse_here(form, symcaches)),
     };
     fs::write(ANSWER, answer?)
 }
 
-fn build_here(file: &Path, range: Range<u64>, bundle: Option<DebugId>) -> ChildAnswer<BuiltSlice> {
+fn build_here(
+    request: &Request,
+    file: &Path,
+    range: &Range<u64>,
+    bundle: Option<DebugId>,
+) -> ChildAnswer<BuiltSlice> {
     let bytes = map_file(file)?;
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     let slice = bytes.get(index(range.start)..index(range.end)).unwrap_or_default();
     let built = match bundle {
         Some(bundle) => build_source_map(slice, bundle),
-        None => object::build(slice),
+        None => object::build_within(slice, request.limits.memory_bytes),
     };
     match built {
         Ok(built) => {
             fs::write(SYMCACHE, &built.symcache)?;
             let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
-            Ok(Ok(BuiltSlice { quality: built.quality, sha256 }))
+            Ok(Ok(BuiltSlice { quality: built.quality, warnings: built.warnings, sha256 }))
         }
         Err(ObjectError::Unavailable(error)) => Err(JobFailure::Again(error.to_string())),
+        Err(error @ ObjectError::NeedsMemory(_)) => {
+            Ok(Err((ObjectStatus::TooComplex, format!("{error}; {}", request.exceeded_memory()))))
+        }
         Err(error) => Ok(Err(rejection(&error))),
     }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unslide_artifacts::archive::{self, ArchiveError, Binary, SkippedEntry, ToFolder};
 use unslide_model::{ContentHash, CpuType, DebugId};
+use unslide_store::jobs::JobLease;
 use unslide_store::objects::{NewObject, ObjectStatus};
 use unslide_store::uploads;
 use unslide_symbolicate::object::{ObjectError, ObjectFacts, ObjectKind, objects};
@@ -41,12 +42,13 @@ pub(crate) struct Unpacked {
 /// Has a child unpack a file in the job's folder.
 pub(crate) async fn unpack(
     builder: &Builder,
+    job: &JobLease,
     room: &Arc<Room>,
     file: &str,
     name: &str,
 ) -> Result<Unpacked, JobFailure> {
     let task = Task::Unpack { file: file.to_owned(), name: name.to_owned(), limits: room.limits().clone() };
-    let unpacked: Unpacked = child::run(builder, room, task)
+    let unpacked: Unpacked = child::run(builder, job, room, task)
         .await?
         .map_err(|(status, reason)| JobFailure::job(status.as_str(), reason))?;
     room.keep(unpacked.bytes);
@@ -156,7 +158,9 @@ fn slice(
 pub(crate) fn rejection(error: &ObjectError) -> (ObjectStatus, String) {
     let status = match error {
         ObjectError::Unsupported(_) => ObjectStatus::Unsupported,
-        ObjectError::TooLarge(_) => ObjectStatus::TooComplex,
+        ObjectError::TooLarge(_) | ObjectError::NeedsMemory(_) | ObjectError::TooComplex(_) => {
+            ObjectStatus::TooComplex
+        }
         _ => ObjectStatus::Malformed,
     };
     (status, error.to_string())

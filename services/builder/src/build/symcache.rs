@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
+use tokio::sync::watch;
 use unslide_artifacts::map_file;
 use unslide_model::DebugId;
 use unslide_runtime::child::{ChildLimits, ChildProgram};
@@ -24,6 +25,14 @@ pub struct SymcacheSource<'f> {
     pub range: Range<u64>,
     /// The debug id of its bundle, for a source map that has none.
     pub bundle: Option<DebugId>,
+}
+
+/// A symcache that was built.
+pub struct LocalSymcache {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// What of the object is not in it, and why.
+    pub warnings: Vec<String>,
 }
 
 /// Why a symcache was not built.
@@ -68,13 +77,13 @@ pub async fn build_symcache(
     source: &SymcacheSource<'_>,
     memory_bytes: u64,
     memory_setting: &str,
-) -> Result<Bytes, BuildError> {
+) -> Result<LocalSymcache, BuildError> {
     let file = source.file.canonicalize()?;
     // Who started the command ends it when it takes too long.
     let limits = ChildLimits { memory_bytes, cpu_seconds: None, file_bytes: MAX_SYMCACHE_BYTES as u64 };
     let task = Task::Build { file: OBJECT.into(), range: source.range.clone(), bundle: source.bundle };
-    let request = Request { limits, task };
-    match build_in_folder(program, &file, &request, memory_setting).await {
+    let request = Request { limits, memory_setting: memory_setting.to_owned(), task };
+    match build_in_folder(program, &file, &request).await {
         Ok(built) => built.map_err(|(status, reason)| BuildError::Rejected(status, reason)),
         Err(failure) => Err(failure.into()),
     }
@@ -85,13 +94,15 @@ async fn build_in_folder(
     program: &ChildProgram,
     file: &Path,
     request: &Request,
-    memory_setting: &str,
-) -> ChildAnswer<Bytes> {
+) -> ChildAnswer<LocalSymcache> {
     let folder = Arc::new(tempfile::tempdir()?);
     symlink(file, folder.path().join(OBJECT))?;
-    let held = Arc::clone(&folder);
-    match child::ask::<BuiltSlice>(program, folder.path(), request, memory_setting, held).await? {
-        Ok(_) => Ok(Ok(map_file(&folder.path().join(SYMCACHE))?)),
+    let (held, (_run, stop)) = (Arc::clone(&folder), watch::channel(false));
+    match child::ask::<BuiltSlice>(program, folder.path(), request, stop, held).await? {
+        Ok(built) => {
+            let bytes = map_file(&folder.path().join(SYMCACHE))?;
+            Ok(Ok(LocalSymcache { bytes, warnings: built.warnings }))
+        }
         Err(refused) => Ok(Err(refused)),
     }
 }

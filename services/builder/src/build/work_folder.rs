@@ -8,20 +8,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use unslide_artifacts::archive::UnpackLimits;
 use unslide_model::Stats;
+
+/// The extra job has one part in this many of the work folder.
+const EXTRA_SHARE: u32 = 8;
 
 /// The work folder. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct WorkFolder {
     folder: PathBuf,
     limits: UnpackLimits,
-    /// KiB of all jobs together.
-    all: u32,
+    /// KiB of all jobs together, without those for the extra job.
+    shared: u32,
     /// A permit for each KiB that no job has. Who waits collects them, so that they are not counted here.
     free: Arc<Semaphore>,
+    /// KiB of the extra job, so that a small one waits for no other.
+    for_extra: u32,
+    free_for_extra: Arc<Semaphore>,
     held: Arc<AtomicU64>,
     wanted: Arc<AtomicU64>,
     patience: Duration,
@@ -41,23 +47,28 @@ impl WorkFolder {
 
     pub(crate) fn new(settings: &Settings) -> WorkFolder {
         let all = u32::try_from(settings.work_bytes >> 10).unwrap_or(u32::MAX);
+        let for_extra = all / EXTRA_SHARE;
+        let shared = all - for_extra;
+        let semaphore = |kib| Arc::new(Semaphore::new(usize::try_from(kib).unwrap_or(usize::MAX)));
         WorkFolder {
             folder: settings.work_dir.clone(),
             limits: settings.archive(),
-            all,
-            free: Arc::new(Semaphore::new(usize::try_from(all).unwrap_or(usize::MAX))),
+            shared,
+            free: semaphore(shared),
+            for_extra,
+            free_for_extra: semaphore(for_extra),
             held: Arc::default(),
             wanted: Arc::default(),
             patience: Duration::from_secs(settings.patience_seconds),
         }
     }
 
-    /// A folder for a file of `size` bytes and all that may come out of it; waits until there is room
-    /// for it, as long as for a server. Nobody waits who has room already, so that each has its turn.
-    pub(crate) async fn room(&self, size: u64) -> Result<Arc<Room>, JobFailure> {
+    /// Returns a folder for a file of `size` bytes and all that may come out of it. Waits until there is room
+    /// for it, as long as for a server. No job waits that has room already, so that each has its turn.
+    pub(crate) async fn room(&self, size: u64, is_extra: bool) -> Result<Arc<Room>, JobFailure> {
         // What a tar holds as it is is not counted as unpacked.
         let files = size.saturating_mul(2);
-        let all = u64::from(self.all) << 10;
+        let all = u64::from(self.shared) << 10;
         if files >= all {
             let detail = format!("a file of {size} bytes does not fit into a work folder of {all}");
             return Err(JobFailure::job("too_large", detail));
@@ -65,9 +76,9 @@ impl WorkFolder {
         let explained = size.saturating_mul(self.limits.ratio).saturating_add(self.limits.free_bytes);
         let limits =
             UnpackLimits { total_bytes: self.limits.total_bytes.min(all - files), ..self.limits.clone() };
-        let bytes = kib(files.saturating_add(limits.total_bytes.min(explained))).min(self.all);
+        let bytes = kib(files.saturating_add(limits.total_bytes.min(explained))).min(self.shared);
         let wanted = Wanted::new(&self.wanted, u64::from(bytes) << 10);
-        let held = timeout(self.patience, self.free.clone().acquire_many_owned(bytes)).await;
+        let held = timeout(self.patience, self.acquire(bytes, is_extra)).await;
         drop(wanted);
         let Ok(Ok(held)) = held else {
             return Err(JobFailure::Server(format!("the work folder has no room for {bytes} KiB")));
@@ -77,6 +88,19 @@ impl WorkFolder {
             .prefix(&format!("job-{}-", std::process::id()))
             .tempdir_in(&self.folder)?;
         Ok(Arc::new(Room { folder, limits, held: Mutex::new(held) }))
+    }
+
+    async fn acquire(&self, kib: u32, is_extra: bool) -> Result<OwnedSemaphorePermit, AcquireError> {
+        let shared = self.free.clone().acquire_many_owned(kib);
+        if !is_extra || kib > self.for_extra {
+            return shared.await;
+        }
+        tokio::select! {
+            biased;
+            own = self.free_for_extra.clone().acquire_many_owned(kib) => own,
+            // A job that was the extra one before may still have it.
+            shared = shared => shared,
+        }
     }
 }
 
@@ -160,11 +184,12 @@ mod tests {
         (bytes.read)(work).into_iter().find(|(name, _)| *name == state).unwrap().1
     }
 
+    /// A work folder with this much for jobs other than the extra one.
     fn work(bytes: u64, archive_bytes: u64) -> (TempDir, WorkFolder) {
         let folder = tempfile::tempdir().unwrap();
         let settings = Settings {
             work_dir: folder.path().to_owned(),
-            work_bytes: bytes,
+            work_bytes: bytes * 8 / 7,
             archive_bytes,
             ..Settings::default()
         };
@@ -174,9 +199,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn jobs_share_the_work_folder_and_further_ones_wait_for_room() {
         let (_kept, work) = work(100 << 20, 40 << 20);
-        let first = work.room(10 << 20).await.unwrap();
+        let first = work.room(10 << 20, false).await.unwrap();
         assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (60 << 20, 0));
-        let second = work.room(10 << 20);
+        let second = work.room(10 << 20, false);
         tokio::pin!(second);
         assert!(tokio::time::timeout(Duration::from_secs(60), &mut second).await.is_err(), "no room");
         assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (60 << 20, 60 << 20));
@@ -191,7 +216,7 @@ mod tests {
         drop(worker);
         assert!(!folder.exists() && figure(&work, "held") == 60 << 20);
         // Patience has an end, and one who no longer waits takes nothing.
-        let Err(JobFailure::Server(_)) = work.room(10 << 20).await else { panic!("room for a third") };
+        let Err(JobFailure::Server(_)) = work.room(10 << 20, false).await else { panic!("room for a third") };
         drop(second);
         assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (0, 0));
     }
@@ -199,12 +224,28 @@ mod tests {
     #[tokio::test]
     async fn an_upload_gets_no_more_than_the_work_folder_has() {
         let (_kept, work) = work(100 << 20, 90 << 20);
-        let room = work.room(20 << 20).await.unwrap();
+        let room = work.room(20 << 20, false).await.unwrap();
         assert_eq!((figure(&work, "held"), room.limits().total_bytes), (100 << 20, 60 << 20));
         drop(room);
-        let Err(JobFailure::Job { reason, detail }) = work.room(50 << 20).await else {
+        let Err(JobFailure::Job { reason, detail }) = work.room(50 << 20, false).await else {
             panic!("room for it")
         };
         assert!(reason == "too_large" && detail.contains("104857600"), "{reason}: {detail}");
+    }
+
+    /// Proves: fairness
+    #[tokio::test(start_paused = true)]
+    async fn a_small_extra_job_has_room_beside_all_others() {
+        let (_kept, work) = work(800 << 20, 700 << 20);
+        let all = work.room(20 << 20, false).await.unwrap();
+        let soon = Duration::from_secs(60);
+        // A small upload may be unpacked to 64 MiB.
+        assert!(timeout(soon, work.room(1 << 10, false)).await.is_err());
+        let extra = timeout(soon, work.room(1 << 10, true)).await.unwrap().unwrap();
+        assert!(timeout(soon, work.room(1 << 10, true)).await.is_err(), "there is room for one");
+        assert!(timeout(soon, work.room(10 << 20, true)).await.is_err(), "a large one waits for the others");
+        drop(all);
+        drop(work.room(10 << 20, true).await.unwrap());
+        drop(extra);
     }
 }

@@ -37,12 +37,15 @@ pub(crate) async fn analyse(builder: &Builder, job: &JobLease, id: Uuid) -> Resu
     segments::condemn(&mut tx, left.as_slice()).await?;
     tx.commit().await?;
 
-    let room = builder.work.room(capture.size.max(ROOM_BYTES)).await?;
+    let room = builder.work.room(capture.size.max(ROOM_BYTES), builder.places.is_extra(job.id)).await?;
     download(builder, &keys, &capture, &room).await?;
-    let first = read(builder, &room, &capture, &[]).await?;
+    let first = read(builder, job, &room, &capture, &[]).await?;
     let found = symbols::fetch(builder, tenant, &room, &first.wanted).await?;
-    let reading =
-        if found.fetched.is_empty() { first } else { read(builder, &room, &capture, &found.fetched).await? };
+    let reading = if found.fetched.is_empty() {
+        first
+    } else {
+        read(builder, job, &room, &capture, &found.fetched).await?
+    };
     drop(room);
     let analysis = complete(reading, &found);
     store(builder, job, (&keys, &capture), &analysis, &found).await
@@ -74,12 +77,13 @@ async fn download(
 /// Has a child read the capture with the symcaches that lie in the job's folder.
 async fn read(
     builder: &Builder,
+    job: &JobLease,
     room: &Arc<Room>,
     capture: &Capture,
     symcaches: &[DebugId],
 ) -> Result<CaptureReading, JobFailure> {
     let task = Task::Analyse { form: capture.form, symcaches: symcaches.to_vec() };
-    let read = child::run(builder, room, task).await?;
+    let read = child::run(builder, job, room, task).await?;
     read.map_err(|(status, reason)| JobFailure::job(status.as_str(), reason))
 }
 
@@ -99,6 +103,10 @@ fn summary(analysis: &CaptureAnalysis) -> Value {
     let tree = &analysis.tree;
     let mut summary =
         json!({"unit": tree.unit, "weight": tree.weight, "count": tree.count, "lacking": lacking});
+    if let Some(vm) = &analysis.vm_tree {
+        summary["vm_weight"] = json!(vm.weight);
+        summary["vm_count"] = json!(vm.count);
+    }
     // Captures of one source are compared.
     match (&analysis.graph, &analysis.memory) {
         (Some(graph), _) => summary["source"] = json!(graph.source),

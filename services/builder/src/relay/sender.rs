@@ -7,10 +7,8 @@ use tokio::time::Instant;
 use unslide_runtime::causes;
 use unslide_store::outbox::{self, Message, Relay, Unsent};
 use unslide_store::requests::{self, RequestOutcome};
+use unslide_stream::access::RELAY_TRANSACTION;
 use unslide_stream::{ByteBound, FencedProducer, NotSent, OutRecord};
-
-/// The producer's name, which makes the relay the only one for Kafka too.
-const NAME: &str = "unslide.relay";
 
 /// Messages that are read at once.
 const BATCH: u32 = 500;
@@ -65,7 +63,8 @@ impl Sender<'_> {
         if unsent.is_empty() || self.producer.is_some() {
             return Ok(unsent);
         }
-        let started = FencedProducer::start(&self.builder.kafka, NAME).await;
+        // The name makes the relay the only one for Kafka too.
+        let started = FencedProducer::start(&self.builder.kafka, RELAY_TRANSACTION).await;
         self.producer = Some(started.map_err(|error| JobFailure::Server(causes(&error)))?);
         self.read_unsent().await
     }

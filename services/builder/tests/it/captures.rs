@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;
 use unslide_artifacts::{Put, keys};
-use unslide_model::{CaptureForm, ContentHash, MallocLayout};
+use unslide_model::{CaptureForm, ContentHash, MallocLayout, TenantId};
 use unslide_proto::Message;
 use unslide_proto::signal::{StackImage, StackNode, StackSet};
 use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, ReferenceKind, RootKind};
@@ -16,14 +16,25 @@ use unslide_symbolicate::symcache::SymCache;
 use unslide_testkit::fixtures::dsym;
 
 const LOAD: u64 = 0x1_04a0_0000;
-const LOG: CaptureForm =
+pub const LOG: CaptureForm =
     CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: None, from: None };
 
 /// What the api does with a capture.
-async fn send(world: &World, form: CaptureForm, files: &[(&'static str, Vec<u8>)]) -> Uuid {
-    let mut tx = world.store.tenant(&acme()).await.unwrap();
+pub async fn send(world: &World, form: CaptureForm, files: &[(&'static str, Vec<u8>)]) -> Uuid {
+    send_as(world, &acme(), [7; 32], form, files).await
+}
+
+/// The same for any tenant and content.
+pub async fn send_as(
+    world: &World,
+    tenant: &TenantId,
+    hash: [u8; 32],
+    form: CaptureForm,
+    files: &[(&'static str, Vec<u8>)],
+) -> Uuid {
+    let mut tx = world.store.tenant(tenant).await.unwrap();
     let id = segments::new_id(&mut tx).await.unwrap();
-    let keys = keys::capture(&acme(), id);
+    let keys = keys::capture(tenant, id);
     captures::expect(&mut tx, &keys.all(&form, [])).await.unwrap();
     tx.commit().await.unwrap();
     for (name, bytes) in files {
@@ -40,10 +51,10 @@ async fn send(world: &World, form: CaptureForm, files: &[(&'static str, Vec<u8>)
         session_id: None,
         form,
         files: &files.iter().map(named).collect::<Vec<_>>(),
-        content_hash: ContentHash([7; 32]),
+        content_hash: ContentHash(hash),
         keys: &files.iter().map(|(name, _)| keys.part(name).to_string()).collect::<Vec<_>>(),
     };
-    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let mut tx = world.store.tenant(tenant).await.unwrap();
     assert_eq!(captures::receive(&mut tx, &new).await.unwrap(), ReceivedCapture::New);
     tx.commit().await.unwrap();
     id
@@ -57,7 +68,7 @@ async fn get(world: &World, id: Uuid) -> Option<Capture> {
 }
 
 /// The capture once a run has ended, and its analysis.
-async fn ended(world: &World, id: Uuid, run: u32) -> (Capture, Option<Value>) {
+pub async fn ended(world: &World, id: Uuid, run: u32) -> (Capture, Option<Value>) {
     let over = async {
         loop {
             let capture = get(world, id).await.unwrap();
@@ -80,7 +91,7 @@ fn words(words: &[u64]) -> Vec<u8> {
 }
 
 /// A log of one allocation by a function of the fixture `app`.
-fn log_of_app(file: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+pub fn log_of_app(file: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let debug_id = objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let symcache = SymCache::parse(build(file).unwrap().symcache).unwrap();
     let named = symcache.ranges().find(|(_, answer)| answer.is_some()).unwrap();

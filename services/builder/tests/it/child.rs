@@ -10,10 +10,37 @@ use unslide_store::uploads;
 use unslide_testkit::fixtures;
 use unslide_testkit::macho::{File, many_functions, unit};
 
-/// In the work folder: children wait as long as it is there.
+/// In the work folder: children wait as long as a line of it is in their request.
 const HOLD: &str = "hold";
-/// In the work folder: the process id of a child that waits.
+/// In the folder of a child that waits: the line, and the child's process id.
 const WAITING: &str = "waiting";
+
+/// Has children wait that have one of these lines in their request; others go on.
+pub fn hold(world: &World, lines: &[&str]) {
+    let work = &world.config.builder.work_dir;
+    std::fs::create_dir_all(work).unwrap();
+    std::fs::write(work.join("new"), lines.join("\n")).unwrap();
+    std::fs::rename(work.join("new"), work.join(HOLD)).unwrap();
+}
+
+/// No child waits any more.
+pub fn release(world: &World) {
+    std::fs::remove_file(world.config.builder.work_dir.join(HOLD)).unwrap();
+}
+
+/// The process ids of children that wait because of a line.
+pub fn waiting(world: &World, line: &str) -> Vec<i32> {
+    let folders = std::fs::read_dir(&world.config.builder.work_dir).unwrap();
+    let notes = folders.filter_map(|folder| std::fs::read_to_string(folder.ok()?.path().join(WAITING)).ok());
+    notes.filter_map(|note| note.strip_prefix(line)?.trim().parse().ok()).collect()
+}
+
+/// The line that a child has to wait for.
+fn held() -> Option<String> {
+    let request = std::fs::read_to_string("request.json").unwrap();
+    let lines = std::fs::read_to_string(Path::new("..").join(HOLD)).ok()?;
+    lines.lines().find(|line| request.contains(line)).map(str::to_owned)
+}
 
 /// What builders start: [`a_child_does_what_its_folder_says`], alone.
 pub fn program() -> ChildProgram {
@@ -26,12 +53,12 @@ fn a_child_does_what_its_folder_says() {
     if !Path::new("request.json").exists() {
         return;
     }
-    let work = Path::new("..");
-    if work.join(HOLD).exists() {
-        std::fs::write(work.join("new"), std::process::id().to_string()).unwrap();
-        std::fs::rename(work.join("new"), work.join(WAITING)).unwrap();
+    unslide_runtime::child::end_with_parent().unwrap();
+    if let Some(line) = held() {
+        std::fs::write("new", format!("{line} {}", std::process::id())).unwrap();
+        std::fs::rename("new", WAITING).unwrap();
     }
-    while work.join(HOLD).exists() {
+    while held().is_some() {
         std::thread::sleep(Duration::from_millis(10));
     }
     unslide_builder::serve_child().unwrap();
@@ -50,13 +77,19 @@ fn object(abbreviations: Vec<u8>, entries: &[u8]) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_child_ends_at_is_too_complex_and_is_built_where_the_limits_rise() {
     let mut world = World::start(0).await;
-    // Entries of one byte with 60,000 attributes that take none.
-    let flags = [&[1, 0x11, 1, 0, 0, 2, 0x34, 0][..], &[0x3F, 0x19].repeat(60_000), &[0, 0, 0]].concat();
-    let slow = object(flags, &[&[1][..], &[2; 200_000], &[0]].concat());
+    // Entries of one byte with attributes that take none.
+    let flags = |attributes: usize, entries: usize| {
+        let flags = [0x3F, 0x19].repeat(attributes);
+        let abbreviations = [&[1, 0x11, 1, 0, 0, 2, 0x34, 0][..], &flags, &[0, 0, 0]].concat();
+        object(abbreviations, &[&[1][..], &vec![2; entries], &[0]].concat())
+    };
+    let slow = flags(20, 64 << 20);
+    let complex = flags(60_000, 200_000);
     let large = many_functions();
     let settings = world.config.builder.clone();
     // One limit at a time: on a slow machine either could be reached first.
     for (name, bytes, limit, builder) in [
+        ("complex", &complex, "its functions take more than", settings.clone()),
         ("slow", &slow, "build_cpu", Settings { build_seconds: 1, ..settings.clone() }),
         ("large", &large, "build_memory", Settings { build_bytes: 64 << 20, ..settings }),
     ] {
@@ -91,23 +124,20 @@ async fn what_a_child_ends_at_is_too_complex_and_is_built_where_the_limits_rise(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_someone_kills_is_started_again() {
     let world = World::start(1).await;
-    let work = &world.config.builder.work_dir;
-    std::fs::create_dir_all(work).unwrap();
-    std::fs::write(work.join(HOLD), "").unwrap();
+    hold(&world, &["Unpack"]);
     let id = world.upload("app", &std::fs::read(fixtures::dsym("app")).unwrap()).await;
-    for _ in 0..2 {
-        let child: i32 = loop {
-            if let Ok(child) = std::fs::read_to_string(work.join(WAITING)) {
-                break child.parse().unwrap();
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        };
-        std::fs::remove_file(work.join(WAITING)).unwrap();
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), nix::sys::signal::SIGKILL).unwrap();
+    let mut killed = Vec::new();
+    while killed.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        for child in
+            waiting(&world, "Unpack").into_iter().filter(|child| !killed.contains(child)).collect::<Vec<_>>()
+        {
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), nix::sys::signal::SIGKILL).unwrap();
+            killed.push(child);
+        }
     }
-    std::fs::remove_file(work.join(HOLD)).unwrap();
+    release(&world);
     let (upload, objects) = world.wait(id).await;
     assert_eq!((upload.status, objects[0].object.status), (uploads::UploadStatus::Done, ObjectStatus::Ready));
-    std::fs::remove_file(work.join(WAITING)).ok();
     world.stop().await;
 }

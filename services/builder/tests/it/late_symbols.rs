@@ -8,9 +8,10 @@ use unslide_proto::Message;
 use unslide_proto::report::{Resymbolicate, resymbolicate::Body};
 use unslide_store::jobs::{self, JobKind, Work};
 use unslide_store::outbox::{self, Relay};
+use unslide_store::queries::missing;
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, ImageUse, ReportDetails, ReportOrigin};
 use unslide_store::requests::{self, RequestOutcome};
-use unslide_store::{reprocess, segments, slots, tenants, uploads, wakes};
+use unslide_store::{reprocess, segments, slots, symbols, tenants, uploads, wakes};
 use unslide_symbolicate::object::objects;
 use unslide_testkit::fixtures::{binary, dsym};
 
@@ -369,6 +370,44 @@ async fn an_upload_that_makes_an_image_better_counts_as_late_symbols_too() {
     // What offers less than the best asks nobody.
     world.one("app", &std::fs::read(binary("app")).unwrap()).await;
     assert!(requests.is_quiet().await);
+    world.stop().await;
+}
+
+/// Proves: late-symbols
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dsym_heals_what_a_stripped_binary_has_answered() {
+    let world = World::start(1).await;
+    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let file = std::fs::read(binary("app-stripped")).unwrap();
+    let debug_id = objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let received_at = store(&world, debug_id, 1..=2).await;
+    let (stripped, _) = world.one("app-stripped", &file).await;
+    assert!(stripped.quality <= Quality::Exports && !stripped.offers.dwarf, "{stripped:?}");
+    assert!(stripped.reason.as_deref().is_some_and(|reason| reason.contains("stripped")), "{stripped:?}");
+    let is_missing = async || {
+        let mut tx = world.store.tenant(&acme()).await.unwrap();
+        let listed = missing::list(&mut tx, &missing::MissingFilter::default(), None, 10).await.unwrap();
+        let checked = symbols::check(&mut tx, &[debug_id]).await.unwrap()[0].1;
+        let is_listed = listed.iter().any(|missing| missing.image.debug_id == debug_id);
+        assert_eq!(is_listed, checked == symbols::SymbolReadiness::Missing);
+        is_listed
+    };
+    assert!(is_missing().await);
+    let asked = requests_for(&mut requests, 2).await;
+    assert_eq!(asked, [(id(1), 2), (id(2), 2)]);
+    let mut answers: Vec<Arrival> = (1..=2).map(|n| arrival(received_at, n, debug_id, false)).collect();
+    for answer in &mut answers {
+        answer.revision = 2;
+        answer.images[0] =
+            ImageUse { found: true, stripped: true, seen_generation: 1, ..answer.images[0].clone() };
+    }
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    reports::store(&mut tx, &answers, Effects::Now, None).await.unwrap();
+    tx.commit().await.unwrap();
+    assert!(is_missing().await);
+    world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
+    assert_eq!(requests_for(&mut requests, 2).await, [(id(1), 3), (id(2), 3)]);
+    assert!(!is_missing().await);
     world.stop().await;
 }
 

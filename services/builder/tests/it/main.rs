@@ -7,6 +7,7 @@ mod child;
 mod deletion;
 mod failures;
 mod late_symbols;
+mod places;
 mod regroup;
 mod relay;
 mod tenant_config;

@@ -56,7 +56,7 @@ impl Orphans {
             Some(pass) => pass,
             None => Pass { began: now, targets: self.targets().await? },
         };
-        let unread = unread(&pass, &positions::all(&self.store).await?);
+        let unread = unread(&pass, &positions::stored(&self.store).await?);
         let shared = unread.contains(self.topics.shared.as_str());
         let names = self.kafka.topics();
         let waiting: BTreeSet<TenantId> =

@@ -6,6 +6,7 @@ mod sorted;
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
+use crate::pipeline::Resources;
 use crate::records::answers::Answered;
 use crate::records::dead_letter;
 use crate::records::enriched::{ReadReport, Unreadable};
@@ -13,10 +14,13 @@ use crate::records::{Item, Parsed};
 use crate::topics::Positions;
 use sorted::Sorted;
 use std::collections::{BTreeMap, BTreeSet};
-use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use std::sync::Arc;
+use time::{Date, OffsetDateTime, UtcOffset};
 use unslide_model::TenantId;
+use unslide_runtime::fairness::FairShares;
 use unslide_signals::event::GatewayEvent;
 use unslide_store::dead_letters;
+use unslide_store::deferred::{self, DeferredRange, StoredPart};
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::quarantine::{self, NewRecord, QuarantinedRecord, ReplayStatus};
@@ -26,6 +30,11 @@ use unslide_store::{
     BatchTx, Store, StoreError, TenantTx, Uuid, outbox, partitions, requests, retention, segments, tenants,
 };
 use unslide_stream::{RecordRef, TopicPartition};
+
+/// What a new group costs beside its report, in cost units: storing it takes about as long as storing another report.
+const NEW_GROUP_UNITS: u64 = 1;
+/// The same for the first report of an app and a version on a day.
+const NEW_APP_UNITS: u64 = 1;
 
 /// How items are written.
 pub struct Write<'a> {
@@ -47,31 +56,44 @@ pub struct BatchWriter {
     remember_days: u32,
     /// Days with existing tables.
     days: BTreeSet<Date>,
+    shares: Arc<FairShares>,
+    /// The deferred ranges that items come from, in the place of positions.
+    ranges: Option<Vec<DeferredRange>>,
 }
 
 /// What a stored batch has to tell the metrics once it is committed.
 #[derive(Default)]
 struct Tally {
     stored: Vec<StoredArrival>,
+    /// When the new reports arrived.
+    new_since: Vec<OffsetDateTime>,
     sessions: Vec<EventOutcome>,
     payloads: Vec<EventOutcome>,
     answered: u64,
     lost: u64,
     dead_letters: Vec<String>,
     quarantined: Vec<&'static str>,
+    deferred: i64,
+    /// What the tenants' new groups and apps cost.
+    charges: Vec<(TenantId, u64)>,
 }
 
 impl BatchWriter {
-    /// Stores into `store`; reports are kept for as long as `settings` and the tenants' limits say.
-    pub fn new(store: Store, metrics: Metrics, settings: &Settings) -> BatchWriter {
-        let (keep_days, remember_days) = (settings.keep_days, settings.remember_days);
-        BatchWriter { store, metrics, keep_days, remember_days, days: BTreeSet::new() }
+    /// Stores into the store of `resources`; reports are kept for as long as the settings and the tenants' limits say.
+    pub fn new(resources: &Resources) -> BatchWriter {
+        let Resources { store, metrics, settings, shares, .. } = resources.clone();
+        let Settings { keep_days, remember_days, .. } = settings;
+        BatchWriter { store, metrics, keep_days, remember_days, days: BTreeSet::new(), shares, ranges: None }
+    }
+
+    /// Sets the deferred ranges that items come from: these get shorter from now on, and no position moves.
+    pub fn store_from(&mut self, ranges: Vec<DeferredRange>) {
+        self.ranges = Some(ranges);
     }
 
     /// The first moment that is still kept where `days` are: the beginning of a day.
     fn keep_from(&self, days: u32) -> OffsetDateTime {
-        let from = self.store.clock().now() - Duration::days(days.into());
-        from.to_offset(UtcOffset::UTC).date().midnight().assume_utc()
+        retention::first_day(days, self.store.clock().now()).midnight().assume_utc()
     }
 
     /// Stores what was read together with the positions after it, and moves `positions`. Items that
@@ -89,10 +111,14 @@ impl BatchWriter {
         let (tx, tally) = self.write(items, &write).await?;
         tx.commit().await?;
         for (place, next) in ends(items) {
+            self.ranges.iter_mut().flatten().filter(|range| lies_in(range, &place)).for_each(|range| {
+                range.from = range.from.max(next);
+            });
             if let Some(position) = positions.get_mut(&place) {
                 position.next_offset = next;
             }
         }
+        self.ranges.iter_mut().for_each(|ranges| ranges.retain(|range| range.from < range.to));
         self.count(&tally);
         Ok(())
     }
@@ -159,6 +185,10 @@ impl BatchWriter {
         for stored in &tally.stored {
             self.metrics.stored(stored.outcome);
         }
+        let now = self.store.clock().now();
+        for arrived_at in &tally.new_since {
+            self.metrics.latency_seconds.observe((now - *arrived_at).as_seconds_f64().max(0.0));
+        }
         for outcome in &tally.sessions {
             self.metrics.session(*outcome);
         }
@@ -173,6 +203,11 @@ impl BatchWriter {
         for reason in &tally.quarantined {
             self.metrics.quarantined(reason);
         }
+        let now = self.store.clock().monotonic_micros();
+        for (tenant, units) in &tally.charges {
+            self.shares.charge(tenant, now, *units);
+        }
+        self.metrics.deferred_records.inc_by(u64::try_from(tally.deferred).unwrap_or(0));
     }
 
     /// Writes items into a transaction, which is to be committed.
@@ -186,11 +221,12 @@ impl BatchWriter {
         written
     }
 
-    /// The order is that in which rows are locked everywhere: positions, then reports and answers by tenant.
+    /// The order is that in which rows are locked everywhere: positions, then reports and answers by tenant, and deferred
+    /// ranges last.
     async fn write_into(&self, items: &[Item], write: &Write<'_>) -> Result<(BatchTx, Tally), StoreError> {
         let mut tally = Tally::default();
         let mut tx = self.store.batch().await?;
-        if write.advance {
+        if write.advance && self.ranges.is_none() {
             // First: a reader that lost its partition finds out before it does any work.
             advance(&mut tx, &ends(items), write.positions).await?;
         }
@@ -220,6 +256,12 @@ impl BatchWriter {
         if let Some(id) = write.replay {
             quarantine::replayed(&mut tx, id, ReplayStatus::Stored, None).await?;
         }
+        let deferred: Vec<DeferredRange> = sorted.deferred.into_values().collect();
+        tally.deferred = deferred.iter().map(|range| range.records).sum();
+        deferred::extend(&mut tx, &deferred).await?;
+        if let Some(ranges) = self.ranges.as_ref().filter(|_| write.advance) {
+            deferred::shorten(&mut tx, &stored_parts(ranges, items)).await?;
+        }
         Ok((tx, tally))
     }
 
@@ -248,9 +290,14 @@ impl BatchWriter {
                 let days = retention::days(limit, self.keep_days, self.remember_days);
                 let keep_from = Some(self.keep_from(days));
                 let own: Vec<&Arrival> = arrivals.iter().map(|(_, enriched)| &enriched.arrival).collect();
-                let stored = reports::store(tx, &own, effects, keep_from).await?;
-                note_external_bodies(tx, arrivals, &stored).await?;
-                tally.stored.extend(stored);
+                let batch = reports::store_batch(tx, &own, effects, keep_from).await?;
+                note_external_bodies(tx, arrivals, &batch.stored).await?;
+                let units = batch.new_groups * NEW_GROUP_UNITS + batch.new_app_days * NEW_APP_UNITS;
+                tally.charges.push((tenant.clone(), units));
+                let stored = own.iter().zip(&batch.stored);
+                let new = stored.filter(|(_, stored)| stored.outcome == ArrivalOutcome::New);
+                tally.new_since.extend(new.map(|(arrival, _)| arrival.received_at));
+                tally.stored.extend(batch.stored);
             }
         }
         Ok(())
@@ -354,6 +401,29 @@ async fn note_unreadable(
         );
     }
     Ok(())
+}
+
+/// Returns what these items are of each range that begins before the last of them.
+fn stored_parts(ranges: &[DeferredRange], items: &[Item]) -> Vec<StoredPart> {
+    let mut parts = Vec::new();
+    for (place, next) in ends(items) {
+        let here = |item: &&Item| (&item.at.topic, item.at.partition) == (&place.0, place.1);
+        let youngest = items.iter().filter(here).map(|item| item.arrived_at).max();
+        for range in ranges.iter().filter(|range| lies_in(range, &place) && range.from < next) {
+            let own = items.iter().filter(here).filter(|item| item.tenant.as_ref() == Some(&range.tenant));
+            parts.push(StoredPart {
+                range: range.clone(),
+                next,
+                records: i64::try_from(own.count()).unwrap_or(i64::MAX),
+                oldest_at: youngest.unwrap_or(range.oldest_at),
+            });
+        }
+    }
+    parts
+}
+
+fn lies_in(range: &DeferredRange, place: &TopicPartition) -> bool {
+    range.topic == *place.0 && range.partition == place.1
 }
 
 /// The offset after the last of the items in each partition.

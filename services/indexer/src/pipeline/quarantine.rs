@@ -7,7 +7,7 @@
 
 use crate::failure::Failure;
 use crate::failure::IndexerError;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, ReaderLabel};
 use crate::records::Item;
 use crate::topics::Positions;
 use parking_lot::Mutex;
@@ -35,16 +35,15 @@ struct Stopped {
 pub struct Quarantine {
     store: Store,
     metrics: Metrics,
-    /// The reader's topic, for the metric.
-    topic: Arc<str>,
+    reader: ReaderLabel,
     stopped: Arc<Mutex<Option<Stopped>>>,
 }
 
 impl Quarantine {
-    /// For the reader of `topic`.
-    pub fn new(store: Store, metrics: Metrics, topic: &str) -> Quarantine {
-        metrics.quarantine_stopped(topic, false);
-        Quarantine { store, metrics, topic: topic.into(), stopped: Arc::default() }
+    /// Creates the rule of one reader, which stands nowhere yet.
+    pub fn new(store: Store, metrics: Metrics, reader: &ReaderLabel) -> Quarantine {
+        metrics.quarantine_stopped(reader, false);
+        Quarantine { store, metrics, reader: reader.clone(), stopped: Arc::default() }
     }
 
     /// Agrees that a record which failed is skipped.
@@ -101,7 +100,7 @@ impl Quarantine {
         );
         let latched = latched.then(|| why.clone());
         *self.stopped.lock() = Some(Stopped { at: at.clone(), latched });
-        self.metrics.quarantine_stopped(&self.topic, true);
+        self.metrics.quarantine_stopped(&self.reader, true);
         IndexerError::NotQuarantined { reason: failure.reason, why }
     }
 
@@ -113,7 +112,7 @@ impl Quarantine {
             positions.get(&place).is_some_and(|position| position.next_offset <= stopped.at.offset)
         });
         if !waits && stopped.take().is_some() {
-            self.metrics.quarantine_stopped(&self.topic, false);
+            self.metrics.quarantine_stopped(&self.reader, false);
         }
     }
 }

@@ -17,12 +17,7 @@ const PAGE: u32 = 20;
 
 /// Replays what is asked for until the shutdown begins. Every indexer does: a record that is stored twice
 /// changes nothing.
-pub async fn run<const N: usize>(
-    store: Store,
-    kafka: Settings,
-    mut pipelines: [Pipeline; N],
-    shutdown: Shutdown,
-) {
+pub async fn run(store: Store, kafka: Settings, mut pipelines: Vec<Pipeline>, shutdown: Shutdown) {
     loop {
         let round = async {
             tokio::time::sleep(PAUSE).await;

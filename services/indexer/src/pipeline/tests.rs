@@ -9,6 +9,7 @@ use unslide_artifacts::keys::ObjectKey;
 use unslide_artifacts::{Fault, Operation, Put};
 use unslide_model::ContentHash;
 use unslide_proto::headers;
+use unslide_store::deferred;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_stream::{Headers, RecordRef};
 use unslide_testkit::statements;
@@ -69,9 +70,11 @@ impl Bench {
         let world = World::new().await;
         let registry = prometheus::Registry::new();
         let metrics = Metrics::new(&registry).unwrap();
+        let label = ReaderLabel::new(TOPIC, 1);
         let settings = Settings { batch_wait_milliseconds: 1, ..world.settings.clone() };
         let pipeline = Pipeline::new(&Resources {
             topics: Topics { shared: TOPIC.into(), tenants: false },
+            label: label.clone(),
             content: Content::Reports,
             signatures: Arc::new(Signatures::new(&unslide_stream::SignatureSettings::default())),
             settings,
@@ -79,8 +82,9 @@ impl Bench {
             store: world.store.clone(),
             objects: world.objects.clone(),
             host: world.host.clone(),
-            quarantine: Quarantine::new(world.store.clone(), metrics.clone(), TOPIC),
+            quarantine: Quarantine::new(world.store.clone(), metrics.clone(), &label),
             failing: external_body::FailingBodies::default(),
+            shares: Arc::new(crate::deferral::new_shares()),
             metrics,
             read,
         });
@@ -345,5 +349,105 @@ async fn a_batch_costs_the_same_statements_however_many_records_it_has() {
     assert_eq!(few, many);
     assert_eq!(bench.counts().await, (85, 43, 0));
     assert_eq!(bench.world.number("SELECT count(*) FROM unreadable_records").await, 42);
+    bench.world.end().await;
+}
+
+impl Bench {
+    /// Lets the reader have had no time left lately.
+    fn saturate(&self) {
+        let shares = &self.pipeline.resources.shares;
+        (0..10).for_each(|second| shares.record_busy(second * 1_000_000, (second + 1) * 1_000_000));
+    }
+
+    async fn ranges(&self) -> Vec<DeferredRange> {
+        deferred::list(&self.world.store, &[TOPIC.to_owned()]).await.unwrap()
+    }
+
+    /// Stores what is deferred of these records, as another process.
+    async fn store_deferred(
+        &self,
+        ranges: Vec<DeferredRange>,
+        records: Vec<Record>,
+    ) -> Result<(), IndexerError> {
+        let mut pipeline = Pipeline::new(&self.pipeline.resources);
+        let mut positions = self.positions.clone();
+        Box::pin(pipeline.store_deferred(records, ranges, &mut positions, Effects::Now)).await
+    }
+
+    async fn reports(&self, tenant: &str) -> i64 {
+        self.world.number(&format!("SELECT count(*) FROM reports WHERE tenant = '{tenant}'")).await
+    }
+}
+
+/// Where a range begins and ends, and the number of its records.
+fn figures(range: &DeferredRange) -> (i64, i64, i64) {
+    (range.from, range.to, range.records)
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn a_tenant_over_its_share_is_deferred_and_its_neighbours_are_stored() {
+    let mut bench = Bench::new(records::parse).await;
+    bench.saturate();
+    let mut records = batch(&[], 9);
+    records.push(report("umbrella", 10, "shop"));
+    records.push(report("acme", 11, "shop"));
+    bench.store(records.clone()).await.unwrap();
+    // The first one is stored: nothing was used before it.
+    assert_eq!(
+        (bench.counts().await.0, bench.reports("acme").await, bench.reports("umbrella").await),
+        (12, 1, 1)
+    );
+    assert_eq!(bench.ranges().await.iter().map(figures).collect::<Vec<_>>(), [(1, 12, 10)]);
+    // There is time again. What follows waits all the same: a later revision must not be stored first.
+    bench.world.wait(time::Duration::MINUTE);
+    bench.store(vec![report("acme", 12, "shop"), report("umbrella", 13, "shop")]).await.unwrap();
+    assert_eq!((bench.reports("acme").await, bench.reports("umbrella").await), (1, 2));
+    let ranges = bench.ranges().await;
+    assert_eq!(ranges.iter().map(figures).collect::<Vec<_>>(), [(1, 13, 11)]);
+    // A part is stored, and the rest, by whoever has the partition then.
+    let of_acme: Vec<Record> =
+        records.iter().filter(|r| r.at.offset > 0 && r.at.offset != 10).cloned().collect();
+    bench.store_deferred(ranges.clone(), of_acme[..4].to_vec()).await.unwrap();
+    assert_eq!(bench.reports("acme").await, 5);
+    assert_eq!(bench.ranges().await.iter().map(figures).collect::<Vec<_>>(), [(5, 13, 7)]);
+    // One that believes in the range as it was stores nothing.
+    let fenced = bench.store_deferred(ranges, of_acme.clone()).await;
+    assert!(matches!(fenced, Err(IndexerError::Store(StoreError::Fenced { .. }))), "{fenced:?}");
+    assert_eq!(bench.reports("acme").await, 5);
+    let rest = of_acme[4..].iter().cloned().chain([report("acme", 12, "shop")]).collect();
+    bench.store_deferred(bench.ranges().await, rest).await.unwrap();
+    assert_eq!((bench.reports("acme").await, bench.ranges().await), (12, Vec::new()));
+    // Nothing waits any more: the next one is stored at once.
+    bench.store(vec![report("acme", 14, "shop")]).await.unwrap();
+    assert_eq!(bench.counts().await, (15, 15, 0));
+    bench.world.end().await;
+}
+
+/// Proves: replay
+#[tokio::test]
+async fn a_deferred_record_that_cannot_be_stored_goes_into_quarantine_and_the_others_are_stored() {
+    let mut bench = Bench::new(panic_on_poison).await;
+    bench.saturate();
+    let records = batch(&[7], 19);
+    bench.store(records.clone()).await.unwrap();
+    assert_eq!(bench.counts().await, (20, 1, 0));
+    bench.store_deferred(bench.ranges().await, records[1..].to_vec()).await.unwrap();
+    assert_eq!(bench.counts().await, (20, 19, 1));
+    assert!(bench.quarantined("panicked", 7).await);
+    assert_eq!(bench.ranges().await, []);
+    bench.world.end().await;
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn records_of_a_tenant_that_is_not_known_are_noted_and_not_deferred() {
+    let mut bench = Bench::new(records::parse).await;
+    bench.saturate();
+    let records = (0..5).map(|offset| report("nobody", offset, "shop")).collect();
+    bench.store(records).await.unwrap();
+    assert_eq!(bench.ranges().await, []);
+    let noted = "SELECT count(*) FROM unreadable_records WHERE reason = 'unknown_tenant'";
+    assert_eq!(bench.world.number(noted).await, 5);
     bench.world.end().await;
 }

@@ -14,10 +14,17 @@ pub struct CatchUp {
 }
 
 impl CatchUp {
-    /// From where the reader begins to the ends of its partitions.
-    pub fn of(assignment: &Assignment, positions: &Positions, whole: bool) -> CatchUp {
+    /// From where the partitions are stored to up to their ends.
+    pub fn new(
+        assignment: &Assignment,
+        positions: &Positions,
+        stored_to: impl Fn(&TopicPartition, i64) -> i64,
+        whole: bool,
+    ) -> CatchUp {
         let ends: BTreeMap<TopicPartition, i64> = assignment.ends(positions).collect();
-        let behind = positions.iter().filter(|(place, at)| ends.get(*place) > Some(&at.next_offset));
+        let is_behind =
+            |place: &TopicPartition, next| ends.get(place).is_some_and(|end| *end > stored_to(place, next));
+        let behind = positions.iter().filter(|(place, at)| is_behind(place, at.next_offset));
         let behind = behind.map(|(place, _)| place.clone()).collect();
         CatchUp { ends, behind, whole }
     }

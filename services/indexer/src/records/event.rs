@@ -35,13 +35,20 @@ pub fn read<E: GatewayEvent>(
     now: OffsetDateTime,
     bad: &'static str,
 ) -> Result<ReadEvent<E>, Unreadable> {
-    let tenant = sender(record)?;
+    let tenant = owner(record, signatures, now)?;
     let received_at = received_at(record, now);
-    let millis = i64::try_from(received_at.unix_timestamp_nanos() / 1_000_000).unwrap_or(i64::MAX);
-    signatures.check(record, &tenant, millis).map_err(|wrong| unreadable(wrong.reason, wrong.detail))?;
     let value = record.value.as_ref().ok_or_else(|| unreadable("empty", "the record has no value"))?;
     let event = E::read_at(value, received_at).map_err(|error| unreadable(bad, error.to_string()))?;
     Ok(ReadEvent { tenant, arrival: EventArrival { event, received_at } })
+}
+
+/// Returns the tenant that the record names, if its sender may name it.
+pub fn owner(record: &Record, signatures: &Signatures, now: OffsetDateTime) -> Result<TenantId, Unreadable> {
+    let tenant = sender(record)?;
+    let millis = received_at(record, now).unix_timestamp_nanos() / 1_000_000;
+    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
+    signatures.check(record, &tenant, millis).map_err(|wrong| unreadable(wrong.reason, wrong.detail))?;
+    Ok(tenant)
 }
 
 /// The tenant that the record names, whether there is one of this name or not.

@@ -120,12 +120,14 @@ pub struct FetchedBody {
     pub failed: Option<Unreadable>,
     /// Why the body can't be read, where its object is at fault and others are read.
     pub fault: Option<Failure>,
+    /// The tenant that the record is deferred for: nothing more of it is read now.
+    pub deferred_for: Option<TenantId>,
 }
 
 impl FetchedBody {
     /// A record that is its own body.
     pub fn inline(record: Record) -> FetchedBody {
-        FetchedBody { record, key: None, failed: None, fault: None }
+        FetchedBody { record, key: None, failed: None, fault: None, deferred_for: None }
     }
 }
 
@@ -195,7 +197,7 @@ pub async fn read(
         let place = match place(&record) {
             Ok(place) => place,
             Err(why) => {
-                all.push(FetchedBody { record, key: None, failed: Some(why), fault: None });
+                all.push(FetchedBody { failed: Some(why), ..FetchedBody::inline(record) });
                 continue;
             }
         };
@@ -210,7 +212,7 @@ pub async fn read(
             }
             Err(trouble) => return Err(trouble),
         }
-        all.push(FetchedBody { record, key: Some(place.key), failed, fault });
+        all.push(FetchedBody { key: Some(place.key), failed, fault, ..FetchedBody::inline(record) });
     }
     Ok(all)
 }

@@ -13,7 +13,7 @@ pub mod external_body;
 use crate::failure::{Failure, TRIES};
 use std::sync::Arc;
 use time::OffsetDateTime;
-use unslide_model::TenantId;
+use unslide_model::{TenantId, timestamp};
 use unslide_proto::headers;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuError, Host};
@@ -58,6 +58,8 @@ pub enum Parsed {
     Session(Box<ReadSession>),
     /// A metric payload to count.
     Metrics(Box<ReadMetrics>),
+    /// Nothing now: the record was not read, because its tenant uses more than its share.
+    Deferred,
     /// Nothing that concerns the store.
     Nothing,
     /// Nothing that can be read.
@@ -71,6 +73,8 @@ pub enum Parsed {
 pub struct Item {
     /// Where it lies.
     pub at: RecordRef,
+    /// The time that the topic keeps of it, or else when it was read.
+    pub arrived_at: OffsetDateTime,
     /// Whose it is, where that is known.
     pub tenant: Option<TenantId>,
     /// The key of its external body.
@@ -83,6 +87,16 @@ impl Item {
     /// Why it can't be stored, where it is at fault itself.
     pub fn failure(&self) -> Option<&Failure> {
         if let Parsed::Failed(failure) = &self.parsed { Some(failure) } else { None }
+    }
+
+    /// True for a record that is stored with its batch.
+    pub fn is_stored(&self) -> bool {
+        self.failure().is_none() && !self.is_deferred()
+    }
+
+    /// True for a record that was not read and is stored later.
+    pub fn is_deferred(&self) -> bool {
+        matches!(self.parsed, Parsed::Deferred)
     }
 }
 
@@ -123,9 +137,9 @@ pub async fn read(
             break;
         }
         let (own, reading) = (Arc::clone(&some), reading.clone());
-        let job = host.cpu.submit(move || {
-            own.iter().map(|record| item(record, &reading, read(record, &reading))).collect::<Vec<_>>()
-        });
+        let job = host
+            .cpu
+            .submit(move || own.iter().map(|record| read_item(record, &reading, read)).collect::<Vec<_>>());
         jobs.push((some, job));
     }
     let mut items = Vec::new();
@@ -153,7 +167,7 @@ async fn read_alone(
     let mut panic = String::new();
     for _ in 0..TRIES {
         let (records, reading) = (Arc::clone(records), reading.clone());
-        let job = move || item(&records[index], &reading, read(&records[index], &reading));
+        let job = move || read_item(&records[index], &reading, read);
         match host.cpu.run(job).await {
             Ok(item) => return Ok(item),
             Err(CpuError::Panicked(text)) => panic = text,
@@ -161,6 +175,11 @@ async fn read_alone(
         }
     }
     Ok(item(&records[index], reading, Parsed::Failed(Failure::panicked(panic))))
+}
+
+fn read_item(fetched: &FetchedBody, reading: &Reading, read: ReadRecord) -> Item {
+    let Some(tenant) = &fetched.deferred_for else { return item(fetched, reading, read(fetched, reading)) };
+    Item { tenant: Some(tenant.clone()), ..item(fetched, reading, Parsed::Deferred) }
 }
 
 fn item(fetched: &FetchedBody, reading: &Reading, parsed: Parsed) -> Item {
@@ -177,7 +196,9 @@ fn item(fetched: &FetchedBody, reading: &Reading, parsed: Parsed) -> Item {
         }
         _ => None,
     };
-    Item { at: record.at.clone(), tenant, body: fetched.key.as_ref().map(ToString::to_string), parsed }
+    let arrived_at = record.time_millis.and_then(timestamp::from_millis).unwrap_or(reading.now);
+    let body = fetched.key.as_ref().map(ToString::to_string);
+    Item { at: record.at.clone(), arrived_at, tenant, body, parsed }
 }
 
 /// Reads one record.

@@ -125,6 +125,7 @@ impl World {
         let host = Host::local().unwrap().for_service("indexer").unwrap();
         let config = Config {
             indexer: own,
+            tenants: unslide_runtime::TenantDefaults::default(),
             symbolizer: unslide_indexer::SenderRules::default(),
             postgres: self.postgres.clone(),
             kafka: self.kafka.clone(),

@@ -1,6 +1,5 @@
 //! Which tenant a record belongs to, whether it is accepted, and how much the tenant may use.
 
-pub mod fair_share;
 pub mod sender;
 pub mod tenant_rates;
 pub mod tenants;

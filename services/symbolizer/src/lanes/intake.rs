@@ -1,7 +1,6 @@
 //! Reports as they come in, on the live lane and, some time later, on the retry lane: one record, one
 //! outcome for each report in it, or one for the record as a whole where it can't be answered now.
 
-use crate::admission::fair_share::FairShares;
 use crate::admission::sender::{self, Admission};
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::AllowedUse;
@@ -21,6 +20,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use unslide_model::{TenantId, cost};
 use unslide_proto::report::Outcome;
 use unslide_report::{Element, Report, split};
+use unslide_runtime::fairness::FairShares;
 use unslide_runtime::job_bytes;
 use unslide_stream::lane::{Done, Refusal};
 use unslide_stream::{OutRecord, Record, RecordRef};
@@ -245,13 +245,13 @@ impl Intake {
             return true;
         }
         let is_within = |rate| self.shares.take(tenant, &at.topic, rate, now, units);
-        self.worker.rate(limits).is_none_or(is_within) && self.fair_shares.take(tenant, now, units)
+        self.worker.rate(limits).is_none_or(is_within) && self.fair_shares.try_take(tenant, now, units)
     }
 
     /// The lane has worked on a batch since `began`, in microseconds of the monotonic clock.
     pub fn worked(&self, began: i64) {
         let idle = self.idle.swap(0, Ordering::Relaxed);
-        self.fair_shares.worked(began.saturating_add(idle), self.worker.clock.monotonic_micros());
+        self.fair_shares.record_busy(began.saturating_add(idle), self.worker.clock.monotonic_micros());
     }
 
     /// The reports of an array beside the first are owed where the record itself was counted: on the

@@ -48,8 +48,15 @@ pub struct Provenance<'r> {
 
 /// What goes with a record's untouched bytes wherever they are copied: a replay is checked as the
 /// first record was.
-const CARRIED: [&str; 4] =
-    [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT, headers::REPLAY_OF];
+const CARRIED: [&str; 7] = [
+    headers::SIGNATURE,
+    headers::SIGNATURE_KEY,
+    headers::SIGNED_AT,
+    headers::REPLAY_OF,
+    headers::REPLAY_SIGNATURE,
+    headers::REPLAY_SIGNATURE_KEY,
+    headers::REPLAY_SIGNED_AT,
+];
 
 /// What says which request of the store it was, whatever becomes of it: the store learns of its end by a dead
 /// letter too. The letter's value may be left out.

@@ -74,7 +74,7 @@ async fn one_broken_object_can_not_keep_the_breaker_open() {
 
     // The store is back, all but that one.
     bench.memory.heal();
-    bench.memory.fail(Operation::Get, &DebugId([1; 16]).compact()[2..], Fault::Transient, None);
+    bench.memory.fail(Operation::Get, DebugId([1; 16]).compact().get(2..).unwrap(), Fault::Transient, None);
     bench.clock.ahead(11);
     let fetched = bench.fetch(&all[..1], 5_000).await.unwrap();
     assert!(matches!(fetched[&all[0]], Got::Failed(_)));

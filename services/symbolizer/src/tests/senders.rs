@@ -6,10 +6,10 @@ use crate::source_record::SourceRecord;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
-use unslide_model::{Clock, Secret, SystemClock};
+use unslide_model::{Clock, Secret, SystemClock, TenantId};
 use unslide_proto::headers;
 use unslide_proto::report::{RecordRef as ProtoRef, Resymbolicate};
-use unslide_proto::signed::{Signer, SigningKey};
+use unslide_proto::signed::{SignedPurpose, Signer, SigningKey};
 use unslide_stream::{GatewayKey, Headers, Record, RecordRef, SignatureSettings, admin};
 
 /// Proves: sender
@@ -78,10 +78,14 @@ async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_
         public_key: key.verifying().to_string(),
         tenants: vec!["acme".into()],
     };
-    let signatures = SignatureSettings { required: true, keys: vec![edge] };
+    let service = SigningKey::parse(&Secret::new("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")).unwrap();
+    let public_key = service.verifying().to_string();
+    let api = GatewayKey { name: "api".into(), public_key, tenants: vec!["*".into()] };
+    let signatures = SignatureSettings { required: true, keys: vec![edge, api] };
     let bench = Bench::with(Wishes { signatures, ..Wishes::default() }).await;
     let app = App::new();
     let now = SystemClock.now_micros() / 1_000;
+    let service = Signer::new("api", service);
     let signed = |tenant: &'static str, value: &[u8], at: i64| {
         Headers::new()
             .with(headers::TENANT, tenant)
@@ -103,12 +107,18 @@ async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_
     reasons.sort_unstable();
     assert_eq!(reasons, ["bad_signature", "no_signature", "stale_signature", "truncated"]);
 
-    // An operator sends dead letters again: their bytes and what was signed, untouched.
+    // An operator sends dead letters again: their bytes and what was signed, untouched, with the api's own signature.
     for reason in ["stale_signature", "bad_signature"] {
         let letter = dead.iter().find(|r| r.headers.text(headers::REASON) == Some(reason)).unwrap();
         let mut replay = Headers::new().with(headers::REPLAY_OF, "x/0/1");
         for name in [headers::TENANT, headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT] {
             replay.push(name, letter.headers.get(name).unwrap().clone());
+        }
+        let tenant = TenantId::new(letter.headers.text(headers::TENANT).unwrap()).unwrap();
+        let now = SystemClock.now_micros() / 1_000;
+        let value = letter.value.as_deref().unwrap();
+        for (name, text) in service.headers_for(SignedPurpose::Replay, &tenant, now, value) {
+            replay.push(name, text);
         }
         bench.input_with(&input, replay, letter.value.clone().unwrap()).await;
     }

@@ -2,15 +2,16 @@
 
 use crate::boot::Process;
 use crate::failure::{Exit, Outcome};
-use crate::output::say;
+use crate::output::{Console, say};
 use clap::Args;
 use service::Service;
 use settings::Effective;
 use std::path::PathBuf;
 use unslide_proto::signed::SigningKey;
-use unslide_runtime::ConfigProblem;
 use unslide_runtime::config::{ConfigReader, Problems, Sources};
+use unslide_runtime::{ConfigProblem, TenantDefaults};
 
+pub mod check;
 mod reference;
 pub mod service;
 mod settings;
@@ -36,13 +37,18 @@ pub struct Configuration {
 
 impl Configuration {
     fn read(reader: &mut ConfigReader) -> Configuration {
-        Configuration {
+        let mut configuration = Configuration {
             process: reader.whole(),
             api: reader.whole(),
             builder: reader.whole(),
             indexer: reader.whole(),
             symbolizer: reader.whole(),
-        }
+        };
+        let data = &configuration.process.process.data_dir;
+        configuration.api.api.cache_dir = data.join(Service::Api.name());
+        configuration.symbolizer.symbolizer.cache_dir = data.join(Service::Symbolizer.name());
+        configuration.builder.builder.work_dir = data.join(Service::Builder.name());
+        configuration
     }
 
     /// What is wrong with the parts that the given service uses; with all parts for `None`.
@@ -127,6 +133,21 @@ pub fn load_unchecked(configured: &Configured) -> Result<Configuration, Problems
 pub struct Administration {
     pub postgres: unslide_store::Settings,
     pub kafka: unslide_stream::Settings,
+    /// Limits of tenants that have none of their own.
+    pub tenants: TenantDefaults,
+}
+
+impl Configuration {
+    /// Returns the problems of the sections `postgres` and, if asked for, `kafka`.
+    fn administration_problems(&self, kafka: bool) -> Vec<ConfigProblem> {
+        let postgres = ConfigProblem::in_section("postgres", self.api.postgres.problems());
+        let kafka = if kafka { self.kafka_problems() } else { Vec::new() };
+        postgres.chain(kafka).collect()
+    }
+
+    fn kafka_problems(&self) -> Vec<ConfigProblem> {
+        ConfigProblem::in_section("kafka", self.api.kafka.problems()).collect()
+    }
 }
 
 /// The sections for an administrative command, which needs the database and perhaps Kafka.
@@ -134,14 +155,11 @@ pub struct Administration {
 /// # Errors
 /// Everything that is wrong with them.
 pub fn administration(configured: &Configured, kafka: bool) -> Result<Administration, Problems> {
-    let problems = |configuration: &Configuration| {
-        let postgres = ConfigProblem::in_section("postgres", configuration.api.postgres.problems());
-        let kafka = kafka.then(|| ConfigProblem::in_section("kafka", configuration.api.kafka.problems()));
-        postgres.chain(kafka.into_iter().flatten()).collect()
-    };
+    let problems = |configuration: &Configuration| configuration.administration_problems(kafka);
     read(configured, problems, |Configuration { api, .. }| Administration {
         postgres: api.postgres,
         kafka: api.kafka,
+        tenants: api.tenants,
     })
 }
 
@@ -150,45 +168,7 @@ pub fn administration(configured: &Configured, kafka: bool) -> Result<Administra
 /// # Errors
 /// Everything that is wrong with it.
 pub fn kafka(configured: &Configured) -> Result<unslide_stream::Settings, Problems> {
-    let problems = |configuration: &Configuration| {
-        ConfigProblem::in_section("kafka", configuration.api.kafka.problems()).collect()
-    };
-    read(configured, problems, |configuration| configuration.api.kafka)
-}
-
-impl Configuration {
-    /// What is allowed, and unsafe wherever others can reach the network.
-    pub fn warnings(&self) -> Vec<ConfigProblem> {
-        let kafka = self.api.kafka.insecure();
-        let objects = self.api.objects.insecure();
-        let postgres = self.api.postgres.insecure();
-        let sections = [("kafka", kafka), ("objects", objects), ("postgres", postgres)];
-        let problems = sections.into_iter().map(|(section, found)| ConfigProblem::in_section(section, found));
-        problems.flatten().collect()
-    }
-}
-
-/// `unslide config check`.
-pub fn check(configured: &Configured) -> Outcome {
-    let mut reader = Sources::process(configured.config.as_deref()).read();
-    let configuration = Configuration::read(&mut reader);
-    for mut warning in configuration.warnings() {
-        warning.origin = reader.origin(&warning.key).map(str::to_owned);
-        say!("warning: {warning}");
-    }
-    reader.note_all(configuration.validate(None));
-    match reader.finish() {
-        Ok(()) => {
-            say!("the configuration is fine");
-            Ok(Exit::Ready)
-        }
-        Err(problems) => {
-            for problem in &problems.0 {
-                say!("{problem}");
-            }
-            Ok(Exit::Usage)
-        }
-    }
+    read(configured, Configuration::kafka_problems, |configuration| configuration.api.kafka)
 }
 
 /// `unslide config show`: each value and where it comes from.
@@ -214,12 +194,12 @@ pub fn show(configured: &Configured, json: bool) -> Outcome {
 
 /// `unslide config example`.
 pub fn example() -> Outcome {
-    say!("{}", reference::example().trim_end());
+    Console::get().say_lines(reference::example().trim_end());
     Ok(Exit::Ready)
 }
 
 /// `unslide config reference`.
 pub fn reference() -> Outcome {
-    say!("{}", reference::page().trim_end());
+    Console::get().say_lines(reference::page().trim_end());
     Ok(Exit::Ready)
 }

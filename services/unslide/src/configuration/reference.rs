@@ -23,15 +23,6 @@ fn section(key: &str) -> &str {
     key.split_once('.').map_or(key, |(section, _)| section)
 }
 
-/// Defaults in the temporary folder are shown by the folder's variable: it differs from machine to machine.
-fn default_text(setting: &Setting) -> String {
-    let temporary = std::env::temp_dir();
-    match setting.default.as_str().and_then(|text| text.strip_prefix(temporary.to_str()?)) {
-        Some(rest) => format!("\"$TMPDIR/{}\"", rest.trim_start_matches('/')),
-        None => shown(&setting.default),
-    }
-}
-
 fn sections() -> impl Iterator<Item = (&'static str, &'static str, Vec<Setting>)> {
     let mut settings = all();
     let sections = SECTIONS.into_iter().chain([("process", "Every process.")]);
@@ -50,7 +41,8 @@ pub fn page() -> String {
         Sizes are texts such as `\"64MiB\"` or `\"10GB\"`, durations such as `\"30s\"`, `\"12h\"` or `\"7d\"`.\n\n\
         * `unslide config example` prints a file with every setting.\n\
         * `unslide config show` prints each value and where it comes from, without secrets.\n\
-        * `unslide config check` lists everything that is wrong, and what is unsafe outside of a private network.\n"
+        * `unslide config check` lists everything that is wrong, and what is unsafe outside of a private network; \
+        with `--connect` it tries the connections.\n"
         .to_owned();
     for (name, purpose, settings) in sections() {
         let _ = write!(page, "\n## {name}\n{purpose}\n\n| setting | default | meaning |\n|---|---|---|\n");
@@ -58,7 +50,7 @@ pub fn page() -> String {
             let default = if setting.required {
                 "required".to_owned()
             } else {
-                format!("`{}`", default_text(&setting))
+                format!("`{}`", shown(&setting.default))
             };
             let meaning = setting.meaning.replace('|', "\\|");
             let _ = writeln!(page, "| `{}` | {default} | {meaning} |", setting.key);
@@ -78,7 +70,7 @@ pub fn example() -> String {
             for line in wrapped(&setting.meaning) {
                 let _ = writeln!(text, "# {line}");
             }
-            let value = default_text(&setting);
+            let value = shown(&setting.default);
             let unset = setting.default == Value::Null || setting.default == "";
             let comment = if setting.required { "" } else { "#" };
             let note = if setting.required {

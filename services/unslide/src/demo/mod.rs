@@ -12,7 +12,7 @@ use crate::configuration;
 use crate::configuration::Configured;
 use crate::dev::{self, Installation, Running, Start};
 use crate::failure::{BoxError, Exit, Outcome};
-use crate::output::say;
+use crate::output::{Console, say};
 use bytes::Bytes;
 use clap::Args;
 use serde_json::Value;
@@ -96,10 +96,12 @@ async fn finish(running: Running, host: &Host, told: Result<(), BoxError>, keep:
         return Err(error);
     }
     if keep {
-        say!("\nServing until Ctrl-C.");
+        say!("");
+        say!("Serving until Ctrl-C.");
         host.shutdown.begun().await;
     } else {
-        say!("\nStopping. `unslide demo --keep` goes on serving; `unslide dev` starts without the story.");
+        say!("");
+        say!("Stopping. `unslide demo --keep` goes on serving; `unslide dev` starts without the story.");
     }
     running.stop().await?;
     Ok(Exit::Ready)
@@ -115,7 +117,10 @@ async fn tell(facts: &Installation, traffic: bool) -> Result<(), BoxError> {
 
     if traffic {
         traffic::send(facts, &client).await?;
-        say!("\nOpen {}/console and sign in with this key:\n\n  {}", facts.api_url, facts.api_key);
+        say!("");
+        say!("Open {}/console and sign in with this key:", facts.api_url);
+        say!("");
+        say!("  {}", facts.api_key);
         return Ok(());
     }
 
@@ -132,13 +137,19 @@ async fn tell(facts: &Installation, traffic: bool) -> Result<(), BoxError> {
     let first = enriched.remove(&ids[0]).ok_or("the first report did not come back")?;
     let second = enriched.remove(&ids[1]).ok_or("the second report did not come back")?;
     let original: Value = serde_json::from_slice(CRASH)?;
-    say!("\nThe crashed thread as the device sent it:\n\n{}", show::raw(&original));
-    say!("The crashed thread as Unslide published it:\n\n{}", show::enriched(&first));
-    say!("{}", show::waiting(&second));
+    let console = Console::get();
+    say!("");
+    say!("The crashed thread as the device sent it:");
+    say!("");
+    console.say_lines(&show::raw(&original));
+    say!("The crashed thread as Unslide published it:");
+    say!("");
+    console.say_lines(&show::enriched(&first));
+    console.say_lines(&show::waiting(&second));
 
     step("5/5", "the same over HTTP");
     wait_until_stored(&client, &ids).await?;
-    say!("{}", show::queries(facts, &ids[0]));
+    console.say_lines(&show::queries(facts, &ids[0]));
     Ok(())
 }
 

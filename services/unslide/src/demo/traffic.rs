@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::io::{Cursor, Read};
 use std::time::Duration;
-use unslide_model::{Clock, DebugId, SystemClock};
+use unslide_model::{Clock, DebugId, SystemClock, first_bytes};
 
 /// Days of traffic, today among them. Kafka keeps a week.
 const DAYS: i64 = 6;
@@ -356,12 +356,13 @@ fn made(
     random: &mut SmallRng,
 ) -> Result<(Run, Value), BoxError> {
     let mut report: Value = serde_json::from_slice(CRASH)?;
-    let id = format!("{}-{:012X}", &build.uuid[..23], id << 20 | random.random_range(0..1_u64 << 20));
+    let end = id << 20 | random.random_range(0..1_u64 << 20);
+    let id = format!("{}-{end:012X}", first_bytes(build.uuid, 23));
     let (first, error) = bug(number, 0x1_0000_0000 + random.random_range(0..0x1000_u64) * 16);
     let person = random.random_range(0..200_u32);
     let system = SYSTEMS[person as usize % SYSTEMS.len()];
     let device = DEVICES[person as usize / 7 % DEVICES.len()];
-    let run = format!("{}-4000-8000-{}", &id[..13], &id[24..]);
+    let run = format!("{}-4000-8000-{end:012X}", first_bytes(&id, 13));
     report["report"]["id"] = json!(id);
     report["report"]["run_id"] = json!(run);
     report["report"]["timestamp"] = json!(at * 1_000);

@@ -2,12 +2,13 @@
 
 mod operator;
 mod state;
+mod unused;
 
 use crate::boot;
 use crate::configuration::service::Service;
 use crate::configuration::{self, Configuration, Configured};
 use crate::failure::{BoxError, Exit, Outcome};
-use crate::output::{note, say};
+use crate::output::{Console, note, say};
 use crate::serve;
 use crate::servers::health::reachable;
 use crate::servers::{key, tenant};
@@ -127,14 +128,18 @@ pub fn run(arguments: &Arguments) -> Outcome {
         let host = configuration.process.host()?;
         let begin = tokio::time::Instant::now();
         let progress = |line: &str| note!("{line}");
+        for section in unused::sections(&configuration) {
+            note!("[{section}] of the configuration is not used: `unslide dev` starts servers of its own");
+        }
         let Some(running) = start_or_stop(configuration, &host, &start, &progress).await? else {
             return Ok(Exit::Ready);
         };
         if json {
             say!("{}", serde_json::to_string(&running.facts)?);
         } else {
-            say!("{}", running.facts.page(begin.elapsed(), &start.data));
-            say!("\n  {}", running.facts.export());
+            Console::get().say_lines(&running.facts.page(begin.elapsed(), &start.data));
+            say!("");
+            say!("  {}", running.facts.export());
         }
         running.until_stopped().await?;
         Ok(Exit::Ready)
@@ -283,6 +288,8 @@ fn aim(configuration: &mut Configuration, start: &Start, servers: &Servers, s3: 
     (symbolizer.kafka, symbolizer.objects) = (kafka, objects);
     builder.builder.work_dir = start.data.join("work");
     api.api.cache_dir = cache.join("api");
+    // No balancer has to notice its end.
+    api.api.stop_delay_seconds = 0;
     symbolizer.symbolizer.cache_dir = cache.join("symbolizer");
 }
 
@@ -320,7 +327,7 @@ async fn ready(host: &Host, services: usize) -> Result<(), BoxError> {
         let answer = host.health.ask_now().await;
         let registered: std::collections::BTreeSet<&str> =
             answer.probes.keys().filter_map(|name| Some(name.split_once('.')?.0)).collect();
-        if answer.ready && registered.len() >= services {
+        if answer.is_complete() && registered.len() >= services {
             return Ok(());
         }
         if tokio::time::Instant::now() >= end {
@@ -388,6 +395,7 @@ impl Installation {
             "\
 Unslide is ready ({:.1} s). State is kept in {}; Ctrl-C stops everything.
 
+  console          {}/console   (sign in with the key below)
   api              {}   (docs: {}/docs)
   health, metrics  {}/readyz  {}/metrics
   Kafka            {}   (reports to crash.reports with header tenant={}, answers on crash.symbolicated)
@@ -396,6 +404,7 @@ Unslide is ready ({:.1} s). State is kept in {}; Ctrl-C stops everything.
 With this line every command reaches this installation, as tenant {} and as its operator:",
             took.as_secs_f64(),
             data.display(),
+            self.api_url,
             self.api_url,
             self.api_url,
             self.admin_url,

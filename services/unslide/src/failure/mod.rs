@@ -98,6 +98,9 @@ fn own_exit(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(AuditError::Stream(error)) = error.downcast_ref() {
         return own_exit(error);
     }
+    if let Some(StreamError::Refused(_)) = error.downcast_ref() {
+        return Some(Exit::NotAllowed);
+    }
     let unreachable = match error.downcast_ref::<StoreError>() {
         Some(error) => error.is_retriable(),
         None => error.downcast_ref::<StreamError>().is_some_and(|error| match error {
@@ -109,8 +112,13 @@ fn own_exit(error: &(dyn Error + 'static)) -> Option<Exit> {
     unreachable.then_some(Exit::Unreachable)
 }
 
-/// Shows an error with its causes. Causes that repeat what was said are left out.
+/// Prints an error with its causes, each on a line. Leaves out a cause whose text was printed before.
 pub fn show(error: &(dyn Error + 'static)) {
+    if let Some(Problems(problems)) = error.downcast_ref().filter(|Problems(problems)| problems.len() > 1) {
+        note!("{} things are wrong with the configuration:", problems.len());
+        problems.iter().for_each(|problem| note!("  {problem}"));
+        return;
+    }
     let mut said = error.to_string();
     note!("{said}");
     let mut cause = error.source();

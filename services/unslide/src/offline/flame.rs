@@ -74,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         (None, FlameFormat::Path) => paths(&tree),
     };
     write_output(arguments.output.as_deref(), &text)?;
-    lacking.tell();
+    lacking.tell(&library);
     Ok(Exit::Ready)
 }
 

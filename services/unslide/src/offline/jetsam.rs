@@ -4,6 +4,7 @@ use crate::offline::packed::read_input;
 use crate::prelude::*;
 use std::path::PathBuf;
 use time::format_description::well_known::Rfc3339;
+use unslide_model::figures::round_mebibytes;
 use unslide_report::ReadLimits;
 use unslide_report::jetsam::{JetsamEvent, JetsamProcess};
 use unslide_report::text::escaped;
@@ -96,7 +97,7 @@ fn print(event: &JetsamEvent) {
         }
     }
     for (state, pages) in &event.pages {
-        say!("{:<9} {} MB", escaped(state), megabytes(pages.saturating_mul(event.page_size)));
+        say!("{:<9} {} MB", escaped(state), round_mebibytes(pages.saturating_mul(event.page_size)));
     }
     let killed = event.killed();
     if killed.is_empty() {
@@ -109,8 +110,8 @@ fn print(event: &JetsamEvent) {
     let shown = killed.len() + rest.len().min(room);
     for process in killed.into_iter().chain(rest.into_iter().take(room)) {
         table.row([
-            megabytes(process.footprint).to_string(),
-            process.lifetime_max.map(|bytes| megabytes(bytes).to_string()).unwrap_or_default(),
+            round_mebibytes(process.footprint).to_string(),
+            process.lifetime_max.map(|bytes| round_mebibytes(bytes).to_string()).unwrap_or_default(),
             process.pid.map(|pid| pid.to_string()).unwrap_or_default(),
             process.name.clone(),
             process.states.join(" "),
@@ -122,8 +123,4 @@ fn print(event: &JetsamEvent) {
     if more > 0 {
         note!("{more} more processes were not killed or are smaller: --json has those that were read");
     }
-}
-
-fn megabytes(bytes: u64) -> u64 {
-    bytes >> 20
 }

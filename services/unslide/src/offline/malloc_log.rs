@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use unslide_model::DebugId;
 use unslide_signals::calltree::{GraphPlace, TreeDifference, difference_graph, flame_graph};
 use unslide_signals::malloc::{
-    Checkpoints, EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, SortedByAddress,
-    StackTable,
+    Checkpoints, EventLayout, EventLog, LogAnswer, LogQuestion, MemoryKind, MemorySummary, SlotForm,
+    SortedByAddress, StackTable,
 };
 use unslide_signals::profile::read_images;
 
@@ -70,6 +70,9 @@ pub struct Arguments {
     /// Write a flame graph of the memory, with --from of its growth
     #[arg(long, value_name = "OUT")]
     flame: Option<PathBuf>,
+    /// The memory that the flame graph is of; without it the heap, if the log has any
+    #[arg(long, value_enum, requires = "flame")]
+    memory: Option<GraphMemory>,
 }
 
 /// The layouts of events; `docs/formats.md` has their fields.
@@ -81,6 +84,15 @@ enum LogLayout {
     Enumerator,
     /// 32 bytes with the type last, of newer systems
     Index,
+}
+
+/// A kind of memory. The two are never added: ranges of virtual memory may hold blocks of the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum GraphMemory {
+    /// Blocks of the heap
+    Heap,
+    /// Ranges of virtual memory
+    Virtual,
 }
 
 impl Arguments {
@@ -118,7 +130,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let question = LogQuestion {
         log,
-        table: StackTable::new(&stacks, form),
+        table: StackTable::read(&stacks, form)
+            .map_err(|error| CommandError::cannot_read(&arguments.stacks, error))?,
         images: &images,
         at: arguments.at.first().copied(),
         from: arguments.from,
@@ -143,7 +156,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             last.history = question.history(&symbols)?;
         }
     }
-    shown.print()?;
+    shown.print(&library)?;
     Ok(Exit::Ready)
 }
 
@@ -182,7 +195,7 @@ impl ShownLog<'_> {
             note!("{SortedByAddress}");
         }
         if let Some(path) = &self.arguments.flame {
-            write_output(Some(path), &graph(&answer, self.arguments.from))?;
+            write_output(Some(path), &graph(&answer, self.arguments))?;
         }
         for tree in [&answer.tree].into_iter().chain(&answer.earlier) {
             self.lacking.add(tree.lacking.clone());
@@ -191,8 +204,8 @@ impl ShownLog<'_> {
         Ok(())
     }
 
-    fn print(self) -> Result<(), BoxError> {
-        self.lacking.tell();
+    fn print(self, library: &Library) -> Result<(), BoxError> {
+        self.lacking.tell(library);
         match self.memories.as_slice() {
             [memory] if self.arguments.json => Console::get().json(memory)?,
             memories if self.arguments.json => Console::get().json(&memories)?,
@@ -204,16 +217,29 @@ impl ShownLog<'_> {
 }
 
 /// The flame graph of the memory, or of its growth.
-fn graph(answer: &LogAnswer, from: Option<usize>) -> String {
-    let title = match answer.memory.position {
-        Some(position) => format!("live memory after {position} events"),
-        None => "allocated memory, freed or not".to_owned(),
+fn graph(answer: &LogAnswer, arguments: &Arguments) -> String {
+    let has_heap = [Some(&answer.tree), answer.earlier.as_ref()]
+        .into_iter()
+        .flatten()
+        .any(|trees| trees.heap.total().count > 0);
+    let (kind, what) = match arguments.memory {
+        Some(GraphMemory::Virtual) => (MemoryKind::Virtual, "virtual memory"),
+        None if !has_heap => (MemoryKind::Virtual, "virtual memory"),
+        Some(GraphMemory::Heap) | None => (MemoryKind::Heap, "heap"),
     };
-    match (&answer.earlier, from) {
+    if arguments.memory.is_none() && has_heap && answer.tree.vm.total().count > 0 {
+        note!("the flame graph shows the heap; --memory virtual shows virtual memory");
+    }
+    let title = match answer.memory.position {
+        Some(position) => format!("live {what} after {position} events"),
+        None => format!("allocated {what}, freed or not"),
+    };
+    let tree = answer.tree.of_kind(kind);
+    match (&answer.earlier, arguments.from) {
         (Some(earlier), Some(from)) => {
-            let difference = TreeDifference::between(&earlier.tree, &answer.tree.tree);
+            let difference = TreeDifference::between(earlier.of_kind(kind), tree);
             difference_graph(&difference, &format!("{title}, since {from}"), GraphPlace::File)
         }
-        _ => flame_graph(&answer.tree.tree, &title, GraphPlace::File),
+        _ => flame_graph(tree, &title, GraphPlace::File),
     }
 }

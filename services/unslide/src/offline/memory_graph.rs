@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     } else {
         answer.print();
     }
-    lacking.tell();
+    lacking.tell(&library);
     Ok(Exit::Ready)
 }
 

@@ -7,12 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use time::Date;
 use unslide_model::QuantileSketch;
+use unslide_model::figures::{format_decimals, format_significant};
 use unslide_report::text::escaped;
 use unslide_signals::event::{EventError, GatewayEvent};
 use unslide_signals::metrics::{MetricName, MetricPayload, WEIGHT_UNIT};
 
 /// Bytes of a file, unpacked.
 const MOST_BYTES: usize = 256 << 20;
+
+/// Digits that people are shown of a figure that may be 1 % off.
+const TRUE_DIGITS: u8 = 3;
 
 /// Arguments of `unslide metrics`.
 #[derive(clap::Args)]
@@ -40,18 +44,32 @@ struct MetricTotals {
     weight: u64,
     failed: u64,
     values: QuantileSketch,
+    /// The lowest and the highest value, which are exact.
+    bounds: Option<(f64, f64)>,
 }
 
 impl MetricTotals {
     fn add(&mut self, value: Option<f64>, weight: u64) {
         self.weight = self.weight.saturating_add(weight);
-        if let Some(value) = value {
+        if let Some(value) = value.filter(|value| !value.is_nan() && weight > 0) {
             self.values.add(value, weight);
+            let value = value.max(0.0);
+            let (lowest, highest) = self.bounds.unwrap_or((value, value));
+            self.bounds = Some((lowest.min(value), highest.max(value)));
         }
     }
 
+    /// Returns a quantile, which is off by 1 % at most: the value itself if there is but one.
     fn quantile(&self, share: f64) -> Option<f64> {
-        self.values.quantile(share)
+        let (lowest, highest) = self.bounds?;
+        Some(self.values.quantile(share)?.clamp(lowest, highest))
+    }
+
+    /// Returns the same as text, with the digits that are true.
+    fn quantile_text(&self, share: f64) -> String {
+        let Some(value) = self.quantile(share) else { return String::new() };
+        let is_exact = self.bounds.is_some_and(|(lowest, highest)| lowest == highest);
+        if is_exact { value.to_string() } else { format_significant(value, TRUE_DIGITS) }
     }
 }
 
@@ -115,7 +133,7 @@ fn read(path: &Path, bytes: &[u8], tables: &mut PayloadTables) -> Result<(), Com
         return Ok(());
     }
     let payloads: Vec<&RawValue> = serde_json::from_slice(bytes)
-        .map_err(|error| CommandError::cannot_read(path, EventError::from(error)))?;
+        .map_err(|error| CommandError::cannot_read(path, EventError::Json(error.to_string())))?;
     for (place, payload) in payloads.into_iter().enumerate() {
         let payload = MetricPayload::read(payload.get().as_bytes()).map_err(|error| {
             let error = EventError::Json(format!("payload {place}: {error}"));
@@ -159,8 +177,8 @@ fn print(tables: &PayloadTables) {
             version.clone(),
             metric.as_str().to_owned(),
             whole(observations(totals.weight)),
-            figure(totals.quantile(0.5)),
-            figure(totals.quantile(0.95)),
+            totals.quantile_text(0.5),
+            totals.quantile_text(0.95),
             metric.unit().as_str().to_owned(),
         ]);
     }
@@ -174,8 +192,8 @@ fn print(tables: &PayloadTables) {
                 host.clone(),
                 whole(observations(totals.weight)),
                 whole(observations(totals.failed)),
-                figure(totals.quantile(0.5)),
-                figure(totals.quantile(0.95)),
+                totals.quantile_text(0.5),
+                totals.quantile_text(0.95),
             ]);
         }
         hosts.print();
@@ -196,13 +214,34 @@ fn print(tables: &PayloadTables) {
 }
 
 fn whole(value: f64) -> String {
-    format!("{value:.0}")
+    format_decimals(value, 0)
 }
 
-/// A value with as many decimals as say something.
-fn figure(value: Option<f64>) -> String {
-    value.map_or_else(
-        String::new,
-        |value| if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") },
-    )
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_is_exact_and_quantiles_have_the_digits_that_are_true() {
+        let totals = |values: &[f64]| {
+            let mut totals = MetricTotals::default();
+            values.iter().for_each(|value| totals.add(Some(*value), WEIGHT_UNIT));
+            totals
+        };
+        for (values, median) in [
+            (&[100_000.0][..], "100000"),
+            (&[204_800_000.0, 204_800_000.0], "204800000"),
+            (&[0.25], "0.25"),
+            (&[-3.0], "0"),
+            (&[], ""),
+        ] {
+            let totals = totals(values);
+            assert_eq!(totals.quantile_text(0.5), median, "{values:?}");
+            assert_eq!(totals.quantile(0.95), values.first().map(|value| value.max(0.0)));
+        }
+        let many = totals(&[99_000.0, 100_000.0, 101_000.0]);
+        let median = many.quantile_text(0.5);
+        assert!(median.ends_with("00") && median.len() <= 6, "{median}");
+        assert_eq!(many.quantile(1.0).map(|value| value <= 101_000.0), Some(true));
+    }
 }

@@ -40,7 +40,8 @@ pub struct Arguments {
     /// A file with grouping rules, as `unslide groups rules` takes it
     #[arg(long, value_name = "FILE")]
     grouping_rules: Option<PathBuf>,
-    /// End with exit code 3 where frames of the app lack symbols
+    /// End with exit code 3 if frames of the app lack symbols, or have no address or image because a member of the
+    /// report is of a wrong type
     #[arg(long)]
     require_symbols: bool,
     /// One report, an array of reports, or one report a line, also packed with gzip or zstd; more than one file is
@@ -61,9 +62,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         unreadable: "passed on as it is",
     };
     let mut lacking = Lacking::default();
-    let end = answer_files(&files, &handling, &mut |images| lacking.add(images))?;
+    let end = answer_files(&files, &handling, &mut |lacked| lacking.add_report(lacked))?;
     if !end.is_closed {
-        lacking.tell();
+        lacking.tell(&library);
     }
     let lacks_required = arguments.require_symbols && !end.is_closed && !lacking.is_empty();
     Ok(end.exit(lacks_required))

@@ -215,6 +215,9 @@ async fn replay_many(client: &Client, which: &Which, dry_run: bool, as_json: boo
     let mut wish: serde_json::Map<String, Value> =
         which.pairs().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     wish.insert("dry_run".to_owned(), dry_run.into());
+    if !which.is_narrow() {
+        wish.insert("all".to_owned(), true.into());
+    }
     let wish = Value::Object(wish);
     let mut sum: Option<Value> = None;
     loop {

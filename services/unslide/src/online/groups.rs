@@ -33,9 +33,18 @@ pub struct Arguments {
     /// Bundle identifier
     #[arg(long)]
     app: Option<String>,
-    /// Groups with reports of this version
+    /// Groups with reports of this version; only these are counted
     #[arg(long = "app-version", value_name = "VERSION")]
     app_version: Option<String>,
+    /// Groups whose first report was of this version
+    #[arg(long, value_name = "VERSION")]
+    new_in: Option<String>,
+    /// Groups with reports that arrived on this day (UTC) or later, such as 2026-11-20; only these are counted
+    #[arg(long, value_name = "DAY")]
+    from_day: Option<String>,
+    /// Groups with reports that arrived on this day (UTC) or earlier; only these are counted
+    #[arg(long, value_name = "DAY")]
+    to_day: Option<String>,
     /// What happened, such as crash or hang
     #[arg(long)]
     kind: Option<String>,
@@ -150,6 +159,8 @@ async fn act(action: Action) -> Outcome {
     let group: Value = client.send(method, &address, &body).await?;
     if target.json {
         Console::get().json(&group)?;
+    } else if group.is_null() {
+        say!("{}\tdone; the key may not read groups", target.id);
     } else {
         say!("{}\t{}\t{} reports\t{}", target.id, state(&group), group["reports"], text(&group, "title"));
     }
@@ -161,6 +172,9 @@ fn list(arguments: Arguments) -> Outcome {
     let query = given([
         ("app", arguments.app),
         ("version", arguments.app_version),
+        ("first_version", arguments.new_in),
+        ("from_day", arguments.from_day),
+        ("to_day", arguments.to_day),
         ("kind", arguments.kind),
         ("status", arguments.status),
         ("assignee", arguments.assignee),
@@ -195,7 +209,10 @@ fn row(group: &Value) -> [String; 8] {
     [
         text(group, "id"),
         state(group),
-        group["reports"].to_string(),
+        match group["all_reports"].as_i64() {
+            Some(all) => format!("{} of {all}", group["reports"]),
+            None => group["reports"].to_string(),
+        },
         group["affected_devices"].to_string(),
         text(group, "last_seen"),
         versions,
@@ -213,6 +230,8 @@ mod tests {
         let group = serde_json::json!({"id": "5", "reports": 3, "affected_devices": 2, "last_seen": "2026-11-20T09:00:00Z",
             "first_version": "1.0", "last_version": "1.2", "title": "Hang", "provisional": true,
             "status": "regressed", "resolved_in": "1.1", "regressed_in": "1.2"});
+        let of_version = serde_json::json!({"reports": 10, "all_reports": 216});
+        assert_eq!(row(&of_version)[2], "10 of 216");
         let row = row(&group);
         assert_eq!(row[..6], ["5", "regressed in 1.2", "3", "2", "2026-11-20T09:00:00Z", "1.0..1.2"]);
         assert!(row[6].starts_with("Hang (provisional"));

@@ -83,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let [from, to] = times.map(|time| time.map(|moment| moment::text(moment.millis(now))));
     let body = json!({
         "app": arguments.app, "version": arguments.app_version, "build": arguments.build, "from": from,
-        "to": to, "debug_id": arguments.debug_id, "dry_run": arguments.dry_run,
+        "to": to, "debug_id": arguments.debug_id, "dry_run": arguments.dry_run, "all": !is_narrow,
     });
     boot::block_on(async {
         let client = Client::new(&arguments.server)?;

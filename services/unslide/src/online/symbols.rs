@@ -11,7 +11,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
-use unslide_artifacts::archive::Binary;
+use unslide_artifacts::archive::{Binary, PEEK, recognise};
 use unslide_model::DebugId;
 use unslide_report::{Element, ReadLimits, Report, split};
 
@@ -192,8 +192,11 @@ fn add_slices(path: &Path, file: MachOFile, names: &mut BTreeMap<DebugId, String
 fn add_report(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
     let limits = ReadLimits::default();
     let bytes = read_unpacked(File::open(path)?, limits.max_bytes)?;
-    let no_report = |error| {
-        format!("{} is neither a Mach-O file, an archive of them, nor a report: {error}", path.display())
+    let no_report = |error| match recognise(bytes.get(..PEEK).unwrap_or(&bytes)) {
+        Some(known) => format!("{}: {known}", path.display()),
+        None => {
+            format!("{} is neither a Mach-O file, an archive of them, nor a report: {error}", path.display())
+        }
     };
     for element in split(&bytes, &limits).map_err(no_report)? {
         let Element::Report(bytes) = element else { continue };
@@ -239,6 +242,10 @@ mod tests {
         let crash = packed("crash.json.gz", include_bytes!("../../demo/crash.json")).unwrap();
         assert!(!crash.is_empty());
         assert!(packed("text.gz", b"no report").is_err());
+        let elf = folder.path().join("Shop.so");
+        std::fs::write(&elf, b"\x7fELF\x02\x01").unwrap();
+        let error = debug_ids(elf.to_str().unwrap(), &mut BTreeMap::new()).unwrap_err().to_string();
+        assert!(error.contains("an ELF file") && error.contains("dSYM"), "{error}");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A reader that goes away (`unslide key list | head -1`) ends no command: what is printed after that is
 //! dropped, so the work goes on and the exit code says how the work ended. Names and texts come from
-//! reports, archives and customers, so what a terminal obeys is escaped here and nowhere else.
+//! reports, archives and customers, so this module escapes every character that a terminal obeys. A line stays one line:
+//! a line break in an argument is escaped too, because a build system takes some lines for commands.
 
 mod confirm;
 mod table;
@@ -16,7 +17,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use unslide_report::text::{is_obeyed, printable};
 
-/// Prints a line on standard output.
+/// Prints one line on standard output.
 macro_rules! say {
     ($($format:tt)*) => { $crate::output::Console::get().say(format_args!($($format)*)) };
 }
@@ -24,7 +25,7 @@ macro_rules! say {
 macro_rules! inform {
     ($($format:tt)*) => { $crate::output::Console::get().inform(format_args!($($format)*)) };
 }
-/// Prints a line on standard error, after the program's name.
+/// Prints one line on standard error, after the program's name.
 macro_rules! note {
     ($($format:tt)*) => { $crate::output::Console::get().note(format_args!($($format)*)) };
 }
@@ -62,21 +63,27 @@ impl Console {
         state.closed || state.failed.is_some()
     }
 
-    /// A line on standard output. See [`say!`].
+    /// Prints one line on standard output. See [`say!`].
     pub fn say(&self, line: fmt::Arguments<'_>) {
         let mut line = printable(&line.to_string()).into_owned();
         line.push('\n');
         self.bytes(line.as_bytes());
     }
 
-    /// A line of progress. See [`inform!`].
+    /// Prints a text of several lines on standard output, such as a page of help. The caller escapes the line breaks of
+    /// texts from outside that it puts in.
+    pub fn say_lines(&self, text: &str) {
+        text.split('\n').for_each(|line| self.say(format_args!("{line}")));
+    }
+
+    /// Prints a line of progress. See [`inform!`].
     pub fn inform(&self, line: fmt::Arguments<'_>) {
         if !self.state.lock().quiet {
             self.say(line);
         }
     }
 
-    /// A line on standard error. See [`note!`].
+    /// Prints one line on standard error. See [`note!`].
     pub fn note(&self, line: fmt::Arguments<'_>) {
         // There is no other place for what standard error does not take.
         let _ = writeln!(io::stderr().lock(), "unslide: {}", printable(&line.to_string()));

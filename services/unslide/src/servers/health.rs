@@ -33,7 +33,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             answer.map_err(|error| format!("no service answers at {url} (admin.listen): {error}"))?;
         let ready = answer.status().is_success();
         if !ready {
-            say!("{}", answer.text().await.unwrap_or_default().trim_end());
+            Console::get().say_lines(answer.text().await.unwrap_or_default().trim_end());
         }
         Ok(if ready { Exit::Ready } else { Exit::Failed })
     })

@@ -1,7 +1,8 @@
 //! `unslide migrate`.
 
-use crate::configuration::{Administration, Configured, administration};
+use crate::configuration::{self, Administration, Configured, administration};
 use crate::prelude::*;
+use crate::servers::logins::{self, AclArguments};
 use unslide_indexer::Reset;
 use unslide_store::positions::PartitionPosition;
 use unslide_store::{Settings, tenants};
@@ -19,10 +20,15 @@ pub struct Arguments {
     /// positions of the indexer that lie outside their topics to the topics' beginnings
     #[arg(long, requires = "topics")]
     recover: bool,
+    #[command(flatten)]
+    access: AclArguments,
 }
 
 /// Applies the migrations and, where asked, creates the topics. Again changes nothing.
 pub fn run(arguments: &Arguments) -> Outcome {
+    if arguments.access.acls {
+        return logins::print(&configuration::kafka(&arguments.configured)?, &arguments.access);
+    }
     let administration = administration(&arguments.configured, arguments.topics)?;
     boot::block_on(async {
         let migrated = unslide_store::migrate(&administration.postgres.url)

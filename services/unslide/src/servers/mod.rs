@@ -1,7 +1,9 @@
 //! Commands of operators, which reach the servers themselves.
 
 pub mod audit;
+pub mod connection_check;
 pub mod health;
 pub mod key;
+pub mod logins;
 pub mod migrate;
 pub mod tenant;

@@ -7,8 +7,11 @@ use crate::prelude::*;
 use crate::quantity;
 use std::time::Duration;
 use unslide_model::TenantId;
+use unslide_store::figures::FigureOrder;
 use unslide_store::tenants::{self, QuotaLimits, TenantRecord, TenantStanding};
 use unslide_store::{Store, audit, erasure, outbox, usage};
+
+mod usage_table;
 
 /// Tenants that are listed with one question.
 const PAGE: u32 = 500;
@@ -39,6 +42,17 @@ pub enum Command {
     List {
         #[command(flatten)]
         configured: Configured,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List what each tenant uses beside its limits, the loudest or fullest first
+    Usage {
+        #[command(flatten)]
+        configured: Configured,
+        /// First in the list: the most `reports` of the last hour, `deferred` records or bytes of `symbols`, or the most `full`
+        #[arg(long, value_name = "FIGURE", default_value = "reports", value_parser = usage_table::read_order)]
+        sort: FigureOrder,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -145,6 +159,9 @@ pub fn run(command: Command) -> Outcome {
             boot::block_on(topics(&settings, &tenant))
         }
         Command::List { configured, json } => with(&configured, async |store, _| list(&store, json).await),
+        Command::Usage { configured, sort, json } => with(&configured, async |store, administration| {
+            usage_table::print(&store, sort, administration.tenants.symbol_bytes, json).await
+        }),
         Command::Show { configured, tenant } => {
             with(&configured, async |store, _| show(&store, &tenant).await)
         }

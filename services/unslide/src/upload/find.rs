@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use unslide_artifacts::archive::{Binary, FileKind, PEEK, detect};
+use unslide_artifacts::archive::{Binary, FileKind, PEEK, describe, detect};
 use unslide_model::{ContentHash, DebugId};
 use unslide_symbolicate::object;
 
@@ -37,7 +37,7 @@ pub fn find(paths: &[PathBuf], binaries: bool) -> (Vec<Found>, Vec<(PathBuf, Str
     for path in paths {
         match fs::metadata(path) {
             Err(error) => search.failed.push((path.clone(), error.to_string())),
-            Ok(data) if data.is_dir() => search.folder(path, in_bundle(path), 0),
+            Ok(data) if data.is_dir() => search.folder_or_bundle(path, in_bundle(path), 0),
             Ok(_) => search.named_file(path),
         }
     }
@@ -53,6 +53,16 @@ struct Search {
 }
 
 impl Search {
+    /// Searches a folder. A dSYM in which there is nothing is reported.
+    fn folder_or_bundle(&mut self, folder: &Path, bundle: bool, depth: usize) {
+        let before = self.found.len() + self.failed.len();
+        self.folder(folder, bundle, depth);
+        if in_bundle(folder) && before == self.found.len() + self.failed.len() {
+            let reason = "it is a dSYM without DWARF: Contents/Resources/DWARF has no file".to_owned();
+            self.failed.push((folder.to_path_buf(), reason));
+        }
+    }
+
     fn folder(&mut self, folder: &Path, bundle: bool, depth: usize) {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -63,13 +73,14 @@ impl Search {
             // Links are skipped: they lead in circles, and to files that are found anyway.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() && depth < DEEPEST => {
-                    self.folder(&path, bundle || in_bundle(&path), depth + 1);
+                    self.folder_or_bundle(&path, bundle || in_bundle(&path), depth + 1);
                 }
                 Ok(kind) if kind.is_file() && (bundle || self.binaries) => match starts_as_mach_o(&path) {
                     Ok(true) => self.add(&path),
                     // A bundle's DWARF folder holds nothing else: a file that is cut or broken is reported.
                     Ok(false) if bundle && path.parent().is_some_and(|parent| parent.ends_with("DWARF")) => {
-                        self.failed.push((path, "is no Mach-O file".to_owned()));
+                        let reason = describe_file(&path).unwrap_or_else(|error| error.to_string());
+                        self.failed.push((path, reason));
                     }
                     Ok(false) => {}
                     Err(error) => self.failed.push((path, error.to_string())),
@@ -84,10 +95,8 @@ impl Search {
         match kind(path) {
             Ok(FileKind::Binary(_) | FileKind::Zip | FileKind::Gzip | FileKind::Tar) => self.add(path),
             Ok(_) => {
-                self.failed.push((
-                    path.to_path_buf(),
-                    "is neither a Mach-O file nor an archive nor a source map".to_owned(),
-                ));
+                let reason = describe_file(path).unwrap_or_else(|error| error.to_string());
+                self.failed.push((path.to_path_buf(), reason));
             }
             Err(error) => self.failed.push((path.to_path_buf(), error.to_string())),
         }
@@ -118,9 +127,21 @@ fn in_bundle(path: &Path) -> bool {
 
 /// What a file is by its first bytes.
 fn kind(path: &Path) -> std::io::Result<FileKind> {
+    Ok(detect(&head(path)?))
+}
+
+fn head(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::with_capacity(PEEK);
     File::open(path)?.take(PEEK as u64).read_to_end(&mut head)?;
-    Ok(detect(&head))
+    Ok(head)
+}
+
+/// Describes a file that gives no symbols, by its first bytes, with what to give instead.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn describe_file(path: &Path) -> std::io::Result<String> {
+    Ok(describe(&head(path)?))
 }
 
 /// True for a file that begins as a Mach-O file does.
@@ -217,11 +238,31 @@ mod tests {
 
         let (found, failed) = find(&[folder.path().to_path_buf()], false);
         assert_eq!(paths(&found), std::slice::from_ref(&dsym));
-        assert_eq!(failed, [(empty, "is no Mach-O file".to_owned())]);
+        assert_eq!(failed, [(empty, "the file is empty".to_owned())]);
         let (found, _) = find(&[folder.path().to_path_buf()], true);
         assert_eq!(paths(&found), [program.clone(), dsym]);
         let (found, failed) = find(&[program.clone(), folder.path().join("missing")], false);
         assert_eq!((paths(&found), failed.len()), (vec![program], 1));
+    }
+
+    #[test]
+    fn what_gives_no_symbols_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let bundle = folder.path().join("build/E.dSYM");
+        fs::create_dir_all(bundle.join("Contents/Resources/DWARF")).unwrap();
+        fs::write(bundle.join("Contents/Info.plist"), "<plist/>").unwrap();
+        for named in [bundle.clone(), folder.path().to_path_buf()] {
+            let (found, failed) = find(&[named], false);
+            let [(path, reason)] = &failed[..] else { panic!("{failed:?}") };
+            assert!(
+                found.is_empty() && *path == bundle && reason.contains("a dSYM without DWARF"),
+                "{reason}"
+            );
+        }
+        let file = folder.path().join("Shop.sym");
+        fs::write(&file, "MODULE mac arm64 0F1E 0 Shop\n").unwrap();
+        let (_, failed) = find(&[file], false);
+        assert!(failed[0].1.contains("Breakpad") && failed[0].1.contains("dSYM"), "{failed:?}");
     }
 
     #[test]

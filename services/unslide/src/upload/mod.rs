@@ -7,7 +7,7 @@ mod screen;
 mod send;
 mod source_maps;
 
-pub use find::{MachOFile, find, is_archive, mach_o, starts_as_mach_o, starts_as_source_map};
+pub use find::{MachOFile, describe_file, find, is_archive, mach_o, starts_as_mach_o, starts_as_source_map};
 
 use crate::boot;
 use crate::client::{ApiServer, Client, ClientError};
@@ -83,6 +83,8 @@ struct Report {
     known: usize,
     lacking: usize,
     failed: Vec<(PathBuf, String)>,
+    /// What could not be read of files that are ready.
+    warnings: Vec<(PathBuf, String)>,
     /// One JSON value a file.
     files: Vec<Value>,
     /// What ended the run before its end.
@@ -102,12 +104,23 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let copies = tempfile::tempdir()?;
     arguments.source_maps.find(copies.path(), &mut found, &mut failed)?;
     if found.is_empty() && failed.is_empty() {
-        let what = if arguments.system { "Mach-O file" } else { "dSYM" };
-        return Err(CommandError::missing(format!("no {what} was found")).into());
+        return Err(CommandError::missing(nothing_found(arguments)).into());
     }
     let report =
         boot::block_on(async { Ok::<_, BoxError>(send_all(arguments, &client, found, failed).await) })?;
     report.show(arguments)
+}
+
+/// Says that there is nothing to send in the folders that were named.
+fn nothing_found(arguments: &Arguments) -> String {
+    let folders: Vec<String> = arguments.paths.iter().map(|path| shown(path)).collect();
+    let folders = folders.join(", ");
+    match arguments.system || arguments.binaries {
+        true => format!("no Mach-O file was found in {folders}"),
+        false => {
+            format!("no dSYM was found in {folders}; --binaries takes Mach-O files outside of dSYMs as well")
+        }
+    }
 }
 
 async fn send_all(
@@ -158,11 +171,12 @@ async fn send_all(
 impl Report {
     fn note(&mut self, path: &Path, sent: &Sent, skipped: &[SkippedMember]) {
         let (count, word, objects) = match sent {
-            Sent::Known => (&mut self.known, "known", &[][..]),
+            Sent::Known(objects) => (&mut self.known, "known", &objects[..]),
             Sent::New(objects) => (&mut self.new, "uploaded", &objects[..]),
             Sent::Lacking => (&mut self.lacking, "would_upload", &[][..]),
         };
         *count += 1;
+        self.warnings.extend(send::warnings(objects).map(|warning| (path.to_path_buf(), warning)));
         self.files
             .push(json!({ "path": shown(path), "status": word, "objects": objects, "skipped": skipped }));
     }
@@ -174,8 +188,10 @@ impl Report {
     }
 
     fn show(self, arguments: &Arguments) -> Outcome {
-        let Report { new, known, lacking, failed, files, ended } = self;
-        for (path, reason) in &failed {
+        let Report { new, known, lacking, failed, warnings, files, ended } = self;
+        // Libraries of a system are stripped.
+        let warnings = warnings.iter().filter(|_| !arguments.system);
+        for (path, reason) in failed.iter().chain(warnings) {
             note!("{}: {reason}", path.display());
         }
         if arguments.json {

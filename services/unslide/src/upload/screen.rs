@@ -45,7 +45,7 @@ impl Screen {
         bar.finish_and_clear();
         self.all.inc(1);
         let line = match result {
-            Ok(Sent::Known) => "known before".to_owned(),
+            Ok(Sent::Known(_)) => "known before".to_owned(),
             Ok(Sent::New(objects)) => send::ready(objects),
             Ok(Sent::Lacking) => "would be uploaded".to_owned(),
             Err(SendError::File(reason)) => format!("failed: {reason}"),

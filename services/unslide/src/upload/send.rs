@@ -16,8 +16,9 @@ use unslide_store::uploads::SkippedMember;
 
 /// What became of a file.
 pub enum Sent {
-    /// The server has all of it from before, and whatever was still to be built was waited for.
-    Known,
+    /// The server has all of it from before, and whatever was still to be built was waited for; what it found in it,
+    /// if that was asked.
+    Known(Vec<BuiltObject>),
     /// It was sent; what the server found in it, where that was waited for.
     New(Vec<BuiltObject>),
     /// The server lacks it, and it was only asked for.
@@ -68,9 +69,9 @@ pub async fn send(
     let path = found.path.clone();
     let (mach_o, hash) = blocking(move || Ok((find::mach_o(&path)?, find::file_hash(&path)?))).await?;
     if let Some(mach_o) = &mach_o
-        && is_known(client, mach_o).await?
+        && let Some(objects) = find_known(client, mach_o).await?
     {
-        return Ok(Sent::Known);
+        return Ok(Sent::Known(objects));
     }
     let accepted = match client.find_upload(&hash).await? {
         Some(upload) => Accepted { id: upload.id, existing: true },
@@ -79,7 +80,7 @@ pub async fn send(
         None => whole(client, found, &hash, bar).await?,
     };
     if mode.dry_run || !mode.wait {
-        return Ok(if accepted.existing { Sent::Known } else { Sent::New(Vec::new()) });
+        return Ok(if accepted.existing { Sent::Known(Vec::new()) } else { Sent::New(Vec::new()) });
     }
     bar.set_message(format!("{}: building", found.name));
     loop {
@@ -113,18 +114,26 @@ async fn whole(
     client.tries(send).await
 }
 
-/// True where the server has every architecture of the file, byte for byte, and it is ready.
-async fn is_known(client: &Client, mach_o: &MachOFile) -> Result<bool, ClientError> {
+/// Returns the server's objects of a file if it has every architecture, byte for byte, and all are ready.
+async fn find_known(client: &Client, mach_o: &MachOFile) -> Result<Option<Vec<BuiltObject>>, ClientError> {
     if !mach_o.whole || mach_o.slices.is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
+    let mut known = Vec::new();
     for (id, hash) in &mach_o.slices {
-        let objects = client.objects(id).await?;
-        if !objects.iter().any(|object| object.sha256 == *hash && object.status == "ready") {
-            return Ok(false);
-        }
+        let mut objects = client.objects(id).await?.into_iter();
+        let Some(object) = objects.find(|object| object.sha256 == *hash && object.status == "ready") else {
+            return Ok(None);
+        };
+        known.push(object);
     }
-    Ok(true)
+    Ok(Some(known))
+}
+
+/// Returns what could not be read of objects that are ready, for people.
+pub fn warnings(objects: &[BuiltObject]) -> impl Iterator<Item = String> {
+    let ready = objects.iter().filter(|object| object.status == "ready");
+    ready.filter_map(|object| Some(format!("{}: {}", object.arch, object.reason.as_ref()?)))
 }
 
 /// The file as a stream that moves the bar.
@@ -179,7 +188,7 @@ fn verdict(upload: Upload, existing: bool) -> Result<Sent, String> {
     if upload.skipped.iter().any(may_hide_symbols) {
         return Err("symbols may be missing: the server could not look into all of it".to_owned());
     }
-    Ok(if existing { Sent::Known } else { Sent::New(upload.objects) })
+    Ok(if existing { Sent::Known(upload.objects) } else { Sent::New(upload.objects) })
 }
 
 async fn blocking<T: Send + 'static>(
@@ -215,7 +224,6 @@ mod tests {
             SkipReason::Method(12),
             SkipReason::Broken("cut off".to_owned()),
             SkipReason::TooDeep,
-            SkipReason::Outside,
             SkipReason::PathTooLong,
             SkipReason::Kind('D'),
             SkipReason::Holes("overlap"),

@@ -1,6 +1,6 @@
 //! Source maps: named by the app and the build that their bundle is of.
 
-use super::find::{Found, starts_as_source_map};
+use super::find::{Found, describe_file, is_archive, starts_as_mach_o, starts_as_source_map};
 use crate::failure::{BoxError, CommandError};
 use clap::Args;
 use std::fs;
@@ -57,7 +57,9 @@ impl SourceMapArguments {
 
     fn add(&self, path: &Path, copies: &Path, found: &mut Vec<Found>) -> Result<(), BoxError> {
         if !starts_as_source_map(path)? {
-            return Err("it does not begin as a source map of version 3".into());
+            let is_other = starts_as_mach_o(path)? || is_archive(path)?;
+            let other = "it is no source map: give it without --source-map";
+            return Err(if is_other { other.into() } else { describe_file(path)?.into() });
         }
         let bytes = fs::read(path)?;
         let facts = objects(&bytes)?.into_iter().next().ok_or("it is no source map")?.object?;

@@ -168,6 +168,54 @@ fn what_is_not_set_says_how_to_set_it() {
 }
 
 #[test]
+fn a_check_of_one_service_asks_for_what_that_service_reads() {
+    let variables: Vec<(&str, &str)> =
+        FINE.into_iter().filter(|(key, _)| !key.contains("POSTGRES")).collect();
+    let check = |service: &str| {
+        let output = unslide(&["config", "check", "--service", service], &variables);
+        (output.status.code(), stdout(&output))
+    };
+    for service in ["symbolizer", "audit"] {
+        assert_eq!(check(service), (Some(0), "the configuration is fine\n".to_owned()), "{service}");
+    }
+    for service in ["api", "builder", "indexer", "migrate"] {
+        let (code, said) = check(service);
+        assert!(code == Some(2) && said.starts_with("postgres.url: is not set"), "{service}: {said}");
+    }
+    let output = unslide(&["config", "check", "--service", "web"], &variables);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && error.contains("symbolizer, indexer, migrate"), "{error}");
+}
+
+#[test]
+fn the_rights_of_each_login_are_printed_without_a_server() {
+    let variables =
+        [("UNSLIDE_KAFKA__BOOTSTRAP", "127.0.0.1:1"), ("UNSLIDE_KAFKA__TOPIC_PREFIX", "staging.")];
+    let printed = |further: &[&str]| {
+        let arguments = [&["migrate", "--acls"], further].concat();
+        let output = unslide(&arguments, &variables);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        stdout(&output)
+    };
+    let commands = printed(&["--principal", "indexer=shop-indexer"]);
+    let lines: Vec<&str> = commands.lines().collect();
+    assert!(lines.iter().all(|line| line.starts_with("kafka-acls.sh --bootstrap-server 127.0.0.1:1 ")));
+    let relay = "--add --allow-principal User:unslide-builder --operation Write --transactional-id staging.unslide.relay";
+    assert!(lines.iter().any(|line| line.ends_with(relay)), "{commands}");
+    assert!(
+        commands.contains("User:shop-indexer") && !commands.contains("User:unslide-indexer"),
+        "{commands}"
+    );
+    let rules: Vec<serde_json::Value> = serde_json::from_str(&printed(&["--json"])).unwrap();
+    assert_eq!(rules.len(), lines.len());
+    let relay = serde_json::json!({
+        "principal": "User:unslide-builder", "login": "builder", "resource": "transactional_id", "pattern": "literal",
+        "names": ["staging.unslide.relay"], "operations": ["Write"],
+    });
+    assert!(rules.contains(&relay), "{rules:?}");
+}
+
+#[test]
 fn what_is_unsafe_on_a_network_is_a_warning_and_nothing_local_is() {
     assert!(!stdout(&unslide(&["config", "check"], &FINE)).contains("warning"));
     let variables = [

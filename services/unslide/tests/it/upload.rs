@@ -115,7 +115,7 @@ fn an_upload_can_be_quiet_speak_json_or_only_look() {
     std::fs::write(&text, "no symbols").unwrap();
     let wrong = [&files[..], &[text]].concat();
     let (code, output, error) = upload(&api.url, "x", &["--json"], &wrong);
-    assert!(code == Some(1) && error.contains("text: is neither"), "{error}");
+    assert!(code == Some(1) && error.contains("text: this is text; symbols are a dSYM"), "{error}");
     let said: Value = serde_json::from_str(&output).unwrap();
     assert_eq!((&said["uploaded"], &said["failed"]), (&2.into(), &1.into()));
     let file = said["files"].as_array().unwrap().iter().find(|file| file["status"] == "uploaded").unwrap();

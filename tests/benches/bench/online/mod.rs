@@ -9,4 +9,6 @@ pub mod latency;
 pub mod queries;
 mod quota;
 pub mod scale;
+pub mod shares;
+pub mod store;
 pub mod unpacking;

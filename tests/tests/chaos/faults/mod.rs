@@ -86,7 +86,7 @@ async fn process(world: &Arc<World>, name: &str, fault: Fault, lasts: Duration) 
             let filled = loop {
                 let (ballast, host) = {
                     let mut installation = world.installation.lock().await;
-                    let cache = installation.cache(name);
+                    let cache = installation.data(name);
                     let root = PathBuf::from(format!("/proc/{}/root", installation.process(name).id()));
                     (root.join(cache.strip_prefix("/").unwrap_or(&cache)).join("ballast"), cache)
                 };

@@ -48,6 +48,7 @@ async fn behind_proxy() -> (Installation, Proxy, (S3Endpoint, TempDir)) {
         postgres: servers::postgres(),
         objects: format!("http://{}", proxy.address()),
         object_keys: (keys.access_key.clone(), keys.secret_key.clone()),
+        kafka_admin: None,
     };
     let own = tempfile::tempdir().expect("a folder");
     let installation = Installation::prepare_on(&place, own, &[]).await;
@@ -184,8 +185,7 @@ async fn a_record_that_kills_its_worker_each_time_is_given_up_and_no_other_is() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_told_to_end_under_load_hands_its_partitions_over() {
     let app = App::fixture("app");
-    let leaves = ("UNSLIDE_KAFKA__LEAVE_GROUP_ON_STOP", "true");
-    let mut installation = Installation::prepare_with(&[leaves]).await;
+    let mut installation = Installation::prepare().await;
     begin(&mut installation).await;
     let workers = ["symbolizer-0", "symbolizer-1"];
     for worker in workers {

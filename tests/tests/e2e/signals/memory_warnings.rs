@@ -20,7 +20,7 @@ pub async fn a_warning_leads_to_the_graph_of_its_run(world: &World) {
     assert_eq!(first["symbolication"]["grouping"]["title"], "Memory warning", "{first}");
     assert_eq!(first["symbolication"].get("ended"), None, "a warning ends nothing");
     let page = format!("/console/reports/{id}");
-    let says = "the footprint is 1432 MB, the threshold 1200 MB";
+    let says = "the footprint is 1433 MB, the threshold 1200 MB";
     let link = format!("<a href=\"/console{capture}\">Graph of memory</a>");
     world.console.page_with(&page, &[says, "symbols missing", "Captures of this run", &link]).await;
 

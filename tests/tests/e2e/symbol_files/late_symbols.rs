@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use unslide_tests::SOON;
 use unslide_tests::app::{App, FUNCTIONS, functions};
+use unslide_tests::client::Client;
 use unslide_tests::installation::{Installation, TENANT};
 
 /// Reports that wait for one dSYM: enough that they are woken in several pages and come back in many
@@ -123,6 +124,16 @@ async fn a_late_dsym_heals_the_reports_that_waited_for_it() {
             page["items"].as_array().is_some_and(|items| items.iter().any(wanted))
         })
         .await;
+    // A team talks about the group that lacks symbols.
+    let scopes = "reports:read,groups:write";
+    let made = installation.command_succeeds(&["key", "create", "--tenant", TENANT, "--scope", scopes]);
+    let key = made.split_whitespace().find(|word| word.starts_with("unslide_")).expect("a key is printed");
+    let team = Client::new(&installation.url, key);
+    let (_, groups) = team.get("/v1/groups?provisional=true").await;
+    let old = groups["items"][0]["id"].as_str().expect("a group").to_owned();
+    let comment = r#"{"text": "Who has the dSYM?"}"#;
+    let answer = team.attempt_json(&format!("/v1/groups/{old}/comments"), comment).await;
+    assert_eq!(answer.expect("an answer").0, 201);
 
     client.upload(app.dsym.clone()).await;
     let healed = installation.topics.wait_for(&output, SOON, |records| records.len() >= 2 * all).await;
@@ -139,6 +150,13 @@ async fn a_late_dsym_heals_the_reports_that_waited_for_it() {
         .wait_for(&format!("/v1/reports/{id}"), SOON, |_, report| report["symbolication"]["revision"] == 2)
         .await;
     assert_eq!(functions(&stored), FUNCTIONS.map(<[_]>::to_vec));
+    let path = format!("/v1/groups/{old}");
+    let group = team.wait_for(&path, SOON, |_, group| group["redirected_from"] == old.as_str()).await;
+    assert_eq!((&group["reports"], &group["provisional"]), (&reports.into(), &false.into()), "{group}");
+    let (_, activity) = team.get(&format!("{path}/activity")).await;
+    let said =
+        |item: &serde_json::Value| item["text"] == "Who has the dSYM?" && item["moved_from"] == old.as_str();
+    assert!(activity["items"].as_array().is_some_and(|items| items.iter().any(said)), "{activity}");
     installation.stop().await;
 }
 

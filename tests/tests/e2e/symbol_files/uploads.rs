@@ -173,7 +173,7 @@ async fn what_the_service_has_is_not_sent_again_and_what_is_cut_off_is() {
     installation.wait_ready("builder").await;
     let builder = installation.take("builder");
     tokio::task::block_in_place(|| builder.terminate());
-    let (url, api) = (installation.url.clone(), installation.url["http://".len()..].to_owned());
+    let (url, api) = (installation.url.clone(), installation.url.strip_prefix("http://").unwrap().to_owned());
 
     // A run that is killed in the middle of its second file.
     let half = PADDING as u64 / 2;
@@ -236,7 +236,7 @@ async fn a_half_sent_file_goes_on_where_it_stopped() {
     let key = installation.make_tenant(TENANT);
     installation.wait_ready("api").await;
     installation.wait_ready("builder").await;
-    let api = installation.url["http://".len()..].to_owned();
+    let api = installation.url.strip_prefix("http://").unwrap().to_owned();
 
     // A run that is killed in the middle of the second of three parts.
     let wire = Wire::start(api.clone(), PART + PART / 2, true).await;

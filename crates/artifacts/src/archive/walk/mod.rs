@@ -5,6 +5,7 @@ mod tar;
 mod zip;
 
 use super::budget::Budget;
+use super::describe::describe;
 use super::magic::{self, FileKind, PEEK};
 use super::member::copy;
 use super::{ArchiveError, Contents, MemberSink, SkipReason, UnpackLimits};
@@ -40,8 +41,7 @@ pub fn unpack(
         FileKind::Unsupported(format) => return Err(ArchiveError::Unsupported(format)),
         FileKind::StaticLibrary => return Err(ArchiveError::Unsupported("ar (static library)")),
         FileKind::Other => {
-            let shown: Vec<_> = head.iter().take(8).map(|b| format!("{b:02x}")).collect();
-            return Err(ArchiveError::Unrecognised(shown.join(" ")));
+            return Err(ArchiveError::Unrecognised(describe(&head)));
         }
         FileKind::Binary(binary) => {
             budget.member()?;
@@ -148,13 +148,13 @@ impl Walk<'_> {
         let failed = |e| ArchiveError::from_io(e, ArchiveError::Disk);
         (&mut unpacked).take(PEEK as u64).read_to_end(&mut head).map_err(failed)?;
         let kind = magic::detect(&head);
+        if kind == FileKind::Other && container.is_empty() {
+            return Err(ArchiveError::Unrecognised(format!("unpacked, {}", describe(&head))));
+        }
         let mut content = Cursor::new(head).chain(&mut unpacked);
         match kind {
             FileKind::Tar => tar::walk(self, &mut content, inner, depth + 1)?,
             FileKind::Zip => self.spooled_zip(&mut content, inner, depth + 1)?,
-            FileKind::Other if container.is_empty() => {
-                return Err(ArchiveError::Unrecognised("a gzip layer around something else".into()));
-            }
             _ => self.content(&mut content, path, inner, depth)?,
         }
         // The checksum at the end is read too.
@@ -195,17 +195,21 @@ pub(super) fn broken(error: io::Error, container: &str, what: &str, at: u64) -> 
     }
 }
 
-/// The path of an entry below its archive, or why it has none that may be used.
+/// Returns the path of an entry below its archive, for people. A path that leaves the archive stays inside: the root,
+/// a drive and `..` are left out.
+///
+/// # Errors
+/// [`SkipReason::PathTooLong`].
 pub(super) fn entry_path(container: &str, name: &[u8], limits: &UnpackLimits) -> Result<String, SkipReason> {
     if container.len() + name.len() > limits.path_bytes {
         return Err(SkipReason::PathTooLong);
     }
     let name = String::from_utf8_lossy(name).replace('\\', "/");
-    let drive = name.as_bytes().get(1) == Some(&b':');
-    if name.starts_with('/') || drive || name.contains('\0') || name.split('/').any(|part| part == "..") {
-        return Err(SkipReason::Outside);
-    }
-    let parts: Vec<_> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    let path = parts.join("/");
+    let name = name.replace('\0', "\u{FFFD}");
+    let is_drive = |part: &str| part.len() == 2 && part.ends_with(':');
+    let is_shown = |part: &&str| !matches!(*part, "" | "." | "..") && !is_drive(part);
+    let path = name.split('/').filter(is_shown).collect::<Vec<&str>>().join("/");
+    // Only an archive itself has no path.
+    let path = if path.is_empty() { "unnamed".to_owned() } else { path };
     if container.is_empty() { Ok(path) } else { Ok(format!("{container}/{path}")) }
 }

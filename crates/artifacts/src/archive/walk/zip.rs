@@ -32,6 +32,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 struct Zip<'z, R> {
     source: &'z mut R,
     size: u64,
+    /// Bytes that its members may still have, packed.
+    unread: u64,
     container: &'z str,
 }
 
@@ -181,7 +183,7 @@ pub(super) fn walk<R: Read + Seek>(
     depth: usize,
 ) -> Result<(), ArchiveError> {
     let size = source.seek(SeekFrom::End(0)).map_err(ArchiveError::Disk)?;
-    let mut zip = Zip { source, size, container };
+    let mut zip = Zip { source, size, unread: size, container };
     let Directory { begin: mut at, end, entries } = zip.directory()?;
     let mut seen = 0;
     while seen < entries || zip.goes_on(at, end)? {
@@ -220,6 +222,9 @@ fn member<R: Read + Seek>(
     if data.checked_add(entry.packed).is_none_or(|end| end > zip.size) {
         return Err(zip.truncated(&format!("{path} lies past the end"), zip.size));
     }
+    // A stream may give nothing for its bytes: members over each other would read it once for each.
+    let unread = zip.unread.checked_sub(entry.packed);
+    zip.unread = unread.ok_or_else(|| zip.corrupt("its entries lie over each other", entry.local))?;
     if entry.unpacked > walk.budget.limits.member_bytes {
         let limit = walk.budget.limits.member_bytes;
         return Err(ArchiveError::TooLarge { path: path.into(), limit });

@@ -2,8 +2,9 @@
 
 use super::{Kept, checksum, gz, open, raw_tar, sparse, tar_of, thin, zip_of};
 use proptest::prelude::*;
-use std::io::{Cursor, Write};
-use unslide_artifacts::archive::{ArchiveError, SkipReason, UnpackLimits, unpack};
+use std::cell::Cell;
+use std::io::{Cursor, Read, Seek, SeekFrom, Write};
+use unslide_artifacts::archive::{ArchiveError, SkipReason, ToFolder, UnpackLimits, unpack};
 use unslide_testkit::memory::peak;
 use zip::write::SimpleFileOptions;
 
@@ -40,21 +41,115 @@ fn a_bomb_is_refused_before_it_unfolds() {
 }
 
 #[test]
-fn paths_that_leave_the_archive_are_refused_and_the_rest_is_kept() {
-    let bad = ["../../etc/passwd", "/etc/passwd", "a/../../b", "C:\\windows\\x", "..\\x", "a\\..\\..\\b"];
-    for name in bad {
-        let zip = raw_zip(name, &thin(1), |_| {});
-        assert_eq!(reasons(&zip), [SkipReason::Outside], "{name} in a zip");
-        let mut tar = raw_tar(name, b'0', &thin(1));
-        tar.extend(tar_of(&[("good", &thin(2))]));
-        let (members, contents) = open(&tar, &UnpackLimits::default()).unwrap();
-        assert_eq!(contents.skipped[0].reason, SkipReason::Outside, "{name} in a tar");
-        assert_eq!(members.len(), 1);
+fn files_with_paths_that_leave_the_archive_are_read_and_shown_with_paths_inside() {
+    for (name, shown) in [
+        ("../../etc/passwd", "etc/passwd"),
+        ("/etc/passwd", "etc/passwd"),
+        ("a/../../b", "a/b"),
+        ("C:\\windows\\x", "windows/x"),
+        ("C:x", "C:x"),
+        ("..\\x", "x"),
+        ("a\\..\\..\\b", "a/b"),
+        ("\\\\server\\share\\x", "server/share/x"),
+        ("../..", "unnamed"),
+        ("a\0b", "a\u{FFFD}b"),
+    ] {
+        let read = |archive: &[u8]| {
+            let (members, contents) = open(archive, &UnpackLimits::default()).unwrap();
+            assert_eq!(contents.skipped, [], "{name}");
+            members
+        };
+        let member = |path: &str, byte| (path.to_owned(), thin(byte));
+        assert_eq!(read(&raw_zip(name, &thin(1), |_| {})), [member(shown, 1)]);
+        let nested = zip_of(&[("in.zip", &raw_zip(name, &thin(1), |_| {}))]);
+        assert_eq!(read(&nested), [member(&format!("in.zip/{shown}"), 1)]);
+        // A tar's names end at a NUL.
+        if !name.contains('\0') {
+            let mut tar = raw_tar(name, b'0', &thin(1));
+            tar.extend(tar_of(&[("good", &thin(2))]));
+            assert_eq!(read(&tar), [member(shown, 1), member("good", 2)]);
+        }
     }
     let long = "x".repeat(2000);
     assert_eq!(reasons(&raw_zip(&long, &thin(1), |_| {})), [SkipReason::PathTooLong]);
     let (members, _) = open(&raw_zip("./a//b/./c..d", &thin(1), |_| {}), &UnpackLimits::default()).unwrap();
     assert_eq!(members[0].0, "a/b/c..d");
+}
+
+/// A zip with this many entries, all with one member that unpacks this many blocks of nothing.
+fn zip_of_nothing(entries: usize, blocks: usize) -> Vec<u8> {
+    let packed = [[0, 0, 0, 0xff, 0xff].repeat(blocks), vec![1, 0, 0, 0xff, 0xff]].concat();
+    let size = (packed.len() as u32).to_le_bytes();
+    let sizes = [[0; 4], size, [0; 4]].concat();
+    let local = [&b"PK\x03\x04"[..], &[20, 0, 0, 0, 8, 0, 0, 0, 0, 0], &sizes, &[1, 0, 0, 0], b"a"].concat();
+    let entry =
+        [&b"PK\x01\x02"[..], &[20, 0, 20, 0, 0, 0, 8, 0, 0, 0, 0, 0], &sizes, &[1], &[0; 17], b"a"].concat();
+    let directory = entry.repeat(entries);
+    let at = (local.len() + packed.len()) as u32;
+    let count = (entries as u16).to_le_bytes();
+    let counts = [[0; 2], [0; 2], count, count].concat();
+    let place = [(directory.len() as u32).to_le_bytes(), at.to_le_bytes()].concat();
+    [&local[..], &packed, &directory, b"PK\x05\x06", &counts, &place, &[0, 0]].concat()
+}
+
+/// Counts the bytes that are read.
+struct Counted<'b>(Cursor<&'b [u8]>, &'b Cell<u64>);
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        self.1.set(self.1.get() + read as u64);
+        Ok(read)
+    }
+}
+
+impl Seek for Counted<'_> {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+/// Proves: bounded-input
+#[test]
+fn entries_over_each_other_are_refused_before_each_is_read() {
+    let read = |entries, blocks| {
+        let upload = zip_of_nothing(entries, blocks);
+        let bytes = Cell::new(0);
+        let source = Counted(Cursor::new(&upload), &bytes);
+        let unpacked = unpack(source, "a.zip", &UnpackLimits::default(), &mut Kept::default());
+        (unpacked.map(|contents| contents.entries), bytes.get(), upload.len() as u64)
+    };
+    let (unpacked, ..) = read(1, 10_000);
+    assert_eq!(unpacked.unwrap(), 1);
+    for n in [1_000, 2_000] {
+        let (unpacked, bytes, size) = read(n, 20 * n);
+        println!("| zip entries over each other | {n} | {bytes} of {size} bytes |");
+        let error = unpacked.unwrap_err();
+        assert!(error.to_string().contains("its entries lie over each other"), "{error}");
+        assert!(bytes <= 4 * size, "{bytes} of {size}");
+    }
+}
+
+/// Proves: bounded-input
+#[test]
+fn nothing_is_written_to_a_path_that_an_archive_names() {
+    let around = tempfile::tempdir().unwrap();
+    let work = around.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let absolute = around.path().join("absolute");
+    let names = ["../escaped", absolute.to_str().unwrap(), "sub/../../escaped", "plain"];
+    for name in names {
+        for archive in [raw_zip(name, &thin(1), |_| {}), raw_tar(name, b'0', &thin(1))] {
+            let mut sink = ToFolder::new(&work);
+            unpack(Cursor::new(archive), "", &UnpackLimits::default(), &mut sink).unwrap();
+            let members = sink.into_members();
+            assert!(members.len() == 1 && members[0].file.starts_with(&work), "{name}");
+            let is_own =
+                |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("member-");
+            assert!(std::fs::read_dir(&work).unwrap().flatten().all(is_own), "{name}");
+        }
+        assert_eq!(std::fs::read_dir(around.path()).unwrap().count(), 1, "{name}");
+    }
 }
 
 #[test]

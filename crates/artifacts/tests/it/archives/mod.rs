@@ -197,7 +197,9 @@ fn formats_without_support_are_named() {
     assert_eq!(upload(b"").reason(), "empty");
     let error = upload(b"%PDF-1.7");
     assert_eq!(error.reason(), "unrecognised");
-    assert!(error.to_string().contains("25 50 44 46"), "{error}");
+    assert!(error.to_string().contains("this is text"), "{error}");
+    assert!(upload(b"\x7fELF\x02").to_string().contains("this is an ELF file"));
+    assert!(upload(&gz(b"MODULE mac arm64 0F1E 0 Shop\n")).to_string().contains("Breakpad"));
     let nested = zip_of(&[("a.xz", b"\xfd7zXZ\0rest"), ("lib.a", b"!<arch>\nx"), ("b", &thin(1))]);
     let (members, contents) = open(&nested, &UnpackLimits::default()).unwrap();
     assert_eq!(members.len(), 1);

@@ -197,7 +197,7 @@ fn fatal<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
     let reason =
         reason?.text().filter(|reason| reason.raw().len() <= MOST_STACK_BYTES)?.decode().into_owned();
     let (message, stack) = reason.split_once(", stack:")?;
-    let message = message.trim_start_matches("Unhandled JS Exception: ");
+    let message = without_engine(message.trim_start_matches("Unhandled JS Exception: "));
     Some(ErrorSource {
         // The name is cut off after 75 characters, the reason is not.
         name: Some(cut(if message.is_empty() { own } else { message })),
@@ -208,16 +208,26 @@ fn fatal<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
     })
 }
 
+/// A message without the engine that React Native writes behind it: `, js engine: hermes`.
+fn without_engine(message: &str) -> &str {
+    let engine = message.rsplit_once(", js engine: ");
+    engine
+        .filter(|(_, engine)| engine.bytes().all(|b| b.is_ascii_alphanumeric()))
+        .map_or(message, |(text, _)| text)
+}
+
 /// The class and the message of `TypeError: undefined is not a function`, which bridges give as either.
 fn named(name: Option<String>, message: Option<String>) -> (Option<String>, Option<String>) {
     let text = name.unwrap_or_default();
+    let text = without_engine(&text);
     let (class, rest) = match text.split_once(": ") {
         Some((class, rest)) if is_class(class) => (class.to_owned(), rest.to_owned()),
         _ if is_class(text.trim()) => (text.trim().to_owned(), String::new()),
-        _ => (String::new(), text),
+        _ => (String::new(), text.to_owned()),
     };
     let message = message.filter(|message| !message.is_empty()).unwrap_or(rest);
-    let message = message.strip_prefix(&format!("{class}: ")).unwrap_or(&message).to_owned();
+    let message = without_engine(&message);
+    let message = message.strip_prefix(&format!("{class}: ")).unwrap_or(message).to_owned();
     (Some(class).filter(|class| !class.is_empty()), Some(message).filter(|message| !message.is_empty()))
 }
 
@@ -257,10 +267,12 @@ fn structured(frame: Value<'_>) -> Option<JavaScriptFrame> {
     let [column, colno, own, own_too] = frame.members(["column", "colno", "debugId", "debug_id"]);
     let function = method.or(function).and_then(Value::text).map(short);
     let file = file.or(filename).and_then(Value::text).map(short).unwrap_or_default();
-    let (file, is_bytecode) = stack::without_address(&file);
+    let (file, has_address) = stack::without_address(&file);
+    let (function, has_open_address) = stack::without_open_address(function.as_deref().unwrap_or_default());
+    let is_bytecode = has_address || has_open_address;
     let from_1 = colno.and_then(number).and_then(|column| column.checked_sub(u32::from(!is_bytecode)));
     Some(JavaScriptFrame {
-        function: stack::function(function.as_deref().unwrap_or_default()),
+        function: stack::function(function),
         bundle: stack::bundle(file),
         module: None,
         debug_id: own.or(own_too).and_then(Value::uuid).and_then(crate::json::debug_id),

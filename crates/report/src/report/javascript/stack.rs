@@ -2,6 +2,8 @@
 
 use super::{JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, cut};
 
+/// What engines write for code outside of functions.
+const CODE: [&str; 3] = ["eval code", "global code", "module code"];
 /// Characters of a bundle's file name.
 const MOST_NAME: usize = 200;
 
@@ -16,10 +18,14 @@ pub(super) fn read(text: &str, frames: &mut Vec<JavaScriptFrame>) {
 }
 
 /// The frames of an `RCTFatalException`: `function@line:column`, where React Native has counted the columns from 0
-/// and has left the bundle out, unless it is a module of a RAM bundle.
+/// and has left the bundle out, unless it is a module of a RAM bundle. A function of the engine is at line -1.
 pub(super) fn read_fatal(text: &str, bundle: &str) -> Vec<JavaScriptFrame> {
     let frame = |line: &str| {
         let (name, place) = line.trim().rsplit_once('@')?;
+        let (name, is_bytecode) = without_open_address(name);
+        if place == "-1" {
+            return Some(JavaScriptFrame { function: function(name), ..JavaScriptFrame::default() });
+        }
         let (rest, column) = number_behind(place)?;
         let (module, line) = rest.split_once(':').unwrap_or((bundle, rest));
         let line = line.parse().ok().filter(|line| *line > 0)?;
@@ -28,6 +34,7 @@ pub(super) fn read_fatal(text: &str, bundle: &str) -> Vec<JavaScriptFrame> {
             bundle: Some(module.chars().take(MOST_NAME).collect()),
             line: Some(line),
             column: Some(column),
+            is_bytecode,
             ..JavaScriptFrame::default()
         })
     };
@@ -39,24 +46,28 @@ fn frame(line: &str) -> Option<JavaScriptFrame> {
     if let Some(rest) = line.strip_prefix("at ") {
         return Some(v8(rest.trim()));
     }
-    let Some((name, place)) = line.rsplit_once('@') else {
+    // Addresses may hold an `@`, too.
+    let Some((name, place)) = line.split_once('@') else {
         // A message may end in a port: a place alone has a line and a column, and no text before it.
         return located("", line, false).filter(|frame| frame.column.is_some() && !line.contains(": "));
     };
-    if place.trim() == "[native code]" {
-        return Some(JavaScriptFrame { function: function(name), ..JavaScriptFrame::default() });
-    }
-    // A line of a message may hold an `@`: a frame has a position.
-    located(name, place, false)
+    let place = place.trim();
+    // A line of a message may hold an `@`: a frame has a position, or says that it is of no file.
+    let is_of_engine =
+        place.starts_with('[') || place.contains("wasm-function[") || CODE.contains(&name.trim());
+    let has_position = number_behind(place).is_some_and(|(rest, _)| number_behind(rest).is_some());
+    let engine = || JavaScriptFrame { function: function(name), ..JavaScriptFrame::default() };
+    located(name, place, false).or_else(|| (is_of_engine || has_position).then(engine))
 }
 
-/// `fn (url:line:column)`, `async fn (…)`, `url:line:column`, `fn (address at url:1:offset)`, `fn (native)`.
+/// `fn (url:line:column)`, `async fn (…)`, `url:line:column`, `fn (address at url:1:offset)`, `fn (native)`,
+/// `eval (eval at fn (url:line:column), <anonymous>:line:column)`.
 fn v8(rest: &str) -> JavaScriptFrame {
     let rest = rest.strip_prefix("async ").unwrap_or(rest);
-    let (name, place) = match rest.strip_suffix(')').and_then(|inside| inside.rsplit_once('(')) {
-        Some((name, place)) => (name.trim(), place.trim()),
-        None => ("", rest),
-    };
+    let inside = rest.strip_suffix(')');
+    let split = inside
+        .and_then(|inside| inside.strip_prefix('(').map(|place| ("", place)).or(inside.split_once(" (")));
+    let (name, place) = split.map_or(("", rest), |(name, place)| (name.trim(), place.trim()));
     let (place, bytecode) = without_address(place);
     let own = if name.is_empty() && !rest.contains(':') { rest } else { name };
     located(name, place, bytecode)
@@ -66,6 +77,12 @@ fn v8(rest: &str) -> JavaScriptFrame {
 /// A place without the words `address at`, and whether it had them: an offset in bytecode then stands for the column.
 pub(super) fn without_address(place: &str) -> (&str, bool) {
     place.strip_prefix("address at ").map_or((place, false), |place| (place, true))
+}
+
+/// A function's name without the `(address at` that the first React Native with Hermes left behind it, and whether it
+/// had that: the place is then one in bytecode.
+pub(super) fn without_open_address(name: &str) -> (&str, bool) {
+    name.trim().strip_suffix("(address at").map_or((name, false), |name| (name, true))
 }
 
 /// A frame at `url:line:column`; engines count both from 1, and offsets in bytecode from 0.
@@ -95,19 +112,60 @@ fn number_behind(text: &str) -> Option<(&str, u32)> {
 /// A function's name; `None` for the words that stand for none.
 pub(super) fn function(name: &str) -> Option<String> {
     let name = name.trim();
-    let none =
-        ["", "<unknown>", "<anonymous>", "anonymous", "?", "(anonymous function)", "global code", "global"];
-    (!none.contains(&name)).then(|| cut(name))
+    let none = [
+        "",
+        "<unknown>",
+        "<anonymous>",
+        "anonymous",
+        "?",
+        "(anonymous function)",
+        "(anonymous)",
+        "<eval>",
+        "global",
+    ];
+    (!none.contains(&name) && !CODE.contains(&name)).then(|| cut(name))
 }
 
-/// The bundle's file name in an address or a path: without scheme, host, folders, query and fragment. `None` where
-/// there is none, as in `[native code]`.
+/// The bundle's file name in an address or a path: without scheme, host, folders, query and fragment. `None` if the
+/// code is in no file of the app: of the engine, of `eval`, of an extension of the browser, or in the address itself.
 #[must_use]
 pub(super) fn bundle(url: &str) -> Option<String> {
     let url = url.trim();
-    let path = url.split(['?', '#']).next().unwrap_or_default();
-    let path = path.split_once("://").map_or(path, |(_, behind)| behind);
+    if is_eval(url) {
+        return None;
+    }
+    // JavaScriptCore cuts queries off, so React Native writes `index.bundle//&platform=ios` for a `?`.
+    let url = url.split_once("//&").map_or(url, |(url, _)| url);
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let path = match url.split_once(':') {
+        Some((scheme, _)) if is_without_file(scheme) => return None,
+        // A page has an address, but no file name.
+        Some(("http" | "https", rest)) => rest.trim_start_matches('/').split_once('/')?.1,
+        _ => url.split_once("://").map_or(url, |(_, behind)| behind),
+    };
     let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
-    let none = ["", "[native code]", "native", "<anonymous>", "unknown", "InternalBytecode.js", "eval code"];
-    (!none.contains(&name)).then(|| name.chars().take(MOST_NAME).collect())
+    let bare = name.trim_matches(['(', ')', '[', ']', '<', '>']);
+    let none = [
+        "",
+        "native code",
+        "wasm code",
+        "native",
+        "anonymous",
+        "unknown",
+        "InternalBytecode.js",
+        "eval code",
+    ];
+    (!none.contains(&bare)).then(|| name.chars().take(MOST_NAME).collect())
+}
+
+/// True for the schemes of addresses that name no file of the app.
+fn is_without_file(scheme: &str) -> bool {
+    const SCHEMES: [&str; 7] = ["about", "blob", "data", "javascript", "node", "wasm", "webpack-internal"];
+    let scheme = scheme.to_ascii_lowercase();
+    SCHEMES.contains(&scheme.as_str()) || scheme.ends_with("-extension")
+}
+
+/// True for the place of code that `eval` or `Function` has made: `eval at fn (…)` of V8, `… line 26 > eval` of Firefox.
+fn is_eval(url: &str) -> bool {
+    url.starts_with("eval at ") || [" > eval", " > Function"].iter().any(|made| url.contains(made))
 }

@@ -86,6 +86,47 @@ fn every_engines_stack_is_read_with_columns_from_0() {
 }
 
 #[test]
+fn code_in_no_file_of_the_app_has_no_bundle() {
+    let without = |function: &str| frame(function, "-", 0, 999);
+    let v8 = "    at eval (eval at foo (main.jsbundle:1:101), <anonymous>:1:1)\n    at bar (eval at <anonymous> (eval at foo (a.js:1:2)), <anonymous>:3:4)\n    at apply ((native):0:0)\n    at new Cart (<anonymous>)\n    at <anonymous>\n    at <anonymous>:1:1\n    at add (wasm://wasm/7a1b:wasm-function[3]:0x1f)\n    at load (node:internal/modules/cjs:1:2)\n    at f (about:blank:1:2)\n    at f (blob:https://shop.example/0a-1b:1:2)\n    at f (data:text/javascript;base64,Zm9v:1:2)\n    at f (chrome-extension://abc/inject.js:1:2)\n    at f (https://shop.example:8443:1:2)\n    at anonymous (address at InternalBytecode.js:1:1271)";
+    let names = ["eval", "bar", "apply", "new Cart", "-", "-", "add", "load", "f", "f", "f", "f", "f", "-"];
+    assert_eq!(of(v8), names.map(without));
+    let others = "forEach@[native code]\neval@[native code]\neval code@\nwasm-function[3]@[wasm code]\nadd@http://h/a.wasm:wasm-function[3]:0x1b\nf@http://h/a.js line 26 > eval:2:65\n@http://h/a.js line 1 > Function:1:1\nglobal code@about:blank:1:1\nmail a@b.example is wrong";
+    let names = ["forEach", "eval", "-", "wasm-function[3]", "add", "f", "-", "-"];
+    assert_eq!(of(others), names.map(without));
+    let objects = reported(
+        r#"[{"methodName":"eval","file":"eval at foo (main.jsbundle:1:1), <anonymous>","lineNumber":1,"column":1},
+            {"methodName":"apply","file":"(native)","lineNumber":0,"column":0},
+            {"methodName":"f","file":"blob:http://h/1","lineNumber":1,"column":1}]"#,
+    );
+    assert_eq!(objects.len(), 3);
+    assert!(objects.iter().all(|frame| frame.bundle.is_none()), "{objects:?}");
+}
+
+#[test]
+fn a_bundle_has_the_same_name_in_every_form_of_its_address() {
+    for address in [
+        "http://localhost:8081/index.bundle//&platform=ios&dev=true&app=com.example.shop",
+        "http://localhost:8081/index.bundle?platform=ios&path=a/b@c",
+        "http://localhost:8081/index.bundle//&a=b?c#d",
+        "https://shop.example/@scope/index.bundle#x",
+        "app:///index.bundle",
+        "app://index.bundle",
+        "capacitor://localhost/static/index.bundle",
+        "file:///var/x y/index.bundle",
+        "/data/a (b)/index.bundle",
+        "C:\\\\app\\\\index.bundle",
+        "index.bundle",
+    ] {
+        let expected = [frame("pay", "index.bundle", 1, 100)];
+        assert_eq!(of(&format!("pay@{address}:1:101")), expected, "{address}");
+        assert_eq!(of(&format!("at pay ({address}:1:101)")), expected, "{address}");
+        let file = json!([{"methodName": "pay", "file": address.replace("\\\\", "\\"), "lineNumber": 1, "column": 100}]);
+        assert_eq!(reported(&file.to_string())[0].bundle.as_deref(), Some("index.bundle"), "{address}");
+    }
+}
+
+#[test]
 fn objects_count_columns_as_their_bridge_does() {
     let frames = reported(
         r#"[{"methodName":"pay","file":"http://h/main.jsbundle?x=1","lineNumber":4,"column":0},
@@ -143,6 +184,32 @@ fn a_fatal_exception_of_react_native_is_an_error_of_javascript() {
     assert_eq!(at, expected);
     assert_eq!(error.frames[0].bundle.as_deref(), Some("main.jsbundle"));
     assert_eq!(error.frames[2].module, Some(BundleModule { segment: 0, module: Some(5) }));
+}
+
+#[test]
+fn the_first_react_native_with_hermes_is_read() {
+    let error = error(
+        r#"{"type":"nsexception","reason":"Unhandled JS Exception: TypeError: undefined is not a function, js engine: hermes, stack:\nanonymous (address at@1:1082033\napply@-1\ny (address at@1:120\n","nsexception":{"name":"RCTFatalException: Unhandled JS Exception: TypeError: undefined is not a function, js engine: hermes"}}"#,
+    )
+    .unwrap();
+    assert_eq!(error.name.as_deref(), Some("TypeError"));
+    assert_eq!(error.message.as_deref(), Some("undefined is not a function"));
+    let at: Vec<_> = error.frames.iter().map(|f| (f.function.as_deref(), f.column, f.is_bytecode)).collect();
+    assert_eq!(
+        at,
+        [(None, Some(1_082_033), true), (Some("apply"), None, false), (Some("y"), Some(120), true)]
+    );
+    let object =
+        reported(r#"[{"methodName":"y (address at","file":"main.jsbundle","lineNumber":1,"column":120}]"#);
+    assert_eq!((object[0].function.as_deref(), object[0].is_bytecode), (Some("y"), true));
+}
+
+#[test]
+fn the_engine_is_no_part_of_a_message() {
+    assert_eq!(without_engine("no cart, js engine: hermes"), "no cart");
+    assert_eq!(without_engine("no cart, js engine: one of two"), "no cart, js engine: one of two");
+    let user = r#"{"type":"user","reason":"no cart, js engine: jsc","user_reported":{"name":"Error: no cart, js engine: jsc","language":"js","backtrace":["a@b.js:1:2"]}}"#;
+    assert_eq!(error(user).unwrap().message.as_deref(), Some("no cart"));
 }
 
 #[test]

@@ -93,10 +93,10 @@ impl<'a> RunMemory<'a> {
                 "memory_pressure",
                 "memory_level",
             ]);
-            memory.footprint = memory.footprint.or(footprint.and_then(Value::unsigned));
-            let sum = memory.footprint.zip(remaining.and_then(Value::unsigned));
+            memory.footprint = memory.footprint.or(footprint.and_then(Value::decimal_unsigned));
+            let sum = memory.footprint.zip(remaining.and_then(Value::decimal_unsigned));
             let sum = sum.and_then(|(footprint, remaining)| footprint.checked_add(remaining));
-            memory.limit = memory.limit.or(limit.and_then(Value::unsigned)).or(sum);
+            memory.limit = memory.limit.or(limit.and_then(Value::decimal_unsigned)).or(sum);
             for (to, value) in levels.iter_mut().zip([pressure, level]) {
                 *to = to.or(value.and_then(Value::text));
             }

@@ -7,14 +7,14 @@
 mod ended;
 pub(crate) mod member;
 
-use crate::Number;
 use crate::jetsam::{JetsamEvent, JetsamProcess};
 use crate::json::Value;
 use crate::report::summary::facts::PartFacts;
-use crate::report::{Backtrace, BacktraceOrigin, Report, ReportPart};
+use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report, ReportPart};
 use member::MemoryMember;
 use std::fmt;
 use time::OffsetDateTime;
+use unslide_model::figures::round_mebibytes;
 
 /// Names of the member of an allocation stack that has its frames.
 pub(crate) const ALLOCATION_FRAMES: [&str; 3] = ["frames", "stack", "backtrace"];
@@ -85,7 +85,7 @@ impl MemoryEvent {
     /// What the report says, in a sentence; `None` where it says no more than its kind.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
-        let megabytes = |bytes: u64| format!("{} MB", bytes >> 20);
+        let megabytes = |bytes: u64| format!("{} MB", round_mebibytes(bytes));
         let footprint = self.footprint.map(|footprint| format!("the footprint is {}", megabytes(footprint)));
         let threshold = self.threshold.map(|threshold| format!("the threshold {}", megabytes(threshold)));
         let told =
@@ -119,16 +119,23 @@ impl<'a> Report<'a> {
             let foreground = values(MemoryMember::AppState).find_map(is_foreground).or(foreground);
             return Some(MemoryEvent { foreground, ..MemoryEvent::of(kind) });
         }
-        let bytes = |member| values(member).filter_map(decimal).find_map(bytes_of_megabytes);
+        let bytes = |member| values(member).filter_map(Value::decimal).find_map(bytes_of_megabytes);
         let warning = MemoryEvent {
             footprint: bytes(MemoryMember::Footprint),
             threshold: bytes(MemoryMember::Threshold),
-            passed_at: values(MemoryMember::PassedAt).filter_map(decimal).find_map(moment),
+            passed_at: values(MemoryMember::PassedAt).filter_map(Value::decimal).find_map(moment),
             ..MemoryEvent::of(MemoryEventKind::Warning)
         };
         // Reports of crashes have footprints, too.
-        let is_warning = warning.footprint.is_some() && !part.tells_of_crash();
+        let is_warning =
+            warning.footprint.is_some() && (!part.tells_of_crash() || self.is_reported_by_running_app(part));
         (is_warning || self.is_kscrash_warning(part)).then_some(warning)
+    }
+
+    /// True if the app reported something itself and went on, and that is not an error of JavaScript.
+    fn is_reported_by_running_app(&self, part: &ReportPart<'a>) -> bool {
+        let is_fatal = || PartFacts::of(self, self.main_part()).error(&["is_fatal"]).and_then(Value::boolean);
+        part.error_kind() == ErrorKind::User && is_fatal() != Some(true) && self.javascript_error().is_none()
     }
 
     /// The process of the Jetsam event that the report is about: the one that the sender calls its app's, else the first
@@ -212,7 +219,8 @@ impl MemoryEvent {
 
 impl AllocationWeight {
     fn read(stack: Value<'_>) -> AllocationWeight {
-        let first = |names: &[&str]| names.iter().find_map(|name| stack.get(name).and_then(integer));
+        let first =
+            |names: &[&str]| names.iter().find_map(|name| stack.get(name).and_then(Value::decimal_unsigned));
         AllocationWeight { bytes: first(&ALLOCATION_BYTES), count: first(&ALLOCATION_COUNT) }
     }
 }
@@ -255,38 +263,21 @@ fn ended(crash_type: Value<'_>) -> Option<(MemoryEventKind, Option<bool>)> {
     }
 }
 
-/// `appState` in words, or the number of a `UIApplicationState`.
+/// Returns what `appState` says in words, or as the number of a `UIApplicationState`.
 fn is_foreground(state: Value<'_>) -> Option<bool> {
-    if let Some(number) = state.unsigned() {
+    if let Some(number) = state.decimal_unsigned() {
         return (number <= 2).then_some(number < 2);
     }
-    match state.text()?.decode().to_lowercase().as_str() {
+    match state.text()?.decode().trim().to_lowercase().as_str() {
         "foreground" | "active" | "inactive" => Some(true),
         "background" => Some(false),
         _ => None,
     }
 }
 
-/// A number, or a text with one.
-fn decimal(value: Value<'_>) -> Option<f64> {
-    let number = match value.number() {
-        Some(Number::Float(number)) => number,
-        Some(number) => number.to_i64()?.to_string().parse().ok()?,
-        None => value.text().filter(|text| text.raw().len() <= 40)?.decode().trim().parse().ok()?,
-    };
-    number.is_finite().then_some(number)
-}
-
-/// An integer that is not negative, or a text with one.
-fn integer(value: Value<'_>) -> Option<u64> {
-    value
-        .unsigned()
-        .or_else(|| value.text().filter(|text| text.raw().len() <= 40)?.decode().trim().parse().ok())
-}
-
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded above")]
 fn bytes_of_megabytes(megabytes: f64) -> Option<u64> {
-    (0.0..=MOST_MEGABYTES).contains(&megabytes).then_some((megabytes * MEGABYTE) as u64)
+    (0.0..=MOST_MEGABYTES).contains(&megabytes).then_some((megabytes * MEGABYTE).round() as u64)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "seconds that are no time are refused")]

@@ -117,6 +117,12 @@ fn the_app_state_says_where_the_app_was() {
         (r#""Background""#, Some(false)),
         ("0", Some(true)),
         ("2", Some(false)),
+        (r#""0""#, Some(true)),
+        (r#""1""#, Some(true)),
+        (r#"" 2 ""#, Some(false)),
+        (r#""2.0""#, Some(false)),
+        ("2.0", Some(false)),
+        (r#""-1""#, Some(true)),
         // What says nothing leaves it at the name of the crash type.
         ("3", Some(true)),
         (r#""asleep""#, Some(true)),
@@ -134,7 +140,7 @@ fn a_warning_has_decimal_texts_and_is_none_beside_a_crash() {
     assert_eq!(warning.kind, MemoryEventKind::Warning);
     assert_eq!(warning.footprint, Some(1_502_085_120));
     assert_eq!(warning.passed_at.unwrap().unix_timestamp(), 1_763_600_000);
-    assert_eq!(warning.reason().unwrap(), "the footprint is 1432 MB, the threshold 1000 MB");
+    assert_eq!(warning.reason().unwrap(), "the footprint is 1433 MB, the threshold 1000 MB");
     assert_eq!(event(r#"{"user":{"singleMemory":900}}"#).unwrap().footprint, Some(900 << 20));
     assert_eq!(event(r#"{"user":{"singleMemory":"900"},"crash":{"error":{"type":"mach"}}}"#), None);
     for wrong in [r#""-1""#, r#""1e300""#, r#""NaN""#, r#""much""#, "{}", r#""""#] {
@@ -142,6 +148,52 @@ fn a_warning_has_decimal_texts_and_is_none_beside_a_crash() {
     }
     let far = event(r#"{"singleMemory":"1","LaunchTime":"1e300"}"#).unwrap();
     assert_eq!(far.passed_at, None);
+}
+
+#[test]
+fn a_warning_in_an_error_that_the_app_reports_itself_is_one() {
+    let in_error = |error: &str, user: &str| {
+        event(&format!(
+            r#"{{"user":{user},"crash":{{"error":{{{error}}},"threads":[{{"index":0,
+            "backtrace":{{"contents":[{{"instruction_addr":4096}}]}}}}]}}}}"#
+        ))
+    };
+    let user = r#"{"singleMemory":"812.5","threshold":"800"}"#;
+    let reported = r#""type":"user","user_reported":{"name":"Memory"}"#;
+    for error in [format!(r#"{reported},"is_fatal":false"#), reported.to_owned()] {
+        let warning = in_error(&error, user).unwrap();
+        assert_eq!(warning.kind, MemoryEventKind::Warning, "{error}");
+        assert_eq!((warning.footprint, warning.threshold), (Some(851_968_000), Some(800 << 20)));
+        assert_eq!(in_error(&error, r#"{"threshold":"800"}"#), None, "without a footprint");
+    }
+    for other in [
+        format!(r#"{reported},"is_fatal":true"#),
+        r#""type":"mach","is_fatal":false"#.to_owned(),
+        r#""type":"nsexception""#.to_owned(),
+        r#""type":"hang","is_fatal":false"#.to_owned(),
+        r#""type":"user","user_reported":{"name":"TypeError","language":"javascript",
+            "backtrace":"at f (app.js:1:2)"}"#
+            .to_owned(),
+    ] {
+        assert_eq!(in_error(&other, user), None, "{other}");
+    }
+}
+
+#[test]
+fn every_number_of_memory_may_be_a_decimal_text() {
+    let json = r#"{"crash_type":"foom_crash","report":{"sampled":"0.25"},
+        "stack_oom":[{"frames":[{"addr":1}],"size":" 7340032.0 ","count":"3"}],
+        "system":{"app_memory":{"memory_footprint":"3145728","memory_remaining":"1048576"}}}"#;
+    let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+    assert_eq!(report.allocation_weights()[0], AllocationWeight { bytes: Some(7 << 20), count: Some(3) });
+    assert_eq!((report.memory_limit(), report.summary().sampled), (Some(4 << 20), Some(0.25)));
+    for wrong in [r#""inf""#, r#""1,5""#, r#""-3""#, r#""0x10""#, r#""7.5""#] {
+        let json = format!(
+            r#"{{"crash_type":"foom_crash","stack_oom":[{{"frames":[{{"addr":1}}],"size":{wrong}}}]}}"#
+        );
+        let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+        assert_eq!(report.allocation_weights()[0].bytes, None, "{wrong}");
+    }
 }
 
 #[test]

@@ -10,6 +10,8 @@ use unslide_model::DebugId;
 pub struct OurFrame<'a> {
     /// `symbolicated`, `device`, `missing_symbol`, …
     pub(crate) status: Option<Text<'a>>,
+    /// `dwarf`, `symtab` or `device`.
+    source: Option<Text<'a>>,
     /// The image that the frame's address lies in.
     pub(crate) debug_id: Option<DebugId>,
     /// The cleaned address as bytes from the image's start.
@@ -38,6 +40,8 @@ pub struct OurCall<'a> {
     pub(crate) line: Option<u64>,
     /// True for a function that was inlined into the next.
     pub(crate) inlined: bool,
+    /// How it is known that the function never returns: `declared` or `inferred`.
+    pub no_return: Option<Text<'a>>,
 }
 
 impl<'a> Report<'a> {
@@ -50,6 +54,7 @@ impl<'a> Report<'a> {
         let mut ours = OurFrame::default();
         Value::at(self.input, member.start + brace).each(|key, value| match key {
             b"status" => ours.status = value.text(),
+            b"source" => ours.source = value.text(),
             b"debug_id" => ours.debug_id = value.uuid().map(DebugId),
             b"relative_address" => ours.relative_address = value.unsigned(),
             b"symbol" => ours.symbol = value.text(),
@@ -80,6 +85,12 @@ impl<'a> OurFrame<'a> {
     pub fn is_shortened(&self) -> bool {
         let is_named = self.has_status("symbolicated") || self.has_status("device");
         is_named && (self.relative_address.is_none() || self.calls.is_none())
+    }
+
+    /// True if debug information named the functions.
+    #[must_use]
+    pub fn is_from_debug_info(&self) -> bool {
+        self.source.is_some_and(|source| source.is("dwarf"))
     }
 
     /// The image that the frame's address lies in.
@@ -116,6 +127,7 @@ impl<'a> OurCall<'a> {
             b"file" => call.file = value.text(),
             b"line" => call.line = value.unsigned(),
             b"inlined" => call.inlined = value.boolean() == Some(true),
+            b"noreturn" => call.no_return = value.text(),
             _ => {}
         });
         call
@@ -137,17 +149,18 @@ mod tests {
             )
         };
         let bytes = read(
-            r#"{"status":"symbolicated","debug_id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0","relative_address":37204,
+            r#"{"status":"symbolicated","source":"dwarf","debug_id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0","relative_address":37204,
             "symbol":"$s","symbol_offset":84,"calls":[{"function":"price","raw":"$p","file":"/src/Cart.swift",
-            "line":12,"column":9,"inlined":true},{"function":"add"}]}"#,
+            "line":12,"column":9,"inlined":true},{"function":"add","noreturn":"declared"}]}"#,
         );
         let report = Report::read(bytes.as_bytes(), &ReadLimits::default()).unwrap();
         let ours = report.our_frame(&report.backtraces[0].frames[0]).unwrap();
-        assert!(ours.is_in_image() && ours.debug_id.is_some());
+        assert!(ours.is_in_image() && ours.debug_id.is_some() && ours.is_from_debug_info());
         assert_eq!((ours.relative_address, ours.symbol_offset), (Some(37204), Some(84)));
         let calls: Vec<_> = ours.calls.unwrap().items().into_iter().map(OurCall::read).collect();
         assert!(calls[0].file.is_some_and(|file| file.is("/src/Cart.swift")));
         assert_eq!((calls[0].line, calls[0].inlined), (Some(12), true));
+        assert!(calls[0].no_return.is_none() && calls[1].no_return.is_some_and(|known| known.is("declared")));
         assert!(calls[1].function.is_some_and(|function| function.is("add")) && !calls[1].inlined);
         let bytes = read(r#"{"status":"invalid_address"}"#);
         let report = Report::read(bytes.as_bytes(), &ReadLimits::default()).unwrap();

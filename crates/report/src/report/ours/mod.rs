@@ -83,7 +83,7 @@ pub struct OurImage {
     pub generation: Option<u64>,
     /// True for an image of the operating system, by its path.
     pub system: bool,
-    /// True for an image of the app where the symbols are of a stripped binary and do not name a function.
+    /// True for an image of the app with the symbols of a stripped binary: its dSYM is missing.
     pub stripped: bool,
 }
 

@@ -13,6 +13,7 @@ pub use diagnostic_kind::DiagnosticKind;
 use stacks::Stacks;
 use std::collections::VecDeque;
 pub use tree::{TreeEnds, tree_samples};
+use unslide_model::figures::round_share;
 
 /// The most nodes of a profile.
 const MOST_NODES: usize = 1 << 18;
@@ -104,8 +105,13 @@ impl<'a> Report<'a> {
             ErrorKind::Hang => hang().or_else(|| of(["profile", "duration"])),
             _ => of(["profile", "duration"]),
         };
-        Some(nanos? / 1_000_000)
+        nanos.map(round_millis)
     }
+}
+
+/// Returns nanoseconds in milliseconds, rounded half up.
+fn round_millis(nanos: u64) -> u64 {
+    round_share(nanos, 1_000_000, 1)
 }
 
 /// KSCrash's profile: each sample lists frames by their index, the innermost first.
@@ -135,7 +141,7 @@ fn of_samples<'r, 'a>(
         stacks.skip(left_out);
         stacks.add(stack, 1);
     });
-    let millis = profile.get("duration").and_then(Value::unsigned).map(|nanos| nanos / 1_000_000);
+    let millis = profile.get("duration").and_then(Value::unsigned).map(round_millis);
     let found = stacks.finish(backtrace, profile.get("name").and_then(Value::string));
     ReportProfile { millis: millis.filter(|millis| *millis <= MOST_MILLIS), ..found }
 }

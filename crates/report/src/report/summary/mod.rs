@@ -5,8 +5,9 @@ mod terms;
 mod timestamp;
 
 use crate::Text;
+use crate::device_name::is_a_name;
 use crate::jetsam::JetsamEvent;
-use crate::json::{Number, Value};
+use crate::json::Value;
 use crate::report::memory::{MemoryEvent, MemoryEventKind};
 use crate::report::ours::OurCall;
 use crate::report::{Backtrace, Report};
@@ -113,13 +114,9 @@ const SYSTEM_KEYS: [&str; 11] = [
     "process_name",
 ];
 
-/// The share that is sent.
+/// Returns the share that is sent, if it is one.
 fn share(value: Value<'_>) -> Option<f64> {
-    let share = match value.number()? {
-        Number::Float(share) => share,
-        Number::Int { magnitude: 1, negative: false } => 1.0,
-        Number::Int { .. } => return None,
-    };
+    let share = value.decimal()?;
     (LEAST_SAMPLED..=1.0).contains(&share).then_some(share)
 }
 
@@ -250,7 +247,7 @@ impl Report<'_> {
                 break;
             }
             if top.len() == known {
-                let function = frame.symbol_name.map(owned);
+                let function = frame.symbol_name.filter(|name| is_a_name(*name)).map(owned);
                 top.push(TopFrame { image, debug_id, function, ..TopFrame::default() });
             }
         }

@@ -1,6 +1,7 @@
 //! The words that a report is found by.
 
 use super::owned;
+use crate::device_name::is_a_name;
 use crate::report::{Frame, Report};
 use unslide_model::one_line;
 
@@ -46,7 +47,7 @@ impl<'a> Report<'a> {
             terms.add_file(&call.file.map(owned).unwrap_or_default());
         }
         if calls.is_empty() {
-            terms.add(&frame.symbol_name.map(owned).unwrap_or_default());
+            terms.add(&frame.symbol_name.filter(|name| is_a_name(*name)).map(owned).unwrap_or_default());
         }
     }
 }

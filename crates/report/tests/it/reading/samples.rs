@@ -4,6 +4,9 @@ use crate::{enrich, read, reason, strip};
 use unslide_report::{ReadLimits, Report};
 use unslide_testkit::fixtures;
 
+/// Words in the names of files that lie beside the reports and are something else.
+const NO_REPORTS: [&str; 3] = ["run-summary", "metrickit-payload", "react-native-promise"];
+
 /// Proves: unchanged-bytes
 #[test]
 fn published_reports_are_read_and_come_back_unchanged() {
@@ -16,6 +19,10 @@ fn published_reports_are_read_and_come_back_unchanged() {
         if name == "sigterm.json" {
             // It has a trailing comma.
             assert_eq!(reason(&bytes), "not_json");
+            continue;
+        }
+        if NO_REPORTS.iter().any(|word| name.contains(word)) {
+            assert!(Report::accept(&bytes, &ReadLimits::default()).is_err(), "{name}");
             continue;
         }
         assert!(Report::accept(&bytes, &ReadLimits::default()).is_ok(), "{name}");

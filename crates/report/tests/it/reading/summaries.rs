@@ -80,7 +80,8 @@ fn a_share_that_cannot_be_counts_as_absent() {
         ("-0.5", None),
         ("2", None),
         ("1e999", None),
-        ("\"0.5\"", None),
+        ("\"0.5\"", Some(0.5)),
+        ("\"half\"", None),
         ("null", None),
     ] {
         let report = format!(r#"{{"crash":{{"error":{{"type":"user"}}}},"report":{{"sampled":{share}}}}}"#);
@@ -227,6 +228,20 @@ fn the_top_frames_are_ours_where_there_are_any() {
     };
     assert_eq!(ours[0], expected);
     assert_eq!(ours[1], TopFrame { function: text("add"), file: None, line: None, ..expected });
+}
+
+#[test]
+fn a_placeholder_of_the_device_is_no_function_of_a_summary_and_no_term() {
+    for placeholder in ["<redacted>", "<deduplicated_symbol>", "_mh_execute_header", "???", ""] {
+        let frames = [Frame::at(1).symbol(placeholder, 1), Frame::at(2).symbol("größe", 1)];
+        let report = Report::standard().thread(Thread::new(0).crashed().frames(frames));
+        let bytes = report.bytes();
+        let functions: Vec<Option<String>> =
+            read(&bytes).summary().top_frames.into_iter().map(|frame| frame.function).collect();
+        assert_eq!(functions, [None, text("größe")], "{placeholder}");
+        let terms = read(&bytes).search_terms();
+        assert!(terms.contains(&"größe".to_owned()) && !terms.contains(&placeholder.to_owned()), "{terms:?}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod svg;
 use super::{CallTree, FrameOrigin, NodeIndex, TreeDifference};
 use layout::{BoxContent, FlameBox, lay_out};
 use svg::{DrawnBox, FlameCanvas};
+use unslide_model::figures::{format_percent, format_points};
 
 /// Width of the graph.
 const WIDTH: f64 = 1200.0;
@@ -124,15 +125,13 @@ fn compared(difference: &TreeDifference, index: NodeIndex) -> Description {
         0 => ("", svg::PLAIN),
         _ => ("\u{2212} ", svg::SHRUNK),
     };
-    let points = growth.unsigned_abs();
     let about = format!(
-        "{} \u{2014} {} before, {} after: {}{}.{} percentage points",
+        "{} \u{2014} {} before, {} after: {}{} percentage points",
         named(tree, index),
         difference.before(index).weight,
         difference.after(index).weight,
         mark.trim_end(),
-        points / 10,
-        points % 10
+        format_points(growth)
     );
     Description { label: format!("{mark}{}", tree.frame(index).name), about, style }
 }
@@ -151,10 +150,9 @@ fn named(tree: &CallTree, index: NodeIndex) -> String {
     text
 }
 
-/// A weight with its share of the tree.
+/// Returns a weight with its share of the tree.
 fn part(tree: &CallTree, weight: u64) -> String {
-    let share = u128::from(weight) * 1000 / u128::from(tree.total().weight.max(1));
-    format!("{weight} {}, {}.{} %", tree.unit(), share / 10, share % 10)
+    format!("{weight} {}, {}", tree.unit(), format_percent(weight, tree.total().weight))
 }
 
 #[cfg(test)]
@@ -176,6 +174,15 @@ mod tests {
         ] {
             assert!(svg.contains(part), "{part} is not in\n{svg}");
         }
+    }
+
+    #[test]
+    fn shares_are_rounded_and_not_cut() {
+        let svg = flame_graph(&tree(&[("main;draw", 2), ("main;load", 1)]), "a hang", GraphPlace::File);
+        assert!(svg.contains("2 samples, 66.7 %") && svg.contains("1 samples, 33.3 %"), "{svg}");
+        let (before, after) = (tree(&[("a", 30), ("b", 70)]), tree(&[("a", 60), ("b", 80)]));
+        let svg = difference_graph(&TreeDifference::between(&before, &after), "two", GraphPlace::File);
+        assert!(svg.contains("30 before, 60 after: +12.9 percentage points"), "{svg}");
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn footprint_line(line: &str) -> Option<u64> {
 fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
+    let (number, unit) = text.split_at_checked(end)?;
     let scale = match unit.trim() {
         "" | "B" | "bytes" | "byte" => 1,
         "K" | "KB" => 1 << 10,

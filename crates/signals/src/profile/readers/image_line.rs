@@ -31,7 +31,7 @@ pub(super) fn image_line(line: &str) -> Option<ProfileImage> {
 fn next_word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
-    (end > 0).then(|| text.split_at(end))
+    text.split_at_checked(end).filter(|(word, _)| !word.is_empty())
 }
 
 fn starred(text: &str) -> (bool, &str) {

@@ -1,5 +1,6 @@
 //! The formats of profiles, a file for each, and which of them a file is in.
 
+mod backtrace;
 mod folded;
 mod image_line;
 mod json;
@@ -41,8 +42,8 @@ impl OpenFrames {
 
 /// A count at the start of a text and what follows it.
 fn leading_count(text: &str) -> Option<(u64, &str)> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    Some((text[..digits].parse().ok()?, &text[digits..]))
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    Some((text.strip_suffix(rest)?.parse().ok()?, rest))
 }
 
 /// The addresses of a list such as `0x10,0x20,...`, without the brackets.

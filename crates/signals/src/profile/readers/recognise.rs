@@ -1,5 +1,6 @@
 //! Which format a file is in.
 
+use super::backtrace::is_backtrace;
 use super::folded::folded_line;
 use super::{folded, metric_kit, sample, spindump};
 use crate::profile::{MOST_BYTES, Profile, ProfileError};
@@ -37,19 +38,29 @@ fn read_text(text: &str) -> Result<Profile, ProfileError> {
     if text.lines().any(|line| line.trim() == sample::CALL_GRAPH) {
         return Ok(sample::read(text));
     }
-    let is_head = |line: &str| spindump::PROCESS_HEADS.iter().any(|head| line.starts_with(head));
-    if text.lines().any(is_head) {
-        return Ok(spindump::read(text));
+    if text.lines().any(|line| spindump::process_head(line).is_some()) {
+        let profile = spindump::read(text);
+        // Crash logs begin with the same words, and have no samples.
+        let has_samples = profile.frames.iter().any(|frame| !frame.label);
+        return if !has_samples && is_backtrace(text) { Err(ProfileError::Backtrace) } else { Ok(profile) };
     }
-    let mut shown = text
-        .lines()
-        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
-        .take(SHOWN_LINES)
-        .peekable();
-    if shown.peek().is_some() && shown.all(|line| folded_line(line).is_some()) {
-        return Ok(folded::read(text));
+    if is_backtrace(text) {
+        return Err(ProfileError::Backtrace);
     }
-    Err(ProfileError::Unknown)
+    if is_folded(text) { Ok(folded::read(text)) } else { Err(ProfileError::Unknown) }
+}
+
+/// True if each line ends with a count, and what stands before it are stacks: one has `;` between its frames, or all are
+/// names of one word. Other texts end their lines with numbers, too.
+fn is_folded(text: &str) -> bool {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let shown: Option<Vec<&str>> =
+        lines.take(SHOWN_LINES).map(|line| folded_line(line).map(|(stack, _)| stack)).collect();
+    shown.is_some_and(|stacks| {
+        let has_chain = stacks.iter().any(|stack| stack.contains(';'));
+        let are_names = stacks.iter().all(|stack| !stack.contains(char::is_whitespace));
+        !stacks.is_empty() && (has_chain || are_names)
+    })
 }
 
 #[cfg(test)]
@@ -70,10 +81,40 @@ mod tests {
     }
 
     #[test]
+    fn a_backtrace_is_refused_as_one() {
+        let line = "0   CoreFoundation  0x00007fff23e3cf0e __exceptionPreprocess + 350\n";
+        let more = "1   libobjc.A.dylib  0x00007fff50ba89b2 objc_exception_throw + 48\n";
+        let log =
+            "Incident Identifier: 1\nProcess:             Shop [42]\nPath: /Shop\n\nThread 0 Crashed:\n";
+        for text in [
+            line.to_owned(),
+            format!("{line}{more}"),
+            format!("Thread 3:\n{line}"),
+            format!("{log}{line}{more}"),
+        ] {
+            let error = read_profile(text.as_bytes()).unwrap_err();
+            assert_eq!(error, ProfileError::Backtrace, "{text}");
+        }
+        let said = ProfileError::Backtrace.to_string();
+        assert!(said.contains("a backtrace") && said.contains("unslide symbolicate"), "{said}");
+    }
+
+    #[test]
+    fn folded_stacks_of_any_names_are_read() {
+        for text in
+            ["main 3\n", "Process::run;draw 3\n", "a b;c d 2\n(left out) 4\n", "-[Cart total];x + 3;y 2\n"]
+        {
+            let profile = read_profile(text.as_bytes()).unwrap();
+            assert_eq!((profile.format, profile.skipped), (ProfileFormat::Folded, 0), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_profile_is_refused_with_a_reason() {
         let refused = |text: &str| read_profile(text.as_bytes()).unwrap_err();
         assert_eq!(refused(""), ProfileError::Unknown);
         assert_eq!(refused("hello world\n"), ProfileError::Unknown);
+        assert_eq!(refused("disk of server has 12\nno room since 13\n"), ProfileError::Unknown);
         assert_eq!(refused("{}"), ProfileError::Empty);
         assert_eq!(refused("Call graph:\n  3 Thread_1\n"), ProfileError::Empty);
         assert!(matches!(refused("{\"callStacks\":"), ProfileError::Json(_)));

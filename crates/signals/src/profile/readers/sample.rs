@@ -5,6 +5,7 @@ use super::image_line::image_line;
 use super::{OpenFrames, address_list, leading_count};
 use crate::calltree::SourcePlace;
 use crate::profile::{MOST_IMAGES, Profile, ProfileFormat, ProfileFrame, hex};
+use unslide_model::SymbolName;
 
 /// The line before the frames.
 pub(super) const CALL_GRAPH: &str = "Call graph:";
@@ -68,9 +69,10 @@ fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
             frame.image_name = image.to_owned();
             (symbol, tail)
         }
-        None => text.split_once("  [").map_or((text, ""), |(symbol, _)| (symbol, &text[symbol.len()..])),
+        None => text.find("  [").and_then(|at| text.split_at_checked(at)).unwrap_or((text, "")),
     };
-    frame.symbol = Some(symbol.trim()).filter(|symbol| *symbol != "???").map(str::to_owned);
+    frame.symbol =
+        Some(symbol.trim()).filter(|symbol| SymbolName::is_function(symbol.as_bytes())).map(str::to_owned);
     let base = tail
         .split_once("load address ")
         .and_then(|(_, rest)| hex(rest.split_whitespace().next().unwrap_or_default()));
@@ -85,14 +87,16 @@ fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
 /// The symbol, the image and what follows: `(in …)` is the last that is followed by nothing but what follows
 /// an image.
 fn image_at(text: &str) -> Option<(&str, &str, &str)> {
-    let at = text.rfind(" (in ")?;
-    let image = &text[at + " (in ".len()..];
-    let ends = image.match_indices(')').map(|(end, _)| end);
-    let end = ends.into_iter().find(|end| {
-        let tail = image[end + 1..].trim_start();
+    let (symbol, image) = text.rsplit_once(" (in ")?;
+    let mut ends = image.match_indices(')').filter_map(|(end, _)| {
+        let (image, tail) = image.split_at_checked(end)?;
+        Some((image, tail.strip_prefix(')')?))
+    });
+    let (image, tail) = ends.find(|(_, tail)| {
+        let tail = tail.trim_start();
         tail.is_empty() || tail.starts_with(['+', '[']) || tail.starts_with("load address ")
     })?;
-    Some((&text[..at], &image[..end], &image[end + 1..]))
+    Some((symbol, image, tail))
 }
 
 /// `file:line`.

@@ -5,10 +5,16 @@ use super::image_line::image_line;
 use super::{OpenFrames, address_list, leading_count};
 use crate::calltree::SourcePlace;
 use crate::profile::{MOST_IMAGES, Profile, ProfileFormat, ProfileFrame, ProfileImage, hex};
-use unslide_model::DebugId;
+use unslide_model::{DebugId, SymbolName};
 
-/// The lines that begin the section of a process.
-pub(super) const PROCESS_HEADS: [&str; 2] = ["Process:", "Powerstats for:"];
+/// Lines that begin the section of a process.
+const PROCESS_HEADS: [&str; 2] = ["Process:", "Powerstats for:"];
+
+/// Returns what follows the head of a process's section. `Process::run` is a function.
+pub(super) fn process_head(line: &str) -> Option<&str> {
+    let rest = PROCESS_HEADS.iter().find_map(|head| line.strip_prefix(head))?;
+    rest.starts_with([' ', '\t']).then(|| rest.trim())
+}
 
 pub(super) fn read(text: &str) -> Profile {
     let mut reader = Reader::new();
@@ -51,10 +57,9 @@ impl Reader {
     }
 
     fn line(&mut self, line: &str) {
-        let head = PROCESS_HEADS.iter().find_map(|head| line.strip_prefix(head));
-        if let Some(name) = head {
+        if let Some(name) = process_head(line) {
             self.end_process();
-            return self.process(name.trim(), line.starts_with("Powerstats"));
+            return self.process(name, line.starts_with("Powerstats"));
         }
         let trimmed = line.trim();
         if let Some(uuid) = line.strip_prefix("UUID:") {
@@ -185,7 +190,7 @@ fn sample_count(part: &str) -> Option<u64> {
 fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
     let mut frame = ProfileFrame::default();
     let (named, listed) = match text.rsplit_once(" [0x") {
-        Some((named, _)) => (named, &text[named.len() + " [".len()..]),
+        Some((named, _)) => (named, text.get(named.len() + " [".len()..).unwrap_or_default()),
         None => (text, ""),
     };
     frame.addresses = address_list(listed.split(']').next().unwrap_or_default());
@@ -203,7 +208,8 @@ fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
         None => named,
     };
     let (symbol, _) = with_offset(named.trim());
-    frame.symbol = Some(symbol).filter(|symbol| !symbol.is_empty() && *symbol != "???").map(str::to_owned);
+    frame.symbol =
+        Some(symbol).filter(|symbol| SymbolName::is_function(symbol.as_bytes())).map(str::to_owned);
     (frame, base)
 }
 
@@ -218,7 +224,8 @@ fn parenthesis_at_end(text: &str) -> Option<(&str, &str)> {
             _ => {}
         }
         if depth == 0 {
-            return Some((&inside[..at], &inside[at + 1..])).filter(|(before, _)| before.ends_with(' '));
+            let (before, bracket) = inside.split_at_checked(at)?;
+            return Some((before, bracket.strip_prefix('(')?)).filter(|(before, _)| before.ends_with(' '));
         }
     }
     None

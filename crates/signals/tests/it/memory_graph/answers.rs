@@ -126,6 +126,22 @@ fn leaks_of_one_shape_are_one_group() {
 }
 
 #[test]
+fn classes_of_one_name_and_two_kinds_are_one_row_and_one_group_of_leaks() {
+    // Two cycles of two blocks: one of a single class, the other of two classes with its name.
+    let nodes: Vec<_> = [0, 0, 0, 1].iter().map(|class| (Some(*class), 48)).collect();
+    let references = [(0, 1, Strong), (1, 0, Strong), (2, 3, Strong), (3, 2, Strong)];
+    let example = Example { classes: &["Cart", "Cart"], nodes: &nodes, references: &references, roots: &[] };
+    let mut graph = example.read();
+    graph.classes[1].kind = ClassKind::ObjectiveC;
+    let tables = GraphAnalysis::of(&graph).tables();
+    let classes: Vec<_> =
+        tables.classes.iter().map(|row| (row.name.as_str(), row.kind.as_str(), row.blocks)).collect();
+    assert_eq!(classes, [("Cart", "", 4)]);
+    let leaks: Vec<_> = tables.leaks.iter().map(|row| (row.name.as_str(), row.leaks, row.blocks)).collect();
+    assert_eq!(leaks, [("2 \u{d7} Cart", 2, 4)]);
+}
+
+#[test]
 fn what_leaked_under_two_leaks_counts_once() {
     let nodes = [(Some(0), 10), (Some(1), 10), (Some(2), 10)];
     let references = [(0, 2, Strong), (1, 2, Strong)];

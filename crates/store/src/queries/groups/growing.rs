@@ -1,6 +1,6 @@
 //! Growing groups: those with more reports than before.
 
-use super::{self as groups, GroupFilter, GroupGrowth, GroupOrder, ListedGroup};
+use super::{self as groups, CountScope, GroupFilter, GroupGrowth, GroupOrder, ListedGroup};
 use crate::{Result, TenantTx, Uuid};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,7 +11,8 @@ const MOST_GROUPS: u32 = 500;
 
 /// The groups that match and have more reports in a period than in the one before it, the largest growth first.
 /// The period is from the first day until now. Today is not over: of the last day of the period before, the
-/// same share counts. With a version, its reports alone count. Of more than 500 groups that match, those that were
+/// same share counts. With a version, its reports alone count. `reports` of a group are not counted by version here: see
+/// [`groups::count`]. Of more than 500 groups that match, those that were
 /// seen last are looked at.
 pub async fn list(
     tx: &mut TenantTx,
@@ -19,12 +20,12 @@ pub async fn list(
     first: Date,
     now: OffsetDateTime,
 ) -> Result<Vec<ListedGroup>> {
-    let version = filter.version.as_deref();
+    let version = filter.scope.version();
     let seen_from = filter.seen_from.max(Some(first.midnight().assume_utc()));
-    let filter = GroupFilter { version: None, seen_from, ..filter.clone() };
-    let mut found = groups::list(tx, &filter, GroupOrder::LastSeen, None, MOST_GROUPS).await?;
+    let filter = GroupFilter { scope: CountScope::default(), seen_from, ..filter.clone() };
+    let mut found = groups::list_uncounted(tx, &filter, GroupOrder::LastSeen, None, MOST_GROUPS).await?;
     let ids: Vec<Uuid> = found.iter().map(|group| group.id).collect();
-    let growing = growing(tx, &ids, version, first, now).await?;
+    let growing = growing(tx, &ids, version.as_deref(), first, now).await?;
     found.retain_mut(|group| {
         group.growth = growing.get(&group.id).copied();
         group.growth.is_some()
@@ -68,7 +69,7 @@ async fn growing(
         first,
         first.saturating_sub(end - first),
         end,
-        version.map(|version| version.replace('\0', "")),
+        version,
         today
     )
     .fetch_all(connection)

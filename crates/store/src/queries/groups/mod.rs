@@ -1,6 +1,11 @@
 //! Groups of reports: one bug each.
 
 pub mod growing;
+mod order;
+mod scope;
+
+pub use order::GroupOrder;
+pub use scope::{CountScope, count};
 
 use super::day;
 use crate::groups::{GroupStatus, MAX_MERGED};
@@ -10,7 +15,6 @@ use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, FromRow, Postgres, QueryBuilder};
 use time::{Date, OffsetDateTime};
-use unslide_model::timestamp;
 use utoipa::ToSchema;
 
 /// The days on which [`get`] counts reports, from the last one back.
@@ -48,12 +52,16 @@ pub struct ListedGroup {
     /// their bug.
     pub provisional: bool,
     /// Reports that it ever had; those that retention has removed still count. What was sampled counts as many as it
-    /// stands for.
+    /// stands for. In a list by version or period: its reports of that version that arrived in that period.
     pub reports: i64,
+    /// Only in a list by version or period: its reports of all versions and times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_reports: Option<i64>,
     /// True where `reports`, and what a group counts by version, day, model and system, are estimates: some of the reports
     /// were sampled. The list of its reports has those that are stored.
     pub estimated: bool,
-    /// The different devices that these reports name; a report that names none counts for none.
+    /// The different devices that these reports name; a report that names none counts for none. In a list by version or
+    /// period: about 2 % off.
     #[sqlx(rename = "devices")]
     pub affected_devices: i64,
     /// When its first report arrived.
@@ -102,13 +110,13 @@ pub struct GroupGrowth {
     pub reports_before: i64,
 }
 
-/// Which groups to list. What is `None` does not matter.
+/// Filter of a list of groups. What is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupFilter {
     /// Bundle identifier.
     pub app: Option<String>,
-    /// It has reports of this version.
-    pub version: Option<String>,
+    /// It has reports of this version and period, which alone count.
+    pub scope: CountScope,
     /// Its first report was of this version.
     pub first_version: Option<String>,
     /// What happened.
@@ -130,51 +138,17 @@ pub struct GroupFilter {
     pub culprit: Option<String>,
 }
 
-/// What a list of groups goes by; the largest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GroupOrder {
-    /// When the last report arrived.
-    #[default]
-    LastSeen,
-    /// When the first report arrived.
-    FirstSeen,
-    /// The number of reports.
-    Reports,
-}
-
-impl GroupOrder {
-    fn column(self) -> &'static str {
-        match self {
-            GroupOrder::LastSeen => "g.last_seen",
-            GroupOrder::FirstSeen => "g.first_seen",
-            GroupOrder::Reports => "g.reports",
-        }
-    }
-
-    /// True where a group can stand at `value` in a list of this order.
-    #[must_use]
-    pub fn has(self, value: i64) -> bool {
-        matches!(self, GroupOrder::Reports) || timestamp::from_micros(value).is_some()
-    }
-
-    /// Where a group stands in a list of this order: microseconds or reports, and its id.
-    #[must_use]
-    pub fn position(self, group: &ListedGroup) -> (i64, Uuid) {
-        let value = match self {
-            GroupOrder::LastSeen => crate::outbox::micros(group.last_seen),
-            GroupOrder::FirstSeen => crate::outbox::micros(group.first_seen),
-            GroupOrder::Reports => group.reports,
-        };
-        (value, group.id)
-    }
-}
-
-const COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, g.devices, \
+const COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, \
+     NULL::bigint AS all_reports, g.devices, \
      g.first_seen, g.first_version, g.last_seen, g.last_version, g.status, g.resolved_in, g.resolved_at, g.regressed_in, \
      g.regressed_at, g.assignee, g.merged_into, EXISTS (SELECT FROM groups m WHERE m.tenant = g.tenant \
      AND (m.id = g.id OR m.merged_into = g.id) AND m.own_extrapolated > 0) AS estimated";
 
-/// The groups that fit, at most `limit`, from the one after `after` on, a position of this order.
+/// Groups that match, of which the ones with the most reports of a version or period are listed.
+const MOST_RANKED: i64 = 1_000;
+
+/// Returns the groups that match, at most `limit`, from the one after `after` on, a position of this order. By reports of a
+/// version or period, of more than [`MOST_RANKED`] groups that match those with the most reports of all are ranked.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &GroupFilter,
@@ -182,24 +156,62 @@ pub async fn list(
     after: Option<(i64, Uuid)>,
     limit: u32,
 ) -> Result<Vec<ListedGroup>> {
-    let found = match &filter.text {
-        Some(text) => {
-            let found = found_by(tx, text).await?;
-            Some(listed_as(tx, &found).await?)
-        }
-        None => None,
-    };
+    let mut found = list_uncounted(tx, filter, order, after, limit).await?;
+    count(tx, filter, &mut found).await?;
+    Ok(found)
+}
+
+/// As [`list`], without the counts of the filter's version and period unless the order is by them.
+async fn list_uncounted(
+    tx: &mut TenantTx,
+    filter: &GroupFilter,
+    order: GroupOrder,
+    after: Option<(i64, Uuid)>,
+    limit: u32,
+) -> Result<Vec<ListedGroup>> {
+    let mut known = Vec::new();
+    if let Some(text) = &filter.text {
+        let found = found_by(tx, text).await?;
+        known.push(listed_as(tx, &found).await?);
+    }
+    // Of a rare version the index has the groups; a frequent one is found among the first groups of the order.
+    if let Some(version) = filter.scope.version()
+        && let Some(found) = scope::groups_of_version(tx, &version, MOST_RANKED).await?
+    {
+        known.push(listed_as(tx, &found).await?);
+    }
     let (connection, tenant, _) = tx.parts();
-    let mut query =
-        QueryBuilder::<Postgres>::new(format!("SELECT {COLUMNS} FROM groups g WHERE g.tenant = "));
+    let is_ranked = order == GroupOrder::Reports && !filter.scope.is_everything();
+    let mut query = QueryBuilder::<Postgres>::new("SELECT ");
+    if is_ranked {
+        let columns = COLUMNS.replace("g.reports,", "s.reports,");
+        query.push(columns.replace("NULL::bigint AS all_reports", "g.reports AS all_reports"));
+        query.push(" FROM (SELECT g.* FROM (SELECT g.* FROM groups g WHERE g.tenant = ");
+    } else {
+        query.push(COLUMNS).push(" FROM groups g WHERE g.tenant = ");
+    }
     query.push_bind(tenant.to_owned());
     // What is merged is listed as its target; without reports there is nothing to see.
     query.push(" AND g.merged_into IS NULL AND g.reports > 0");
     push_filter(&mut query, filter);
-    if let Some(found) = found {
-        query.push(" AND g.id = ANY (").push_bind(found).push(")");
+    for groups in known {
+        query.push(" AND g.id = ANY (").push_bind(groups).push(")");
     }
-    let column = order.column();
+    let mut column = order.column();
+    if is_ranked {
+        column = "s.reports";
+        // In this order, so that the first groups of a frequent version are enough.
+        query.push(" ORDER BY g.reports DESC, g.id DESC OFFSET 0) g WHERE EXISTS (SELECT");
+        filter.scope.push_rows(&mut query);
+        query.push(") ORDER BY g.reports DESC, g.id DESC LIMIT ").push_bind(MOST_RANKED);
+        query.push(") g CROSS JOIN LATERAL (SELECT coalesce(sum(b.reports), 0)::bigint AS reports");
+        filter.scope.push_rows(&mut query);
+        query.push(") s WHERE s.reports > 0");
+    } else if !filter.scope.is_everything() {
+        query.push(" AND EXISTS (SELECT");
+        filter.scope.push_rows(&mut query);
+        query.push(")");
+    }
     if let Some((value, id)) = after {
         query.push(" AND (").push(column).push(", g.id) < (");
         match order {
@@ -224,14 +236,7 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
             query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
         }
     }
-    if let Some(version) = &filter.version {
-        query.push(
-            " AND EXISTS (SELECT FROM groups m JOIN group_breakdowns b ON b.tenant = m.tenant AND b.group_id = m.id \
-             WHERE m.tenant = g.tenant AND (m.id = g.id OR m.merged_into = g.id) AND b.dimension = 'version' \
-             AND b.value = ",
-        );
-        query.push_bind(version.replace('\0', "")).push(")");
-    }
+    filter.scope.push_period(query);
     if let Some(provisional) = filter.provisional {
         query.push(" AND g.provisional = ").push_bind(provisional);
     }
@@ -268,6 +273,9 @@ pub struct GroupCounts {
     /// The last 90 days with reports, the newest first.
     #[schema(max_items = 90)]
     pub days: Vec<GroupDay>,
+    /// The id that was asked for, if its group was replaced by this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirected_from: Option<Uuid>,
     /// The groups that are merged into it, the one with the most reports first, at most 200. What is counted above
     /// is counted with theirs.
     #[schema(max_items = 200)]
@@ -350,9 +358,11 @@ pub struct GroupDay {
     pub reports: i64,
 }
 
-/// A group with its reports by version and by day. With `app`, only one of that app.
+/// Returns a group, or the one that replaced it, with its reports by version and by day. With `app`, only one of that app.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupCounts>> {
     let Some(group) = find(tx, id, app).await? else { return Ok(None) };
+    let redirected_from = (group.id != id).then_some(id);
+    let id = group.id;
     let groups = with_merged(tx, id).await?;
     let versions = breakdown(tx, &groups, "version", MOST_VERSIONS).await?;
     let versions = versions.into_iter().map(|(version, reports)| GroupVersion { version, reports }).collect();
@@ -382,15 +392,17 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
     )
     .fetch_all(connection)
     .await?;
-    Ok(Some(GroupCounts { group, versions, devices, os_versions, days, merged }))
+    Ok(Some(GroupCounts { group, versions, devices, os_versions, days, redirected_from, merged }))
 }
 
-/// A group. With `app`, only one of that app.
+/// Returns a group, or the one that replaced it. With `app`, only one of that app.
 pub async fn find(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<ListedGroup>> {
     let (connection, tenant, _) = tx.parts();
     // The columns of a list, as the list reads them: not known to the macros.
     let group = sqlx::query_as(AssertSqlSafe(format!(
-        "SELECT {COLUMNS} FROM groups g WHERE g.tenant = $1 AND g.id = $2 AND ($3::text IS NULL OR g.app = $3)"
+        "SELECT {COLUMNS} FROM groups g
+         WHERE g.tenant = $1 AND ($3::text IS NULL OR g.app = $3)
+           AND g.id = coalesce((SELECT r.target FROM group_redirects r WHERE r.tenant = $1 AND r.id = $2), $2)"
     )))
     .bind(tenant)
     .bind(id)
@@ -400,16 +412,19 @@ pub async fn find(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Opti
     Ok(group)
 }
 
-/// The ids of the groups that a group counts reports of: its own, and those of the groups that are merged
-/// into it.
+/// Returns the ids of the groups that a group, or the one that replaced it, counts reports of: its own, and those of the
+/// groups that are merged into it.
 pub(super) async fn with_merged(tx: &mut TenantTx, id: Uuid) -> Result<Vec<Uuid>> {
     let (connection, tenant, _) = tx.parts();
-    let mut ids =
-        sqlx::query_scalar!("SELECT id FROM groups WHERE tenant = $1 AND merged_into = $2", tenant, id)
-            .fetch_all(connection)
-            .await?;
-    ids.push(id);
-    Ok(ids)
+    Ok(sqlx::query_scalar!(
+        r#"WITH asked AS (SELECT coalesce((SELECT target FROM group_redirects WHERE tenant = $1 AND id = $2), $2) AS id)
+           SELECT g.id AS "id!" FROM asked JOIN groups g ON g.tenant = $1 AND g.merged_into = asked.id
+           UNION ALL SELECT id FROM asked"#,
+        tenant,
+        id
+    )
+    .fetch_all(connection)
+    .await?)
 }
 
 /// The groups that are listed for these: their targets where they are merged.

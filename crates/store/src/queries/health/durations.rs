@@ -14,7 +14,7 @@ pub struct VersionDurations {
     pub version: String,
     /// How many reports.
     pub reports: i64,
-    /// The median, in milliseconds.
+    /// The median in milliseconds; of an even number the mean of both in the middle.
     pub median_ms: i64,
     /// The longest one in milliseconds.
     pub longest_ms: i64,
@@ -35,7 +35,7 @@ pub async fn of_group(tx: &mut TenantTx, group: Uuid) -> Result<Vec<VersionDurat
                    ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) n
                ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $3)
            SELECT version AS "version!", count(*) AS "reports!",
-                  percentile_disc(0.5) WITHIN GROUP (ORDER BY duration::bigint) AS "median_ms!",
+                  round((percentile_cont(0.5) WITHIN GROUP (ORDER BY duration::bigint))::numeric)::bigint AS "median_ms!",
                   max(duration::bigint) AS "longest_ms!"
            FROM newest WHERE jsonb_typeof(duration) = 'number'
            GROUP BY version ORDER BY max(received_at) DESC, version LIMIT $4"#,

@@ -15,19 +15,21 @@ const MOST_LIMITS: i64 = 200;
 /// The memory that an app may have on one device model with one system version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct MemoryLimit {
-    /// The device model; empty for reports that name none.
+    /// The device model; empty if none is named.
     #[schema(example = "iPhone16,1")]
     pub model: String,
-    /// The system's version; empty for reports that name none.
+    /// The system's version; empty if none is named.
     #[schema(example = "18.3.1")]
     pub os_version: String,
-    /// How many reports and sessions say it, those of one run once.
+    /// How many reports say it. A run counts once, by the newest of its reports and its session.
     pub reports: i64,
+    /// How many sessions say it.
+    pub sessions: i64,
     /// How many different devices and installations these are of. Ends of sessions are judged by the median of at least three.
     pub devices: i64,
     /// The lowest limit, in bytes.
     pub lowest: i64,
-    /// The median, in bytes.
+    /// The median, in bytes; of an even number the lower one, so that it is one of them.
     pub median: i64,
     /// The highest limit, in bytes.
     pub highest: i64,
@@ -36,12 +38,20 @@ pub struct MemoryLimit {
     pub last_seen: OffsetDateTime,
 }
 
+impl MemoryLimit {
+    /// Returns how many runs say it.
+    #[must_use]
+    pub fn runs(&self) -> i64 {
+        self.reports + self.sessions
+    }
+}
+
 /// The version in the name of a system: `26.1` of `iOS 26.1 (23B85)`. Reports and sessions of one version name it so.
 #[must_use]
 pub fn system_version(os: &str) -> Option<&str> {
-    let version = &os[os.find(|c: char| c.is_ascii_digit())?..];
-    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
-    Some(version[..end].trim_end_matches('.'))
+    let version = os.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let version = version.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.trim_end_matches('.');
+    (!version.is_empty()).then_some(version)
 }
 
 /// The limits that the newest reports and sessions of an app say.
@@ -87,20 +97,21 @@ async fn read(tx: &mut TenantTx, asked: &[[&str; 3]], which: Asked) -> Result<Ve
     };
     let rows = sqlx::query!(
         r#"SELECT a.app AS "app!", n.model AS "model!", n.os_version AS "os_version!",
-                  count(*) AS "reports!", count(DISTINCT n.device) AS "devices!", min(n.bytes::bigint) AS "lowest!",
+                  count(*) FILTER (WHERE n.is_report) AS "reports!", count(*) FILTER (WHERE NOT n.is_report) AS "sessions!",
+                  count(DISTINCT n.device) AS "devices!", min(n.bytes::bigint) AS "lowest!",
                   percentile_disc(0.5) WITHIN GROUP (ORDER BY n.bytes::bigint) AS "median!",
                   max(n.bytes::bigint) AS "highest!", max(n.received_at) AS "last_seen!"
            FROM (SELECT DISTINCT app FROM unnest($2::text[]) AS apps (app)) a
            CROSS JOIN LATERAL
                (SELECT DISTINCT ON (t.run) coalesce(t.model, '') AS model, coalesce(t.os_version, '') AS os_version,
-                       t.device, t.bytes, t.received_at
+                       t.device, t.bytes, t.received_at, t.is_report
                 FROM ((SELECT coalesce(r.run_id::text, r.report_id || ' ' || r.variant) AS run, r.model, r.os_version,
-                              r.device, r.received_at, r.summary -> 'memory_limit' AS bytes
+                              r.device, r.received_at, r.summary -> 'memory_limit' AS bytes, true AS is_report
                        FROM reports r WHERE r.tenant = $1 AND r.app = a.app AND r.summary ? 'memory_limit'
                        ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $6)
                       UNION ALL
                       (SELECT lower(s.session_id), s.device, substring(s.os FROM '[0-9]+(?:\.[0-9]+)*'),
-                              s.installation, s.received_at, to_jsonb(s.memory_limit)
+                              s.installation, s.received_at, to_jsonb(s.memory_limit), false
                        FROM sessions s WHERE s.tenant = $1 AND s.app = a.app AND s.memory_limit IS NOT NULL
                        ORDER BY s.received_at DESC, s.session_id DESC LIMIT $6)) t
                 WHERE jsonb_typeof(t.bytes) = 'number'
@@ -124,6 +135,7 @@ async fn read(tx: &mut TenantTx, asked: &[[&str; 3]], which: Asked) -> Result<Ve
                 model: row.model,
                 os_version: row.os_version,
                 reports: row.reports,
+                sessions: row.sessions,
                 devices: row.devices,
                 lowest: row.lowest,
                 median: row.median,

@@ -221,7 +221,7 @@ impl HealthSums {
 }
 
 fn crash_free(crashed: i64, all: i64) -> Option<f64> {
-    share(crashed, all).map(|share| 1.0 - share)
+    share(all.saturating_sub(crashed), all)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]

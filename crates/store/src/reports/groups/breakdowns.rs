@@ -1,29 +1,47 @@
 //! The rows of `group_breakdowns`: reports of groups by version, by device model and by OS version.
 
-use super::GroupChange;
+use super::{DeviceSketches, GroupChange};
 use crate::reports::rollups::day;
 use crate::reports::rows::{MadeOn, name};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use time::Date;
+use unslide_model::DistinctSketch;
+
+/// The dimension that has sketches of devices, too.
+const VERSION: &str = "version";
 
 /// The dimensions of a report, and its value in each.
 fn values(version: &str, made_on: &MadeOn) -> [(&'static str, String); 3] {
     let model = name(made_on.model.as_deref().unwrap_or_default());
     let os: Vec<&str> =
         [&made_on.os_name, &made_on.os_version].into_iter().flatten().map(String::as_str).collect();
-    [("version", version.to_owned()), ("model", model), ("os_version", name(os.join(" ").trim()))]
+    [(VERSION, version.to_owned()), ("model", model), ("os_version", name(os.join(" ").trim()))]
 }
 
 /// Adds to what groups count by dimension. The groups' rows are locked.
-pub(super) async fn count(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
+pub(super) async fn count(
+    tx: &mut TenantTx,
+    counted: &[GroupChange<'_>],
+    sketches: &DeviceSketches,
+) -> Result<()> {
     let mut rows: BTreeMap<(Uuid, &str, String, Date), i64> = BTreeMap::new();
     for one in counted {
         for (dimension, value) in values(&one.version, &one.made_on) {
             *rows.entry((one.row.id, dimension, value, day(one.received_at))).or_default() += one.reports();
         }
     }
-    rows.retain(|_, reports| *reports != 0);
+    let devices_of = |(group, dimension, value, day): &(Uuid, &str, String, Date)| {
+        let key = (*dimension == VERSION).then(|| (*group, value.clone(), *day))?;
+        sketches.versions.get(&key).map(DistinctSketch::to_bytes)
+    };
+    let mut devices: Vec<Option<Vec<u8>>> = Vec::new();
+    rows.retain(|key, reports| {
+        let gained = devices_of(key);
+        let is_changed = *reports != 0 || gained.is_some();
+        devices.extend(is_changed.then_some(gained));
+        is_changed
+    });
     let groups: Vec<Uuid> = rows.keys().map(|key| key.0).collect();
     let dimensions: Vec<String> = rows.keys().map(|key| key.1.to_owned()).collect();
     let values: Vec<String> = rows.keys().map(|key| key.2.clone()).collect();
@@ -31,18 +49,20 @@ pub(super) async fn count(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Res
     let reports: Vec<i64> = rows.values().copied().collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        r#"INSERT INTO group_breakdowns AS b (tenant, group_id, dimension, value, day, reports)
-           SELECT $1, n.group_id, n.dimension, n.value, n.day, n.reports
-           FROM unnest($2::uuid[], $3::text[], $4::text[], $5::date[], $6::bigint[])
-                AS n (group_id, dimension, value, day, reports)
+        r#"INSERT INTO group_breakdowns AS b (tenant, group_id, dimension, value, day, reports, devices)
+           SELECT $1, n.group_id, n.dimension, n.value, n.day, n.reports, n.devices
+           FROM unnest($2::uuid[], $3::text[], $4::text[], $5::date[], $6::bigint[], $7::bytea[])
+                AS n (group_id, dimension, value, day, reports, devices)
            ORDER BY n.group_id, n.dimension COLLATE "C", n.value COLLATE "C", n.day
-           ON CONFLICT (tenant, group_id, dimension, value, day) DO UPDATE SET reports = b.reports + EXCLUDED.reports"#,
+           ON CONFLICT (tenant, group_id, dimension, value, day) DO UPDATE
+           SET reports = b.reports + EXCLUDED.reports, devices = coalesce(EXCLUDED.devices, b.devices)"#,
         tenant,
         &groups,
         &dimensions,
         &values,
         &days,
-        &reports
+        &reports,
+        &devices as &[Option<Vec<u8>>]
     )
     .execute(&mut *connection)
     .await?;

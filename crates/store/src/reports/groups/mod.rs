@@ -4,15 +4,18 @@ mod breakdowns;
 mod devices;
 mod regressions;
 pub mod regroup;
+mod sketches;
 mod terms;
 mod write;
 
 use super::Change;
 use super::rollups::{Counted, day};
 use super::rows::{GroupRow, GroupTexts, MadeOn, name, title};
-use crate::groups::GroupEvent;
+use crate::groups::{GroupEvent, GroupMove, end_redirects, record_moves};
 use crate::{Result, TenantTx, Uuid};
 use regressions::NewReport;
+use sketches::DeviceSketches;
+pub(crate) use sketches::stored_sketch;
 use std::collections::BTreeMap;
 pub(crate) use terms::term;
 use time::{Date, OffsetDateTime};
@@ -25,6 +28,8 @@ struct GroupChange<'c> {
     received_at: OffsetDateTime,
     /// The group that the report leaves for this one.
     from: Option<Uuid>,
+    /// The group that a report goes to that leaves this one, if symbols or another report of the crash decide that.
+    to: Option<Uuid>,
     /// 1, -1, or 0 where it stays.
     sign: i64,
     /// How many reports it stands for.
@@ -55,7 +60,8 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
         let is_same = was == new.as_ref().map(|row| (row.id, &version, &made_on, &texts));
         if let Some((previous, id)) = old.filter(|_| !is_same) {
             let from = (previous.app.as_str(), previous.version.as_str());
-            counted.push(leaving(id, from, &previous.made_on, received_at, weight));
+            let to = new.as_ref().map(|row| row.id).filter(|to| *to != id);
+            counted.push(GroupChange { to, ..leaving(id, from, &previous.made_on, received_at, weight) });
             let stays = new.as_ref().is_some_and(|row| row.id == id) && previous.texts == texts;
             left.extend((!stays).then_some((id, &previous.texts)));
         }
@@ -69,9 +75,10 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
         }));
         // The same is not counted anew, but its culprit may be known better.
         let (from, sign) = if is_same { (None, 0) } else { (old.map(|(_, id)| id), 1) };
-        counted.extend(new.map(|row| GroupChange { row, version, made_on, received_at, from, sign, weight }));
+        let change = |row| GroupChange { row, version, made_on, received_at, from, to: None, sign, weight };
+        counted.extend(new.map(change));
     }
-    let written = write(tx, &counted, EmptyGroups::Forget).await?;
+    let written = write(tx, &counted, EmptyGroups::Retire).await?;
     let counting = changes.iter().rev().filter(|change| change.counts());
     let found_by = counting.map(|change| &change.arrival.facts);
     let arrived = found_by.filter_map(|facts| Some((GroupRow::of(facts)?, &facts.terms)));
@@ -80,12 +87,13 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
     Ok(written.created.into_iter().chain(regressed).collect())
 }
 
-/// Takes a report out of its group.
-pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
+/// Takes a report out of its group. `to` is the group of the report that is counted instead of it.
+pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted, to: Option<Uuid>) -> Result<()> {
     let Some(id) = report.group else { return Ok(()) };
     let from = (report.app.as_str(), report.version.as_str());
-    let change = leaving(id, from, &report.made_on, report.received_at, report.weight);
-    write(tx, &[change], EmptyGroups::Forget).await?;
+    let to = to.filter(|to| *to != id);
+    let change = GroupChange { to, ..leaving(id, from, &report.made_on, report.received_at, report.weight) };
+    write(tx, &[change], EmptyGroups::Retire).await?;
     terms::change(tx, std::iter::empty(), std::iter::once((id, &report.texts))).await
 }
 
@@ -103,6 +111,7 @@ fn leaving<'c>(
         made_on: made_on.clone(),
         received_at,
         from: None,
+        to: None,
         sign: -1,
         weight,
     }
@@ -173,11 +182,11 @@ struct Written {
     targets: BTreeMap<Uuid, Uuid>,
 }
 
-/// What becomes of groups that lose their last report.
+/// Decides about groups that lose their last report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EmptyGroups {
-    /// They are gone, with their state and comments.
-    Forget,
+    /// They are replaced by the groups that their reports moved to. Others stay if people wrote something, or are deleted.
+    Retire,
     /// They stay, and no list has them: other rules may bring their reports back.
     Keep,
 }
@@ -205,14 +214,22 @@ async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>], empty: EmptyGroup
         }
         *days.entry((one.row.id, day(one.received_at))).or_default() += one.reports();
     }
-    days.retain(|_, reports| *reports != 0);
     let created = write::groups(tx, &groups).await?;
+    if !created.is_empty() {
+        end_redirects(tx, &created.iter().copied().collect::<Vec<_>>()).await?;
+    }
+    let moves = moves(counted);
+    if !moves.is_empty() {
+        record_moves(tx, &moves).await?;
+    }
     let leaving: Vec<&GroupChange<'_>> = counted.iter().filter(|one| one.sign < 0).collect();
     if !leaving.is_empty() {
         write::look_again(tx, &leaving, &targets, empty).await?;
     }
-    write::days(tx, &days).await?;
-    breakdowns::count(tx, counted).await?;
+    let sketches = DeviceSketches::read(tx, counted).await?;
+    days.retain(|key, reports| *reports != 0 || sketches.days.contains_key(key));
+    write::days(tx, &days, &sketches).await?;
+    breakdowns::count(tx, counted, &sketches).await?;
     devices::count(tx, counted).await?;
     // A group that is merged into another is not new to anyone.
     let created = groups.values().filter(|delta| {
@@ -233,4 +250,18 @@ async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>], empty: EmptyGroup
         })
     });
     Ok(Written { created: created.collect(), targets })
+}
+
+/// Adds up the reports that move from one group to another.
+fn moves(counted: &[GroupChange<'_>]) -> Vec<GroupMove> {
+    let mut moves: BTreeMap<(Uuid, Uuid), GroupMove> = BTreeMap::new();
+    for one in counted {
+        if let Some(to) = one.to {
+            let (from, first_seen) = (one.row.id, one.received_at);
+            let of_pair = moves.entry((from, to)).or_insert(GroupMove { from, to, reports: 0, first_seen });
+            of_pair.reports += one.weight;
+            of_pair.first_seen = of_pair.first_seen.min(first_seen);
+        }
+    }
+    moves.into_values().collect()
 }

@@ -1,13 +1,10 @@
 //! Resolved groups that come back.
 
 use crate::groups::versions::is_newer;
-use crate::groups::{Deed, GroupAction, GroupActor, GroupEvent, note};
+use crate::groups::{Deed, GroupAction, GroupEvent, REPORTS, note};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
-
-/// What the activity of a group says did it.
-const ACTOR: GroupActor<'static> = GroupActor { actor: "indexer", name: None };
 
 /// A report that came for the first time.
 pub(super) struct NewReport {
@@ -72,7 +69,7 @@ pub(super) async fn find(
             Deed { group: row.id, action: GroupAction::Regressed, text, other: None }
         })
         .collect();
-    note(tx, ACTOR, &deeds).await?;
+    note(tx, REPORTS, &deeds).await?;
     let events = regressed.into_iter().map(|(row, report)| GroupEvent::Regressed {
         group: row.id,
         app: row.app.clone(),

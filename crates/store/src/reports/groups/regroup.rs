@@ -176,6 +176,7 @@ impl<'m> Moving<'m> {
             made_on: self.made_on.clone(),
             received_at: self.received_at,
             from: self.from,
+            to: None,
             sign: 1,
             weight: self.weight,
         })

@@ -1,12 +1,13 @@
 //! The rows of `groups` and `group_days`.
 
-use super::{Delta, EmptyGroups, GroupChange};
-use crate::groups::{forget_empty, refresh_totals};
+use super::{Delta, DeviceSketches, EmptyGroups, GroupChange};
+use crate::groups::{refresh_totals, retire_empty};
 use crate::reports::rows::name;
 use crate::{Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime};
+use unslide_model::DistinctSketch;
 
 /// The groups among these that are merged, and into which. That this stays so until the transaction ends is what
 /// [`crate::groups::lock_out_merges`] is for.
@@ -144,27 +145,35 @@ pub(super) async fn look_again(
     let touched = [ids, targets].concat();
     refresh_totals(tx, &touched).await?;
     match empty {
-        EmptyGroups::Forget => forget_empty(tx, &touched).await,
+        EmptyGroups::Retire => retire_empty(tx, &touched).await,
         EmptyGroups::Keep => Ok(()),
     }
 }
 
 /// Adds to what groups count by day.
-pub(super) async fn days(tx: &mut TenantTx, days: &BTreeMap<(Uuid, Date), i64>) -> Result<()> {
+pub(super) async fn days(
+    tx: &mut TenantTx,
+    days: &BTreeMap<(Uuid, Date), i64>,
+    sketches: &DeviceSketches,
+) -> Result<()> {
     let groups: Vec<Uuid> = days.keys().map(|key| key.0).collect();
     let dates: Vec<Date> = days.keys().map(|key| key.1).collect();
     let reports: Vec<i64> = days.values().copied().collect();
+    let devices: Vec<Option<Vec<u8>>> =
+        days.keys().map(|key| sketches.days.get(key).map(DistinctSketch::to_bytes)).collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        r#"INSERT INTO group_days AS d (tenant, group_id, day, reports)
-           SELECT $1, n.group_id, n.day, n.reports
-           FROM unnest($2::uuid[], $3::date[], $4::bigint[]) AS n (group_id, day, reports)
+        r#"INSERT INTO group_days AS d (tenant, group_id, day, reports, devices)
+           SELECT $1, n.group_id, n.day, n.reports, n.devices
+           FROM unnest($2::uuid[], $3::date[], $4::bigint[], $5::bytea[]) AS n (group_id, day, reports, devices)
            ORDER BY n.group_id, n.day
-           ON CONFLICT (tenant, group_id, day) DO UPDATE SET reports = d.reports + EXCLUDED.reports"#,
+           ON CONFLICT (tenant, group_id, day) DO UPDATE
+           SET reports = d.reports + EXCLUDED.reports, devices = coalesce(EXCLUDED.devices, d.devices)"#,
         tenant,
         &groups,
         &dates,
-        &reports
+        &reports,
+        &devices as &[Option<Vec<u8>>]
     )
     .execute(&mut *connection)
     .await?;

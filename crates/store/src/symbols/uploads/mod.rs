@@ -8,12 +8,17 @@ pub use uploaded::UploadObject;
 use crate::column::{HashColumn, JsonColumn, Nullable, OwnerColumn, U64, json_column, words};
 use crate::jobs::{self, Work};
 use crate::number::{to_row, to_row32};
-use crate::{Channel, Listener, OwnerTx, Result, Store, StoreError, Uuid};
+use crate::{OwnerTx, Result, Store, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, Owned, Owner};
 use utoipa::ToSchema;
+
+/// The first time between two reads of an upload's status. A small dSYM is built sooner than a second read.
+const SHORTEST_STATUS_INTERVAL: Duration = Duration::from_millis(50);
+/// The longest time between two reads of an upload's status.
+const LONGEST_STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 words! {
     /// How far an upload is.
@@ -305,29 +310,17 @@ pub async fn wait(
 ) -> Result<Option<(SymbolUpload, Vec<UploadObject>)>> {
     let end = tokio::time::Instant::now() + at_most;
     let owner = owner.into();
-    let mut listener: Option<Listener> = None;
+    let mut interval = SHORTEST_STATUS_INTERVAL;
     loop {
         let mut tx = store.owner(&owner).await?;
         let found = get(&mut tx, id).await?;
         tx.rollback().await?;
-        let over = found.as_ref().is_none_or(|(upload, _)| upload.status.is_final());
+        let is_over = found.as_ref().is_none_or(|(upload, _)| upload.status.is_final());
         let left = end.saturating_duration_since(tokio::time::Instant::now());
-        if over || left.is_zero() {
+        if is_over || left.is_zero() {
             return Ok(found);
         }
-        // Listening begins before the next look, so that no change falls between the two.
-        match &mut listener {
-            None => listener = Some(Listener::new(store, &[Channel::Uploads]).await?),
-            Some(heard) => {
-                let until = tokio::time::Instant::now() + left.min(Duration::from_secs(2));
-                loop {
-                    let left = until.saturating_duration_since(tokio::time::Instant::now());
-                    let heard = heard.wait(left).await?;
-                    if heard.is_none_or(|(_, payload)| payload == id.to_string()) {
-                        break;
-                    }
-                }
-            }
-        }
+        tokio::time::sleep(interval.min(left)).await;
+        interval = (2 * interval).min(LONGEST_STATUS_INTERVAL);
     }
 }

@@ -77,6 +77,18 @@ async fn readers_share_partitions_and_take_over_what_falls_free() {
 }
 
 #[tokio::test]
+async fn readers_that_begin_together_share_from_the_beginning() {
+    let database = Database::new().await;
+    let lease = Duration::seconds(15);
+    for owner in ["a", "b"] {
+        positions::announce(&database.store, "out", owner, lease).await.unwrap();
+    }
+    let share = async |owner: &str| positions::share(&database.store, "out", 4, owner, lease).await.unwrap();
+    assert_eq!(share("a").await, [0, 1]);
+    assert_eq!(share("b").await, [2, 3]);
+}
+
+#[tokio::test]
 async fn what_cannot_be_read_is_noted_once() {
     let database = Database::new().await;
     let record = UnreadableRecord {

@@ -24,6 +24,7 @@ async fn durations_are_of_the_group_and_of_what_is_merged_into_it() {
             took(2, "1.0", 8, millis(500)),
             took(3, "1.0", 8, millis(100)),
             took(4, "2.0", 7, millis(900)),
+            took(7, "2.0", 7, millis(1_001)),
             took(5, "2.0", 7, serde_json::json!({})),
             took(6, "2.0", 9, millis(7_000)),
         ])
@@ -39,7 +40,7 @@ async fn durations_are_of_the_group_and_of_what_is_merged_into_it() {
         longest_ms,
     };
     let found = durations::of_group(&mut tx, group(7)).await.unwrap();
-    assert_eq!(found, [of("2.0", 1, 900, 900), of("1.0", 3, 300, 500)]);
+    assert_eq!(found, [of("2.0", 2, 951, 1_001), of("1.0", 3, 300, 500)], "of two it is the mean");
 }
 
 #[tokio::test]

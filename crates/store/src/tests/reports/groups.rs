@@ -2,7 +2,7 @@
 
 use crate::groups::rules;
 use crate::groups::{self as actions, GroupActor, MergeOutcome};
-use crate::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
+use crate::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};
 use crate::queries::reports as listed;
 use crate::reports::regroup::{self, RegroupPage, RegroupStep, Regrouped};
 use crate::reports::{self, Arrival};
@@ -112,7 +112,12 @@ async fn filters_combine_and_every_order_has_pages() {
     let app = || Some("com.acme.shop".to_owned());
     assert_eq!(by(GroupFilter { app: app(), ..GroupFilter::default() }).await, 4);
     assert_eq!(
-        by(GroupFilter { app: app(), version: Some("2.0".into()), ..GroupFilter::default() }).await,
+        by(GroupFilter {
+            app: app(),
+            scope: CountScope { version: Some("2.0".into()), ..CountScope::default() },
+            ..GroupFilter::default()
+        })
+        .await,
         1
     );
     assert_eq!(by(GroupFilter { text: Some("BUG 2".into()), ..GroupFilter::default() }).await, 1);
@@ -496,6 +501,8 @@ async fn check_counts(database: &Database) {
         "SELECT coalesce(sum(weight - 1), 0)::bigint FROM counted_reports WHERE group_id IS NOT NULL";
     let extrapolated = "SELECT coalesce(sum(own_extrapolated), 0)::bigint FROM groups";
     assert_eq!(database.number(extrapolated).await, database.number(standing).await);
+    let redirected = "SELECT count(*) FROM group_redirects r JOIN groups g ON g.id = r.id";
+    assert_eq!(database.number(redirected).await, 0);
     let chains =
         "SELECT count(*) FROM groups g JOIN groups t ON t.id = g.merged_into WHERE t.merged_into IS NOT NULL";
     assert_eq!(database.number(chains).await, 0);

@@ -3,7 +3,7 @@
 use crate::Uuid;
 use crate::groups::{self as actions, GroupActor, MergeOutcome};
 use crate::queries::groups::growing;
-use crate::queries::groups::{GroupFilter, ListedGroup};
+use crate::queries::groups::{CountScope, GroupFilter, ListedGroup};
 use crate::queries::trends::{self, TrendStep};
 use crate::reports::Arrival;
 use crate::tests::database::{Database, acme, arrival, grouping, start, tenant_id};
@@ -12,7 +12,7 @@ use time::{Date, Duration};
 use unslide_model::TenantId;
 
 /// A report of a bug, in this version, `days` days ago.
-fn of(n: u8, bug: u8, version: &str, days: i64) -> Arrival {
+pub fn of(n: u8, bug: u8, version: &str, days: i64) -> Arrival {
     let mut arrival = arrival(n);
     arrival.received_at -= Duration::days(days);
     arrival.facts.version = version.into();
@@ -60,7 +60,10 @@ async fn the_group_that_grows_most_comes_first() {
     let database = filled().await;
     let all = growth(&database, &GroupFilter::default()).await;
     assert_eq!(all, [row(1, 4, 1), row(3, 2, 0), row(4, 1, 0)]);
-    let version = |version: &str| GroupFilter { version: Some(version.into()), ..GroupFilter::default() };
+    let version = |version: &str| {
+        let scope = CountScope { version: Some(version.into()), ..CountScope::default() };
+        GroupFilter { scope, ..GroupFilter::default() }
+    };
     assert_eq!(growth(&database, &version("1.0")).await, [row(1, 3, 1)]);
     let of_second = growth(&database, &version("2.0")).await;
     assert_eq!(of_second[0], row(3, 2, 0));

@@ -5,6 +5,7 @@ use crate::keys::{self, NewApiKey};
 use crate::queries::reports::{ReportFilter, ReportRow, explain, list, list_within};
 use crate::queries::{apps, missing, versions};
 use crate::reports::Arrival;
+use crate::symbols;
 use crate::tests::database::{Database, acme, arrival, debug_id, execute, image, publish, revised, start};
 use sqlx::Row;
 use time::Duration;
@@ -380,8 +381,20 @@ async fn apps_versions_and_missing_symbols_are_counted() {
         missing::list(&mut tx, &with(Some("com.acme.shop"), Some("1.1"), false), None, 10).await.unwrap();
     assert_eq!(own.iter().map(|m| m.image.debug_id).collect::<Vec<_>>(), [debug_id(2)]);
     drop(tx);
+    // A stripped binary does not replace a dSYM.
+    for quality in [Quality::None, Quality::Exports] {
+        publish(&database, 2, quality).await;
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let still = missing::list(&mut tx, &with(None, None, false), None, 10).await.unwrap();
+        assert!(still.iter().any(|missing| missing.image.debug_id == debug_id(2)), "{quality:?}");
+        let versions = versions::list(&mut tx, "com.acme.shop", None, 10).await.unwrap();
+        assert!(versions.iter().all(|version| version.missing.len() == 1), "{quality:?}");
+        let checked = symbols::check(&mut tx, &[debug_id(2)]).await.unwrap();
+        assert_eq!(checked[0].1, symbols::SymbolReadiness::Missing, "{quality:?}");
+    }
     publish(&database, 2, Quality::Symtab).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert_eq!(symbols::check(&mut tx, &[debug_id(2)]).await.unwrap()[0].1, symbols::SymbolReadiness::Ready);
     let left = missing::list(&mut tx, &with(None, None, false), None, 10).await.unwrap();
     assert_eq!(left.iter().map(|m| m.image.debug_id).collect::<Vec<_>>(), [debug_id(1)]);
     // A revision that found them changes no count of reports.

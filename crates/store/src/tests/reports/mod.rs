@@ -1,11 +1,13 @@
 pub mod deleting;
 pub mod duplicates;
 pub mod durations;
+pub mod group_scope;
 pub mod group_states;
 pub mod groups;
 pub mod growing;
 pub mod lists;
 pub mod regroup;
+pub mod replaced_groups;
 pub mod search;
 pub mod segments;
 pub mod storing;

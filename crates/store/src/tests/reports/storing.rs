@@ -325,3 +325,26 @@ async fn how_the_log_is_cut_into_batches_does_not_show_in_the_counts() {
     assert_eq!(counts[0], counts[1], "one by one, and all at once");
     assert!(counts[0].0 >= 2 && counts[0].1 == 2, "{counts:?}");
 }
+
+/// Proves: fairness
+#[tokio::test]
+async fn a_batch_says_how_many_groups_and_days_of_apps_are_new() {
+    let database = Database::new().await;
+    let of_app = |n: u8, app: &str| {
+        let mut arrival = arrival(n);
+        arrival.facts.app = app.to_owned();
+        arrival
+    };
+    // Bugs are told apart by the remainder of three.
+    for (arrivals, new) in [
+        (vec![of_app(1, "shop"), of_app(4, "shop")], (1, 1)),
+        (vec![of_app(2, "shop"), of_app(5, "shop")], (1, 0)),
+        (vec![of_app(3, "till"), of_app(6, "desk")], (2, 2)),
+        (vec![of_app(3, "till"), of_app(7, "shop")], (0, 0)),
+    ] {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let batch = reports::store_batch(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!((batch.new_groups, batch.new_app_days), new);
+    }
+}

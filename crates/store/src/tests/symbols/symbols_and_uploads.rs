@@ -55,7 +55,7 @@ async fn an_upload_goes_its_way_and_says_where_it_is() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     objects::building(&mut tx, &ContentHash([1; 32])).await.unwrap();
     let symcache = Symcache { size: 77, sha256: ContentHash([8; 32]), version: 1 };
-    objects::ready(&mut tx, &ContentHash([1; 32]), Quality::Dwarf, &symcache).await.unwrap();
+    objects::ready(&mut tx, &ContentHash([1; 32]), Quality::Dwarf, None, &symcache).await.unwrap();
     objects::rejected(&mut tx, &ContentHash([2; 32]), objects::ObjectStatus::Malformed, "cut off")
         .await
         .unwrap();

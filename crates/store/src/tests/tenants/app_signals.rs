@@ -145,6 +145,43 @@ async fn a_sample_of_sessions_stands_for_all_and_is_no_more_certain() {
     assert_eq!(database.number(apart).await, 0);
 }
 
+#[tokio::test]
+async fn counts_are_right_for_shares_that_are_no_whole_part() {
+    for (share, least, most) in
+        [(0.7, 142, 144), (0.6, 166, 168), (0.4, 249, 251), (0.15, 665, 668), (0.9, 110, 112)]
+    {
+        let database = Database::new().await;
+        let session = |n: u32| {
+            let mut begun =
+                tests::sessions::event(&format!("s{n}"), &format!("i{n}"), 0, Some(EndReason::Crashed));
+            begun.event.sampled = Some(share);
+            begun
+        };
+        let hang = |n: u8| {
+            let mut hang = report(n, "hang");
+            hang.facts.sampled = Some(share);
+            hang
+        };
+        sessions_of(&database, &[session(0)]).await;
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let figures = health::total(&mut tx, (Some(APP), None), period()).await.unwrap();
+        assert!(figures.estimated, "{share}: one session stands for more than itself: {figures:?}");
+        drop(tx);
+        sessions_of(&database, &(1..100).map(session).collect::<Vec<_>>()).await;
+        reports_of(&database, &(0..100).map(hang).collect::<Vec<_>>()).await;
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let figures = health::total(&mut tx, (Some(APP), None), period()).await.unwrap();
+        // The first session was in a batch of its own.
+        assert!(
+            (least - 1..=most + 1).contains(&figures.sessions) && figures.estimated,
+            "{share}: {figures:?}"
+        );
+        assert_eq!(figures.crashed_sessions, figures.sessions);
+        let version = versions::list(&mut tx, APP, None, 10).await.unwrap().remove(0);
+        assert!((least..=most).contains(&version.reports) && version.estimated, "{share}: {version:?}");
+    }
+}
+
 /// The reports, whether that is an estimate, and the devices of each group, by its title.
 async fn groups_of(database: &Database) -> Vec<(String, i64, bool, i64)> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
@@ -169,14 +206,13 @@ async fn a_report_that_was_sampled_counts_as_many_as_it_stands_for_and_a_crash_a
     let hang = sampled(1, "hang");
     let (mut fatal, crash) = (sampled(2, "hang"), sampled(3, "crash"));
     fatal.facts.summary = json!({"fatal": true});
-    // A share of 0.6 is one of 1.67: the nearest whole number counts.
-    let mut nearest = sampled(6, "user");
-    nearest.facts.sampled = Some(0.6);
+    let mut half = sampled(6, "user");
+    half.facts.sampled = Some(0.5);
     // An end out of memory is no crash, whatever the device says.
     let mut out_of_memory = sampled(7, "out_of_memory");
     out_of_memory.facts.summary = json!({"fatal": true});
     let user = sampled(4, "user");
-    let all = [hang.clone(), fatal, crash, user, report(5, "javascript"), nearest, out_of_memory];
+    let all = [hang.clone(), fatal, crash, user, report(5, "javascript"), half, out_of_memory];
     assert_eq!(reports_of(&database, &all).await, [ArrivalOutcome::New; 7]);
     let title = |n: u8| format!("bug {n}");
     let expected = [

@@ -46,6 +46,8 @@ pub async fn fill(database: &Database) {
     let cause = crate::alerts::events::AlertCause::new_group(rule.id, "title", "culprit", "app", "1.0");
     crate::alerts::events::raise_for(&mut tx, rule.id, &[cause]).await.unwrap();
     assert!(crate::alerts::messages::collect(&mut tx, rule.id).await.unwrap());
+    assert!(crate::alerts::recipients::ask(&mut tx, &["a@example.com".to_owned()]).await.unwrap());
+    assert!(crate::alerts::recipients::take_mails(&mut tx, 1, 9).await.unwrap());
     let group = crate::queries::groups::list(&mut tx, &Default::default(), Default::default(), None, 1)
         .await
         .unwrap();
@@ -63,6 +65,9 @@ pub async fn fill(database: &Database) {
     let seen = [crate::tests::captures::seen(1, 9)];
     crate::captures::finish(&mut tx, (capture, run), &serde_json::json!({}), &seen).await.unwrap();
     tx.commit().await.unwrap();
+    // A report that leaves its group, and another one that stays.
+    database.store(&[arrival(5)]).await;
+    database.store(&[revised(&arrival(5), 2, image(1, false, Some(1)))]).await;
     // A report that came twice.
     let again = |offset| {
         let origin = crate::reports::ReportOrigin { topic: "in".into(), partition: 0, offset, index: 0 };
@@ -97,6 +102,8 @@ pub async fn fill(database: &Database) {
         body_key: None,
     };
     assert!(crate::quarantine::add(&mut batch, &quarantined).await.unwrap());
+    let deferred = crate::tests::kafka::deferred::range("acme", 0, 5, 8);
+    crate::deferred::extend(&mut batch, &[deferred]).await.unwrap();
     batch.commit().await.unwrap();
 }
 
@@ -211,6 +218,19 @@ async fn no_partition_is_a_way_in() {
 /// wall between tenants: it needs a question that no tenant's own transaction can answer, an answer
 /// without their data, and a reason.
 const ACROSS_TENANTS: &[(&str, &str)] = &[
+    (
+        "unslide_access_stamps",
+        "processes of the api remember keys and tenants of all: a number for each id that the caller knows",
+    ),
+    (
+        "unslide_alert_confirmations_due",
+        "the api asks recipients of mail of all tenants to confirm: slugs and addresses only",
+    ),
+    (
+        "unslide_alert_recipient",
+        "a link arrives before its tenant is known: one row by the hash of 256 random bits",
+    ),
+    ("unslide_alert_recipients_purge", "forgets recipients that have not confirmed: gives a number"),
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
     ("unslide_alerts_purge", "forgets alerts that were sent long ago: gives a number"),
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),
@@ -233,6 +253,8 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_dead_letters", "operators list the dead letters of all tenants and of nobody"),
     ("unslide_dead_letters_count", "as unslide_dead_letters: how many"),
     ("unslide_dead_letters_purge", "forgets dead letters that the topic does not hold any more"),
+    ("unslide_defer", "the indexer puts records of any tenant off: slugs and offsets only"),
+    ("unslide_deferred_ranges", "the indexer finds the records that it put off: slugs and offsets only"),
     ("unslide_erasures_due", "the builder finds deleted tenants: slugs only"),
     (
         "unslide_groups_like",
@@ -273,6 +295,11 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_revoke_made_keys", "a leaked operator's key made keys of any tenant: gives a number"),
     ("unslide_segments_abandon", "gives up what dead writers left: gives a number"),
     (
+        "unslide_shorten_deferred",
+        "the indexer stores what it put off: whether the ranges were as it knew them",
+    ),
+    ("unslide_stored_positions", "the indexer finds how far it is: offsets only"),
+    (
         "unslide_system_waits_missed",
         "the builder finds days that lack symbols and that nothing asks for: owners and ids",
     ),
@@ -281,6 +308,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_tenant_erase",
         "removes rows that the service may not, of the transaction's own tenant, which must be deleted",
     ),
+    ("unslide_tenant_figures", "operators see which tenant is loud or full: names, limits and numbers"),
     ("unslide_tenant_rows", "counts the rows of the transaction's own tenant"),
     ("unslide_tenants", "operators list tenants"),
     ("unslide_uploads_kept", "the builder removes files of uploads that are over: ids only"),

@@ -1,7 +1,9 @@
-mod access_changes;
+mod access_stamps;
 pub mod app_settings;
 pub mod app_signals;
 pub mod erasure;
+mod figures;
 pub mod isolation;
 pub mod ownership;
+mod plans;
 mod statistics;

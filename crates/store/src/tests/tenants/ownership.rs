@@ -56,6 +56,10 @@ async fn serve(owner: &str, login: &str, database: &str) {
     let tomorrow = start().date().next_day().unwrap();
     assert_eq!(partitions::drop_before(&store, tomorrow).await.unwrap(), 6);
     assert_eq!(partitions::purge_keys(&store, start() + time::Duration::DAY).await.unwrap(), 1);
+    let temporary = "CREATE TEMPORARY TABLE copy (a integer)";
+    let refused = sqlx::query(temporary).execute(store.pool()).await.unwrap_err();
+    let code = refused.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    assert_eq!(code.as_deref(), Some("42501"), "nobody makes temporary tables");
     store.close().await;
 }
 

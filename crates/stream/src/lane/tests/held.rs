@@ -91,14 +91,10 @@ async fn partitions_that_change_hands_while_held_back_go_on_with_their_owner() {
     for copier in [&first, &second] {
         copier.held.lock().insert("later".into());
     }
-    let settings = Settings { leave_group_on_stop: true, ..bench.settings.clone() };
-    let start = |worker: &str, copier: &Arc<Copier>| {
-        Lane::start(&settings, bench.config(worker), copier.clone(), Arc::new(Unobserved)).unwrap()
-    };
-    let a = start("a", &first);
+    let a = bench.start("a", &first);
     until(&a, |s| s.partitions == 4).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let b = start("b", &second);
+    let b = bench.start("b", &second);
     until(&b, |s| s.partitions == 2).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     // Two go back to a worker that had held them before.

@@ -61,25 +61,19 @@ async fn partitions_that_stay_go_on_while_others_move() {
 
 /// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_keeps_the_place_and_leaving_gives_it_up() {
+async fn a_worker_that_stops_gives_its_place_up() {
     let bench = Bench::new().await;
     let mut config = bench.config("w");
-    // The place is to be there when it is looked for, and goes only where the worker leaves.
+    // The place goes only because the worker leaves.
     config.timings.session = Duration::from_secs(120);
     config.timings.poll_interval = Duration::from_secs(120);
     let copier = bench.copier();
-    let lane = Lane::start(&bench.settings, config.clone(), copier, Arc::new(Unobserved)).unwrap();
-    until(&lane, |s| s.partitions == 4).await;
-    stop(lane).await;
-    until_members(&bench.settings, 1, "a restarted worker finds its place").await;
-    let settings = Settings { leave_group_on_stop: true, ..bench.settings.clone() };
-    let copier = bench.copier();
-    let lane = Lane::start(&settings, config, copier, Arc::new(Unobserved)).unwrap();
+    let lane = Lane::start(&bench.settings, config, copier, Arc::new(Unobserved)).unwrap();
     until(&lane, |s| s.partitions == 4).await;
     bench.input(numbers(0..50)).await;
     until(&lane, |s| s.records > 0).await;
     stop(lane).await;
-    until_members(&settings, 0, "the worker has left").await;
+    until_members(&bench.settings, 0, "the worker has left").await;
     let lane = bench.start("other", &bench.copier());
     assert_once(&bench.outputs(50).await, 50);
     stop(lane).await;
@@ -222,8 +216,7 @@ async fn a_stop_after_a_commit_of_unknown_end_sets_nothing_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lane_stops_though_kafka_never_answers() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut settings = Settings::single_broker(silent.local_addr().unwrap().to_string());
-    settings.leave_group_on_stop = true;
+    let settings = Settings::single_broker(silent.local_addr().unwrap().to_string());
     let config = LaneConfig {
         name: "live".into(),
         worker: "w".into(),

@@ -1,13 +1,20 @@
 //! The functions of one unit and the copies of functions inlined into them.
 
 use super::aranges::Set;
+use super::lines::LineTable;
 use super::paint::Canvas;
-use super::units::{DwarfSlice, Named, UnitFailure, Units};
+use super::ranges::{Addresses, RangeListKey};
+use super::sections::{DwarfSlice, UnitFailure};
+use super::units::{Named, Units};
 use crate::object::ObjectError;
 use crate::object::code::CodeMap;
-use crate::symcache::MAX_CALLS;
-use gimli::{Abbreviation, Attribute, AttributeValue, EntriesRaw, Unit};
+use crate::object::steps::{ObjectPart, Steps};
+use crate::symcache::{MAX_CALLS, NoReturn};
+use gimli::{Abbreviation, AttributeValue, EntriesRaw, Unit};
+use std::collections::{HashMap, HashSet};
 
+/// Frame bases that are a frame pointer: `rbp` of x86-64 and `x29` of arm64.
+const FRAME_POINTERS: [u8; 2] = [gimli::DW_OP_reg6.0, gimli::DW_OP_reg29.0];
 /// Stands for no function.
 pub(super) const NO_NODE: u32 = u32::MAX;
 
@@ -27,7 +34,15 @@ pub(super) struct Node<'a> {
     pub(super) call_column: u32,
     /// `DW_AT_low_pc` as an offset from `__TEXT`.
     pub(super) entry: Option<u32>,
+    /// How it is known that the function never returns.
+    pub(super) no_return: Option<NoReturn>,
+    /// True if the function returns a value, or jumps to another function that returns for it.
+    may_return: bool,
+    /// True if its stack frame is found by the frame pointer, as that of a function that calls others is.
+    has_frame_pointer: bool,
     ranges: (usize, usize),
+    /// True if a later function has the same list of ranges: nothing of this one shows.
+    is_covered: bool,
 }
 
 impl Node<'_> {
@@ -41,7 +56,11 @@ impl Node<'_> {
         call_line: 0,
         call_column: 0,
         entry: None,
+        no_return: None,
+        may_return: false,
+        has_frame_pointer: false,
         ranges: (0, 0),
+        is_covered: false,
     };
 }
 
@@ -50,67 +69,32 @@ pub(super) struct Functions<'c, 'a> {
     code: &'c CodeMap,
     pub(super) nodes: Vec<Node<'a>>,
     ranges: Vec<(u32, u32)>,
+    /// The lists of ranges that were read, by offset.
+    lists: HashMap<usize, RangeList>,
     /// The innermost function at each address.
     pub(super) canvas: Canvas,
 }
 
-/// What the attributes of an entry say of its addresses.
-#[derive(Default)]
-struct Addresses<'a> {
-    low: Option<u64>,
-    high: Option<u64>,
-    size: Option<u64>,
-    list: Option<AttributeValue<DwarfSlice<'a>>>,
-}
-
-impl<'a> Addresses<'a> {
-    fn note(
-        &mut self,
-        units: &Units<'a>,
-        unit: &Unit<DwarfSlice<'a>>,
-        attribute: &Attribute<DwarfSlice<'a>>,
-    ) {
-        let address = || units.dwarf.attr_address(unit, attribute.value()).ok().flatten();
-        match attribute.name() {
-            gimli::DW_AT_low_pc => self.low = address(),
-            gimli::DW_AT_high_pc => match attribute.udata_value() {
-                Some(size) => self.size = Some(size),
-                None => self.high = address(),
-            },
-            gimli::DW_AT_ranges => self.list = Some(attribute.value()),
-            _ => {}
-        }
-    }
-
-    /// Calls `each` with every range that lies in code.
-    fn ranges(
-        &self,
-        units: &Units<'a>,
-        unit: &Unit<DwarfSlice<'a>>,
-        code: &CodeMap,
-        mut each: impl FnMut(u32, u32),
-    ) -> gimli::Result<()> {
-        if let Some(list) = self.list {
-            let Some(mut list) = units.dwarf.attr_ranges(unit, list)? else { return Ok(()) };
-            while let Some(range) = list.next()? {
-                if let Some((low, high)) = code.clip(range.begin, range.end) {
-                    each(low, high);
-                }
-            }
-        } else if let Some(low) = self.low {
-            let high = self.size.map(|size| low.saturating_add(size)).or(self.high);
-            if let Some((low, high)) = high.and_then(|high| code.clip(low, high)) {
-                each(low, high);
-            }
-        }
-        Ok(())
-    }
+/// A list of ranges that was read.
+struct RangeList {
+    /// Its place among the ranges of all functions.
+    ranges: (usize, usize),
+    /// The last function that has it.
+    function: u32,
 }
 
 impl<'a> Units<'a> {
     /// The address ranges of a unit as a whole: those of the table of ranges where it has the unit, for
     /// what the unit itself says may be no more than its first and its last address.
-    pub(super) fn claims(&self, index: usize, code: &CodeMap) -> gimli::Result<Vec<(u32, u32)>> {
+    ///
+    /// `known` are the lists of the units before. A unit that has the list of another claims nothing: the first of
+    /// them answers.
+    pub(super) fn claims(
+        &self,
+        index: usize,
+        code: &CodeMap,
+        known: &mut HashSet<RangeListKey>,
+    ) -> Result<Vec<(u32, u32)>, UnitFailure> {
         let Some(unit) = self.bare(index) else { return Ok(Vec::new()) };
         let mut claims = Vec::new();
         let sets = self.aranges(index);
@@ -118,14 +102,17 @@ impl<'a> Units<'a> {
             let ranges = sets.iter().flat_map(Set::ranges);
             return Ok(ranges.filter_map(|(low, high)| code.clip(low, high)).collect());
         }
-        let mut entry = unit.entries_raw(None)?;
-        let mut addresses = Addresses::default();
-        if let Some(abbreviation) = entry.read_abbreviation()? {
-            for spec in abbreviation.attributes() {
-                addresses.note(self, unit, &entry.read_attribute(*spec)?);
-            }
+        let addresses = Addresses::read_unit(&self.dwarf, unit)?;
+        let list = addresses.list_offset(&self.dwarf, unit)?;
+        let key = list.map(|offset| (offset, unit.addr_base.0, unit.low_pc, unit.encoding()));
+        if key.is_some_and(|key| known.contains(&key)) {
+            return Ok(claims);
         }
-        addresses.ranges(self, unit, code, |low, high| claims.push((low, high)))?;
+        addresses.ranges(list, &self.dwarf, unit, self.steps, |low, high| {
+            claims.extend(code.clip(low, high));
+            true
+        })?;
+        known.extend(key);
         Ok(claims)
     }
 }
@@ -136,7 +123,8 @@ fn too_many_functions() -> ObjectError {
 
 impl<'c, 'a> Functions<'c, 'a> {
     pub(super) fn new(code: &'c CodeMap) -> Functions<'c, 'a> {
-        Functions { code, nodes: Vec::new(), ranges: Vec::new(), canvas: Canvas::default() }
+        let (nodes, ranges, lists) = (Vec::new(), Vec::new(), HashMap::new());
+        Functions { code, nodes, ranges, lists, canvas: Canvas::default() }
     }
 
     /// Where the range of a function that holds `at` begins; `at` itself where none does.
@@ -144,6 +132,46 @@ impl<'c, 'a> Functions<'c, 'a> {
         let ranges = self.ranges.get(node.ranges.0..node.ranges.1).unwrap_or_default();
         let last = ranges.partition_point(|(low, _)| *low <= at).checked_sub(1).and_then(|i| ranges.get(i));
         last.filter(|(_, high)| at < *high).map_or(at, |(low, _)| *low)
+    }
+
+    /// Notes the functions of which the code never returns: they set up a stack frame at their entry and never give it
+    /// up. True if the compiler marks where a function gives its frame up, without which nothing follows.
+    pub(super) fn infer_no_return(&mut self, lines: &LineTable, steps: &Steps) -> Result<bool, ObjectError> {
+        for at in 0..self.nodes.len() {
+            if self.keeps_frame(&self.nodes[at], lines, steps)? {
+                self.nodes[at].no_return.get_or_insert(NoReturn::Inferred);
+            }
+        }
+        Ok(!lines.epilogues.is_empty())
+    }
+
+    /// True if a function of its own has a frame from its entry on and never gives it up.
+    fn keeps_frame(&self, node: &Node<'_>, lines: &LineTable, steps: &Steps) -> Result<bool, ObjectError> {
+        let Some(entry) =
+            node.entry.filter(|_| node.parent == NO_NODE && node.has_frame_pointer && !node.may_return)
+        else {
+            return Ok(false);
+        };
+        let any_between = |rows: &[u32], low: u32, high: u32| {
+            let at = |address| rows.partition_point(|row| *row < address);
+            at(low) < at(high)
+        };
+        let ranges = self.ranges.get(node.ranges.0..node.ranges.1).unwrap_or_default();
+        let is_set_up = |(low, high): &(u32, u32)| {
+            (*low..*high).contains(&entry) && any_between(&lines.prologues, entry.saturating_add(1), *high)
+        };
+        // The code of a function without a frame begins at its entry.
+        let first = lines.rows.binary_search_by_key(&entry, |row| row.start).ok();
+        let begins_with_frame = first.and_then(|at| lines.rows.get(at)).is_some_and(|row| !row.prologue_end);
+        // The part of a function that a compiler has put elsewhere says nothing about the whole.
+        let is_part = || node.name.is_some_and(|name| memchr::memmem::find(name, b".cold.").is_some());
+        if !begins_with_frame {
+            return Ok(false);
+        }
+        steps.take(ObjectPart::Functions, ranges.len())?;
+        Ok(ranges.iter().any(is_set_up)
+            && !ranges.iter().any(|(low, high)| any_between(&lines.epilogues, *low, *high))
+            && !is_part())
     }
 
     /// Puts a node under its parent. Of a chain that is longer than an answer may be, the functions in
@@ -162,8 +190,20 @@ impl<'c, 'a> Functions<'c, 'a> {
         }
     }
 
-    /// Walks the entries of a unit. What was found before an error stays.
+    /// Reads the functions of a unit. What was found before an error stays.
     pub(super) fn read(
+        &mut self,
+        units: &mut Units<'a>,
+        unit: &Unit<DwarfSlice<'a>>,
+        start: usize,
+    ) -> Result<(), UnitFailure> {
+        let result = self.walk(units, unit, start);
+        self.paint();
+        result
+    }
+
+    /// Walks the entries of a unit.
+    fn walk(
         &mut self,
         units: &mut Units<'a>,
         unit: &Unit<DwarfSlice<'a>>,
@@ -176,13 +216,20 @@ impl<'c, 'a> Functions<'c, 'a> {
         while !raw.is_empty() {
             let depth = raw.next_depth();
             let Some(abbreviation) = raw.read_abbreviation()? else { continue };
+            units.steps.take_entry(ObjectPart::Functions, abbreviation.attributes().len())?;
             while around.last().is_some_and(|(outer, _)| *outer >= depth) {
                 around.pop();
             }
             let is_inlined = match abbreviation.tag() {
                 gimli::DW_TAG_subprogram => false,
                 gimli::DW_TAG_inlined_subroutine => true,
-                _ => {
+                tag => {
+                    let is_call = matches!(tag, gimli::DW_TAG_call_site | gimli::DW_TAG_GNU_call_site);
+                    if let Some((_, inner)) = around.last().filter(|_| is_call && is_tail_call(abbreviation))
+                    {
+                        let root = self.nodes[*inner as usize].root;
+                        self.nodes[root as usize].may_return = true;
+                    }
                     raw.skip_attributes(abbreviation.attributes())?;
                     continue;
                 }
@@ -190,38 +237,89 @@ impl<'c, 'a> Functions<'c, 'a> {
             references.clear();
             let (mut node, named, addresses) =
                 read_node(&mut raw, abbreviation, units, (unit, start), &mut references)?;
-            node.ranges = (self.ranges.len(), self.ranges.len());
             let index = u32::try_from(self.nodes.len())
                 .ok()
                 .filter(|n| *n < NO_NODE)
                 .ok_or_else(too_many_functions)?;
             self.nest(&mut node, index, around.last().map(|(_, node)| *node).filter(|_| is_inlined));
-            let (ranges, canvas) = (&mut self.ranges, &mut self.canvas);
-            // A damaged list of ranges costs this function only.
-            let _ = addresses.ranges(units, unit, self.code, |low, high| {
-                ranges.push((low, high));
-                canvas.paint(low, high, index);
-            });
-            node.ranges.1 = self.ranges.len();
-            self.ranges[node.ranges.0..].sort_unstable();
+            node.ranges = self.read_ranges(&addresses, index, units, unit)?;
             if node.ranges.0 == node.ranges.1 && !abbreviation.has_children() {
                 continue;
             }
             if node.ranges.0 < node.ranges.1 {
                 node.entry = addresses.low.and_then(|low| self.code.offset(low));
-                let mut names = named.read(&units.dwarf, unit);
+                let mut names = named.read(&units.dwarf, unit, units.steps)?;
                 for reference in references.drain(..) {
-                    if names.linkage.is_none() {
-                        names = names.or(units.names(reference));
-                    }
+                    names = names.or(units.names(reference)?);
                 }
                 node.name = names.best();
+                node.no_return = names.no_return.then_some(NoReturn::Declared);
+                node.may_return = names.has_value;
             }
             self.nodes.push(node);
             around.push((depth, index));
         }
         Ok(())
     }
+}
+
+impl<'a> Functions<'_, 'a> {
+    /// Reads the ranges of a function, and returns where they are. A list that several functions have is read once.
+    fn read_ranges(
+        &mut self,
+        addresses: &Addresses<'a>,
+        function: u32,
+        units: &Units<'a>,
+        unit: &Unit<DwarfSlice<'a>>,
+    ) -> Result<(usize, usize), ObjectError> {
+        // A damaged list of ranges costs this function only.
+        let list = addresses.list_offset(&units.dwarf, unit).unwrap_or_default();
+        if let Some(known) = list.and_then(|list| self.lists.get_mut(&list)) {
+            // A function without ranges may not be among the nodes.
+            let before = self.nodes.get_mut(known.function as usize);
+            if let Some(before) = before.filter(|_| known.ranges.0 < known.ranges.1) {
+                before.is_covered = true;
+            }
+            known.function = function;
+            return Ok(known.ranges);
+        }
+        let (first, ranges, code) = (self.ranges.len(), &mut self.ranges, self.code);
+        let result = addresses.ranges(list, &units.dwarf, unit, units.steps, |low, high| {
+            ranges.extend(code.clip(low, high));
+            true
+        });
+        if let Err(UnitFailure::Object(error)) = result {
+            return Err(error);
+        }
+        let ranges = (first, self.ranges.len());
+        if let Some(list) = list {
+            self.lists.insert(list, RangeList { ranges, function });
+        }
+        Ok(ranges)
+    }
+
+    /// Paints the functions over each other, those inside after those around them.
+    fn paint(&mut self) {
+        for (index, node) in (0..).zip(&self.nodes) {
+            if node.is_covered {
+                continue;
+            }
+            for (low, high) in self.ranges.get(node.ranges.0..node.ranges.1).unwrap_or_default() {
+                self.canvas.paint(*low, *high, index);
+            }
+        }
+        for node in self.nodes.iter().filter(|node| !node.is_covered) {
+            if let Some(ranges) = self.ranges.get_mut(node.ranges.0..node.ranges.1) {
+                ranges.sort_unstable();
+            }
+        }
+    }
+}
+
+/// True for a call that a function ends with: the called function returns for it.
+fn is_tail_call(abbreviation: &Abbreviation) -> bool {
+    let is_mark = |name| matches!(name, gimli::DW_AT_call_tail_call | gimli::DW_AT_GNU_tail_call);
+    abbreviation.attributes().iter().any(|spec| is_mark(spec.name()))
 }
 
 /// What the attributes of a function say. `references` are the entries that may name it.
@@ -243,10 +341,14 @@ fn read_node<'a>(
                     _ => attribute.udata_value(),
                 }
             }
+            gimli::DW_AT_frame_base => {
+                let expression = attribute.exprloc_value().and_then(|base| base.0.slice().first().copied());
+                node.has_frame_pointer = expression.is_some_and(|first| FRAME_POINTERS.contains(&first));
+            }
             gimli::DW_AT_call_line => node.call_line = small(),
             gimli::DW_AT_call_column => node.call_column = small(),
             _ => {
-                addresses.note(units, unit, &attribute);
+                addresses.note(&units.dwarf, unit, &attribute);
                 named.note(start, &attribute, references);
             }
         }

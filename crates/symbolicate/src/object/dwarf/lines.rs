@@ -1,12 +1,18 @@
 //! Line tables: for each address the file, line and column that the last row at or before it gives,
 //! within the sequence that it lies in.
 
-use super::units::{Dwarf, DwarfSlice, UnitFailure};
+use super::sections::{Dwarf, DwarfSlice, UnitFailure};
 use crate::object::MAX_NAME_BYTES;
+use crate::object::ObjectError;
 use crate::object::code::CodeMap;
+use crate::object::steps::{ObjectPart, Steps};
 use crate::symcache::Writer;
-use gimli::{ColumnType, Unit};
+use gimli::{ColumnType, IncompleteLineProgram, Unit};
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use unslide_model::first_bytes;
 
 /// A place in the source from an address on; line 0 is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +23,39 @@ pub(super) struct LineRow {
     pub(super) column: u32,
     /// False for the end of a sequence: nothing is known from here on.
     pub(super) known: bool,
+    /// True if the function has set up its stack frame here.
+    pub(super) prologue_end: bool,
+    /// True if the function begins to give its stack frame up here.
+    pub(super) epilogue_begin: bool,
 }
 
-/// The rows of a unit in order of address, without two at one address.
-pub(super) struct Lines<'a> {
+impl LineRow {
+    /// The end of a sequence, at an address to be set.
+    const END: LineRow = LineRow {
+        start: 0,
+        file: 0,
+        line: 0,
+        column: 0,
+        known: false,
+        prologue_end: false,
+        epilogue_begin: false,
+    };
+}
+
+/// The rows of a line program in order of address, without two at one address.
+pub(super) struct LineTable {
     pub(super) rows: Vec<LineRow>,
+    /// Where functions have set up their stack frames.
+    pub(super) prologues: Vec<u32>,
+    /// Where functions begin to give their stack frames up.
+    pub(super) epilogues: Vec<u32>,
+    /// Why the program ends early.
+    failure: Option<gimli::Error>,
+}
+
+/// The line table of a unit and the files that it names.
+pub(super) struct Lines<'a> {
+    pub(super) table: Rc<LineTable>,
     files: Files<'a>,
 }
 
@@ -32,12 +66,69 @@ struct Files<'a> {
     directory: &'a [u8],
 }
 
-/// Reads the line table of a unit, which is taken out of it.
-pub(super) fn read<'a>(unit: &mut Unit<DwarfSlice<'a>>, code: &CodeMap) -> (Lines<'a>, gimli::Result<()>) {
-    let directory = unit.comp_dir.map_or(&[][..], |d| d.slice());
-    let program = unit.line_program.take();
-    let (found, result) = program.clone().map_or((Vec::new(), Ok(())), |program| sequences(program, code));
-    (Lines { rows: in_order(found), files: Files { known: Vec::new(), program, directory } }, result)
+/// The line programs of an object. One that several units name runs once.
+pub(super) struct LineTables<'p> {
+    code: &'p CodeMap,
+    steps: &'p Steps,
+    /// Offsets of the programs that several units name, ascending.
+    shared: &'p [usize],
+    /// Their tables, by offset and size of an address.
+    tables: HashMap<(usize, u8), Rc<LineTable>>,
+}
+
+impl<'p> LineTables<'p> {
+    pub(super) fn new(code: &'p CodeMap, shared: &'p [usize], steps: &'p Steps) -> LineTables<'p> {
+        LineTables { code, steps, shared, tables: HashMap::new() }
+    }
+
+    /// Reads the line table of a unit, which is taken out of it. Also says why the table ends early, if it does.
+    ///
+    /// # Errors
+    /// If the object takes too many steps.
+    pub(super) fn read<'a>(
+        &mut self,
+        unit: &mut Unit<DwarfSlice<'a>>,
+    ) -> Result<(Lines<'a>, Option<gimli::Error>), ObjectError> {
+        let directory = unit.comp_dir.map_or(&[][..], |d| d.slice());
+        let address_bytes = unit.header.address_size();
+        let program = unit.line_program.take();
+        let table = match &program {
+            None => Rc::new(LineTable::from_sequences(Vec::new(), None)),
+            Some(program) => self.table(program, address_bytes)?,
+        };
+        let failure = table.failure;
+        Ok((Lines { table, files: Files { known: Vec::new(), program, directory } }, failure))
+    }
+
+    fn table(
+        &mut self,
+        program: &gimli::IncompleteLineProgram<DwarfSlice<'_>>,
+        address_bytes: u8,
+    ) -> Result<Rc<LineTable>, ObjectError> {
+        let key = (program.header().offset().0, address_bytes);
+        if let Some(known) = self.tables.get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        // Programs may lie over each other. A row takes one byte at least.
+        self.steps.take(ObjectPart::Lines, program.header().raw_program_buf().len())?;
+        let (found, failure) = sequences(program.clone(), self.code);
+        let table = Rc::new(LineTable::from_sequences(found, failure));
+        if self.shared.binary_search(&key.0).is_ok() {
+            self.tables.insert(key, Rc::clone(&table));
+        }
+        Ok(table)
+    }
+}
+
+impl LineTable {
+    fn from_sequences(sequences: Vec<Sequence>, failure: Option<gimli::Error>) -> LineTable {
+        let rows = in_order(sequences);
+        let rows_with = |is_marked: fn(&LineRow) -> bool| {
+            rows.iter().filter(|row| is_marked(row)).map(|row| row.start).collect::<Vec<u32>>()
+        };
+        let (prologues, epilogues) = (rows_with(|row| row.prologue_end), rows_with(|row| row.epilogue_begin));
+        LineTable { rows, prologues, epilogues, failure }
+    }
 }
 
 struct Sequence {
@@ -45,19 +136,19 @@ struct Sequence {
     rows: Vec<LineRow>,
 }
 
-/// The sequences as far as the table can be read.
+/// The sequences as far as the table can be read, and why it ends early.
 fn sequences<'a>(
     program: gimli::IncompleteLineProgram<DwarfSlice<'a>>,
     code: &CodeMap,
-) -> (Vec<Sequence>, gimli::Result<()>) {
+) -> (Vec<Sequence>, Option<gimli::Error>) {
     let mut found: Vec<Sequence> = Vec::new();
     let mut current: Vec<LineRow> = Vec::new();
     let mut rows = program.rows();
-    let result = loop {
+    let failure = loop {
         let row = match rows.next_row() {
             Ok(Some((_, row))) => row,
-            Ok(None) => break Ok(()),
-            Err(error) => break Err(error),
+            Ok(None) => break None,
+            Err(error) => break Some(error),
         };
         if row.end_sequence() {
             let high = code.offset_after(row.address());
@@ -79,14 +170,20 @@ fn sequences<'a>(
             line: row.line().and_then(|line| u32::try_from(line.get()).ok()).unwrap_or(0),
             column,
             known: true,
+            prologue_end: row.prologue_end(),
+            epilogue_begin: row.epilogue_begin(),
         };
         match current.last_mut() {
-            // The last row at an address counts.
-            Some(last) if last.start == start => *last = row,
+            // The last row at an address counts, with the marks of those before.
+            Some(last) if last.start == start => {
+                let prologue_end = row.prologue_end || last.prologue_end;
+                let epilogue_begin = row.epilogue_begin || last.epilogue_begin;
+                *last = LineRow { prologue_end, epilogue_begin, ..row };
+            }
             _ => current.push(row),
         }
     };
-    (found, result)
+    (found, failure)
 }
 
 /// The rows of all sequences in order of address, an end behind each sequence.
@@ -115,7 +212,7 @@ fn in_order(mut sequences: Vec<Sequence>) -> Vec<LineRow> {
                 }
             }
         }
-        out.push(LineRow { start: sequence.high, file: 0, line: 0, column: 0, known: false });
+        out.push(LineRow { start: sequence.high, ..LineRow::END });
         covered = sequence.high;
     }
     out
@@ -127,13 +224,14 @@ impl Lines<'_> {
         &mut self,
         index: u64,
         dwarf: &Dwarf<'_>,
+        steps: &Steps,
         writer: &mut Writer,
     ) -> Result<Option<u32>, UnitFailure> {
         let Some(at) = self.files.place(index) else { return Ok(None) };
         if let Some(Some(known)) = self.files.known.get(at) {
             return Ok(*known);
         }
-        let path = self.files.path(at, dwarf);
+        let path = self.files.path(at, dwarf, steps)?;
         let file = match path {
             Some(path) if !path.is_empty() => Some(writer.path(&path)?),
             _ => None,
@@ -154,11 +252,15 @@ impl Files<'_> {
     }
 
     /// The path as LLVM joins it: directory of the compilation, directory of the file, name.
-    fn path(&self, at: usize, dwarf: &Dwarf<'_>) -> Option<String> {
-        let header = self.program.as_ref()?.header();
-        let entry = header.file_names().get(at)?;
-        let text =
-            |value| dwarf.attr_line_string(value).map_or(Cow::default(), |text| text.to_string_lossy());
+    fn path(&self, at: usize, dwarf: &Dwarf<'_>, steps: &Steps) -> Result<Option<String>, ObjectError> {
+        let Some(header) = self.program.as_ref().map(IncompleteLineProgram::header) else { return Ok(None) };
+        let Some(entry) = header.file_names().get(at) else { return Ok(None) };
+        let read_bytes = Cell::new(self.directory.len().min(MAX_NAME_BYTES));
+        let text = |value| {
+            let text = dwarf.attr_line_string(value).map_or(&[][..], |text| text.slice());
+            read_bytes.set(read_bytes.get() + text.len());
+            String::from_utf8_lossy(text.get(..MAX_NAME_BYTES).unwrap_or(text))
+        };
         let name = text(entry.path_name());
         let mut path = String::new();
         if !is_absolute(&name) {
@@ -173,7 +275,8 @@ impl Files<'_> {
         }
         append(&mut path, &name);
         truncate(&mut path, MAX_NAME_BYTES);
-        Some(path)
+        steps.take_bytes(ObjectPart::Lines, read_bytes.get())?;
+        Ok(Some(path))
     }
 }
 
@@ -205,8 +308,7 @@ fn append(path: &mut String, part: &str) {
 
 fn truncate(text: &mut String, most: usize) {
     if text.len() > most {
-        let end = (0..=most).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
-        text.truncate(end);
+        *text = first_bytes(text, most).to_owned();
     }
 }
 

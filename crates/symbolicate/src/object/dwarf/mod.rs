@@ -1,67 +1,165 @@
 //! DWARF: which function, inlined where, and which line answer for each address.
 
+mod abbreviations;
 mod aranges;
 mod functions;
 mod lines;
+mod owners;
 mod paint;
+mod ranges;
+mod sections;
 mod units;
 
 use super::code::CodeMap;
+use super::compressed::Compression;
 use super::macho::MachFile;
+use super::steps::{ObjectPart, Steps};
 use super::symbols::SymbolExtent;
-use super::{MAX_NAME_BYTES, ObjectError};
-use crate::symcache::{CodeOwner, CodePlace, CodeScope, NameSource, Writer};
+use super::{MAX_NAME_BYTES, ObjectError, ObjectKind};
+use crate::symcache::{CodeOwner, CodePlace, CodeScope, NameSource, NoReturn, Writer};
 use functions::{Functions, NO_NODE, Node};
-use lines::Lines;
+use lines::{LineTables, Lines};
+use owners::Owners;
 use paint::Canvas;
-use std::collections::HashMap;
-use units::{Dwarf, UnitFailure, Units, owners, unreadable, warn};
+use sections::{Dwarf, UnitFailure};
+use std::collections::{HashMap, HashSet};
+use units::{Units, unreadable, warn};
 
 /// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the place.
 pub(super) type CodeStretch = (u32, u32, CodePlace);
 
-/// The stretches that the debug information explains, descending and without overlap.
-pub(super) fn stretches(
+/// The code that debug information explains.
+#[derive(Default)]
+pub(super) struct DwarfCode {
+    /// Descending and without overlap.
+    pub(super) stretches: Vec<CodeStretch>,
+    /// False if it has lines at most.
+    pub(super) names_functions: bool,
+}
+
+/// Reads which code the debug information of a file explains. What is there and not read is added to `warnings`.
+///
+/// # Errors
+/// If the debug information is damaged, or if nothing can be read and the file names nothing either.
+pub(super) fn read(
     file: &MachFile<'_>,
     code: &CodeMap,
     symbols: &[SymbolExtent<'_>],
     writer: &mut Writer,
+    steps: &Steps,
     warnings: &mut Vec<String>,
-) -> Result<Vec<CodeStretch>, ObjectError> {
-    let mut units = Units::read(file, warnings)?;
-    let mut claims = Vec::new();
+) -> Result<DwarfCode, ObjectError> {
+    if Compression::from_file(file)? == Compression::Unknown {
+        return unsupported(
+            "its debug information is compressed in a way that is not read",
+            symbols,
+            warnings,
+        );
+    }
+    if file.debug_section("__debug_info")?.is_empty() {
+        warnings.extend(absence(file).map(str::to_owned));
+        return Ok(DwarfCode::default());
+    }
+    let mut units = Units::read(file, steps, warnings)?;
+    let (mut claims, mut known) = (Vec::new(), HashSet::new());
     for index in 0..units.len() {
-        match units.claims(index, code) {
+        match units.claims(index, code, &mut known) {
             Ok(ranges) => claims.extend(ranges.into_iter().map(|(low, high)| (low, high, index))),
-            Err(error) => warn(warnings, units.start_of(index), &error),
+            Err(UnitFailure::Unit(error)) => warn(warnings, units.start_of(index), &error),
+            Err(UnitFailure::Object(error)) => return Err(error),
         }
     }
-    let owners = owners(&claims);
+    drop(known);
+    let owners = Owners::from_claims(&claims, units.len());
     drop(claims);
-    let mut pass = Pass { code, symbols, owners: &owners, covered: Canvas::default(), found: Vec::new() };
+    let shared = units.shared_programs();
+    let mut pass = Pass {
+        code,
+        symbols,
+        steps,
+        line_tables: LineTables::new(code, &shared, steps),
+        owners: &owners,
+        covered: Canvas::default(),
+        found: Vec::new(),
+        producers: HashMap::new(),
+        no_return: Vec::new(),
+        marking_producers: HashSet::new(),
+    };
     for index in 0..units.len() {
         pass.unit(&mut units, index, writer, warnings)?;
     }
-    if pass.found.is_empty() && !warnings.is_empty() {
-        return Err(unreadable(warnings));
+    for (producer, function) in pass.no_return {
+        if pass.marking_producers.contains(&producer) {
+            writer.never_returns(function, NoReturn::Inferred);
+        }
     }
-    pass.found.sort_unstable_by(|a, b| b.cmp(a));
-    Ok(pass.found)
+    let mut stretches = pass.found;
+    if let Some(reason) = units.unsupported() {
+        if stretches.is_empty() {
+            return unsupported(&reason, symbols, warnings);
+        }
+        warnings.insert(0, reason);
+    } else if stretches.is_empty() && !warnings.is_empty() {
+        return Err(unreadable(warnings));
+    } else if stretches.is_empty() {
+        warnings.push("its debug information describes no code of the file".to_owned());
+    }
+    stretches.sort_unstable_by(|a, b| b.cmp(a));
+    let names_functions = !stretches.is_empty() && !units.are_split();
+    Ok(DwarfCode { stretches, names_functions })
 }
 
-struct Pass<'p> {
+/// Leaves debug information out that cannot be read, with a warning.
+///
+/// # Errors
+/// If the file names nothing without it.
+fn unsupported(
+    reason: &str,
+    symbols: &[SymbolExtent<'_>],
+    warnings: &mut Vec<String>,
+) -> Result<DwarfCode, ObjectError> {
+    if symbols.is_empty() {
+        return Err(ObjectError::Unsupported(reason.to_owned().into()));
+    }
+    warnings.insert(0, reason.to_owned());
+    Ok(DwarfCode::default())
+}
+
+/// Returns where the debug information is of a file that should have some; `None` if it is not expected.
+fn absence(file: &MachFile<'_>) -> Option<&'static str> {
+    // One that ends outside the file costs no names: nothing refers to it.
+    if file.debug_section("__debug_line").is_ok_and(|lines| !lines.is_empty()) {
+        Some("its line tables are not read: they have no __debug_info")
+    } else if file.kind == ObjectKind::Dsym {
+        Some("it is a dSYM without debug information")
+    } else if file.has_debug_map {
+        Some("its debug information lies in object files; dsymutil makes a dSYM of them")
+    } else {
+        None
+    }
+}
+
+struct Pass<'p, 'a> {
     code: &'p CodeMap,
     symbols: &'p [SymbolExtent<'p>],
-    owners: &'p [(u32, u32, usize)],
+    steps: &'p Steps,
+    line_tables: LineTables<'p>,
+    owners: &'p Owners,
     /// What the units before have answered without a claim.
     covered: Canvas,
     found: Vec<CodeStretch>,
+    /// The producers of units, numbered.
+    producers: HashMap<&'a [u8], usize>,
+    /// Functions that seem to never return, with the producers of their units.
+    no_return: Vec<(usize, u32)>,
+    /// Producers that mark where a function gives its stack frame up.
+    marking_producers: HashSet<usize>,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'_, 'a> {
     fn unit(
         &mut self,
-        units: &mut Units<'_>,
+        units: &mut Units<'a>,
         index: usize,
         writer: &mut Writer,
         warnings: &mut Vec<String>,
@@ -76,10 +174,15 @@ impl Pass<'_> {
             Err(UnitFailure::Object(error)) => Err(error),
             Ok(()) => Ok(()),
         };
-        let (mut lines, result) = lines::read(&mut unit, self.code);
-        check(result.map_err(UnitFailure::Unit))?;
+        let (mut lines, failure) = self.line_tables.read(&mut unit)?;
+        check(failure.map_or(Ok(()), |error| Err(UnitFailure::Unit(error))))?;
         let mut functions = Functions::new(self.code);
         check(functions.read(units, &unit, start))?;
+        let numbers = self.producers.len();
+        let producer = *self.producers.entry(units.producer(index)?).or_insert(numbers);
+        if functions.infer_no_return(&lines.table, self.steps)? {
+            self.marking_producers.insert(producer);
+        }
         let mut mine: Vec<(u32, u32, u32)> = Vec::new();
         let mut unclaimed: Vec<(u32, u32)> = Vec::new();
         for (low, high, node) in functions.canvas.iter() {
@@ -88,22 +191,25 @@ impl Pass<'_> {
                 if !is_claimed {
                     unclaimed.push((low, high));
                 }
-            });
+            })?;
         }
         self.lines_without_functions(index, &functions, &lines, &mut mine);
         mine.sort_unstable();
         let mut chains = Chains {
             functions: &functions,
             dwarf: &units.dwarf,
+            steps: self.steps,
             scopes: HashMap::new(),
             symbols: self.symbols,
             code: self.code,
+            no_return: Vec::new(),
         };
         for (low, high, node) in mine {
             chains
                 .stretch(low, high, node, &mut lines, writer, &mut self.found)
                 .or_else(|failure| check(Err(failure)))?;
         }
+        self.no_return.extend(chains.no_return.into_iter().map(|function| (producer, function)));
         for (low, high) in unclaimed {
             self.covered.spread(low, high, 0);
         }
@@ -111,19 +217,24 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn first_owner(&self, low: u32) -> usize {
-        self.owners.partition_point(|owner| owner.1 <= low)
-    }
-
     /// The parts of a range that a unit may answer for, and whether it claims them: those that it owns,
     /// and those that no unit claims and none before it has answered.
-    fn answerable(&self, unit: usize, low: u32, high: u32, mut part: impl FnMut(u32, u32, bool)) {
+    fn answerable(
+        &self,
+        unit: usize,
+        low: u32,
+        high: u32,
+        mut part: impl FnMut(u32, u32, bool),
+    ) -> Result<(), ObjectError> {
         let mut at = low;
-        let mut next = self.first_owner(low);
+        let mut next = self.owners.first_after(low);
         while at < high {
-            let (owned_from, owned_to, owner) = self.owners.get(next).copied().unwrap_or((high, high, unit));
+            // A function may lie over the code of many units.
+            self.steps.take(ObjectPart::Functions, 1)?;
+            let (owned_from, owned_to, owner) = self.owners.get(next).unwrap_or((high, high, unit));
             if at < owned_from {
                 for (low, high) in self.covered.blank(at, owned_from.min(high)) {
+                    self.steps.take(ObjectPart::Functions, 1)?;
                     part(low, high, false);
                 }
                 at = owned_from;
@@ -137,6 +248,7 @@ impl Pass<'_> {
                 next += 1;
             }
         }
+        Ok(())
     }
 
     /// Code that the unit claims and has lines for, but no function: hand-written assembly.
@@ -147,17 +259,18 @@ impl Pass<'_> {
         lines: &Lines<'_>,
         out: &mut Vec<(u32, u32, u32)>,
     ) {
-        for pair in lines.rows.windows(2) {
-            if !pair[0].known {
-                continue;
-            }
-            for (low, high) in functions.canvas.blank(pair[0].start, pair[1].start) {
-                let mut next = self.first_owner(low);
-                while let Some((from, to, owner)) = self.owners.get(next).filter(|owner| owner.0 < high) {
-                    if *owner == unit {
-                        out.push((low.max(*from), high.min(*to), NO_NODE));
-                    }
-                    next += 1;
+        let rows = &lines.table.rows;
+        // Of a line table that units share, each unit looks at its own part.
+        for (from, to) in self.owners.unit_ranges(unit) {
+            let first = rows.partition_point(|row| row.start <= from).saturating_sub(1);
+            for pair in rows.get(first..).unwrap_or_default().windows(2) {
+                if pair[0].start >= to {
+                    break;
+                }
+                let (low, high) = (pair[0].start.max(from), pair[1].start.min(to));
+                if pair[0].known && low < high {
+                    let blank = functions.canvas.blank(low, high);
+                    out.extend(blank.into_iter().map(|(low, high)| (low, high, NO_NODE)));
                 }
             }
         }
@@ -172,9 +285,12 @@ type ScopeKey = (u32, Option<u32>, (bool, u32));
 struct Chains<'c, 'a> {
     functions: &'c Functions<'c, 'a>,
     dwarf: &'c Dwarf<'a>,
+    steps: &'c Steps,
     scopes: HashMap<ScopeKey, u32>,
     symbols: &'c [SymbolExtent<'c>],
     code: &'c CodeMap,
+    /// Functions whose code never returns.
+    no_return: Vec<u32>,
 }
 
 impl Chains<'_, '_> {
@@ -194,14 +310,14 @@ impl Chains<'_, '_> {
         while at < high {
             let end = self.symbols.get(symbol).map_or(high, |next| start_of(next).min(high));
             let named = symbol.checked_sub(1).and_then(|i| self.symbols.get(i));
-            let mut next = lines.rows.partition_point(|row| row.start <= at);
+            let mut next = lines.table.rows.partition_point(|row| row.start <= at);
             let mut from = at;
             while from < end {
-                let row =
-                    next.checked_sub(1).and_then(|i| lines.rows.get(i)).filter(|row| row.known).copied();
-                let to = lines.rows.get(next).map_or(end, |row| row.start.min(end));
+                let rows = &lines.table.rows;
+                let row = next.checked_sub(1).and_then(|i| rows.get(i)).filter(|row| row.known).copied();
+                let to = rows.get(next).map_or(end, |row| row.start.min(end));
                 let (path, line, column) = match row {
-                    Some(row) => (lines.path(u64::from(row.file), self.dwarf, writer)?, row.line, row.column),
+                    Some(row) => (self.path(u64::from(row.file), lines, writer)?, row.line, row.column),
                     None => (None, 0, 0),
                 };
                 let scope = self.scope(node, path, (at, named), lines, writer)?;
@@ -251,20 +367,22 @@ impl Chains<'_, '_> {
                     inner.push((next, path));
                     // The function around it lies, here, in the file of the call.
                     path = match inlined.call_file {
-                        Some(file) => lines.path(file, self.dwarf, writer)?,
+                        Some(file) => self.path(file, lines, writer)?,
                         None => None,
                     };
                     next = inlined.parent;
                 }
                 _ => {
                     let name = symbol.map_or("", |(s, _)| s.name_beside(root.and_then(|root| root.name)));
+                    self.steps.take_bytes(ObjectPart::Functions, name.len())?;
                     let (function, start) = match (symbol, root) {
                         (Some((_, start)), _) => (writer.function(name, path)?, Some(start)),
                         (None, Some(root)) => {
-                            (node_function(root, path, writer)?, Some(root.entry.unwrap_or(begin)))
+                            (self.function(root, path, writer)?, Some(root.entry.unwrap_or(begin)))
                         }
                         (None, None) => (writer.function("", path)?, None),
                     };
+                    self.note_no_return(function, root, writer);
                     let owned = CodeOwner { function, start, source: NameSource::Dwarf, approximate: false };
                     let folded = symbol.into_iter().flat_map(|(symbol, _)| symbol.folded_with(name));
                     let scope = writer.owner(owned, folded)?;
@@ -277,7 +395,8 @@ impl Chains<'_, '_> {
             let Some(inlined) = nodes.get(node as usize) else { break };
             let place = CodePlace { scope, line: inlined.call_line, column: inlined.call_column };
             let caller = writer.call(place)?;
-            let function = node_function(inlined, path, writer)?;
+            let function = self.function(inlined, path, writer)?;
+            self.note_no_return(function, Some(inlined), writer);
             scope = writer.scope(CodeScope::Inlined { function, caller })?;
             self.scopes.insert((node, path, owner), scope);
         }
@@ -285,8 +404,29 @@ impl Chains<'_, '_> {
     }
 }
 
-fn node_function(node: &Node<'_>, path: Option<u32>, writer: &mut Writer) -> Result<u32, UnitFailure> {
-    let name = node.name.unwrap_or_default();
-    let name = name.get(..MAX_NAME_BYTES).unwrap_or(name);
-    Ok(writer.function(&String::from_utf8_lossy(name), path)?)
+impl Chains<'_, '_> {
+    fn path(
+        &self,
+        file: u64,
+        lines: &mut Lines<'_>,
+        writer: &mut Writer,
+    ) -> Result<Option<u32>, UnitFailure> {
+        lines.path(file, self.dwarf, self.steps, writer)
+    }
+
+    /// The function of a node with the path that its code comes from.
+    fn function(&self, node: &Node<'_>, path: Option<u32>, writer: &mut Writer) -> Result<u32, UnitFailure> {
+        let name = node.name.unwrap_or_default();
+        let name = name.get(..MAX_NAME_BYTES).unwrap_or(name);
+        self.steps.take_bytes(ObjectPart::InlinedCalls, name.len())?;
+        Ok(writer.function(&String::from_utf8_lossy(name), path)?)
+    }
+
+    fn note_no_return(&mut self, function: u32, node: Option<&Node<'_>>, writer: &mut Writer) {
+        match node.and_then(|node| node.no_return) {
+            Some(NoReturn::Declared) => writer.never_returns(function, NoReturn::Declared),
+            Some(NoReturn::Inferred) => self.no_return.push(function),
+            None => {}
+        }
+    }
 }

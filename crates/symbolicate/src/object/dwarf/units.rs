@@ -1,56 +1,20 @@
 //! The units of debug information: their headers, which unit answers for an address, and the names
 //! of entries that refer to entries elsewhere.
 
+use super::abbreviations;
 use super::aranges::{self, Set};
+use super::ranges::Addresses;
+use super::sections::{Dwarf, DwarfSlice, UnitFailure, load};
 use crate::object::ObjectError;
 use crate::object::error::malformed;
 use crate::object::macho::MachFile;
-use gimli::{
-    Attribute, AttributeValue, EndianSlice, LittleEndian, Section, SectionId, Unit, UnitHeader, UnitOffset,
-    UnitSectionOffset,
-};
+use crate::object::steps::{ObjectPart, Steps};
+use gimli::{Attribute, AttributeValue, Section, Unit, UnitHeader, UnitOffset, UnitSectionOffset};
 use std::collections::HashMap;
-
-pub(super) type DwarfSlice<'a> = EndianSlice<'a, LittleEndian>;
-pub(super) type Dwarf<'a> = gimli::Dwarf<DwarfSlice<'a>>;
+use unslide_model::SymbolName;
 
 /// Steps from an entry to the one that names it; references may go in a circle.
 const MAX_ORIGIN_STEPS: usize = 16;
-
-/// What a unit or an entry is given up for.
-#[derive(Debug)]
-pub(super) enum UnitFailure {
-    /// The unit is damaged: it is left out, from here on, with a warning.
-    Unit(gimli::Error),
-    /// The whole object is given up.
-    Object(ObjectError),
-}
-
-impl From<gimli::Error> for UnitFailure {
-    fn from(error: gimli::Error) -> UnitFailure {
-        UnitFailure::Unit(error)
-    }
-}
-
-impl From<ObjectError> for UnitFailure {
-    fn from(error: ObjectError) -> UnitFailure {
-        UnitFailure::Object(error)
-    }
-}
-
-impl From<crate::symcache::NoSymcache> for UnitFailure {
-    fn from(error: crate::symcache::NoSymcache) -> UnitFailure {
-        UnitFailure::Object(error.into())
-    }
-}
-
-/// The sections of debug information as gimli wants them.
-pub(super) fn load<'a>(file: &MachFile<'a>) -> Result<Dwarf<'a>, ObjectError> {
-    gimli::Dwarf::load(|id: SectionId| {
-        let name = id.name().replacen('.', "__", 1);
-        file.debug_section(&name).map(|bytes| EndianSlice::new(bytes, LittleEndian))
-    })
-}
 
 struct Entry<'a> {
     header: UnitHeader<DwarfSlice<'a>>,
@@ -63,10 +27,17 @@ struct Entry<'a> {
 /// All units of an object, in the order of the file.
 pub(super) struct Units<'a> {
     pub(super) dwarf: Dwarf<'a>,
+    pub(super) steps: &'a Steps,
     entries: Vec<Entry<'a>>,
+    /// Offsets of the line programs that several units name, ascending.
+    shared_programs: Vec<usize>,
     /// Of the table of ranges, by the start of their unit.
     sets: Vec<Set<'a>>,
     names: HashMap<usize, Names<'a>>,
+    /// The version of the first unit whose version is not read. Units behind it are not read either.
+    unknown_version: Option<u64>,
+    /// Units whose functions lie in another file.
+    split: usize,
 }
 
 /// The names that an entry has, itself or by reference.
@@ -74,6 +45,10 @@ pub(super) struct Units<'a> {
 pub(super) struct Names<'a> {
     pub(super) linkage: Option<&'a [u8]>,
     pub(super) plain: Option<&'a [u8]>,
+    /// True if the function is declared to never return.
+    pub(super) no_return: bool,
+    /// True if the function returns a value.
+    pub(super) has_value: bool,
 }
 
 impl<'a> Names<'a> {
@@ -83,34 +58,52 @@ impl<'a> Names<'a> {
     }
 
     pub(super) fn or(self, other: Names<'a>) -> Names<'a> {
-        Names { linkage: self.linkage.or(other.linkage), plain: self.plain.or(other.plain) }
+        Names {
+            linkage: self.linkage.or(other.linkage),
+            plain: self.plain.or(other.plain),
+            no_return: self.no_return || other.no_return,
+            has_value: self.has_value || other.has_value,
+        }
     }
 }
 
 impl<'a> Units<'a> {
     /// Reads the headers of all units. A damaged header ends the list, with a warning.
-    pub(super) fn read(file: &MachFile<'a>, warnings: &mut Vec<String>) -> Result<Units<'a>, ObjectError> {
+    pub(super) fn read(
+        file: &MachFile<'a>,
+        steps: &'a Steps,
+        warnings: &mut Vec<String>,
+    ) -> Result<Units<'a>, ObjectError> {
         let mut dwarf = load(file)?;
         let mut headers = Vec::new();
+        let mut unknown_version = None;
         let mut iter = dwarf.units();
         loop {
             match iter.next() {
                 Ok(Some(header)) => headers.push(header),
                 Ok(None) => break,
+                Err(gimli::Error::UnknownVersion(version)) => {
+                    unknown_version = Some(version);
+                    break;
+                }
                 Err(error) => {
                     warnings.push(format!("debug information ends after {} units: {error}", headers.len()));
                     break;
                 }
             }
         }
+        abbreviations::count(&headers, &dwarf.debug_abbrev, steps)?;
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
         let mut entries = Vec::with_capacity(headers.len());
+        let (mut split, mut programs) = (0, Vec::new());
         for header in headers {
             let UnitSectionOffset(start) = header.offset();
             let end = start.saturating_add(header.length_including_self());
             let unit = match dwarf.unit(header) {
                 Ok(mut unit) => {
-                    unit.line_program = None;
+                    count_unit(&unit, steps)?;
+                    split += usize::from(is_split(&dwarf, &unit, steps)?);
+                    programs.extend(unit.line_program.take().map(|program| program.header().offset().0));
                     Some(unit)
                 }
                 Err(error) => {
@@ -121,7 +114,33 @@ impl<'a> Units<'a> {
             entries.push(Entry { header, start, end, unit });
         }
         let sets = aranges::read(dwarf.debug_aranges.reader().slice());
-        Ok(Units { dwarf, entries, sets, names: HashMap::new() })
+        let shared_programs = repeated(programs);
+        let names = HashMap::new();
+        Ok(Units { dwarf, steps, entries, shared_programs, sets, names, unknown_version, split })
+    }
+
+    /// Returns the offsets of the line programs that several units name, ascending.
+    pub(super) fn shared_programs(&self) -> Vec<usize> {
+        self.shared_programs.clone()
+    }
+
+    /// Returns why units are left out though they are sound.
+    pub(super) fn unsupported(&self) -> Option<String> {
+        if let Some(version) = self.unknown_version {
+            let read = self.entries.len();
+            return Some(format!(
+                "its debug information is of DWARF {version}, which is not read, from unit {read} on"
+            ));
+        }
+        let (split, all) = (self.split, self.entries.len());
+        (split > 0).then(|| {
+            format!("the functions of {split} of its {all} units lie in .dwo files, which are not read")
+        })
+    }
+
+    /// True if the functions of all units lie in other files.
+    pub(super) fn are_split(&self) -> bool {
+        self.split > 0 && self.split == self.entries.len()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -160,11 +179,31 @@ impl<'a> Units<'a> {
         if offset < entry.end { Some((entry.start, entry.unit.as_ref()?)) } else { None }
     }
 
+    /// The compiler that has made a unit, in its own words; empty if it does not say.
+    pub(super) fn producer(&self, index: usize) -> Result<&'a [u8], ObjectError> {
+        let producer =
+            self.bare(index).and_then(|unit| self.read_producer(unit).ok().flatten()).unwrap_or_default();
+        self.steps.take_bytes(ObjectPart::Units, producer.len())?;
+        Ok(producer)
+    }
+
+    fn read_producer(&self, unit: &Unit<DwarfSlice<'a>>) -> gimli::Result<Option<&'a [u8]>> {
+        let mut entry = unit.entries_raw(None)?;
+        let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(None) };
+        for spec in abbreviation.attributes() {
+            let attribute = entry.read_attribute(*spec)?;
+            if attribute.name() == gimli::DW_AT_producer {
+                return Ok(Some(self.dwarf.attr_string(unit, attribute.value())?.slice()));
+            }
+        }
+        Ok(None)
+    }
+
     /// The names of the entry at an offset of `.debug_info`, following references a bounded number
     /// of steps. What cannot be read counts as nameless.
-    pub(super) fn names(&mut self, offset: usize) -> Names<'a> {
+    pub(super) fn names(&mut self, offset: usize) -> Result<Names<'a>, ObjectError> {
         if let Some(known) = self.names.get(&offset) {
-            return *known;
+            return Ok(*known);
         }
         let mut found = Names::default();
         let mut todo = vec![offset];
@@ -174,14 +213,15 @@ impl<'a> Units<'a> {
             if let Some(known) = self.names.get(&next) {
                 found = found.or(*known);
             } else {
-                found = found.or(self.own_names(next, &mut todo).unwrap_or_default());
-            }
-            if found.linkage.is_some() {
-                break;
+                match self.own_names(next, &mut todo) {
+                    Ok(own) => found = found.or(own),
+                    Err(UnitFailure::Unit(_)) => {}
+                    Err(UnitFailure::Object(error)) => return Err(error),
+                }
             }
         }
         self.names.insert(offset, found);
-        found
+        Ok(found)
     }
 
     /// Forgets the names that were read: most entries refer to entries of their own unit.
@@ -189,15 +229,18 @@ impl<'a> Units<'a> {
         self.names = HashMap::new();
     }
 
-    fn own_names(&self, offset: usize, references: &mut Vec<usize>) -> gimli::Result<Names<'a>> {
+    fn own_names(&self, offset: usize, references: &mut Vec<usize>) -> Result<Names<'a>, UnitFailure> {
         let Some((start, unit)) = self.at(offset) else { return Ok(Names::default()) };
         let mut entry = unit.entries_raw(Some(UnitOffset(offset - start)))?;
         let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(Names::default()) };
+        self.steps.take_entry(ObjectPart::Functions, abbreviation.attributes().len())?;
         let mut named = Named::default();
         for spec in abbreviation.attributes() {
             named.note(start, &entry.read_attribute(*spec)?, references);
         }
-        Ok(named.read(&self.dwarf, unit))
+        // A text in the entry itself is searched for its end.
+        self.steps.take_bytes(ObjectPart::Functions, entry.next_offset().0.saturating_sub(offset - start))?;
+        Ok(named.read(&self.dwarf, unit, self.steps)?)
     }
 }
 
@@ -206,6 +249,8 @@ impl<'a> Units<'a> {
 pub(super) struct Named<'a> {
     linkage: Option<AttributeValue<DwarfSlice<'a>>>,
     plain: Option<AttributeValue<DwarfSlice<'a>>>,
+    no_return: bool,
+    has_value: bool,
 }
 
 impl<'a> Named<'a> {
@@ -221,6 +266,8 @@ impl<'a> Named<'a> {
                 self.linkage = self.linkage.or_else(|| Some(attribute.value()));
             }
             gimli::DW_AT_name => self.plain = self.plain.or_else(|| Some(attribute.value())),
+            gimli::DW_AT_noreturn => self.no_return = attribute.value() == AttributeValue::Flag(true),
+            gimli::DW_AT_type => self.has_value = true,
             gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => match attribute.value() {
                 AttributeValue::UnitRef(offset) => references.push(start.saturating_add(offset.0)),
                 AttributeValue::DebugInfoRef(offset) => references.push(offset.0),
@@ -231,11 +278,74 @@ impl<'a> Named<'a> {
     }
 
     /// Looks the names up.
-    pub(super) fn read(self, dwarf: &Dwarf<'a>, unit: &Unit<DwarfSlice<'a>>) -> Names<'a> {
-        let look_up = |value| Some(dwarf.attr_string(unit, value).ok()?.slice());
-        let linkage = self.linkage.and_then(look_up).filter(|name| !name.is_empty());
-        Names { linkage, plain: self.plain.and_then(look_up) }
+    pub(super) fn read(
+        self,
+        dwarf: &Dwarf<'a>,
+        unit: &Unit<DwarfSlice<'a>>,
+        steps: &Steps,
+    ) -> Result<Names<'a>, ObjectError> {
+        let look_up = |value| -> Result<Option<&'a [u8]>, ObjectError> {
+            let Some(name) = dwarf.attr_string(unit, value).ok().map(|name| name.slice()) else {
+                return Ok(None);
+            };
+            steps.take_bytes(ObjectPart::Functions, name.len())?;
+            Ok(SymbolName::is_function(name).then_some(name))
+        };
+        let linkage = self.linkage.map_or(Ok(None), look_up)?;
+        let plain = self.plain.map_or(Ok(None), look_up)?;
+        Ok(Names { linkage, plain, no_return: self.no_return, has_value: self.has_value })
     }
+}
+
+/// True for a unit of split DWARF: the one that refers to a `.dwo` file, or the one that such a file has. A unit
+/// without code that refers to a file is one of a clang module.
+fn is_split<'a>(dwarf: &Dwarf<'a>, unit: &Unit<DwarfSlice<'a>>, steps: &Steps) -> Result<bool, ObjectError> {
+    match unit.header.type_() {
+        gimli::UnitType::SplitCompilation(_) => Ok(true),
+        gimli::UnitType::Skeleton(_) => has_code(dwarf, unit, steps),
+        gimli::UnitType::Compilation if matches!(unit.dwo_name(), Ok(Some(_))) => {
+            has_code(dwarf, unit, steps)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// True if a unit has an address range.
+fn has_code<'a>(dwarf: &Dwarf<'a>, unit: &Unit<DwarfSlice<'a>>, steps: &Steps) -> Result<bool, ObjectError> {
+    let mut has_code = false;
+    let addresses = Addresses::read_unit(dwarf, unit);
+    let read = addresses.map_err(UnitFailure::Unit).and_then(|addresses| {
+        let list = addresses.list_offset(dwarf, unit)?;
+        addresses.ranges(list, dwarf, unit, steps, |_, _| {
+            has_code = true;
+            false
+        })
+    });
+    match read {
+        Err(UnitFailure::Object(error)) => Err(error),
+        Err(UnitFailure::Unit(_)) | Ok(()) => Ok(has_code),
+    }
+}
+
+/// Counts what it takes to read a unit: its first entry, its texts, and the lists of files of its line program.
+fn count_unit(unit: &Unit<DwarfSlice<'_>>, steps: &Steps) -> Result<(), ObjectError> {
+    let attributes = match unit.entries_raw(None) {
+        Ok(mut entries) => {
+            entries.read_abbreviation().ok().flatten().map_or(0, |first| first.attributes().len())
+        }
+        Err(_) => 0,
+    };
+    let texts = [unit.name, unit.comp_dir].into_iter().flatten().map(|text| text.len()).sum::<usize>();
+    let files = unit.line_program.as_ref().map_or(0, |program| program.header().header_length());
+    steps.take_entry(ObjectPart::Units, attributes)?;
+    steps.take_bytes(ObjectPart::Units, texts)?;
+    steps.take_bytes(ObjectPart::Lines, files)
+}
+
+/// Returns the numbers that occur more than once, each once and ascending.
+fn repeated(mut numbers: Vec<usize>) -> Vec<usize> {
+    numbers.sort_unstable();
+    numbers.chunk_by(|a, b| a == b).filter(|equal| equal.len() > 1).map(|equal| equal[0]).collect()
 }
 
 pub(super) fn warn(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error) {
@@ -245,57 +355,10 @@ pub(super) fn warn(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error
     }
 }
 
-/// Which unit answers for which addresses, from the address ranges of the units. Where several claim
-/// an address (folded functions), the one that answered just before goes on, else the first in the file.
-pub(super) fn owners(claims: &[(u32, u32, usize)]) -> Vec<(u32, u32, usize)> {
-    let mut ends: Vec<(u32, bool, usize)> = Vec::with_capacity(2 * claims.len());
-    for (low, high, unit) in claims.iter().filter(|c| c.0 < c.1) {
-        ends.push((*low, true, *unit));
-        ends.push((*high, false, *unit));
-    }
-    ends.sort_unstable();
-    let mut open: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
-    let mut owners: Vec<(u32, u32, usize)> = Vec::new();
-    let mut previous = 0;
-    for (address, is_start, unit) in ends {
-        if previous < address {
-            match (owners.last_mut(), open.first_key_value()) {
-                (Some(last), Some(_)) if last.1 == previous && open.contains_key(&last.2) => last.1 = address,
-                (_, Some((first, _))) => owners.push((previous, address, *first)),
-                (_, None) => {}
-            }
-        }
-        if is_start {
-            *open.entry(unit).or_default() += 1;
-        } else if let Some(count) = open.get_mut(&unit) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&unit);
-            }
-        }
-        previous = address;
-    }
-    owners
-}
-
 /// Where the object has DWARF but none of it can be read.
 pub(super) fn unreadable(warnings: &[String]) -> ObjectError {
     warnings.first().map_or_else(
         || malformed("no unit of the debug information can be read"),
         |first| ObjectError::Malformed(first.clone().into()),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_unit_that_answered_before_goes_on_and_ties_go_to_the_first() {
-        assert_eq!(owners(&[(0, 4, 1), (0, 4, 0)]), [(0, 4, 0)]);
-        assert_eq!(owners(&[(4, 8, 0), (0, 8, 1)]), [(0, 8, 1)]);
-        assert_eq!(owners(&[(0, 4, 1), (6, 8, 0)]), [(0, 4, 1), (6, 8, 0)]);
-        assert_eq!(owners(&[(0, 4, 1), (4, 8, 1), (4, 8, 0)]), [(0, 8, 1)]);
-        assert_eq!(owners(&[(3, 3, 1)]), []);
-    }
 }

@@ -2,6 +2,7 @@
 
 use crate::console::escaping::{self, Template};
 use crate::console::words::{estimate, grouped, or};
+use unslide_model::figures::round_share;
 
 /// Values that a table shows, those with the most reports.
 const MOST_LINES: usize = 10;
@@ -21,7 +22,7 @@ pub struct BreakdownLine {
     pub href: Option<String>,
     pub count: String,
     /// Of all reports, 0 to 100.
-    pub percent: i64,
+    pub percent: u64,
 }
 
 impl Breakdown {
@@ -35,8 +36,13 @@ impl Breakdown {
             name: or(name, unknown).to_owned(),
             href,
             count: estimate(grouped(reports), estimated),
-            percent: (reports.saturating_mul(100) / total.max(1)).clamp(0, 100),
+            percent: width(reports, total),
         };
         Breakdown { by, head, lines: values.take(MOST_LINES).map(line).collect() }
     }
+}
+
+fn width(reports: i64, total: i64) -> u64 {
+    let unsigned = |count: i64| u64::try_from(count).unwrap_or(0);
+    round_share(unsigned(reports), unsigned(total), 100).min(100)
 }

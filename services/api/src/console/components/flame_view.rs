@@ -3,6 +3,7 @@
 use crate::console::words::{duration, grouped, or};
 use std::collections::HashMap;
 use std::fmt;
+use unslide_model::figures::{Share, format_percent, format_points, round_growth};
 use unslide_report::text::escaped;
 use unslide_signals::calltree::{
     CallFrame, CallTree, FrameOrigin, GraphPlace, TreeDifference, difference_graph, flame_graph,
@@ -69,14 +70,15 @@ pub fn heaviest_path(tree: &CallTree) -> Vec<FunctionLine> {
     let shown = if own.node_count() > 1 { &own } else { tree };
     let all = tree.total().weight;
     let path = shown.heaviest_path().into_iter().take(MOST_PATH);
-    path.map(|at| FunctionLine::of(shown.frame(at), vec![share(shown.node(at).total.weight, all)])).collect()
+    path.map(|at| FunctionLine::of(shown.frame(at), vec![format_percent(shown.node(at).total.weight, all)]))
+        .collect()
 }
 
 /// The functions with the most samples by themselves, with those below them.
 pub fn functions(tree: &CallTree) -> Vec<FunctionLine> {
     let all = tree.total().weight;
     let line = |one: unslide_signals::calltree::FunctionTotals| {
-        FunctionLine::of(&one.frame, vec![share(one.own, all), share(one.total, all)])
+        FunctionLine::of(&one.frame, vec![format_percent(one.own, all), format_percent(one.total, all)])
     };
     tree.functions(MOST_FUNCTIONS).into_iter().map(line).collect()
 }
@@ -91,7 +93,9 @@ pub fn changed_functions(before: &CallTree, after: &CallTree) -> Vec<FunctionLin
     for one in after.functions(usize::MAX) {
         own.entry(one.frame).or_default().1 = one.own;
     }
-    let change = |(before, after): (u64, u64)| permille(after, all_after) - permille(before, all_before);
+    let change = |own: (u64, u64)| {
+        round_growth(Share { part: own.0, whole: all_before }, Share { part: own.1, whole: all_after })
+    };
     let mut changed: Vec<_> = own.into_iter().filter(|(_, own)| change(*own) != 0).collect();
     changed.sort_by(|(a, a_own), (b, b_own)| {
         let by = |own: (u64, u64)| std::cmp::Reverse(change(own).unsigned_abs());
@@ -100,9 +104,11 @@ pub fn changed_functions(before: &CallTree, after: &CallTree) -> Vec<FunctionLin
     let line = |(frame, own): (CallFrame, (u64, u64))| {
         let change = change(own);
         let sign = if change < 0 { "\u{2212}" } else { "+" };
-        let points = change.unsigned_abs();
-        let change = format!("{sign}{}.{} points", points / 10, points % 10);
-        FunctionLine::of(&frame, vec![share(own.0, all_before), share(own.1, all_after), change])
+        let change = format!("{sign}{} points", format_points(change));
+        FunctionLine::of(
+            &frame,
+            vec![format_percent(own.0, all_before), format_percent(own.1, all_after), change],
+        )
     };
     changed.into_iter().take(MOST_FUNCTIONS).map(line).collect()
 }
@@ -128,7 +134,7 @@ pub fn slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
         time: format!("{} – {}", time(slice.from), time(slice.to)),
         function: FunctionLine::of(
             &slice.frame,
-            vec![share(slice.samples as u64, (slice.to - slice.from) as u64)],
+            vec![format_percent(slice.samples as u64, (slice.to - slice.from) as u64)],
         ),
     };
     slices.iter().map(line).collect()
@@ -137,15 +143,6 @@ pub fn slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
 /// Samples as a number.
 pub fn samples(tree: &CallTree) -> String {
     grouped(tree.total().weight)
-}
-
-fn permille(part: u64, whole: u64) -> i64 {
-    i64::try_from(u128::from(part) * 1_000 / u128::from(whole.max(1))).unwrap_or(1_000)
-}
-
-fn share(part: u64, whole: u64) -> String {
-    let share = permille(part, whole);
-    format!("{}.{} %", share / 10, share % 10)
 }
 
 #[cfg(test)]
@@ -187,6 +184,8 @@ mod tests {
         let names: Vec<&str> = changed.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["b", "c"]);
         assert_eq!(changed[0].shares, ["40.0 %", "0.0 %", "\u{2212}40.0 points"]);
+        let (before, after) = (tree(&[(&["a"], 30), (&["b"], 70)]), tree(&[(&["a"], 60), (&["b"], 80)]));
+        assert_eq!(changed_functions(&before, &after)[0].shares, ["30.0 %", "42.9 %", "+12.9 points"]);
     }
 
     #[test]

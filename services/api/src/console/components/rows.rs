@@ -4,6 +4,7 @@ use crate::console::link::link;
 use crate::console::words::{counted, duration, estimate, grouped, or};
 use std::fmt::Display;
 use time::{Duration, OffsetDateTime};
+use unslide_model::SymbolName;
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::{GroupGrowth, ListedGroup};
 use unslide_store::queries::reports::ReportRow;
@@ -50,10 +51,14 @@ pub fn group_heads(current: Option<&str>, href: impl Fn(&'static str) -> Option<
 /// The number of reports, and what is said below it. Where the list is of groups that grow, of its period.
 pub fn counts(group: &ListedGroup) -> (String, String) {
     match group.growth {
-        None => (
-            estimate(grouped(group.reports), group.estimated),
-            counted(group.affected_devices, "device", "devices"),
-        ),
+        None => {
+            let devices = counted(group.affected_devices, "device", "devices");
+            let beside = match group.all_reports {
+                Some(all) if all != group.reports => format!("of {} · {devices}", grouped(all)),
+                _ => devices,
+            };
+            (estimate(grouped(group.reports), group.estimated), beside)
+        }
         Some(GroupGrowth { reports, reports_before }) => (
             estimate(grouped(reports), group.estimated),
             estimate(
@@ -140,7 +145,7 @@ pub fn what(report: &ReportRow) -> String {
 pub fn top(report: &ReportRow) -> &str {
     let frames = report.summary.get("top_frames").and_then(|frames| frames.as_array());
     let names = frames.into_iter().flatten().filter_map(|frame| frame.get("function")?.as_str());
-    // A placeholder of the device, such as `<redacted>`, is no name.
-    let named = { names }.find(|name| !name.starts_with('<'));
+    // Stored reports may have a placeholder of the device, such as `<redacted>`.
+    let named = { names }.find(|name| SymbolName::is_function(name.as_bytes()));
     named.or(report.reason.as_deref()).unwrap_or_default()
 }

@@ -31,7 +31,7 @@ async fn page_of_groups(
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
-    let query = GroupQuery { limit: Some(PAGE), ..groups::query(&state) };
+    let query = GroupQuery { limit: Some(PAGE), ..groups::query(&state, api.clock.now()) };
     list_groups(api, signed.access, Query(query)).await
 }
 

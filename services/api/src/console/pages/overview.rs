@@ -11,7 +11,7 @@ use crate::operations::groups::list::GROWING;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_store::TenantTx;
 use unslide_store::queries::groups::growing;
-use unslide_store::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
+use unslide_store::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};
 use unslide_store::queries::health;
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 use unslide_store::queries::trends::{self, PeriodTotals, TrendStep};
@@ -139,7 +139,7 @@ pub async fn page(
     let missing = missing::list(&mut tx, &filter, None, MOST).await?;
     tx.rollback();
     let bar = FilterBar { action: "/console".to_owned(), selects, ..FilterBar::default() };
-    let seen = |sort| link("/console/groups", &[("app", of.0), ("version", of.1), ("sort", Some(sort))]);
+    let growing_href = link("/console/groups", &[("app", of.0), ("version", of.1), ("sort", Some(GROWING))]);
     html(&OverviewPage {
         shell: Shell::of(signed.viewer, "overview", "Overview").with(bar),
         days: period.days,
@@ -159,10 +159,16 @@ pub async fn page(
             "Reports of {0} days, and how many more than in the {0} days before, the most more first",
             period.days
         ),
-        new_href: seen("first_seen"),
-        growing_href: seen(GROWING),
+        new_href: new_groups_path(of),
+        growing_href,
         missing,
     })
+}
+
+/// The groups of an app, the newest first; with a version, those that began in it.
+fn new_groups_path((app, version): (Option<&str>, Option<&str>)) -> String {
+    let pairs = [("app", app), ("version", version), ("new_in", version), ("sort", Some("first_seen"))];
+    link("/console/groups", &pairs)
 }
 
 fn figures(
@@ -192,10 +198,7 @@ fn figures(
             label: "New groups",
             value: if new >= i64::from(MOST_NEW) { format!("≥ {}", grouped(new)) } else { grouped(new) },
             note: "bugs first seen in this period".to_owned(),
-            href: Some(link(
-                "/console/groups",
-                &[("app", of.0), ("version", of.1), ("sort", Some("first_seen"))],
-            )),
+            href: Some(new_groups_path(of)),
         },
     ];
     if period.step == TrendStep::Day {
@@ -227,19 +230,22 @@ async fn group_lists(
     let (first, now) = (period.first, period.now);
     let filter = GroupFilter {
         app: access.app(state.text("app"))?,
-        version: state.text("version"),
+        scope: CountScope { version: state.text("version"), ..CountScope::default() },
         ..GroupFilter::default()
     };
     let new = GroupFilter {
-        version: None,
-        first_version: filter.version.clone(),
+        first_version: filter.scope.version.clone(),
         new_from: Some(period.begins),
         ..filter.clone()
     };
     let new = groups::list(tx, &new, GroupOrder::FirstSeen, None, MOST).await?;
     let mut growing = growing::list(tx, &filter, first, now).await?;
     growing.truncate(MOST as usize);
+    groups::count(tx, &filter, &mut growing).await?;
     let ids: Vec<_> = new.iter().chain(&growing).map(|group| group.id).collect();
-    let trends = GroupTrends::of(&trends::of_groups(tx, &ids, first).await?, (first, now.date()));
+    let trends = GroupTrends::of(
+        &trends::of_groups(tx, &ids, state.get("version"), first).await?,
+        (first, now.date()),
+    );
     Ok((new, growing, trends))
 }

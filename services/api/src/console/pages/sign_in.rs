@@ -1,9 +1,11 @@
 //! `/console/sign-in` and `/console/sign-out`.
 
+use crate::console::form::NEEDS_HTTPS;
 use crate::console::link::is_local;
 use crate::console::prelude::*;
-use crate::console::session::{cookie, find, token};
+use crate::console::session::{cookie, find, needs_https, token};
 use crate::console::shell::html_with;
+use crate::limits::charge::Charge;
 use crate::limits::pace::ClientPace;
 use crate::limits::permits::{Caller, RequestSlot};
 use crate::requests::access::{assign, authenticate};
@@ -12,16 +14,22 @@ use axum::body::Body;
 use axum::extract::Request;
 use http::header::SET_COOKIE;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{Extensions, HeaderMap, StatusCode};
 use serde::Deserialize;
 use std::time::Duration;
+use unslide_model::Scope;
+use unslide_store::audit;
+use unslide_store::console_sessions::{self, ConsoleSession};
 use unslide_store::keys::Principal;
-use unslide_store::{audit, console_sessions};
 
 /// Bytes of the form.
 const FORM_BYTES: u64 = 4 << 10;
 /// How long the form may take.
 const FORM_TIME: Duration = Duration::from_secs(3);
+/// Units of a sign-in, as many as those of 100 reports.
+const SIGN_IN_UNITS: usize = 100;
+/// The scopes of pages: one of them is needed to see any.
+const PAGE_SCOPES: [Scope; 4] = [Scope::ReportsRead, Scope::SymbolsRead, Scope::TenantAdmin, Scope::Operator];
 /// Characters of a name.
 const LONGEST_NAME: usize = 60;
 
@@ -37,7 +45,28 @@ struct SignInPage {
     shell: Shell,
     next: String,
     name: String,
-    refused: bool,
+    failure: Option<SignInFailure>,
+}
+
+/// The reason why a sign-in failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SignInFailure {
+    /// The key is not in force.
+    Refused,
+    /// The key has no scope that a page needs.
+    SeesNoPage,
+    /// The browser would not keep the cookie.
+    NeedsHttps,
+}
+
+impl SignInPage {
+    fn new(next: String, name: String, failure: Option<SignInFailure>) -> SignInPage {
+        SignInPage { shell: Shell::signed_out(), next, name, failure }
+    }
+
+    fn failed_by(&self, failure: SignInFailure) -> bool {
+        self.failure == Some(failure)
+    }
 }
 
 fn back(next: Option<String>) -> String {
@@ -49,12 +78,14 @@ pub async fn page(
     State(api): State<Api>,
     Query(query): Query<BackQuery>,
     headers: HeaderMap,
+    extensions: Extensions,
 ) -> Result<Response, Problem> {
     let next = back(query.next);
-    if find(&headers, &api).await?.is_some() {
+    if find(&headers, &extensions, &api).await?.is_some() {
         return Ok(Redirect::to(&next).into_response());
     }
-    html(&SignInPage { shell: Shell::signed_out(), next, name: String::new(), refused: false })
+    let failure = needs_https(&headers).then_some(SignInFailure::NeedsHttps);
+    html(&SignInPage::new(next, String::new(), failure))
 }
 
 /// What the form holds.
@@ -70,10 +101,19 @@ pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Respons
     let (parts, body) = request.into_parts();
     let form = read(&sent(&api, &parts, body).await?);
     let next = back(form.next);
+    if needs_https(&parts.headers) {
+        // The browser would drop the cookie and come back here without a word.
+        let page = SignInPage::new(next, form.name, Some(SignInFailure::NeedsHttps));
+        return Ok(html_with(StatusCode::BAD_REQUEST, &page));
+    }
     match authenticate(&parts.extensions, &api, form.key.trim()).await {
+        Ok(principal) if !PAGE_SCOPES.iter().any(|scope| principal.may(*scope)) => {
+            let page = SignInPage::new(next, form.name, Some(SignInFailure::SeesNoPage));
+            Ok(html_with(StatusCode::FORBIDDEN, &page))
+        }
         Ok(principal) => begin(&api, &parts, &principal, &form.name, &next).await,
         Err(problem) if problem.kind() == Kind::Unauthorized => {
-            let page = SignInPage { shell: Shell::signed_out(), next, name: form.name, refused: true };
+            let page = SignInPage::new(next, form.name, Some(SignInFailure::Refused));
             Ok(html_with(StatusCode::UNAUTHORIZED, &page))
         }
         Err(problem) => Err(problem),
@@ -121,27 +161,35 @@ async fn begin(
     next: &str,
 ) -> Result<Response, Problem> {
     assign(&parts.extensions, api, Caller::Tenant(principal.tenant.clone()))?;
-    let token = api.entropy.session().map_err(Problem::internal)?;
+    Charge::of_reports(api, &principal.tenant, principal.limits.units_per_second)?.reports(SIGN_IN_UNITS)?;
+    if let Some(before) = find(&parts.headers, &parts.extensions, api).await? {
+        end_session(api, parts, &before).await?;
+    }
+    let token = api.entropy.token().map_err(Problem::internal)?;
     let mut tx = api.tenant(&principal.tenant).await?;
     let name = Some(name).filter(|name| !name.is_empty());
     console_sessions::begin(&mut tx, principal.key_id, &token, name).await?;
     let key = principal.key_id.to_string();
-    audit::append(&mut tx, &key, "console.sign_in", &key, &serde_json::json!({})).await?;
+    audit::append_once_an_hour(&mut tx, &key, "console.sign_in", &key).await?;
     tx.commit().await?;
     let cookie = cookie(Some(&token), &parts.headers, &parts.extensions)?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
 }
 
+/// Ends the session of a request's cookie.
+async fn end_session(api: &Api, parts: &Parts, session: &ConsoleSession) -> Result<(), Problem> {
+    let Some(token) = token(&parts.headers, &parts.extensions) else { return Ok(()) };
+    let mut tx = api.tenant(&session.principal.tenant).await?;
+    console_sessions::end(&mut tx, &token).await?;
+    Ok(tx.commit().await?)
+}
+
 /// `POST /console/sign-out`.
 pub async fn sign_out(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
-    let session = find(&parts.headers, &api).await?;
-    if let (Some(session), Some(token)) = (session, token(&parts.headers)) {
-        let tenant = &session.principal.tenant;
-        assign(&parts.extensions, &api, Caller::Tenant(tenant.clone()))?;
-        let mut tx = api.tenant(tenant).await?;
-        console_sessions::end(&mut tx, &token).await?;
-        tx.commit().await?;
+    if let Some(session) = find(&parts.headers, &parts.extensions, &api).await? {
+        assign(&parts.extensions, &api, Caller::Tenant(session.principal.tenant.clone()))?;
+        end_session(&api, &parts, &session).await?;
     }
     let cookie = cookie(None, &parts.headers, &parts.extensions)?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to("/console/sign-in")).into_response())

@@ -4,13 +4,15 @@ use crate::console::prelude::*;
 use crate::operations::symbols::list::{SymbolQuery, list_symbols};
 use crate::operations::symbols::upload::{UploadQuery, upload_symbols};
 use crate::requests::access::{SymbolsRead, SymbolsWrite};
+use crate::requests::input::parameter;
 use axum::body::Body;
 use http::HeaderMap;
 use unslide_model::Scope;
+use unslide_store::Uuid;
 use unslide_store::objects::{ObjectRow, ObjectStatus};
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 use unslide_store::symbols::ObjectListing;
-use unslide_store::uploads::{self, SymbolUpload, UploadStatus};
+use unslide_store::uploads::{self, SymbolUpload, UploadObject, UploadStatus};
 
 const PATH: &str = "/console/symbols";
 /// Uploads and images that the page lists.
@@ -24,6 +26,8 @@ struct SymbolsPage {
     /// `None` where the key may not read reports.
     missing: Option<Vec<MissingDebugId>>,
     uploads: Vec<SymbolUpload>,
+    /// The objects of the only upload that is shown; `None` if the newest ones are.
+    of_upload: Option<Vec<UploadObject>>,
     objects: Vec<ObjectListing>,
     next: Option<String>,
     search: String,
@@ -44,7 +48,17 @@ pub async fn page(
     let Json(objects) = list_symbols(State(api.clone()), access.clone(), Query(query)).await?;
     let only = access.only_app();
     let mut tx = api.tenant(access.tenant()).await?;
-    let mut uploads = uploads::newest(&mut tx, MOST).await?;
+    let wanted = state.get("upload").map(|id| parameter::<Uuid>("upload", id)).transpose()?;
+    let mut uploads = match wanted {
+        Some(id) => uploads::find(&mut tx, id).await?.into_iter().collect(),
+        None => uploads::newest(&mut tx, MOST).await?,
+    };
+    uploads.retain(|upload| only.is_none() || upload.app.as_deref() == only);
+    let of_upload = match (wanted, uploads.as_slice()) {
+        (Some(_), []) => return Err(Problem::new(Kind::NotFound, "there is no such upload")),
+        (Some(id), _) => Some(uploads::uploaded::list(&mut tx, id, None, Some(MOST)).await?),
+        (None, _) => None,
+    };
     let missing = if access.principal.may(Scope::ReportsRead) {
         let filter = MissingFilter { app: only.map(str::to_owned), ..MissingFilter::default() };
         Some(missing::list(&mut tx, &filter, None, MOST).await?)
@@ -52,13 +66,13 @@ pub async fn page(
         None
     };
     tx.rollback();
-    uploads.retain(|upload| only.is_none() || upload.app.as_deref() == only);
     let search = state.get("debug_id").unwrap_or_default();
     html(&SymbolsPage {
         may_upload: access.principal.may(Scope::SymbolsWrite),
         shell: Shell::of(signed.viewer, "symbols", "Symbols"),
         missing,
         uploads,
+        of_upload,
         next: objects.next_cursor.map(|cursor| state.at_cursor(PATH, &["debug_id"], &cursor)),
         objects: objects.items,
         search: search.to_owned(),

@@ -1,10 +1,10 @@
 //! `/console/health`: how each version of an app does, beside the version before.
 
 use crate::console::bar::{FilterBar, app_select, period};
-use crate::console::components::health::crash_free;
 use crate::console::prelude::*;
 use crate::console::words::{bytes, duration, estimate, grouped, or};
 use time::Date;
+use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
 use unslide_signals::metrics::MetricName;
 use unslide_store::app_signals::{self, DroppedSignal};
 use unslide_store::queries::health::comparison::ChangeVerdict;
@@ -204,7 +204,7 @@ fn line(figure: &SignalFigure) -> HealthCellLine {
 fn value(figure: &SignalFigure, value: f64) -> String {
     match (figure.unit, figure.signal) {
         ("1", "crash_free_sessions" | "crash_free_users") => {
-            crash_free(1_000_000 - whole(value * 1_000_000.0), 1_000_000).unwrap_or_default()
+            format_hundredths_of_percent(round_fraction_below_whole(value, 10_000))
         }
         ("1", _) => share(value),
         (unit, _) => in_unit(unit, value),
@@ -213,7 +213,7 @@ fn value(figure: &SignalFigure, value: f64) -> String {
 
 /// A share in percent.
 pub(super) fn share(value: f64) -> String {
-    format!("{:.2} %", value * 100.0)
+    format!("{} %", format_decimals(value * 100.0, 2))
 }
 
 /// A value of a metric.
@@ -223,8 +223,8 @@ pub(super) fn in_unit(unit: &str, value: f64) -> String {
         "B" => bytes(positive(value)),
         "ms/h" => format!("{} an hour", duration(positive(value))),
         "B/h" => format!("{} an hour", bytes(positive(value))),
-        "1/h" => format!("{value:.2}"),
-        unit => format!("{value:.1} {unit}"),
+        "1/h" => format_decimals(value, 2),
+        unit => format!("{} {unit}", format_decimals(value, 1)),
     }
 }
 

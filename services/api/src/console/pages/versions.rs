@@ -4,9 +4,9 @@ use crate::console::bar::{FilterBar, app_select};
 use crate::console::components::health::{crash_free, per_thousand};
 use crate::console::link::EXPORTED_VERSIONS;
 use crate::console::prelude::*;
-use crate::console::words::percent;
 use crate::operations::apps::versions::list_versions;
 use crate::requests::page::PageQuery;
+use unslide_model::figures::round_fraction_below_whole;
 use unslide_store::queries::health::{self, HealthFigures, VersionHealth};
 use unslide_store::queries::versions::VersionSummary;
 
@@ -31,6 +31,14 @@ struct VersionsPage {
 impl VersionsPage {
     fn health(&self, version: &VersionSummary) -> Option<&HealthFigures> {
         self.health.iter().find(|known| known.version == version.version).map(|known| &known.figures)
+    }
+
+    /// The groups of the version, the one with the most reports of it first; with `new`, those that began in it.
+    fn groups_of(&self, version: &VersionSummary, new: bool) -> String {
+        let app = ("app", Some(self.app.as_str()));
+        let name = Some(version.version.as_str());
+        let new_in = ("new_in", name.filter(|_| new));
+        link("/console/groups", &[app, ("version", name), new_in, ("sort", Some("reports"))])
     }
 
     fn reports_of(&self, version: &VersionSummary) -> String {
@@ -89,8 +97,7 @@ fn out_of_memory(figures: &HealthFigures) -> Vec<(String, &'static str)> {
     some.map(|(sessions, place)| (per_thousand(sessions, figures.sessions), place)).collect()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a share is between 0 and 1")]
 fn symbolicated(version: &VersionSummary) -> String {
-    let share = version.share_symbolicated.and_then(|share| percent((share * 1_000_000.0) as i64, 1_000_000));
-    share.unwrap_or_else(|| "–".to_owned())
+    let percent = version.share_symbolicated.map(|share| round_fraction_below_whole(share, 100));
+    percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
 }

@@ -25,6 +25,14 @@ impl Network {
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 
+/// Returns a network that holds every address of its family, if these networks together do. Texts that are not networks
+/// do not count.
+#[must_use]
+pub fn network_of_everything(networks: &[String]) -> Option<IpNet> {
+    let networks: Vec<IpNet> = networks.iter().filter_map(|text| text.trim().parse().ok()).collect();
+    IpNet::aggregate(&networks).into_iter().find(|network| network.prefix_len() == 0)
+}
+
 impl TrustedProxies {
     /// These networks, in CIDR notation.
     ///

@@ -7,7 +7,7 @@ mod connections;
 mod proxy_protocol;
 mod unreadable_request;
 
-pub use client_address::TrustedProxies;
+pub use client_address::{TrustedProxies, network_of_everything};
 pub use connections::ClientConnection;
 
 use crate::http::kept_body::KeptBody;

@@ -1,12 +1,12 @@
 //! `PATCH /v1/alert-rules/{id}`.
 
-use super::{check, check_receiver, no_rule};
+use super::{ask_recipients, check, check_receiver, described, no_rule};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use unslide_store::alerts::rules::{self, AlertRule, AlertRuleChange};
 use unslide_store::{Uuid, audit};
 
-problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound);
+problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, LimitReached);
 
 /// Change an alert rule
 ///
@@ -23,8 +23,9 @@ pub async fn change_alert_rule(
     input::Json(change): input::Json<AlertRuleChange>,
 ) -> Result<Json<AlertRule>, Problem> {
     check(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
-    match change.receiver() {
-        Some(receiver) => check_receiver(&api, &receiver)?,
+    let receiver = change.receiver();
+    match &receiver {
+        Some(receiver) => check_receiver(&api, receiver)?,
         None if !change.names_parts_of_a_receiver() => {}
         None => {
             let detail = "address, secret, template, content_type: only with channel, which replaces the whole receiver";
@@ -35,7 +36,11 @@ pub async fn change_alert_rule(
     if !rules::change(&mut tx, id, access.only_app(), &change).await? {
         return Err(no_rule());
     }
+    if let Some(receiver) = &receiver {
+        ask_recipients(&api, &mut tx, receiver).await?;
+    }
     let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
+    let rule = described(&api, &mut tx, rule).await?;
     let detail = serde_json::json!({"enabled": rule.enabled, "threshold": rule.threshold, "channel": rule.channel,
                                      "address": rule.address});
     let actor = access.principal.key_id.to_string();

@@ -1,6 +1,6 @@
 //! `GET /v1/alert-rules/{id}`.
 
-use super::no_rule;
+use super::{described, no_rule};
 use crate::operations::prelude::*;
 use unslide_store::Uuid;
 use unslide_store::alerts::rules::{self, AlertRule};
@@ -19,5 +19,5 @@ pub async fn get_alert_rule(
 ) -> Result<Json<AlertRule>, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
     let found = rules::get(&mut tx, id, access.only_app()).await?;
-    found.map(Json).ok_or_else(no_rule)
+    described(&api, &mut tx, found.ok_or_else(no_rule)?).await.map(Json)
 }

@@ -22,6 +22,7 @@ pub async fn list_alert_rules(
     let after = page.after(list, time_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = rules::list(&mut tx, access.only_app(), after, limit + 1).await?;
+    let mut found = rules::list(&mut tx, access.only_app(), after, limit + 1).await?;
+    api.mail_policy.describe(&mut tx, &mut found).await?;
     Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
 }

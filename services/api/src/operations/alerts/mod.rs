@@ -15,11 +15,13 @@ pub use delete::delete_alert_rule;
 pub use send_again::send_alert_again;
 pub use test::test_alert_rule;
 
+use crate::alerts::check_secret;
 use crate::alerts::receiver::check_url;
-use crate::alerts::{check_secret, mail};
 use crate::operations::prelude::*;
 use crate::requests::input::is_text;
-use unslide_store::alerts::rules::{AlertChannel, AlertCondition, AlertReceiver, TemplateType};
+use unslide_store::TenantTx;
+use unslide_store::alerts::recipients::MAX_UNCONFIRMED;
+use unslide_store::alerts::rules::{AlertChannel, AlertCondition, AlertReceiver, AlertRule, TemplateType};
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
@@ -30,6 +32,9 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(messages::list_alert_messages))
         .routes(routes!(send_again::send_alert_again))
 }
+
+/// Units of a message that a person asks for, as many as those of 100 reports.
+const ALERT_UNITS: usize = 100;
 
 /// There is no such rule of this tenant.
 fn no_rule() -> Problem {
@@ -58,6 +63,23 @@ fn check(
         return Ok(());
     };
     Err(Problem::new(Kind::InvalidBody, wrong))
+}
+
+/// Has the recipients of a rule asked that have to confirm.
+async fn ask_recipients(api: &Api, tx: &mut TenantTx, receiver: &AlertReceiver) -> Result<(), Problem> {
+    if api.mail_policy.ask(tx, receiver).await? {
+        return Ok(());
+    }
+    let detail = format!("a tenant has at most {MAX_UNCONFIRMED} recipients of mail that have not confirmed");
+    Err(Problem::new(Kind::LimitReached, detail))
+}
+
+/// Returns a rule with the statuses of its recipients.
+async fn described(api: &Api, tx: &mut TenantTx, rule: AlertRule) -> Result<AlertRule, Problem> {
+    let mut rules = [rule];
+    api.mail_policy.describe(tx, &mut rules).await?;
+    let [rule] = rules;
+    Ok(rule)
 }
 
 /// Checks where a rule's messages go.
@@ -91,7 +113,7 @@ fn wrong_receiver(api: &Api, receiver: &AlertReceiver) -> Result<(), String> {
         AlertChannel::Mail if !api.sends_mail => {
             Err("channel: this service does not send mail; its operator sets api.alerts.smtp_url".to_owned())
         }
-        AlertChannel::Mail => mail::recipients(address).map(drop),
-        _ => check_url(address, &api.alert_networks).map(drop),
+        AlertChannel::Mail => api.mail_policy.check(address),
+        _ => check_url(address, &api.alert_receivers).map(drop),
     }
 }

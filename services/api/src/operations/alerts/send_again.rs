@@ -1,15 +1,17 @@
 //! `POST /v1/alert-messages/{id}/send`.
 
+use super::ALERT_UNITS;
+use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
 use http::StatusCode;
 use unslide_store::Uuid;
 use unslide_store::alerts::messages;
 
-problems!(Failures: InvalidParameter, NotFound);
+problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
 /// Send an alert message again
 ///
-/// With the same id, also one that was delivered or muted.
+/// With the same id, also one that was delivered or muted. It costs as many units as 100 reports.
 #[utoipa::path(post, path = "/v1/alert-messages/{id}/send", tag = "alerts", operation_id = "send_alert_again",
     params(("id" = Uuid, Path, description = "The message's id.")),
     responses((status = 204, description = "The message will be sent."), Failures),
@@ -19,6 +21,8 @@ pub async fn send_alert_again(
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
+    Charge::of_reports(&api, access.tenant(), access.principal.limits.units_per_second)?
+        .reports(ALERT_UNITS)?;
     let mut tx = api.tenant(access.tenant()).await?;
     if !messages::send_again(&mut tx, id, access.only_app()).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such alert message"));

@@ -1,17 +1,20 @@
 //! `POST /v1/alert-rules/{id}/test`.
 
-use super::no_rule;
+use super::{ALERT_UNITS, no_rule};
+use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
 use http::StatusCode;
+use unslide_model::Secret;
 use unslide_store::Uuid;
-use unslide_store::alerts::events::{AlertCause, raise_for};
-use unslide_store::alerts::rules;
+use unslide_store::alerts::events::raise_test;
+use unslide_store::alerts::rules::{self, AlertChannel};
 
-problems!(Failures: InvalidParameter, NotFound);
+problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
 /// Send a test message
 ///
-/// It is sent like any other message: `GET /v1/alert-messages` lists it with its outcome.
+/// It is sent like any other message: `GET /v1/alert-messages` lists it with its outcome, until the rule's next test. A test
+/// costs as many units as 100 reports. A recipient of mail that has not confirmed is asked again if a day has passed.
 #[utoipa::path(post, path = "/v1/alert-rules/{id}/test", tag = "alerts", operation_id = "test_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     responses((status = 204, description = "The message will be sent."), Failures),
@@ -21,17 +24,14 @@ pub async fn test_alert_rule(
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
+    Charge::of_reports(&api, access.tenant(), access.principal.limits.units_per_second)?
+        .reports(ALERT_UNITS)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
-    let cause = AlertCause {
-        cause: format!("test:{}", api.clock.now().unix_timestamp()),
-        headline: format!("Test of the alert rule {}", rule.name),
-        detail: "Nothing happened: somebody asked for this message.".to_owned(),
-        app: rule.app.unwrap_or_default(),
-        version: String::new(),
-        path: "/console/alerts".to_owned(),
-    };
-    raise_for(&mut tx, id, &[cause]).await?;
+    if rule.channel == AlertChannel::Mail {
+        api.mail_policy.ask_all(&mut tx, &Secret::new(rule.address.as_str())).await?;
+    }
+    raise_test(&mut tx, &rule).await?;
     tx.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

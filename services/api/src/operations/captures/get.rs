@@ -81,7 +81,9 @@ impl FoundAnalysis {
     pub fn read(&mut self, trees: usize) -> Result<CaptureAnalysis, Problem> {
         self.reservation.grow(self.json.len() as u64 * READ_BYTES)?;
         let analysis: CaptureAnalysis = serde_json::from_slice(&self.json).map_err(Problem::internal)?;
-        self.reservation.grow(CallTree::most_bytes(trees * analysis.tree.nodes.len()))?;
+        let nodes = [Some(&analysis.tree), analysis.vm_tree.as_ref()].into_iter().flatten();
+        let nodes: usize = nodes.map(|tree| tree.nodes.len()).sum();
+        self.reservation.grow(CallTree::most_bytes(trees * nodes))?;
         Ok(analysis)
     }
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde_json::json;
 use unslide_model::TenantId;
 use unslide_proto::headers;
+use unslide_proto::signed::SignedPurpose;
 use unslide_proto::trace::TraceContext;
 use unslide_store::audit;
 use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, TopicOffset};
@@ -117,13 +118,22 @@ async fn renewed(
     match (&letter.tenant, letter.source_index) {
         // No gateway has signed one report of an array. That it is the tenant's was checked with the
         // array, before anything of it became a dead letter.
-        (Some(tenant), Some(_)) => sign(api, tenant, record.value.clone(), &mut kept).await?,
-        // What a gateway signed keeps its signature; the api signs for no other tenant.
-        _ => {
-            for name in [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT] {
+        (Some(tenant), Some(_)) => {
+            sign(api, SignedPurpose::Record, tenant, record.value.clone(), &mut kept).await?;
+        }
+        // What a gateway signed keeps its signature: the api does not speak for the gateway. It signs that it sends the
+        // record again, also for a tenant that is only claimed: workers hold both signatures to the same tenant.
+        (known, _) => {
+            for name in SignedPurpose::Record.headers() {
                 if let Some(value) = record.headers.get(name) {
                     kept.push(name, value.clone());
                 }
+            }
+            let claimed = || TenantId::new(record.headers.text(headers::TENANT)?).ok();
+            if kept.get(headers::SIGNATURE).is_some()
+                && let Some(tenant) = known.clone().or_else(claimed)
+            {
+                sign(api, SignedPurpose::Replay, &tenant, record.value.clone(), &mut kept).await?;
             }
         }
     }
@@ -137,6 +147,7 @@ async fn renewed(
 /// Signs for a tenant, where the api has a key.
 async fn sign(
     api: &Api,
+    purpose: SignedPurpose,
     tenant: &TenantId,
     value: Option<Bytes>,
     headers: &mut Headers,
@@ -148,7 +159,7 @@ async fn sign(
     // Hashing takes its time.
     let work = move || {
         let value = value.unwrap_or_default();
-        own.signer.as_ref().map(|signer| signer.headers(&of, now, &value))
+        own.signer.as_ref().map(|signer| signer.headers_for(purpose, &of, now, &value))
     };
     for (name, text) in api.cpu.run_for(tenant, work).await?.into_iter().flatten() {
         headers.push(name, text);

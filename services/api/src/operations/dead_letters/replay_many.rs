@@ -15,7 +15,8 @@ use unslide_store::dead_letters::{self, DeadLetterCursor};
 /// Dead letters that one call replays at most.
 const MOST: u32 = 100;
 
-/// Which dead letters to replay; never those that were replayed already.
+/// Which dead letters to replay; never those that were replayed already. A replay needs `reason`, `from`, `to`, `tenant` or
+/// `all`.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayQuery {
@@ -30,11 +31,29 @@ pub struct ReplayQuery {
     pub to: Option<String>,
     /// Of this tenant, of none where empty: for operators only.
     pub tenant: Option<String>,
+    /// True to replay every dead letter: without `reason`, `from`, `to` and `tenant`.
+    pub all: bool,
     /// True to count and do nothing.
     pub dry_run: bool,
     /// The most dead letters to replay, 1 to 100; 100 where absent.
     #[schema(minimum = 1, maximum = 100)]
     pub limit: Option<u32>,
+}
+
+impl ReplayQuery {
+    /// Checks that everything is replayed only if the request says so.
+    fn check_scope(&self) -> Result<(), Problem> {
+        let is_narrow =
+            self.reason.is_some() || self.from.is_some() || self.to.is_some() || self.tenant.is_some();
+        let detail = match (self.all, is_narrow) {
+            (true, true) => "all: replays every dead letter, so it goes without reason, from, to and tenant",
+            (false, false) if !self.dry_run => {
+                "name a reason, a time (from, to) or a tenant; to replay every dead letter, say so: {\"all\": true}"
+            }
+            _ => return Ok(()),
+        };
+        Err(Problem::new(Kind::InvalidBody, detail))
+    }
 }
 
 /// What was replayed.
@@ -56,7 +75,8 @@ problems!(Failures: InvalidParameter, InvalidBody, TenantSuspended, TooLarge);
 
 /// Replay dead letters
 ///
-/// Replays dead letters by filter, or counts them. Bounded: call again while `more` is true.
+/// Replays dead letters by filter, or counts them. Without a filter the request must say `"all": true`. Bounded: call again
+/// while `more` is true.
 #[utoipa::path(post, path = "/dead-letters/replay", tag = "dead letters",
     operation_id = "replay_dead_letters", request_body = ReplayQuery,
     responses((status = 200, description = "What was done.", body = ReplayedMany), Failures),
@@ -71,6 +91,7 @@ pub async fn replay_dead_letters(
     let limit @ 1..=MOST = query.limit.unwrap_or(MOST) else {
         return Err(Problem::new(Kind::InvalidBody, format!("limit: 1 to {MOST}")));
     };
+    query.check_scope()?;
     let named = query.reason.clone();
     let filter = filter(query.reason, query.from.as_deref(), query.to.as_deref(), Some(false))?;
     let mut tx = scope.begin(&api).await?;

@@ -11,14 +11,14 @@ use futures::{Stream, StreamExt, stream};
 use http::request::Parts;
 use std::convert::Infallible;
 use std::time::Duration;
-use unslide_store::live_events::{self, EventPosition, LiveEvent};
+use unslide_store::live_events::{self, EventNumber, LiveEvent};
 
 /// The longest stream, and one for which nothing else is asked.
 const LONGEST: u32 = 3_600;
-/// Between two looks at what happened.
-const EVERY: Duration = Duration::from_secs(1);
-/// Looks between two checks of the key.
-const LOOKS: u32 = 9;
+/// The time between two checks of the key, which ask the database nothing: its stamps are read in the background.
+const KEY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// The checks of the key between two reads of events: one read each second.
+const CHECKS_PER_READ: u32 = 4;
 /// Between two signs of life where nothing happens.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How long a client is to wait before it comes back.
@@ -36,10 +36,10 @@ pub struct EventQuery {
     /// Bundle identifier: only events of this app. Symbols are of none.
     #[param(max_length = 1024, example = "com.example.shop")]
     pub app: Option<String>,
-    /// The id of an event after which the stream begins, as in the header `Last-Event-ID`, which goes first; `0-0` for all
-    /// that are kept. What happens from now on where neither is there.
-    #[param(max_length = 64)]
-    pub after: Option<String>,
+    /// The id of an event after which the stream begins, as in the header `Last-Event-ID`, which goes first; 0 for all that
+    /// are kept. What happens from now on where neither is there.
+    #[param(minimum = 0, example = 911)]
+    pub after: Option<i64>,
     /// The stream ends after this number of seconds, 1 to 3600; 3600 where absent.
     #[param(minimum = 1, maximum = 3600)]
     pub seconds: Option<u32>,
@@ -51,7 +51,7 @@ problems!(Failures: InvalidParameter);
 ///
 /// A stream of server-sent events: `group_created`, `group_regressed`, `reports_stored` (numbers by app), `alert_raised` and
 /// `symbols_ready`, with JSON as data. A client that was cut off goes on with `Last-Event-ID`; events are kept for a day. The
-/// stream ends after an hour, when the key is revoked, and when the service stops.
+/// stream ends after an hour, within a second of its key's revocation, and when the service stops.
 #[utoipa::path(get, path = "/v1/events", tag = "reports", operation_id = "follow_events",
     params(EventQuery),
     responses((status = 200, description = "Events, until the stream ends.", body = String,
@@ -69,11 +69,15 @@ pub async fn follow_events(
         return Err(Problem::new(Kind::InvalidParameter, format!("seconds: 1 to {LONGEST}")));
     }
     let last = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let after = last.or(query.after.as_deref()).map(|text| parameter("after", text)).transpose()?;
+    let last = last.map(|text| parameter("Last-Event-ID", text)).transpose()?;
+    let after: Option<EventNumber> = last.or(query.after);
+    if after.is_some_and(|number| number < 0) {
+        return Err(Problem::new(Kind::InvalidParameter, "after: 0 or the id of an event"));
+    }
     let app = access.app(query.app)?;
     let permit = api.permits.events.try_acquire(access.tenant(), 1)?;
-    let position = match after {
-        Some(position) => position,
+    let reached = match after {
+        Some(number) => number,
         None => {
             let mut tx = api.tenant(access.tenant()).await?;
             let latest = live_events::latest(&mut tx).await?;
@@ -81,12 +85,11 @@ pub async fn follow_events(
             latest
         }
     };
-    let end = api.stopping.clone();
+    let end = api.shutdown.token().clone();
     let end = async move {
         let _ = tokio::time::timeout(Duration::from_secs(seconds.into()), end.cancelled()).await;
     };
-    let following =
-        Following { api, access, parts, app, position, looks: 0, is_behind: false, _permit: permit };
+    let following = Following { api, access, parts, app, reached, is_caught_up: false, _permit: permit };
     let events = following.stream().take_until(Box::pin(end));
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
 }
@@ -97,17 +100,17 @@ struct Following {
     access: Access<ReportsRead>,
     parts: Parts,
     app: Option<String>,
-    position: EventPosition,
-    looks: u32,
-    /// The last look has not found the end.
-    is_behind: bool,
+    /// The number of the event that it goes on after.
+    reached: EventNumber,
+    /// True if the last read has found the end.
+    is_caught_up: bool,
     _permit: Permit,
 }
 
 impl Following {
-    /// The position at which it begins, so that a client that is cut off early can go on from it, and the events.
+    /// The id at which it begins, so that a client that is cut off early can go on from it, and the events.
     fn stream(self) -> impl Stream<Item = Result<Event, Infallible>> + Send {
-        let begin = Event::default().id(self.position.to_string()).retry(RETRY);
+        let begin = Event::default().id(self.reached.to_string()).retry(RETRY);
         let looks = stream::unfold(self, async |mut following| {
             let events = Box::pin(following.look()).await?;
             Some((stream::iter(events), following))
@@ -115,23 +118,16 @@ impl Following {
         stream::iter([begin]).chain(looks.flatten()).map(Ok)
     }
 
-    /// What happened since the last look; `None` once the client may not see it any more. A look that fails for now is
-    /// made again.
+    /// Returns the events since the last read, or None once the client may not see them any more. A read that fails for now
+    /// is made again.
     async fn look(&mut self) -> Option<Vec<Event>> {
-        if self.looks > 0 && !self.is_behind {
-            tokio::time::sleep(EVERY).await;
-        }
-        let is_due = self.looks > 0 && self.looks.is_multiple_of(LOOKS);
-        let checked = if is_due { self.check_key().await } else { Ok(()) };
-        // A check that failed for now is made again before anything else is read.
-        self.looks += u32::from(checked.is_ok());
-        let found = match checked {
-            Ok(()) => self.read().await,
-            Err(problem) => Err(problem),
-        };
-        match found {
+        match self.next_events().await {
             Ok(events) => Some(events),
-            Err(problem) if problem.kind().is_retriable() => Some(Vec::new()),
+            Err(problem) if problem.kind().is_retriable() => {
+                // The same events are read again after a while.
+                self.is_caught_up = true;
+                Some(Vec::new())
+            }
             Err(problem) => {
                 problem.log_fault("");
                 None
@@ -139,7 +135,25 @@ impl Following {
         }
     }
 
-    /// Asks for the key's rights as a request of its own would.
+    /// Waits for the next read, and reads. The key is checked until the moment at which the events leave, so that none is
+    /// sent after its revocation is known.
+    async fn next_events(&mut self) -> Result<Vec<Event>, Problem> {
+        if self.is_caught_up {
+            for _ in 0..CHECKS_PER_READ {
+                tokio::time::sleep(KEY_CHECK_INTERVAL).await;
+                self.check_key().await?;
+            }
+        }
+        let (events, reached) = self.read().await?;
+        self.check_key().await?;
+        self.reached = reached;
+        Ok(events)
+    }
+
+    /// Checks the key as a request of its own would.
+    ///
+    /// # Errors
+    /// Returns an error if the key may not read events any more.
     async fn check_key(&mut self) -> Result<(), Problem> {
         let slot = self.api.permits.slot()?;
         self.parts.extensions.insert(slot.clone());
@@ -149,16 +163,16 @@ impl Following {
         Ok(())
     }
 
-    async fn read(&mut self) -> Result<Vec<Event>, Problem> {
+    /// Reads a page of events, and returns where it ends.
+    async fn read(&mut self) -> Result<(Vec<Event>, EventNumber), Problem> {
         let mut tx = self.api.tenant(self.access.tenant()).await?;
-        let found = live_events::after(&mut tx, self.position, self.app.as_deref(), PAGE).await?;
-        self.position = found.reached;
-        self.is_behind = found.events.len() >= usize::from(PAGE);
-        Ok(found.events.iter().map(event).collect())
+        let found = live_events::after(&mut tx, self.reached, self.app.as_deref(), PAGE).await?;
+        self.is_caught_up = found.events.len() < usize::from(PAGE);
+        Ok((found.events.iter().map(event).collect(), found.reached))
     }
 }
 
 fn event(of: &LiveEvent) -> Event {
     // JSON in one line.
-    Event::default().id(of.position.to_string()).event(of.kind.as_str()).data(of.data.to_string())
+    Event::default().id(of.number.to_string()).event(of.kind.as_str()).data(of.data.to_string())
 }

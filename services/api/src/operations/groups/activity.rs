@@ -11,8 +11,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// List a group's activity
 ///
-/// What was done with it and said about it, the newest first: states, assignments, comments, merges, splits and
-/// regressions.
+/// What was done with it and said about it, the newest first: states, assignments, comments, merges, splits,
+/// regressions and groups that it replaced, with their activity.
 #[utoipa::path(get, path = "/v1/groups/{id}/activity", tag = "groups", operation_id = "list_group_activity",
     params(("id" = Uuid, Path, description = "The group's id."), PageQuery),
     responses((status = 200, description = "A page of entries.", body = Page<GroupActivity>), Failures),
@@ -27,7 +27,7 @@ pub async fn list_group_activity(
     let after = page.after(list, time_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    find(&mut tx, id, access.only_app()).await?.ok_or_else(no_such_group)?;
-    let found = groups::activity(&mut tx, id, after, limit + 1).await?;
+    let group = find(&mut tx, id, access.only_app()).await?.ok_or_else(no_such_group)?;
+    let found = groups::activity(&mut tx, group.id, after, limit + 1).await?;
     Ok(Json(Page::of(found, limit, list, |last| timed(last.at, last.id))))
 }

@@ -1,8 +1,9 @@
 //! `PATCH /v1/groups/{id}`.
 
-use super::{Author, no_such_group, updated};
+use super::{Author, answer, no_such_group, updated};
 use crate::operations::prelude::*;
 use crate::requests::input;
+use axum::response::Response;
 use unslide_store::Uuid;
 use unslide_store::groups::{self, GroupStatus, GroupUpdate};
 use unslide_store::queries::groups::{ListedGroup, find};
@@ -32,19 +33,21 @@ problems!(
 
 /// Change a group
 ///
-/// Resolve, ignore or reopen it, or assign it to somebody.
+/// Resolve, ignore or reopen it, or assign it to somebody. If the group was replaced, the one that replaced it is changed.
 #[utoipa::path(patch, path = "/v1/groups/{id}", tag = "groups", operation_id = "change_group",
     params(("id" = Uuid, Path, description = "The group's id.")),
     request_body = GroupPatch,
-    responses((status = 200, description = "The group as it is now.", body = ListedGroup), Failures),
+    responses((status = 200, description = "The group as it is now.", body = ListedGroup),
+        (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn change_group(
     State(api): State<Api>,
     access: Access<GroupsWrite>,
     Path(id): Path<Uuid>,
     input::Json(patch): input::Json<GroupPatch>,
-) -> Result<Json<ListedGroup>, Problem> {
-    change(&api, &Author { access: &access, name: None }, id, patch).await.map(Json)
+) -> Result<Response, Problem> {
+    let group = change(&api, &Author { access: &access, name: None }, id, patch).await?;
+    Ok(answer(&access, group))
 }
 
 /// The same, by this author.
@@ -60,7 +63,7 @@ pub async fn change(
     let update = checked(patch)?;
     let key = author.key();
     let mut tx = api.tenant(author.access.tenant()).await?;
-    updated(groups::update(&mut tx, id, author.app(), author.actor(&key), &update).await?, id)?;
+    let id = updated(groups::update(&mut tx, id, author.app(), author.actor(&key), &update).await?, id)?;
     let group = find(&mut tx, id, author.app()).await?.ok_or_else(no_such_group)?;
     tx.commit().await?;
     Ok(group)

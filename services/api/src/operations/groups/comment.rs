@@ -32,7 +32,7 @@ problems!(
 
 /// Comment on a group
 ///
-/// The comment is part of the group's activity, and stays.
+/// The comment is part of the group's activity, and stays. It moves with the group's reports when late symbols move these.
 #[utoipa::path(post, path = "/v1/groups/{id}/comments", tag = "groups", operation_id = "comment_on_group",
     params(("id" = Uuid, Path, description = "The group's id.")),
     request_body = NewGroupComment,
@@ -63,7 +63,7 @@ pub async fn comment(api: &Api, author: &Author<'_>, id: Uuid, text: &str) -> Re
     let key = author.key();
     let actor = author.actor(&key);
     let mut tx = api.tenant(author.access.tenant()).await?;
-    updated(groups::update(&mut tx, id, author.app(), actor, &GroupUpdate::default()).await?, id)?;
+    let id = updated(groups::update(&mut tx, id, author.app(), actor, &GroupUpdate::default()).await?, id)?;
     let comment = groups::comment(&mut tx, actor, id, text).await?;
     tx.commit().await?;
     Ok(comment)

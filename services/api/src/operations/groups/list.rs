@@ -1,11 +1,11 @@
 //! `GET /v1/groups`.
 
 use crate::operations::prelude::*;
-use crate::requests::input::{check_texts, search_text, time};
+use crate::requests::input::{check_texts, day, search_text, time};
 use crate::requests::page::{number_and_id, numbered};
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::growing;
-use unslide_store::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
+use unslide_store::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};
 use unslide_store::queries::health;
 
 /// The word for the groups that grow, as `sort`.
@@ -24,8 +24,17 @@ pub struct GroupQuery {
     /// Bundle identifier.
     #[param(example = "com.example.shop")]
     pub app: Option<String>,
-    /// It has reports of this version.
+    /// It has reports of this version: `reports`, `affected_devices` and the order by reports are of it.
     pub version: Option<String>,
+    /// Its first report was of this version.
+    pub first_version: Option<String>,
+    /// It has reports that arrived on this day (UTC) or later: `reports`, `affected_devices` and the order by reports are of
+    /// them. Not with `growing`, which has a period of its own.
+    #[param(format = Date, example = "2026-11-20")]
+    pub from_day: Option<String>,
+    /// The same of reports that arrived on this day (UTC) or earlier.
+    #[param(format = Date)]
+    pub to_day: Option<String>,
     /// What happened, such as `crash`.
     pub kind: Option<String>,
     /// A report of it has this text in its title, its reason, or the name of a function or source file of its crash, in
@@ -46,8 +55,9 @@ pub struct GroupQuery {
     /// It is assigned to this name; to nobody where empty.
     #[param(max_length = 1024)]
     pub assignee: Option<String>,
-    /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` where absent. With `growing`
-    /// the groups with more reports in the last 7 days (UTC) than in the 7 before, the one with the most more first.
+    /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` where absent. The times are those of the group's
+    /// last and first report of any version. By `reports` of a version or period, of more than 1,000 groups that match
+    /// those with the most reports of all are ranked. With `growing` the groups with more reports in the last 7 days (UTC) than in the 7 before, the one with the most more first.
     /// Of more than 500 groups that match, those that were seen last are looked at. `growth` has the numbers.
     pub sort: Option<String>,
     /// Entries a page, 1 to 500; 50 where absent.
@@ -96,6 +106,10 @@ async fn list_growing(
     page: PageQuery,
 ) -> Result<Json<Page<ListedGroup>>, Problem> {
     let filter = filter(access, query)?;
+    if filter.scope.from_day.is_some() || filter.scope.to_day.is_some() {
+        let detail = "sort: growing has a period of its own, so it goes without from_day and to_day";
+        return Err(Problem::new(Kind::InvalidParameter, detail));
+    }
     let list = List::of(access.tenant(), "list_groups", &(&filter, GROWING));
     let begin = page.after(list, |text| text.parse::<usize>().ok())?.unwrap_or(0);
     let limit = page.limit()? as usize;
@@ -103,10 +117,11 @@ async fn list_growing(
     let [(first, _), _] = health::periods(now.date(), GROWING_DAYS);
     let mut tx = api.tenant(access.tenant()).await?;
     let mut items = growing::list(&mut tx, &filter, first, now).await?;
-    tx.rollback();
     items.drain(..begin.min(items.len()));
     let is_more = items.len() > limit;
     items.truncate(limit);
+    groups::count(&mut tx, &filter, &mut items).await?;
+    tx.rollback();
     let next_cursor = is_more.then(|| list.cursor(&(begin + limit).to_string()));
     Ok(Json(Page { items, next_cursor }))
 }
@@ -138,8 +153,12 @@ fn statuses(text: &str) -> Result<Vec<GroupStatus>, Problem> {
 fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter, Problem> {
     let filter = GroupFilter {
         app: access.app(query.app)?,
-        version: query.version,
-        first_version: None,
+        scope: CountScope {
+            version: query.version,
+            from_day: day("from_day", query.from_day.as_deref())?,
+            to_day: day("to_day", query.to_day.as_deref())?,
+        },
+        first_version: query.first_version,
         kind: query.kind,
         text: search_text(query.q)?,
         provisional: query.provisional,
@@ -151,10 +170,16 @@ fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter
     };
     let texts = [
         ("app", &filter.app),
-        ("version", &filter.version),
+        ("version", &filter.scope.version),
+        ("first_version", &filter.first_version),
         ("kind", &filter.kind),
         ("assignee", &filter.assignee),
     ];
+    if let (Some(from), Some(to)) = (filter.scope.from_day, filter.scope.to_day)
+        && from > to
+    {
+        return Err(Problem::new(Kind::InvalidParameter, "to_day: lies before from_day"));
+    }
     check_texts(Kind::InvalidParameter, LONGEST, texts.map(|(name, text)| (name, text.as_deref())))?;
     Ok(filter)
 }

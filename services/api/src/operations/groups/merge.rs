@@ -1,8 +1,9 @@
 //! `POST /v1/groups/{id}/merge`.
 
-use super::{Author, merged, no_such_group};
+use super::{Author, answer, merged, no_such_group};
 use crate::operations::prelude::*;
 use crate::requests::input;
+use axum::response::Response;
 use unslide_store::Uuid;
 use unslide_store::groups;
 use unslide_store::queries::groups::{GroupCounts, get};
@@ -30,15 +31,17 @@ problems!(
 #[utoipa::path(post, path = "/v1/groups/{id}/merge", tag = "groups", operation_id = "merge_groups",
     params(("id" = Uuid, Path, description = "The id of the group that stays.")),
     request_body = GroupMerge,
-    responses((status = 200, description = "The group as it is now.", body = GroupCounts), Failures),
+    responses((status = 200, description = "The group as it is now.", body = GroupCounts),
+        (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn merge_groups(
     State(api): State<Api>,
     access: Access<GroupsWrite>,
     Path(id): Path<Uuid>,
     input::Json(wish): input::Json<GroupMerge>,
-) -> Result<Json<GroupCounts>, Problem> {
-    merge(&api, &Author { access: &access, name: None }, id, &wish.groups).await.map(Json)
+) -> Result<Response, Problem> {
+    let group = merge(&api, &Author { access: &access, name: None }, id, &wish.groups).await?;
+    Ok(answer(&access, group))
 }
 
 /// The same, by this author.

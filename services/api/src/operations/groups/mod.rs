@@ -9,6 +9,9 @@ pub mod merge;
 pub mod split;
 
 use crate::operations::prelude::*;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use unslide_model::Scope;
 use unslide_store::Uuid;
 use unslide_store::groups::{GroupActor, MAX_MERGED, MergeOutcome, UpdateOutcome};
 
@@ -48,6 +51,15 @@ impl Author<'_> {
     }
 }
 
+/// Answers with a group, or with no content if the key may change groups and read none.
+fn answer<T: Serialize>(access: &Access<GroupsWrite>, group: T) -> Response {
+    if access.principal.may(Scope::ReportsRead) {
+        Json(group).into_response()
+    } else {
+        StatusCode::NO_CONTENT.into_response()
+    }
+}
+
 /// What is said of a group that is not there.
 pub fn no_such_group() -> Problem {
     Problem::new(Kind::NotFound, "there is no such group")
@@ -57,13 +69,13 @@ fn is_merged(group: Uuid, into: Uuid) -> Problem {
     Problem::new(Kind::GroupMerged, format!("group {group} is merged into group {into}"))
 }
 
-/// Why a change of group `id` was not done.
+/// Returns the group that was changed: the one with this id, or the one that replaced it.
 ///
 /// # Errors
-/// Where it was not.
-pub fn updated(outcome: UpdateOutcome, id: Uuid) -> Result<(), Problem> {
+/// If it was not changed: why.
+pub fn updated(outcome: UpdateOutcome, id: Uuid) -> Result<Uuid, Problem> {
     match outcome {
-        UpdateOutcome::Done => Ok(()),
+        UpdateOutcome::Done(id) => Ok(id),
         UpdateOutcome::NotFound => Err(no_such_group()),
         UpdateOutcome::Merged(into) => Err(is_merged(id, into)),
     }

@@ -1,8 +1,9 @@
 //! `POST /v1/groups/{id}/split`.
 
-use super::{Author, merged, no_such_group};
+use super::{Author, answer, merged, no_such_group};
 use crate::operations::prelude::*;
 use crate::requests::input;
+use axum::response::Response;
 use unslide_store::Uuid;
 use unslide_store::groups;
 use unslide_store::queries::groups::{ListedGroup, find};
@@ -23,15 +24,17 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 #[utoipa::path(post, path = "/v1/groups/{id}/split", tag = "groups", operation_id = "split_group",
     params(("id" = Uuid, Path, description = "The id of the group that it was merged into.")),
     request_body = GroupSplit,
-    responses((status = 200, description = "The group of the path as it is now.", body = ListedGroup), Failures),
+    responses((status = 200, description = "The group of the path as it is now.", body = ListedGroup),
+        (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn split_group(
     State(api): State<Api>,
     access: Access<GroupsWrite>,
     Path(id): Path<Uuid>,
     input::Json(wish): input::Json<GroupSplit>,
-) -> Result<Json<ListedGroup>, Problem> {
-    split(&api, &Author { access: &access, name: None }, id, wish.group).await.map(Json)
+) -> Result<Response, Problem> {
+    let group = split(&api, &Author { access: &access, name: None }, id, wish.group).await?;
+    Ok(answer(&access, group))
 }
 
 /// The same, by this author.

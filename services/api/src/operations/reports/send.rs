@@ -64,6 +64,7 @@ pub async fn send_reports(
     headers: HeaderMap,
     body: Body,
 ) -> Result<AcceptedResponse<SentReports>, Problem> {
+    api.check_topics()?;
     let form = form(&headers)?;
     let limits = &api.limits;
     let chunks = Chunks::new(&headers, body, limits.ingest_bytes, limits.pace())?;

@@ -11,7 +11,7 @@ use unslide_store::reprocess::{self, ReprocessFilter, ReprocessRun};
 /// Longer texts fit nothing that is stored.
 const LONGEST: usize = 1_024;
 
-/// Which reports to symbolicate again. What is absent does not matter.
+/// Which reports to symbolicate again. A filter that is absent fits every report; at least one filter or `all` is needed.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewReprocess {
@@ -30,9 +30,30 @@ pub struct NewReprocess {
     pub to: Option<OffsetDateTime>,
     /// A frame refers to the image with this debug id, dashed or not, in any case.
     pub debug_id: Option<String>,
+    /// True for every report: without `app`, `version`, `build`, `from`, `to` and `debug_id`.
+    #[serde(default)]
+    pub all: bool,
     /// Only count them.
     #[serde(default)]
     pub dry_run: bool,
+}
+
+impl NewReprocess {
+    /// Checks that every report is asked for only if the request says so.
+    fn check_scope(&self) -> Result<(), Problem> {
+        let texts = [&self.app, &self.version, &self.build, &self.debug_id];
+        let is_narrow = texts.into_iter().any(Option::is_some) || self.from.is_some() || self.to.is_some();
+        let detail = match (self.all, is_narrow) {
+            (true, true) => {
+                "all: asks for every report, so it goes without app, version, build, from, to and debug_id"
+            }
+            (false, false) if !self.dry_run => {
+                "name an app, a version, a build, a time (from, to) or a debug_id; for every report, say so: {\"all\": true}"
+            }
+            _ => return Ok(()),
+        };
+        Err(Problem::new(Kind::InvalidBody, detail))
+    }
 }
 
 /// What a dry run says.
@@ -65,6 +86,7 @@ pub async fn create_reprocess(
     access: Access<TenantAdmin>,
     Json(new): Json<NewReprocess>,
 ) -> Result<Response, Problem> {
+    new.check_scope()?;
     let texts = [("app", &new.app), ("version", &new.version), ("build", &new.build)];
     check_texts(Kind::InvalidBody, LONGEST, texts.map(|(name, text)| (name, text.as_deref())))?;
     let wanted = ReprocessFilter {

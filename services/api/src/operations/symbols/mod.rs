@@ -50,7 +50,7 @@ fn of_both_owners(routes: impl Fn() -> OpenApiRouter<Api>) -> OpenApiRouter<Api>
 }
 
 /// True where a key for `app` may see a debug id's symbols: one of their uploads was for that app.
-async fn sees_symbols(tx: &mut OwnerTx, app: Option<&str>, debug_id: &DebugId) -> Result<bool, Problem> {
+pub async fn sees_symbols(tx: &mut OwnerTx, app: Option<&str>, debug_id: &DebugId) -> Result<bool, Problem> {
     let Some(app) = app else { return Ok(true) };
     let apps = symbols::apps(tx, &[*debug_id]).await?;
     Ok(apps.contains(&(*debug_id, Some(app.to_owned()))))

@@ -8,6 +8,7 @@ mod get;
 mod list;
 mod list_keys;
 mod revoke_key;
+pub mod usage;
 
 use crate::operations::prelude::*;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(get::get_tenant, change::change_tenant, delete::delete_tenant))
         .routes(routes!(create_key::create_tenant_key, list_keys::list_tenant_keys))
         .routes(routes!(revoke_key::revoke_tenant_key))
+        .routes(routes!(usage::list_tenant_usage))
 }
 
 /// A tenant with what it uses.

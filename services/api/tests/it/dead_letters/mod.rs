@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use unslide_model::{ContentHash, Scope};
 use unslide_proto::headers;
-use unslide_proto::signed::SigningKey;
+use unslide_proto::signed::{SignedPurpose, SigningKey};
 use unslide_store::audit;
 use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, TopicOffset};
 use unslide_stream::{Headers, OutRecord, Producer, topic_facts};
@@ -224,7 +224,18 @@ async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
     };
     let counted = replay(json!({"dry_run": true})).await;
     assert_eq!((&counted["matched"], &counted["replayed"]), (&json!(6), &json!(0)));
-    let first = replay(json!({"limit": 2})).await;
+    // Nothing is replayed because a request forgot to say which, or said it in a list.
+    for wrong in [
+        json!({}),
+        json!({"limit": 2}),
+        json!([]),
+        json!([null]),
+        json!(["not_json"]),
+        json!({"all": true, "reason": "x"}),
+    ] {
+        world.post_json("/v1/dead-letters/replay", &admin, &wrong).await.expect_problem(400, "invalid-body");
+    }
+    let first = replay(json!({"limit": 2, "all": true})).await;
     assert_eq!((&first["replayed"], &first["more"]), (&json!(2), &json!(true)), "{first}");
     let rest = replay(json!({"from": "2026-01-01T00:00:00Z"})).await;
     let expected = json!({"matched": 4, "replayed": 1, "gone": 2, "dangerous": 1, "more": false});
@@ -267,7 +278,7 @@ async fn so_many_read_dead_letters_at_once_and_the_others_wait() {
 
 /// Proves: sender
 #[tokio::test]
-async fn a_replay_of_one_report_of_an_array_is_signed_by_the_api_and_nobodys_claim_is_not() {
+async fn a_replay_is_signed_by_the_api_and_speaks_for_no_tenant_that_is_only_claimed() {
     let world = World::start().await;
     let admin = world.key("acme", &[Scope::TenantAdmin]).await;
     let operator = world.key("umbrella", &[Scope::Operator]).await;
@@ -286,9 +297,16 @@ async fn a_replay_of_one_report_of_an_array_is_signed_by_the_api_and_nobodys_cla
     let replay = |id: &String| format!("/v1/dead-letters/{id}/replay");
     world.post_json(&replay(&element), &admin, &json!({})).await.expect(200);
     world.post_json(&replay(&whole), &admin, &json!({})).await.expect(200);
-    let address = replay(&claimed).replace("/v1/", "/v1/operator/");
-    world.post_json(&address, &operator, &json!({})).await.expect(200);
-    let sent = world.sent(3).await;
+    let mut old = said("acme");
+    for (name, value) in SignedPurpose::Record.headers().into_iter().zip(["of-the-gateway", "edge", "5"]) {
+        old.headers.push(name, value);
+    }
+    let stale = letter_of(&world, None, "stale_signature", old, |_| {}).await;
+    for id in [&claimed, &stale] {
+        let address = replay(id).replace("/v1/", "/v1/operator/");
+        world.post_json(&address, &operator, &json!({})).await.expect(200);
+    }
+    let sent = world.sent(4).await;
     let key = SigningKey::parse(&signing().key).unwrap().verifying();
     let mut signed = 0;
     for record in &sent {
@@ -299,11 +317,20 @@ async fn a_replay_of_one_report_of_an_array_is_signed_by_the_api_and_nobodys_cla
             assert!(key.verify(&tenant("acme"), at, BYTES, text(headers::SIGNATURE).unwrap()));
             assert_eq!(text(headers::SIGNATURE_KEY), Some("api"));
             signed += 1;
+        } else if text(headers::SIGNATURE).is_some() {
+            assert_eq!(
+                SignedPurpose::Record.headers().map(text),
+                [Some("of-the-gateway"), Some("edge"), Some("5")]
+            );
+            let at = record.headers.number(headers::REPLAY_SIGNED_AT).unwrap();
+            let signature = text(headers::REPLAY_SIGNATURE).unwrap();
+            assert!(key.verify_for(SignedPurpose::Replay, &tenant("acme"), at, BYTES, signature));
+            signed += 1;
         } else {
-            assert_eq!((text(headers::SIGNATURE), text(headers::SIGNATURE_KEY)), (None, None));
+            assert_eq!((text(headers::SIGNATURE_KEY), text(headers::REPLAY_SIGNATURE)), (None, None));
         }
     }
-    assert_eq!(signed, 1);
+    assert_eq!(signed, 2);
     world.stop().await;
 }
 
@@ -402,7 +429,7 @@ async fn a_value_too_large_for_its_letter_is_read_where_it_came_from_or_said_to_
         let answer = world.post_json(&format!("/v1/dead-letters/{id}/replay"), &admin, &json!({})).await;
         assert!(answer.expect_problem(404, "not-found").contains(why), "{why}");
     }
-    let counted = world.post_json("/v1/dead-letters/replay", &admin, &json!({})).await.expect(200);
+    let counted = world.post_json("/v1/dead-letters/replay", &admin, &json!({"all": true})).await.expect(200);
     assert_eq!((&counted["replayed"], &counted["gone"]), (&json!(1), &json!(gone.len())));
     world.stop().await;
 }

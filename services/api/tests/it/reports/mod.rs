@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use time::{Duration, OffsetDateTime};
-use unslide_model::{ContentHash, DebugId, Scope};
+use unslide_model::{ContentHash, DebugId, ReportGrouping, Scope, TenantId};
 use unslide_report::{ReadLimits, Report};
 use unslide_store::{partitions, reports};
 use unslide_symbolicate::Context;
@@ -59,6 +59,18 @@ pub async fn store(
     store_from(world, of, crash, revision, received_at, None).await
 }
 
+/// Stores the second revision of a report, which late symbols put into the group with this fingerprint.
+pub async fn store_late(world: &World, of: &str, crash: &Value, fingerprint: u8) {
+    let (mut arrival, _) = arrival(&tenant(of), crash, 2, world.host.clock.now(), None);
+    arrival.facts.grouping = arrival.facts.grouping.map(|grouping| ReportGrouping {
+        fingerprint: [fingerprint; 16],
+        provisional: false,
+        title: "EXC_BAD_ACCESS in Cart.total".to_owned(),
+        ..grouping
+    });
+    write(world, &tenant(of), arrival).await;
+}
+
 async fn store_from(
     world: &World,
     of: &str,
@@ -67,10 +79,31 @@ async fn store_from(
     received_at: OffsetDateTime,
     origin: Option<reports::ReportOrigin>,
 ) -> Vec<u8> {
+    let of = tenant(of);
+    let (arrival, bytes) = arrival(&of, crash, revision, received_at, origin);
+    write(world, &of, arrival).await;
+    bytes
+}
+
+async fn write(world: &World, of: &TenantId, arrival: reports::Arrival) {
+    let day = arrival.received_at.date();
+    partitions::ensure(&world.store, day, day).await.unwrap();
+    let mut tx = world.store.tenant(of).await.unwrap();
+    reports::store(&mut tx, &[arrival], reports::Effects::Now, None).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// A report as an indexer reads it, and the enriched bytes.
+fn arrival(
+    of: &TenantId,
+    crash: &Value,
+    revision: u32,
+    received_at: OffsetDateTime,
+    origin: Option<reports::ReportOrigin>,
+) -> (reports::Arrival, Vec<u8>) {
     let bytes = crash.to_string().into_bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
-    let of = tenant(of);
-    let context = Context { tenant: Some(&of), revision: Some(revision), ..Context::default() };
+    let context = Context { tenant: Some(of), revision: Some(revision), ..Context::default() };
     let enriched = unslide_symbolicate::enrich(&report, &|_| None, &context);
     let summary = report.summary();
     let mut shown = json!({"signal": "SIGSEGV"});
@@ -131,12 +164,7 @@ async fn store_from(
         origin,
         traceparent: None,
     };
-    let day = received_at.date();
-    partitions::ensure(&world.store, day, day).await.unwrap();
-    let mut tx = world.store.tenant(&of).await.unwrap();
-    reports::store(&mut tx, &[arrival], reports::Effects::Now, None).await.unwrap();
-    tx.commit().await.unwrap();
-    enriched.bytes
+    (arrival, enriched.bytes)
 }
 
 fn now() -> OffsetDateTime {
@@ -473,7 +501,8 @@ async fn reports_are_reprocessed_on_demand_after_a_dry_run() {
 async fn a_tenant_has_so_many_reprocesses_open_and_another_begins_its_own() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::TenantAdmin]).await;
-    let ask = async || world.post_json("/v1/reprocess", &key, &json!({})).await;
+    world.post_json("/v1/reprocess", &key, &json!({})).await.expect_problem(400, "invalid-body");
+    let ask = async || world.post_json("/v1/reprocess", &key, &json!({"all": true})).await;
     // All at once: they count one another.
     let answers = futures::future::join_all((0..8).map(|_| ask())).await;
     let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status.as_u16()).collect();
@@ -484,7 +513,7 @@ async fn a_tenant_has_so_many_reprocesses_open_and_another_begins_its_own() {
     refused.expect_problem(429, "rate-limited");
     world.post_json("/v1/reprocess", &key, &json!({"dry_run": true})).await.expect(200);
     let other = world.key("umbrella", &[Scope::TenantAdmin]).await;
-    world.post_json("/v1/reprocess", &other, &json!({})).await.expect(202);
+    world.post_json("/v1/reprocess", &other, &json!({"all": true})).await.expect(202);
     world.stop().await;
 }
 

@@ -425,13 +425,13 @@ async fn the_page_of_a_log_shows_growth_between_two_events() {
         "<h2>History</h2>",
         "Growth between two events",
         "Live memory over time",
-        "+5.2 KiB",
+        "+5.3 KiB",
         "<option value=\"64\" selected>",
     ] {
         assert!(page.contains(part), "{part} in {page}");
     }
     let page = browser.page(&format!("{path}?from=400&to=64")).await;
-    assert!(page.contains("\u{2212}5.2 KiB") && !page.contains("+5.2 KiB"), "{page}");
+    assert!(page.contains("\u{2212}5.3 KiB") && !page.contains("+5.3 KiB"), "{page}");
     let page = browser.page(&format!("{path}?from=64&to=64")).await;
     assert!(page.contains("Live memory over time") && !page.contains("Growth between two events"), "{page}");
     let wrong = browser.request(Method::GET, &format!("{path}?from=x"));

@@ -65,7 +65,8 @@ async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_n
     apple["metric_kit"] = json!({"timeStampEnd": "2026-11-20 08:00:00 +0000", "metaData": {},
         "cpuMetrics": {"cumulativeCPUTime": "3 jiffies"}});
     let body = apple.to_string();
-    let expected = json!({"accepted": 1, "switched_off": 0, "unread": ["cpuMetrics.cumulativeCPUTime"]});
+    let expected =
+        json!({"accepted": 1, "too_old": 0, "switched_off": 0, "unread": ["cpuMetrics.cumulativeCPUTime"]});
     assert_eq!(world.post("/v1/metrics", &key, body.clone()).await.expect(202), expected);
     let topic = world.config.kafka.topics().metrics;
     let records = scan::whole_topic(&world.config.kafka, &topic).await.unwrap();
@@ -81,6 +82,8 @@ async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_n
     let schema = jsonschema::validator_for(&schema).unwrap();
     assert!(schema.is_valid(&apple) && schema.is_valid(&apple["metric_kit"]));
     assert!(!schema.is_valid(&json!({"id": "m1", "sampled": 2})));
+    let example = super::sent_example(include_str!("../../../../../docs/metrics.md"), "2026-11-20T08:00:00Z");
+    assert!(schema.is_valid(&example) && MetricPayload::read(example.to_string().as_bytes()).is_ok());
     world.stop().await;
 }
 

@@ -62,8 +62,8 @@ fn the_published_schema_says_what_is_read() {
     let listed = schema["properties"]["end_reason"]["enum"].as_array().unwrap();
     assert_eq!(listed[..], [words, vec![Value::Null]].concat()[..]);
     let schema = jsonschema::validator_for(&schema).unwrap();
-    let example = include_str!("../../../../../docs/sessions.md").split('\'').nth(1).unwrap();
-    let example: Value = serde_json::from_str(example).unwrap();
+    let example =
+        super::sent_example(include_str!("../../../../../docs/sessions.md"), "2026-11-20T08:00:00Z");
     let with = |more: Value| {
         let mut event = example.clone();
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -106,7 +106,7 @@ async fn events_reach_the_topic_byte_for_byte_signed_for_their_tenant() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::ReportsWrite]).await;
     let [a, b] = ["s1", "s2"].map(|id| now(&world, id).to_string());
-    let one = json!({"accepted": 1, "switched_off": 0});
+    let one = json!({"accepted": 1, "too_old": 0, "switched_off": 0});
     assert_eq!(world.post("/v1/sessions", &key, a.clone()).await.expect(202), one);
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(format!("[{a}, {b}]").as_bytes()).unwrap();
@@ -225,7 +225,7 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
     bank["app"] = "com.example.bank".into();
     let both = json!([now(&world, "s1"), bank]).to_string();
     let sent = world.post("/v1/sessions", &sender, both).await.expect(202);
-    assert_eq!(sent, json!({"accepted": 2, "switched_off": 1}));
+    assert_eq!(sent, json!({"accepted": 2, "too_old": 0, "switched_off": 1}));
     let capture = world.post("/v1/captures?app=com.example.shop&kind=profile", &sender, "x").await;
     capture.expect_problem(403, "signal-switched-off");
     store(&world, "acme", &[now(&world, "s1")]).await;
@@ -240,6 +240,62 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
     world.stop().await;
 }
 
+/// The answer counts what the store leaves out, whether the service or the tenant sets the boundary.
+#[tokio::test]
+async fn an_answer_says_how_many_events_are_too_old_to_be_counted() {
+    use unslide_store::gateway_events::EventOutcome;
+    use unslide_store::metrics::{self, MetricArrival};
+    use unslide_store::tenants::QuotaLimits;
+
+    let world = World::start().await;
+    let received_at = world.host.clock.now();
+    let midday = received_at.replace_time(time::Time::MIDNIGHT);
+    let days_ago = |days: i64| (midday - time::Duration::days(days)).format(&Rfc3339).unwrap();
+    for (slug, retention_days, most) in [("acme", 0, 30), ("short-lived", 7, 7)] {
+        let mut tx = world.store.tenant(&tenant(slug)).await.unwrap();
+        if retention_days > 0 {
+            let limits = QuotaLimits { retention_days, ..QuotaLimits::default() };
+            tenants::create(&mut tx, slug, &limits).await.unwrap().unwrap();
+            tx.commit().await.unwrap();
+        }
+        let key = world.key(slug, &[Scope::ReportsWrite]).await;
+        let days = [0, most, most + 1, 400];
+        let bodies: [(&str, Vec<Value>); 2] = [
+            ("/v1/sessions", days.map(|n| event(&format!("s{n}"), &days_ago(n))).into()),
+            ("/v1/metrics", days.map(|n| super::metrics::payload(&format!("m{n}"), &days_ago(n))).into()),
+        ];
+        for (path, events) in &bodies {
+            let sent = world.post(path, &key, json!(events).to_string()).await.expect(202);
+            assert_eq!((&sent["accepted"], &sent["too_old"]), (&4.into(), &2.into()), "{slug} {path}");
+            let keep_from = world.config.indexer.first_day(retention_days, received_at);
+            for n in [0, most] {
+                let day = (received_at - time::Duration::days(n)).date();
+                partitions::ensure(&world.store, day, day).await.unwrap();
+            }
+            let mut tx = world.store.tenant(&tenant(slug)).await.unwrap();
+            let bytes = events.iter().map(|event| event.to_string().into_bytes());
+            let outcomes = if *path == "/v1/sessions" {
+                let arrival = |bytes: Vec<u8>| SessionArrival {
+                    event: SessionEvent::read(&bytes).unwrap(),
+                    received_at,
+                };
+                let arrivals: Vec<_> = bytes.map(arrival).collect();
+                sessions::store(&mut tx, &arrivals.iter().collect::<Vec<_>>(), keep_from).await.unwrap()
+            } else {
+                let arrival = |bytes: Vec<u8>| MetricArrival {
+                    event: GatewayEvent::read(&bytes).unwrap(),
+                    received_at,
+                };
+                let arrivals: Vec<_> = bytes.map(arrival).collect();
+                metrics::store(&mut tx, &arrivals.iter().collect::<Vec<_>>(), keep_from).await.unwrap()
+            };
+            let expired = outcomes.iter().filter(|outcome| **outcome == EventOutcome::Expired).count();
+            assert_eq!((outcomes.len(), expired), (4, 2), "{slug} {path}: {outcomes:?}");
+        }
+    }
+    world.stop().await;
+}
+
 /// What an app keeps is only a hint.
 #[tokio::test]
 async fn events_that_the_broker_has_are_accepted_while_the_settings_of_apps_cannot_be_read() {
@@ -250,7 +306,7 @@ async fn events_that_the_broker_has_are_accepted_while_the_settings_of_apps_cann
         sqlx::query(statement).execute(&mut locking).await.unwrap();
     }
     let sent = world.post("/v1/sessions", &sender, now(&world, "s1").to_string()).await.expect(202);
-    assert_eq!(sent, json!({"accepted": 1, "switched_off": 0}));
+    assert_eq!(sent, json!({"accepted": 1, "too_old": 0, "switched_off": 0}));
     sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
     sqlx::Connection::close(locking).await.unwrap();
     world.stop().await;

@@ -49,7 +49,7 @@ pub async fn stored_by(world: &World, of: &Owner, app: Option<&str>) -> DebugId 
 async fn publish(world: &World, of: &Owner, debug_id: DebugId, content_hash: ContentHash, quality: Quality) {
     let mut tx = world.store.owner(of).await.unwrap();
     let symcache = objects::Symcache { size: 77, sha256: ContentHash([7; 32]), version: 1 };
-    objects::ready(&mut tx, &content_hash, quality, &symcache).await.unwrap();
+    objects::ready(&mut tx, &content_hash, quality, None, &symcache).await.unwrap();
     let published =
         slots::PublishedSymbols { debug_id, quality, content_hash, symcache_version: 1, generation: 1 };
     slots::publish(&mut tx, &published).await.unwrap();

@@ -37,7 +37,7 @@ async fn a_cursor_is_of_no_use_to_another_tenant() {
     let world = World::start().await;
     let now = world.host.clock.now();
     for n in 1..=3 {
-        let id = format!("{n}{}", &A[1..]);
+        let id = format!("{n}{}", A.get(1..).unwrap());
         store(&world, "acme", &crash(&id, "1.0"), 1, now).await;
         store(&world, "umbrella", &crash(&id, "1.0"), 1, now).await;
     }

@@ -225,7 +225,8 @@ async fn every_key_that_is_not_in_force_gets_the_same_answer() {
     .await
     .unwrap();
     gone.commit().await.unwrap();
-    let wrong = format!("{}{}", &admin[..admin.len() - 1], if admin.ends_with('a') { 'b' } else { 'a' });
+    let wrong =
+        format!("{}{}", admin.get(..admin.len() - 1).unwrap(), if admin.ends_with('a') { 'b' } else { 'a' });
     let unknown = "unslide_aaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     for key in ["", "x", unknown, &wrong, &revoked, &left] {
         let answer = world.get("/v1/symbols", key).await;
@@ -272,7 +273,7 @@ fn class(text: &str) -> (String, usize) {
         let range = rest.get(1..3).filter(|range| range.starts_with('-'));
         let last = range.map_or(first, |range| range.chars().nth(1).unwrap());
         digits.extend(first..=last);
-        rest = &rest[if range.is_some() { 3 } else { 1 }..];
+        rest = rest.get(if range.is_some() { 3 } else { 1 }..).unwrap();
     }
     (digits, length.strip_suffix('}').unwrap().parse().unwrap())
 }

@@ -3,3 +3,4 @@
 mod isolation;
 mod keys_and_tenants;
 mod tenant_life;
+mod usage;

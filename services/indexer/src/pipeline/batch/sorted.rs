@@ -9,6 +9,7 @@ use crate::topics::Positions;
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::TenantId;
 use unslide_store::dead_letters::DeadLetter;
+use unslide_store::deferred::DeferredRange;
 use unslide_stream::RecordRef;
 
 /// What was read, by what is to be done with it.
@@ -21,6 +22,8 @@ pub(super) struct Sorted<'i> {
     pub(super) dead_letters: Vec<DeadLetter>,
     pub(super) unreadable: Vec<(&'i RecordRef, Unreadable)>,
     pub(super) failed: Vec<(&'i Item, &'i Failure)>,
+    /// By partition and tenant.
+    pub(super) deferred: BTreeMap<(&'i str, i32, &'i TenantId), DeferredRange>,
 }
 
 impl<'i> Sorted<'i> {
@@ -33,6 +36,7 @@ impl<'i> Sorted<'i> {
             dead_letters: Vec::new(),
             unreadable: Vec::new(),
             failed: Vec::new(),
+            deferred: BTreeMap::new(),
         };
         for item in items {
             match &item.parsed {
@@ -57,11 +61,31 @@ impl<'i> Sorted<'i> {
                     }
                     sorted.dead_letters.push(letter);
                 }
+                Parsed::Deferred => sorted.defer(item, positions),
                 Parsed::Nothing => {}
                 Parsed::Unreadable(why) => sorted.unreadable.push((&item.at, why.clone())),
                 Parsed::Failed(failure) => sorted.failed.push((item, failure)),
             }
         }
         sorted
+    }
+
+    fn defer(&mut self, item: &'i Item, positions: &Positions) {
+        let RecordRef { topic, partition, offset } = &item.at;
+        let position = positions.get(&(topic.clone(), *partition));
+        let (Some(tenant), Some(position)) = (&item.tenant, position) else { return };
+        let range = self.deferred.entry((&**topic, *partition, tenant)).or_insert_with(|| DeferredRange {
+            tenant: tenant.clone(),
+            topic: topic.to_string(),
+            topic_id: position.topic_id.clone(),
+            partition: *partition,
+            from: *offset,
+            to: *offset,
+            records: 0,
+            oldest_at: item.arrived_at,
+        });
+        range.to = offset + 1;
+        range.records += 1;
+        range.oldest_at = range.oldest_at.min(item.arrived_at);
     }
 }

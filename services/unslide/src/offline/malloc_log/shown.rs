@@ -1,7 +1,7 @@
 //! What is said of a log, for people.
 
 use crate::output::{Table, note, say};
-use unslide_signals::malloc::{EventCounts, MemoryRow, MemorySummary, StackRow};
+use unslide_signals::malloc::{EventCounts, MemoryKind, MemoryRow, MemorySummary, StackRow};
 
 /// Rows of each list that people are shown.
 const SHOWN_ROWS: usize = 20;
@@ -39,9 +39,14 @@ pub fn print(answer: &MemorySummary) {
     }
     if let Some(growth) = &answer.growth {
         say!("changed since:");
-        let mut table = Table::new(&["GROWN", "STACK", "FUNCTION"]);
+        let mut table = Table::new(&["GROWN", "KIND", "STACK", "FUNCTION"]);
         for row in growth.iter().take(SHOWN_ROWS) {
-            table.row([row.grown_bytes.to_string(), row.stack.to_string(), row.allocator.clone()]);
+            table.row([
+                row.grown_bytes.to_string(),
+                kind_name(row.kind).to_owned(),
+                row.stack.to_string(),
+                row.allocator.clone(),
+            ]);
         }
         table.print();
     }
@@ -74,10 +79,18 @@ pub fn account(answer: &MemorySummary) {
 }
 
 fn stacks_table(rows: &[StackRow]) {
-    let mut table = Table::new(&["BYTES", "BLOCKS", "STACK", "FUNCTION"]);
+    let mut table = Table::new(&["BYTES", "NUMBER", "KIND", "STACK", "FUNCTION"]);
     for row in rows.iter().take(SHOWN_ROWS) {
-        let StackRow { stack, bytes, blocks, allocator, .. } = row;
-        table.row([bytes.to_string(), blocks.to_string(), stack.to_string(), allocator.clone()]);
+        let StackRow { stack, kind, bytes, blocks, allocator, .. } = row;
+        let kind = kind_name(*kind).to_owned();
+        table.row([bytes.to_string(), blocks.to_string(), kind, stack.to_string(), allocator.clone()]);
     }
     table.print();
+}
+
+fn kind_name(kind: MemoryKind) -> &'static str {
+    match kind {
+        MemoryKind::Heap => "heap",
+        MemoryKind::Virtual => "virtual",
+    }
 }

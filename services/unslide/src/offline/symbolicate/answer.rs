@@ -2,11 +2,12 @@
 
 use crate::offline::records::input::{InputRecord, is_filler};
 use crate::offline::records::{AnsweredRecord, answer_report, element_problem};
+use crate::offline::symbolicate::lacking::LackedByReport;
 use crate::offline::symbolicate::library::Library;
 use std::borrow::Cow;
 use unslide_report::{ReadError, ReadLimits, Report, foreign_format, text};
 use unslide_symbolicate::grouping::GroupingRules;
-use unslide_symbolicate::{Context, ImageOutcome, Plan};
+use unslide_symbolicate::{Context, Plan};
 
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -17,8 +18,8 @@ pub enum OutputFormat {
     Text,
 }
 
-/// An answer, and the images that frames refer to without symbols that answered.
-type SymbolicatedRecord = AnsweredRecord<Vec<ImageOutcome>>;
+/// An answer, and what its report lacks.
+type SymbolicatedRecord = AnsweredRecord<LackedByReport>;
 
 /// Answers a record. One that cannot be read comes out as it is.
 pub fn answer(
@@ -27,7 +28,7 @@ pub fn answer(
     rules: &GroupingRules,
     format: OutputFormat,
 ) -> SymbolicatedRecord {
-    let answered = |bytes: &[u8], room, lacking: &mut Vec<ImageOutcome>| {
+    let answered = |bytes: &[u8], room, lacking: &mut LackedByReport| {
         answer_report(bytes, || enriched(bytes, (library, rules), format, room, lacking))
     };
     match job {
@@ -81,14 +82,14 @@ pub fn answer(
     }
 }
 
-/// One report, answered in `room` bytes if its own and the statuses of its frames fit them. Images that lack
-/// symbols go to `lacking`.
+/// One report, answered in `room` bytes if its own and the statuses of its frames fit them. What it lacks goes to
+/// `lacking`.
 fn enriched(
     bytes: &[u8],
     (library, rules): (&Library, &GroupingRules),
     format: OutputFormat,
     room: usize,
-    lacking: &mut Vec<ImageOutcome>,
+    lacking: &mut LackedByReport,
 ) -> Result<Vec<u8>, ReadError> {
     let limits = ReadLimits::default();
     let read = Report::accept(bytes, &limits)?;
@@ -96,7 +97,7 @@ fn enriched(
     let plan = Plan::new(&read);
     let symbols = library.for_report(&plan.needs());
     let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
-    lacking.extend(enriched.images.into_iter().filter(ImageOutcome::lacks_symbols));
+    lacking.add(&enriched, &read, bytes);
     match format {
         OutputFormat::Json => Ok(enriched.bytes),
         OutputFormat::Text => {
@@ -218,7 +219,7 @@ mod tests {
                 assert!(
                     format == OutputFormat::Text || text.contains("\"symbolicated\":20"),
                     "{}",
-                    &text[text.len() - 500..]
+                    text.get(text.len() - 500..).unwrap_or_default()
                 );
             }
         }

@@ -38,6 +38,13 @@ impl Default for BuildArguments {
     }
 }
 
+/// The symbols of a file.
+pub struct LocalSymbols {
+    pub symbols: ImageSymbols,
+    /// What in the file could not be read.
+    pub warnings: Vec<String>,
+}
+
 /// Why a file was not built.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalBuildError {
@@ -73,14 +80,15 @@ impl BuildArguments {
         file: &Path,
         range: Range<usize>,
         bundle: Option<DebugId>,
-    ) -> Result<ImageSymbols, LocalBuildError> {
+    ) -> Result<LocalSymbols, LocalBuildError> {
         let range = range.start as u64..range.end as u64;
         let source = SymcacheSource { file, range, bundle };
         let program = ChildProgram::current(CHILD)?.in_this_group();
         let setting = "--build-memory raises it";
         let building = build_symcache(&program, &source, self.build_memory, setting);
-        let symcache = runtime::Builder::new_current_thread().enable_all().build()?.block_on(building)?;
-        Ok(ImageSymbols::found(Arc::new(SymCache::parse(symcache)?)))
+        let built = runtime::Builder::new_current_thread().enable_all().build()?.block_on(building)?;
+        let symbols = ImageSymbols::found(Arc::new(SymCache::parse(built.bytes)?));
+        Ok(LocalSymbols { symbols, warnings: built.warnings })
     }
 }
 
@@ -102,7 +110,8 @@ mod tests {
         let mut dsym = tempfile::NamedTempFile::new().unwrap();
         let bytes = macho::many_functions();
         dsym.write_all(&bytes).unwrap();
-        let build = |build: BuildArguments| build.build(dsym.path(), 0..bytes.len(), None);
+        let build =
+            |build: BuildArguments| build.build(dsym.path(), 0..bytes.len(), None).map(|built| built.symbols);
         let error = build(BuildArguments { build_memory: 64 << 20 }).unwrap_err();
         let text = error.to_string();
         assert_eq!(text, "it needs more than 67108864 bytes of memory (--build-memory raises it)");
@@ -124,13 +133,14 @@ mod tests {
         let range = objects(&bytes).unwrap().remove(0).range;
         std::fs::write(&dsym, &bytes).unwrap();
         let symbols = BuildArguments::default().build(&dsym, range, None).unwrap();
-        assert!(matches!(symbols, ImageSymbols::Found { .. }));
+        assert!(matches!(symbols.symbols, ImageSymbols::Found { .. }));
     }
 
     #[test]
     fn what_is_damaged_and_what_is_gone_are_told_apart() {
         let dsym = fixtures::dsym("app");
-        let build = |file: &Path| BuildArguments::default().build(file, 0..100, None).unwrap_err().symbols();
+        let build =
+            |file: &Path| BuildArguments::default().build(file, 0..100, None).err().unwrap().symbols();
         assert!(matches!(build(&dsym), ImageSymbols::Malformed));
         assert!(matches!(build(Path::new("no/such/file")), ImageSymbols::FetchingFailed));
     }

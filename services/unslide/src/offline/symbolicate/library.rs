@@ -6,7 +6,7 @@ use crate::offline::symbolicate::build::{BuildArguments, LocalBuildError};
 use crate::offline::symbolicate::bundles::Bundles;
 use crate::offline::symbolicate::mapped::map;
 use crate::output::note;
-use crate::upload::{is_archive, starts_as_mach_o, starts_as_source_map};
+use crate::upload::{describe_file, is_archive, starts_as_mach_o, starts_as_source_map};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
@@ -18,6 +18,11 @@ use unslide_artifacts::archive::{ArchiveError, SkipReason};
 use unslide_model::{DebugId, Quality};
 use unslide_symbolicate::object::{self, ObjectError, ObjectKind};
 use unslide_symbolicate::{ImageSymbols, SymbolNeed};
+
+/// Files of a folder that are named if they cannot be read.
+const MOST_UNREADABLE: usize = 20;
+/// Files that are named because no report has used them.
+const MOST_UNUSED: usize = 5;
 
 /// A path of `--symbols` of which nothing can come.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +42,9 @@ enum Cause {
     Object(#[from] ObjectError),
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// It is of another kind; the text says of which, and what to give instead.
+    #[error("{0}")]
+    WrongFile(String),
 }
 
 /// Every object under the given paths.
@@ -60,6 +68,8 @@ struct Entry {
 
 struct Candidate {
     path: PathBuf,
+    /// The name of the file, which is that of its image.
+    name: String,
     /// The path for people: that in the archive where it comes from one.
     shown: String,
     range: Range<usize>,
@@ -86,25 +96,43 @@ impl Library {
         for path in paths {
             let unusable = |cause: Cause| Unusable { path: path.clone(), cause };
             if fs::metadata(path).map_err(|error| unusable(error.into()))?.is_dir() {
-                for file in files_under(path) {
-                    match library.add(&file, &file.display().to_string()) {
-                        // Java's classes begin like fat Mach-O files.
-                        Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => {}
-                        Err(cause) => notes.push(format!("{}: {cause}", file.display())),
-                    }
-                }
+                fs::read_dir(path).map_err(|error| unusable(error.into()))?;
+                library.add_folder(path, &mut notes);
             } else if starts_as_object(path).map_err(|error| unusable(error.into()))? {
                 library.add(path, &path.display().to_string()).map_err(unusable)?;
             } else if is_archive(path).map_err(|error| unusable(error.into()))? {
                 library.add_archive(path, &mut notes).map_err(unusable)?;
             } else {
-                return Err(unusable(ObjectError::NotAnObject.into()));
+                let description = describe_file(path).map_err(|error| unusable(error.into()))?;
+                return Err(unusable(Cause::WrongFile(description)));
             }
         }
         for entry in library.objects.values_mut() {
             entry.candidates.sort_by(|a, b| b.quality.cmp(&a.quality).then_with(|| a.path.cmp(&b.path)));
         }
         Ok((library, notes))
+    }
+
+    /// Adds what lies in a folder, to any depth. What cannot be read is noted: symbols may be in it.
+    fn add_folder(&mut self, folder: &Path, notes: &mut Vec<String>) {
+        let found = FoundFiles::under(folder);
+        let left_out = found.unreadable.len().saturating_sub(MOST_UNREADABLE);
+        for (path, error) in found.unreadable.iter().take(MOST_UNREADABLE) {
+            notes.push(format!("{}: {error}", path.display()));
+        }
+        if left_out > 0 {
+            notes.push(format!("{}: {left_out} more files cannot be read", folder.display()));
+        }
+        if found.objects.is_empty() && found.unreadable.is_empty() {
+            notes.push(format!("{}: it has neither a Mach-O file nor a source map in it", folder.display()));
+        }
+        for file in found.objects {
+            match self.add(&file, &file.display().to_string()) {
+                // Java's classes begin like fat Mach-O files.
+                Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => {}
+                Err(cause) => notes.push(format!("{}: {cause}", file.display())),
+            }
+        }
     }
 
     /// Adds what an archive holds, as an upload of it would.
@@ -115,6 +143,9 @@ impl Library {
             archive.skipped.iter().filter(|skipped| !SkipReason::HARMLESS.contains(&skipped.reason))
         {
             notes.push(format!("{}: {}", named(&skipped.path), skipped.reason));
+        }
+        if archive.members.is_empty() {
+            notes.push(format!("{}: it has neither a Mach-O file nor a source map in it", path.display()));
         }
         for member in &archive.members {
             let shown = named(&member.path);
@@ -140,8 +171,10 @@ impl Library {
                         }
                         continue;
                     };
+                    let name = shown.rsplit('/').next().unwrap_or_default();
                     let candidate = Candidate {
                         path: path.to_path_buf(),
+                        name: name.to_owned(),
                         shown: shown.to_owned(),
                         range: slice.range,
                         quality: facts.quality(),
@@ -166,12 +199,31 @@ impl Library {
         Some(entry.built.get_or_init(|| self.build(&entry.candidates)))
     }
 
+    /// Returns the files whose debug ids no report has named yet, each with its debug id: those of an image of this
+    /// name, or all if there are none and there are few.
+    pub fn unused(&self, image: &str) -> Vec<(DebugId, &str)> {
+        let unused = self.objects.iter().filter(|(_, entry)| entry.built.get().is_none());
+        let files = unused.flat_map(|(id, entry)| entry.candidates.iter().map(|candidate| (*id, candidate)));
+        let mut files: Vec<(DebugId, &Candidate)> = files.collect();
+        if files.iter().any(|(_, candidate)| candidate.name == image) {
+            files.retain(|(_, candidate)| candidate.name == image);
+        } else if files.len() > MOST_UNUSED {
+            files.clear();
+        }
+        files.sort_by(|a, b| a.1.path.cmp(&b.1.path));
+        files.truncate(MOST_UNUSED);
+        files.into_iter().map(|(id, candidate)| (id, candidate.shown.as_str())).collect()
+    }
+
     /// The symbols of the best candidate that can be built.
     fn build(&self, candidates: &[Candidate]) -> ImageSymbols {
         let mut failed: Option<LocalBuildError> = None;
         for candidate in candidates {
             match self.build.build(&candidate.path, candidate.range.clone(), None) {
-                Ok(symbols) => return symbols,
+                Ok(built) => {
+                    built.warnings.iter().for_each(|warning| note!("{}: {warning}", candidate.shown));
+                    return built.symbols;
+                }
                 Err(error) => {
                     note!("{}: {error}", candidate.shown);
                     failed.get_or_insert(error);
@@ -199,30 +251,58 @@ fn starts_as_object(path: &Path) -> io::Result<bool> {
     Ok(starts_as_mach_o(path)? || starts_as_source_map(path)?)
 }
 
-/// The files in a folder and its folders that begin like objects, in the order of their paths. Links
-/// are followed, each folder is entered once.
-fn files_under(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut entered = HashSet::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        let Ok(facts) = fs::metadata(&folder) else { continue };
-        if !entered.insert((facts.dev(), facts.ino())) {
-            continue;
-        }
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        for path in entries.flatten().map(|entry| entry.path()) {
-            match fs::metadata(&path) {
-                Ok(facts) if facts.is_dir() => folders.push(path),
-                Ok(facts) if facts.is_file() && starts_as_object(&path).unwrap_or(false) => {
-                    found.push(path);
-                }
-                _ => {}
+/// The files of a folder.
+#[derive(Default)]
+struct FoundFiles {
+    /// Those that begin like objects, in the order of their paths.
+    objects: Vec<PathBuf>,
+    /// Files and folders that cannot be read.
+    unreadable: Vec<(PathBuf, io::Error)>,
+}
+
+impl FoundFiles {
+    /// Finds the files in a folder and its folders. Links are followed, each folder is entered once.
+    fn under(folder: &Path) -> FoundFiles {
+        let mut found = FoundFiles::default();
+        let mut entered = HashSet::new();
+        let mut folders = vec![folder.to_path_buf()];
+        while let Some(folder) = folders.pop() {
+            if let Err(error) = found.enter(&folder, &mut entered, &mut folders) {
+                found.unreadable.push((folder, error));
             }
         }
+        found.objects.sort();
+        found.unreadable.sort_by(|a, b| a.0.cmp(&b.0));
+        found
     }
-    found.sort();
-    found
+
+    fn enter(
+        &mut self,
+        folder: &Path,
+        entered: &mut HashSet<(u64, u64)>,
+        folders: &mut Vec<PathBuf>,
+    ) -> io::Result<()> {
+        let facts = fs::metadata(folder)?;
+        if !entered.insert((facts.dev(), facts.ino())) {
+            return Ok(());
+        }
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            match fs::metadata(&path) {
+                Ok(facts) if facts.is_dir() => folders.push(path),
+                Ok(facts) if facts.is_file() => match starts_as_object(&path) {
+                    Ok(true) => self.objects.push(path),
+                    Ok(false) => {}
+                    Err(error) => self.unreadable.push((path, error)),
+                },
+                Ok(_) => {}
+                // A link that leads nowhere, as builds leave them.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => self.unreadable.push((path, error)),
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -308,7 +388,7 @@ mod tests {
         let debug_id = id(&dsym);
         let candidate = |path: PathBuf, range: Range<usize>, quality| {
             let shown = path.display().to_string();
-            Candidate { path, shown, range, quality }
+            Candidate { path, name: "app".to_owned(), shown, range, quality }
         };
         let length = |path: &Path| fs::metadata(path).unwrap().len() as usize;
         let whole = candidate(symtab.clone(), 0..length(&symtab), Quality::Symtab);
@@ -328,6 +408,66 @@ mod tests {
             let error = Library::search(std::slice::from_ref(&path)).err().unwrap();
             assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
         }
-        assert!(Library::search(&[root.path().to_path_buf()]).is_ok(), "an empty folder is no mistake");
+        let empty = root.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        let (_, notes) = Library::search(std::slice::from_ref(&empty)).unwrap();
+        let note = format!("{}: it has neither a Mach-O file nor a source map in it", empty.display());
+        assert_eq!(notes, [note], "an empty folder is no mistake, and is named");
+        let archive = root.path().join("empty.tar.gz");
+        fs::write(empty.join("Shop.so"), b"\x7fELF").unwrap();
+        fixtures::run(Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(&empty).arg("."));
+        let (_, notes) = Library::search(std::slice::from_ref(&archive)).unwrap();
+        assert!(notes.len() == 1 && notes[0].contains("neither a Mach-O file"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_wrong_file_is_named_with_what_to_give_instead() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("file");
+        for (bytes, name, instead) in [
+            (&b""[..], "the file is empty", ""),
+            (br#"{"version":"3","sources":[],"mappings":""}"#, "its version as text", "version 3"),
+            (b"\xc6\x1f\xbc\x03\xc1\x03\x19\x1f", "Hermes bytecode", "source map"),
+            (b"var __BUNDLE_START_TIME__=0;", "JavaScript", "source map"),
+            (b"\xfd7zXZ\0", "xz data", "zip or tar.gz"),
+            (b"\x7fELF", "an ELF file", "dSYM"),
+            (b"!<arch>\n", "a static library", "linked into"),
+        ] {
+            fs::write(&file, bytes).unwrap();
+            let error = Library::search(std::slice::from_ref(&file)).err().unwrap();
+            let cause = std::error::Error::source(&error).unwrap().to_string();
+            assert!(cause.contains(name) && cause.contains(instead), "{cause}");
+        }
+    }
+
+    /// Reading the memory of a process at 0 fails for everybody, also for root, whom no permission stops.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_cannot_be_read_in_a_folder_is_not_absent() {
+        let root = tempfile::tempdir().unwrap();
+        let dwarf = root.path().join("App.dSYM/Contents/Resources/DWARF");
+        fs::create_dir_all(&dwarf).unwrap();
+        symlink("/proc/self/mem", dwarf.join("App")).unwrap();
+        symlink("nowhere", dwarf.join("Dangling")).unwrap();
+        symlink("Loop", dwarf.join("Loop")).unwrap();
+        let (_, notes) = Library::search(&[root.path().to_path_buf()]).unwrap();
+        let [app, looped] = &notes[..] else { panic!("{notes:?}") };
+        assert!(app.starts_with(&format!("{}: ", dwarf.join("App").display())), "{app}");
+        assert!(looped.starts_with(&format!("{}: ", dwarf.join("Loop").display())), "{looped}");
+    }
+
+    #[test]
+    fn a_file_that_no_report_names_is_unused_and_found_by_its_name() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["app", "app-next", "kit-arm64"] {
+            copied(name.split('-').next().unwrap(), &fixtures::dsym(name), &root.path().join(name));
+        }
+        let (library, _) = Library::search(&[root.path().to_path_buf()]).unwrap();
+        let (app, next) = (id(&fixtures::dsym("app")), id(&fixtures::dsym("app-next")));
+        let unused = |image: &str| library.unused(image).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+        assert_eq!(unused("app"), [app, next]);
+        assert_eq!(unused("Renamed").len(), 3);
+        assert!(library.symbols(&app).is_some());
+        assert_eq!(library.unused("app"), [(next, root.path().join("app-next/app").to_str().unwrap())]);
     }
 }

@@ -96,7 +96,7 @@ async fn show(target: &ServerArguments) -> Outcome {
     if text(rules, "text").is_empty() {
         say!("no rules");
     } else {
-        say!("{}", text(rules, "text").trim_end());
+        Console::get().say_lines(text(rules, "text").trim_end());
     }
     if !rules.is_null() {
         say!("# {}", state(rules));
@@ -185,7 +185,7 @@ fn read_file(path: &Path) -> Result<String, CommandError> {
 fn parse(path: &Path, text: &str) -> Result<GroupingRules, CommandError> {
     GroupingRules::parse(text).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        CommandError::usage(format!("{}: {}", path.display(), problems.join("\n")))
+        CommandError::usage(format!("{}: {}", path.display(), problems.join("; ")))
     })
 }
 

@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.json {
         Console::get().json(&document(&audit))?;
     } else {
-        say!("{}", table::render(&audit).trim_end());
+        Console::get().say_lines(table::render(&audit).trim_end());
     }
     Ok(if audit.summary.is_clean() { Exit::Ready } else { Exit::Unbalanced })
 }

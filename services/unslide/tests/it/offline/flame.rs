@@ -74,3 +74,16 @@ fn what_is_no_profile_is_named_with_the_reason() {
     let (code, _, error) = run(&["flame", "no/such/file"]);
     assert!(code == Some(2) && error.contains("no/such/file"), "{error}");
 }
+
+#[test]
+fn a_pasted_backtrace_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = "0   CoreFoundation  0x00007fff23e3cf0e __exceptionPreprocess + 350\n\
+                 1   libobjc.A.dylib  0x00007fff50ba89b2 objc_exception_throw + 48\n";
+    for text in [lines.to_owned(), format!("Backtrace of Thread 771:\n{lines}")] {
+        let file = written(&folder, "backtrace.txt", text.as_bytes());
+        let (code, output, error) = run(&["flame", &file]);
+        assert_eq!((code, output.as_str()), (Some(1), ""), "{error}");
+        assert!(error.contains("a backtrace, not a profile") && error.contains("symbolicate"), "{error}");
+    }
+}

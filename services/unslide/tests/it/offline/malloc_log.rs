@@ -69,7 +69,9 @@ fn live_memory_is_the_same_in_every_layout() {
         let memory = json!({"heap_bytes": 1200, "heap_blocks": 2, "vm_bytes": 4096, "vm_ranges": 1});
         assert_eq!(answer["memory"], memory, "{output}");
         assert_eq!(answer["vm_tags"][0]["name"], "IOSURFACE");
-        assert_eq!((&answer["stacks"][0]["stack"], &answer["stacks"][0]["bytes"]), (&json!(3), &json!(5096)));
+        let stacks = answer["stacks"].as_array().unwrap().iter();
+        let stacks: Vec<Value> = stacks.map(|row| json!([row["stack"], row["kind"], row["bytes"]])).collect();
+        assert_eq!(stacks[..2], [json!([3, "virtual", 4096]), json!([3, "heap", 1000])]);
         assert_eq!(answer["threads"][0]["thread"], "0x103");
         assert_eq!(answer["counts"]["unknown_deallocations"], 1);
         assert_eq!(answer["stacks"][0]["functions"], json!(["Shop + 16416 (Shop)"]));
@@ -106,16 +108,49 @@ fn growth_and_what_stays_are_between_two_events() {
     let answer: Value = serde_json::from_str(&output).unwrap();
     let grown: Vec<_> =
         answer["growth"].as_array().unwrap().iter().map(|row| row["grown_bytes"].clone()).collect();
-    assert_eq!(grown, [json!(5096), json!(-100)]);
+    assert_eq!(grown, [json!(4096), json!(1000), json!(-100)]);
     assert_eq!((&answer["older"][0]["bytes"], &answer["position"]), (&json!(200), &json!(5)));
     let (code, output, error) =
         run(&[&log[..], &more, &["--flame", flame.to_str().unwrap(), &events]].concat());
     assert_eq!((code, output.as_str()), (Some(0), ""), "{error}");
-    assert!(std::fs::read_to_string(flame).unwrap().contains("live memory after 5 events, since 2"));
+    assert!(std::fs::read_to_string(flame).unwrap().contains("live heap after 5 events, since 2"));
     let (_, text, _) = run(&[&log[..], &more, &[&events]].concat());
     for part in ["live after 5 events: 1200 bytes in 2 blocks", "changed since:", "GROWN", "still live:"] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
+}
+
+#[test]
+fn heap_and_virtual_memory_have_a_flame_graph_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let (events, stacks, images) = files(&folder, &disk(&EVENTS));
+    let path = folder.path().join("memory.svg");
+    let graph = |more: &[&str]| {
+        let log = ["malloc-log", "--layout", "disk", "--stacks", &stacks, "--images", &images, "--flame"];
+        let (code, _, error) = run(&[&log[..], &[path.to_str().unwrap()], more, &[&events]].concat());
+        assert_eq!(code, Some(0), "{error}");
+        (std::fs::read_to_string(&path).unwrap(), error)
+    };
+    let (heap, said) = graph(&[]);
+    assert!(heap.contains("live heap after 6 events") && heap.contains("1000 bytes, 83.3 %"), "{heap}");
+    assert!(said.contains("--memory virtual shows virtual memory"), "{said}");
+    let (vm, _) = graph(&["--memory", "virtual"]);
+    assert!(vm.contains("live virtual memory") && vm.contains("4096 bytes, 100.0 %"), "{vm}");
+    for graph in [heap, vm] {
+        assert!(!graph.contains("5296"), "they are not added: {graph}");
+    }
+}
+
+#[test]
+fn a_table_behind_a_header_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (events, _, images) = files(&folder, &disk(&EVENTS));
+    let header = [1_u64, 256, 4096, 0, LOAD, 19].map(u64::to_le_bytes).concat();
+    let stacks = written(&folder, "with_header.bin", &[header, stacks()].concat());
+    let (code, output, error) =
+        run(&["malloc-log", "--layout", "disk", "--stacks", &stacks, "--images", &images, &events]);
+    assert_eq!((code, output.as_str()), (Some(1), ""), "{error}");
+    assert!(error.contains("with_header.bin") && error.contains("from byte 48 on"), "{error}");
 }
 
 #[test]

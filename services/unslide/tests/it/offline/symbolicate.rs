@@ -139,6 +139,60 @@ fn what_lacks_symbols_is_named_with_its_uuid_and_can_be_required() {
 }
 
 #[test]
+fn members_of_a_wrong_type_are_named_and_end_a_run_that_requires_symbols() {
+    let folder = tempfile::tempdir().unwrap();
+    let app = fixtures::dsym("app");
+    let text = |value: &Value| json!(format!("{:#x}", value.as_u64().unwrap()));
+    type Change = Box<dyn Fn(&mut Value)>;
+    let frames = "/crash/threads/0/backtrace/contents";
+    let changes: [(Change, &str); 4] = [
+        (
+            Box::new(move |report: &mut Value| {
+                let address = report.pointer_mut(&format!("{frames}/0/instruction_addr")).unwrap();
+                *address = text(address);
+            }),
+            "backtrace.contents[].instruction_addr is a text, not a number, in 1 report",
+        ),
+        (
+            Box::new(move |report: &mut Value| {
+                for image in report["binary_images"].as_array_mut().unwrap() {
+                    image["image_addr"] = text(&image["image_addr"]);
+                }
+            }),
+            "binary_images[].image_addr is a text, not a number",
+        ),
+        (
+            Box::new(move |report: &mut Value| *report.pointer_mut(frames).unwrap() = json!({"0": {}})),
+            "backtrace.contents is an object, not an array of objects",
+        ),
+        (
+            Box::new(move |report: &mut Value| report["crash"]["threads"] = json!("none")),
+            "crash.threads is a text, not an array of objects",
+        ),
+    ];
+    for (change, named) in changes {
+        let mut report = report();
+        change(&mut report);
+        let file = written(&folder, "report.json", report.to_string().as_bytes());
+        let arguments = ["symbolicate", "--symbols", app.to_str().unwrap(), &file];
+        let (code, _, error) = run(&arguments);
+        assert!(code == Some(0) && error.contains(named), "{named}: {error}");
+        assert_eq!(run(&[&arguments[..], &["--require-symbols"]].concat()).0, Some(3), "{named}");
+    }
+}
+
+#[test]
+fn the_dsym_of_another_build_is_named_as_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(&folder, "report.json", report().to_string().as_bytes());
+    let other = fixtures::dsym("app-next");
+    let (code, _, error) = run(&["symbolicate", "--symbols", other.to_str().unwrap(), &file]);
+    let id = debug_id(&other);
+    let line = format!("{} has the UUID {id}, of another build: it was not used", other.display());
+    assert!(code == Some(0) && error.contains(&line), "{error}");
+}
+
+#[test]
 fn several_files_are_answered_one_after_the_other_and_problems_name_theirs() {
     let folder = tempfile::tempdir().unwrap();
     let one = written(&folder, "one.json", report().to_string().as_bytes());
@@ -257,12 +311,19 @@ fn source_maps_of_a_folder_answer_by_the_name_of_their_bundle() {
     let (code, output, error) = run(&[&["explain"], &symbols[..]].concat());
     assert_eq!(code, Some(0), "{error}");
     assert!(output.contains("total in src/cart.ts:2 [symbolicated]"), "{output}");
-    // Two maps of one name: which is meant is not known.
+    // Two maps of one name: none is used, and the message says which there are.
     std::fs::create_dir(maps.join("android")).unwrap();
     std::fs::copy(maps.join("main.jsbundle.map"), maps.join("android/main.jsbundle.map")).unwrap();
     let (code, _, error) = run(&[&["symbolicate", "--require-symbols"], &symbols[..]].concat());
     assert_eq!(code, Some(3), "{error}");
-    let (_, output, _) = run(&[&["explain"], &symbols[..]].concat());
+    let note = format!(
+        "2 source maps have the name of the bundle \"main.jsbundle\", and none of them is used: {0}/android/main.jsbundle.map, \
+         {0}/main.jsbundle.map. Give the one that is meant, as --symbols FILE, or maps with a debug id",
+        maps.display()
+    );
+    assert!(error.contains(&note), "{error}");
+    let (_, output, error) = run(&[&["explain"], &symbols[..]].concat());
+    assert!(error.contains(&note), "{error}");
     assert!(
         output.contains("--app com.example.shop --platform ios --app-version 1.2 --build ''"),
         "{output}"

@@ -3,4 +3,5 @@
 mod documents;
 mod layering;
 mod names;
+mod origins;
 mod promises;

@@ -86,7 +86,8 @@ fn show(name: &str, clients: u32, figures: &LoadFigures) {
 /// Starts Symbolicator with the dSYM in a folder of symbols.
 fn start(binary: &Path, folder: &Path, port: u16, input: &Input) -> Process {
     let id = input.debug_id.to_string().replace('-', "").to_lowercase();
-    let symbols = folder.join("symbols").join(&id[..2]).join(&id[2..]);
+    let (first, rest) = id.split_at_checked(2).unwrap_or((&id, ""));
+    let symbols = folder.join("symbols").join(first).join(rest);
     std::fs::create_dir_all(&symbols).expect("the folder can be made");
     std::fs::write(symbols.join("debuginfo"), &input.dsym).expect("the folder can be written");
     let config = folder.join("config.json");

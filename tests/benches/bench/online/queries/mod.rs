@@ -55,7 +55,7 @@ pub async fn print(full: bool) {
     installation.stop().await;
 }
 
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 30] = [
     "reports of a version",
     "reports of an app, next page",
     "versions of an app",
@@ -75,6 +75,9 @@ const NAMES: [&str; 27] = [
     "missing symbols",
     "reports of an image",
     "a report",
+    "groups of a version, by reports",
+    "groups of a version, all apps",
+    "groups of a week, by reports",
     "page: overview",
     "page: overview of an app",
     "page: groups",
@@ -141,6 +144,17 @@ async fn paths(client: &Client, round: u64) -> Vec<String> {
     let image = missing["items"].as_array().into_iter().flatten().find(|image| image["name"] == "Shop");
     let image =
         image.and_then(|image| image["debug_id"].as_str()).unwrap_or_else(|| panic!("{missing}")).to_owned();
+    // Groups are sorted by their last report, so that the first has a week of days.
+    let (_, days) = client.get(&format!("/v1/groups/{group}")).await;
+    let week = days["days"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .take(7)
+        .last()
+        .and_then(|day| day["day"].as_str())
+        .unwrap_or_else(|| panic!("a week: {days}"))
+        .to_owned();
     let (function, rare) = (word(round % 10, 7), word(fill::OWN_NAMES + number, 0));
     vec![
         format!("/v1/reports?app={app}&version={version}"),
@@ -162,6 +176,9 @@ async fn paths(client: &Client, round: u64) -> Vec<String> {
         format!("/v1/missing-symbols?app={app}"),
         format!("/v1/reports?debug_id={image}"),
         format!("/v1/reports/{report}"),
+        format!("/v1/groups?app={app}&version={version}&sort=reports"),
+        format!("/v1/groups?version={version}&sort=reports"),
+        format!("/v1/groups?from_day={week}&sort=reports"),
         "/console".to_owned(),
         format!("/console?app={app}"),
         "/console/groups".to_owned(),

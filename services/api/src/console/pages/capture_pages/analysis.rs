@@ -5,12 +5,14 @@ use super::list::{MOST_ROWS, ShownList};
 use crate::console::components::flame_view::{FlameSvg, FunctionLine, functions, heaviest_path};
 use crate::console::words::{bytes, changed_bytes, grouped, or, upload_command};
 use unslide_signals::capture::{CaptureAnalysis, LackingImage};
-use unslide_signals::malloc::{GrowthRow, MemorySummary, StackRow};
+use unslide_signals::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
 use unslide_signals::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
 
 /// An analysis as a page shows it.
 pub struct ShownAnalysis {
     pub graph: FlameSvg,
+    /// The graph of a log's virtual memory.
+    pub vm_graph: Option<FlameSvg>,
     /// False where nothing was read that has boxes.
     pub has_boxes: bool,
     /// What widths and shares are of.
@@ -45,21 +47,28 @@ impl ShownAnalysis {
         };
         let mut skipped: Vec<String> =
             analysis.skipped.iter().map(|part| format!("{} {}", grouped(part.count), part.what)).collect();
-        if analysis.tree.summed > 0 {
-            let nodes = grouped(analysis.tree.summed);
+        let vm_tree = analysis.vm_tree.as_ref();
+        let summed = analysis.tree.summed + vm_tree.map_or(0, |tree| tree.summed);
+        if summed > 0 {
+            let nodes = grouped(summed);
             skipped.push(format!("{nodes} of the lightest boxes are summed under their callers"));
         }
         let history = analysis.memory.as_ref().and_then(|memory| memory.history.as_ref());
         ShownAnalysis {
             graph: FlameSvg::of(&tree, title),
+            vm_graph: vm_tree.map(|vm| FlameSvg::of(&vm.tree(), &format!("{title}: virtual memory"))),
             has_boxes: !analysis.tree.nodes.is_empty(),
-            measure: if tree.unit() == "bytes" { "memory" } else { "samples" },
+            measure: match analysis.memory {
+                Some(_) => "heap",
+                None if tree.unit() == "bytes" => "memory",
+                None => "samples",
+            },
             explained: match (&analysis.memory, &analysis.graph) {
                 (_, Some(_)) => {
                     "A class is as wide as the memory that its blocks keep alive, and stands below the class that keeps it alive."
                 }
                 (Some(_), None) => {
-                    "A function is as wide as the memory that it allocated, and stands below its caller."
+                    "A function is as wide as the memory of the heap that it allocated, and stands below its caller."
                 }
                 (None, None) => {
                     "A function is as wide as its share of the samples, and stands below its caller."
@@ -75,6 +84,17 @@ impl ShownAnalysis {
     }
 }
 
+impl ShownAnalysis {
+    /// Returns the bytes of the graphs.
+    pub fn graph_bytes(&self) -> u64 {
+        [Some(&self.graph), self.vm_graph.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|graph| graph.len() as u64)
+            .sum()
+    }
+}
+
 fn function_line(line: FunctionLine) -> Vec<String> {
     std::iter::once(line.name).chain(line.shares).collect()
 }
@@ -83,7 +103,7 @@ fn memory_lists(memory: &MemorySummary) -> Vec<ShownList> {
     let stacks = |heading, caption, rows: &[StackRow]| ShownList {
         heading,
         caption,
-        columns: &["Function", "Bytes", "Blocks"],
+        columns: &["Function", "Kind", "Bytes", "Number"],
         lines: rows.iter().take(MOST_ROWS).map(stack_line).collect(),
     };
     let held = match memory.position {
@@ -115,7 +135,7 @@ fn memory_lists(memory: &MemorySummary) -> Vec<ShownList> {
         ShownList {
             heading: "Growth",
             caption: "Stacks by what has come to them since the event that the sender named",
-            columns: &["Function", "Grown by", "Holds"],
+            columns: &["Function", "Kind", "Grown by", "Holds"],
             lines: memory.growth.iter().flatten().take(MOST_ROWS).map(growth_line).collect(),
         },
         stacks(
@@ -195,12 +215,26 @@ fn way(row: &BlockRow) -> String {
 }
 
 fn stack_line(row: &StackRow) -> Vec<String> {
-    vec![or(&row.allocator, "unknown stack").to_owned(), bytes(row.bytes), grouped(row.blocks)]
+    let allocator = or(&row.allocator, "unknown stack").to_owned();
+    vec![allocator, kind_name(row.kind).to_owned(), bytes(row.bytes), grouped(row.blocks)]
 }
 
 fn growth_line(row: &GrowthRow) -> Vec<String> {
-    let (before, after) = (row.before.bytes(), row.after.bytes());
-    vec![or(&row.allocator, "unknown stack").to_owned(), changed_bytes(before, after), bytes(after)]
+    let held = |memory: &MemoryRow| match row.kind {
+        MemoryKind::Heap => memory.heap_bytes,
+        MemoryKind::Virtual => memory.vm_bytes,
+    };
+    let (before, after) = (held(&row.before), held(&row.after));
+    let allocator = or(&row.allocator, "unknown stack").to_owned();
+    vec![allocator, kind_name(row.kind).to_owned(), changed_bytes(before, after), bytes(after)]
+}
+
+/// Returns a kind of memory in words.
+pub fn kind_name(kind: MemoryKind) -> &'static str {
+    match kind {
+        MemoryKind::Heap => "heap",
+        MemoryKind::Virtual => "virtual memory",
+    }
 }
 
 /// The command that helps an image.
@@ -212,6 +246,8 @@ pub fn command(image: &LackingImage) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+    use unslide_model::{CaptureForm, MallocLayout};
+    use unslide_signals::capture::analyse;
 
     #[test]
     fn a_graph_of_memory_shows_zones_resident_memory_and_cycles() {
@@ -230,5 +266,35 @@ mod tests {
         assert_eq!(lines("Leaks"), ["cycle of Cart|64 B|2", "Item|64 B|2"]);
         assert_eq!(lines("Regions"), ["IOSurface|1.0 KiB||2.0 KiB"]);
         assert_eq!(lines("Malloc zones"), ["unknown zone|48 B|3", "Default<b>|16 B|1"]);
+    }
+
+    #[test]
+    fn a_log_shows_heap_and_virtual_memory_apart() {
+        // A range of 1 MiB with a block of 512 KiB in it, by one stack.
+        let events = [[1 << 20, 0x1000_0000 ^ 0x5555, 2, 16], [1 << 19, 0x1000_8000 ^ 0x5555, 2, 2]];
+        let slots = [[0, 0], [0x104, u64::MAX], [0x1010, 1]];
+        let bytes =
+            |words: &[&[u64]]| words.concat().into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
+        let events = bytes(&events.each_ref().map(|words| &words[..]));
+        let stacks = bytes(&slots.each_ref().map(|words| &words[..]));
+        let file = |name: &str| match name {
+            "events" => &events[..],
+            "stacks" => &stacks[..],
+            _ => &[],
+        };
+        let form =
+            CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: None, from: Some(0) };
+        let analysis = analyse(&form, &file, &|_| None).unwrap().analysis;
+        let shown = ShownAnalysis::of(&analysis, "a log", (None, None));
+        assert!(shown.graph.to_string().contains("524288 bytes, 100.0 %"));
+        assert!(shown.vm_graph.as_ref().unwrap().to_string().contains("1048576 bytes, 100.0 %"));
+        let lines = |heading: &str| {
+            let list = shown.lists.iter().find(|list| list.heading == heading).unwrap();
+            assert!(list.lines.iter().all(|line| line.len() == list.columns.len()), "{heading}");
+            list.lines.iter().map(|line| line.join("|")).collect::<Vec<_>>()
+        };
+        assert_eq!(lines("Top allocators"), ["0x1010|virtual memory|1.0 MiB|1", "0x1010|heap|512.0 KiB|1"]);
+        let grown = ["0x1010|virtual memory|+1.0 MiB|1.0 MiB", "0x1010|heap|+512.0 KiB|512.0 KiB"];
+        assert_eq!(lines("Growth"), grown);
     }
 }

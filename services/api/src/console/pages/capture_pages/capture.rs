@@ -57,7 +57,7 @@ pub async fn page(
         let FoundAnalysis { capture, mut reservation, .. } = found;
         let title = format!("{} of {}", kind(capture.kind), or(&capture.app, "no app"));
         let shown = read.map(|analysis| ShownAnalysis::of(&analysis, &title, moments));
-        reservation.grow(shown.as_ref().map_or(0, |shown| shown.graph.len() as u64 * 2))?;
+        reservation.grow(shown.as_ref().map_or(0, |shown| shown.graph_bytes() * 2))?;
         let page = CapturePage {
             shell: Shell::of(viewer, "captures", title),
             script: &FLAME_PATH,

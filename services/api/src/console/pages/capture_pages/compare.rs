@@ -12,7 +12,7 @@ use crate::limits::answers::ReservedAnswer;
 use crate::operations::captures::{CapturePair, capture_pair};
 use unslide_model::CaptureKind;
 use unslide_signals::calltree::CallTree;
-use unslide_signals::capture::{CaptureAnalysis, CaptureComparison, ComparedMemory};
+use unslide_signals::capture::{CaptureAnalysis, CaptureComparison, ComparedMemory, CutTree, PathGrowth};
 use unslide_signals::memory_graph::MemoryComparison;
 use unslide_store::captures::Capture;
 
@@ -24,6 +24,8 @@ struct ComparePage {
     before: Capture,
     after: Capture,
     graph: FlameSvg,
+    /// The graph of the virtual memory of two logs.
+    vm_graph: Option<FlameSvg>,
     has_boxes: bool,
     explained: &'static str,
     lists: Vec<ShownList>,
@@ -51,15 +53,18 @@ pub async fn page(
         let unchanged = unchanged(kind, (&before, &after), &change);
         let (earlier, later) = (of_before.capture, of_after.capture);
         let title = format!("{} of {}: what has changed", super::kind(kind), or(&later.app, "no app"));
+        let vm_graph = vm_difference(&before, &after, &title);
         let (before, after) = (before.tree.tree_without_rests(), after.tree.tree_without_rests());
         let graph = FlameSvg::of_difference(&before, &after, &title);
-        reservation.grow(graph.len() as u64 * 2)?;
+        let graph_bytes = graph.len() + vm_graph.as_ref().map_or(0, FlameSvg::len);
+        reservation.grow(graph_bytes as u64 * 2)?;
         let page = ComparePage {
             shell: Shell::of(viewer, "captures", title),
             script: &FLAME_PATH,
             before: earlier,
             after: later,
             graph,
+            vm_graph,
             has_boxes: before.node_count() + after.node_count() > 2,
             explained: explained(kind),
             lists: lists(&change, &before, &after),
@@ -73,10 +78,21 @@ pub async fn page(
     Ok(html_answer(answer))
 }
 
+/// Returns the graph of what has changed in virtual memory; `None` if neither has any.
+fn vm_difference(before: &CaptureAnalysis, after: &CaptureAnalysis, title: &str) -> Option<FlameSvg> {
+    let tree = |analysis: &CaptureAnalysis| analysis.vm_tree.as_ref().map(CutTree::tree_without_rests);
+    let trees = (tree(before), tree(after));
+    if let (None, None) = trees {
+        return None;
+    }
+    let [before, after] = [trees.0, trees.1].map(|tree| tree.unwrap_or_else(|| CallTree::new("bytes")));
+    Some(FlameSvg::of_difference(&before, &after, &format!("{title}: virtual memory")))
+}
+
 fn explained(kind: CaptureKind) -> &'static str {
     match kind {
         CaptureKind::MallocLog => {
-            "A function is as wide as the memory that it allocated in both together, and stands below its caller."
+            "A function is as wide as the memory of the heap that it allocated in both together, and stands below its caller."
         }
         CaptureKind::MemoryGraph => {
             "A class is as wide as the memory that its blocks keep alive in both together, and stands below the class that keeps it alive."
@@ -94,9 +110,13 @@ fn unchanged(
     change: &CaptureComparison,
 ) -> &'static str {
     let totals = |analysis: &CaptureAnalysis| analysis.graph.as_ref().map(|graph| graph.totals);
-    let same = change.before == change.after && totals(before) == totals(after);
+    let same = change.before == change.after
+        && totals(before) == totals(after)
+        && change.memory.is_none_or(|memory| memory.before == memory.after);
     match kind {
-        _ if same && change.paths.is_empty() && rows_left_out(change) == 0 => "Nothing has changed.",
+        _ if same && change.paths.is_empty() && change.vm_paths.is_empty() && rows_left_out(change) == 0 => {
+            "Nothing has changed."
+        }
         CaptureKind::Profile | CaptureKind::StackSet => "No function's share has changed.",
         CaptureKind::MemoryGraph | CaptureKind::MallocLog => "No row that both analyses list has changed.",
     }
@@ -120,7 +140,15 @@ fn left_out(change: &CaptureComparison) -> String {
 fn lists(change: &CaptureComparison, before: &CallTree, after: &CallTree) -> Vec<ShownList> {
     let mut lists = match (&change.graph, &change.memory) {
         (Some(graph), _) => graph_lists(graph),
-        (None, Some(memory)) => vec![memory_list(memory), stacks(change)],
+        (None, Some(memory)) => vec![
+            memory_list(memory),
+            stacks("Stacks that have changed", "Stacks by what of the heap has come to them", &change.paths),
+            stacks(
+                "Virtual memory that has changed",
+                "Stacks by the virtual memory that has come to them",
+                &change.vm_paths,
+            ),
+        ],
         (None, None) => vec![functions(before, after)],
     };
     lists.retain(|list| !list.lines.is_empty());
@@ -148,13 +176,13 @@ fn memory_list(ComparedMemory { before, after }: &ComparedMemory) -> ShownList {
     }
 }
 
-fn stacks(change: &CaptureComparison) -> ShownList {
-    let paths = change.paths.iter().take(MOST_ROWS);
+fn stacks(heading: &'static str, caption: &'static str, paths: &[PathGrowth]) -> ShownList {
+    let paths = paths.iter().take(MOST_ROWS);
     let lines = paths
         .map(|row| line(or(&row.allocator, "unknown stack").to_owned(), row.weight_before, row.weight_after));
     ShownList {
-        heading: "Stacks that have changed",
-        caption: "Stacks by what has come to them",
+        heading,
+        caption,
         columns: &["Function", "Before", "After", "Change"],
         lines: lines.collect(),
     }

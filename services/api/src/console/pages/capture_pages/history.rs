@@ -1,9 +1,10 @@
 //! The live memory of a log of allocations over time, and what has grown between two of its events.
 
+use super::analysis::kind_name;
 use super::list::{MOST_ROWS, ShownList};
 use crate::console::words::{bytes, changed_bytes, grouped, or};
 use std::cmp::Reverse;
-use unslide_signals::malloc::{MemoryHistory, MemoryRow};
+use unslide_signals::malloc::{MemoryHistory, MemoryKind};
 
 /// The history of a log as a page shows it.
 pub struct ShownHistory {
@@ -27,7 +28,7 @@ impl ShownHistory {
         let growth = ShownList {
             heading: "Growth between two events",
             caption: "Stacks by what has come to them between these two events",
-            columns: &["Function", "Grown by", "Holds"],
+            columns: &["Function", "Kind", "Grown by", "Holds"],
             lines: growth(history, from, to),
         };
         let memory = history.events.iter().zip(&history.memory).map(|(events, memory)| {
@@ -44,27 +45,57 @@ impl ShownHistory {
     }
 }
 
-/// The stacks that have changed between two moments, those that grew most first; the others together are the last.
+/// What a stack held of one kind of memory at two moments.
+struct Change<'h> {
+    name: &'h str,
+    kind: MemoryKind,
+    before: u64,
+    after: u64,
+}
+
+impl Change<'_> {
+    fn grown(&self) -> i128 {
+        i128::from(self.after) - i128::from(self.before)
+    }
+
+    fn line(&self) -> Vec<String> {
+        let (before, after) = (self.before, self.after);
+        vec![
+            self.name.to_owned(),
+            kind_name(self.kind).to_owned(),
+            changed_bytes(before, after),
+            bytes(after),
+        ]
+    }
+}
+
+/// Returns the stacks that have changed between two moments, those that grew most first; the others together are the
+/// last, for each kind of memory.
 fn growth(history: &MemoryHistory, from: usize, to: usize) -> Vec<Vec<String>> {
     let held = |bytes: &[u64], at: usize| bytes.get(at).copied().unwrap_or(0);
-    let mut changed: Vec<(&str, u64, u64)> = Vec::new();
-    for row in &history.stacks {
-        changed.push((&row.allocator, held(&row.bytes, from), held(&row.bytes, to)));
-    }
-    changed.retain(|(_, before, after)| before != after);
-    changed.sort_by_key(|(_, before, after)| Reverse(i128::from(*after) - i128::from(*before)));
+    let rows = history.stacks.iter().map(|row| Change {
+        name: or(&row.allocator, "unknown stack"),
+        kind: row.kind,
+        before: held(&row.bytes, from),
+        after: held(&row.bytes, to),
+    });
+    let mut changed: Vec<Change<'_>> = rows.filter(|row| row.before != row.after).collect();
+    changed.sort_by_key(|row| Reverse(row.grown()));
     changed.truncate(MOST_ROWS);
-    let all = |at: usize| history.memory.get(at).map_or(0, MemoryRow::bytes);
-    let listed = |of: fn(&(&str, u64, u64)) -> u64| changed.iter().map(of).fold(0, u64::saturating_add);
-    let (before, after) =
-        (all(from).saturating_sub(listed(|row| row.1)), all(to).saturating_sub(listed(|row| row.2)));
-    let line = |name: String, before, after| vec![name, changed_bytes(before, after), bytes(after)];
-    let mut lines: Vec<Vec<String>> =
-        changed.iter().map(|row| line(or(row.0, "unknown stack").to_owned(), row.1, row.2)).collect();
-    if before != after {
-        lines.push(line("all others".to_owned(), before, after));
-    }
-    lines
+    let others = [MemoryKind::Heap, MemoryKind::Virtual].map(|kind| {
+        let all = |at: usize| {
+            history.memory.get(at).map_or(0, |row| match kind {
+                MemoryKind::Heap => row.heap_bytes,
+                MemoryKind::Virtual => row.vm_bytes,
+            })
+        };
+        let of_kind = || changed.iter().filter(|row| row.kind == kind);
+        let before = of_kind().map(|row| row.before).fold(0, u64::saturating_add);
+        let after = of_kind().map(|row| row.after).fold(0, u64::saturating_add);
+        let (before, after) = (all(from).saturating_sub(before), all(to).saturating_sub(after));
+        Change { name: "all others", kind, before, after }
+    });
+    changed.iter().chain(others.iter().filter(|row| row.before != row.after)).map(Change::line).collect()
 }
 
 #[cfg(test)]
@@ -74,12 +105,15 @@ mod tests {
 
     #[test]
     fn growth_is_between_the_moments_at_or_before_two_events() {
-        let memory = |bytes| json!({"heap_bytes": bytes, "heap_blocks": 1, "vm_bytes": 0, "vm_ranges": 0});
+        let memory =
+            |bytes| json!({"heap_bytes": bytes, "heap_blocks": 1, "vm_bytes": bytes * 4, "vm_ranges": 1});
         let stack = |name: &str, bytes: [u64; 3]| json!({"stack": 1, "allocator": name, "bytes": bytes, "blocks": bytes});
+        let mut pages = stack("map", [40, 4_000, 12_000]);
+        pages["kind"] = json!("virtual");
         let history: MemoryHistory = serde_json::from_value(json!({
             "events": [100, 200, 300],
             "memory": [memory(10), memory(1_000), memory(3_012)],
-            "stacks": [stack("load", [0, 600, 2_600]), stack("draw", [10, 400, 100])]}))
+            "stacks": [stack("load", [0, 600, 2_600]), stack("draw", [10, 400, 100]), pages]}))
         .unwrap();
         let lines = |moments| {
             let shown = ShownHistory::of(&history, moments);
@@ -88,10 +122,21 @@ mod tests {
             assert!(shown.lists.iter().all(|list| list.lines.iter().all(|l| l.len() == list.columns.len())));
             (chosen(&shown.from), chosen(&shown.to), lines.join(" "))
         };
-        let all = (100, 300, "load|+2.5 KiB|2.5 KiB draw|+90 B|100 B all others|+312 B|312 B".to_owned());
+        let all = (
+            100,
+            300,
+            "map|virtual memory|+11.7 KiB|11.7 KiB load|heap|+2.5 KiB|2.5 KiB draw|heap|+90 B|100 B \
+                   all others|heap|+312 B|312 B all others|virtual memory|+48 B|48 B"
+                .to_owned(),
+        );
         assert_eq!(lines((None, None)), all);
-        let part =
-            (200, 300, "load|+1.9 KiB|2.5 KiB draw|\u{2212}300 B|100 B all others|+312 B|312 B".to_owned());
+        let part = (
+            200,
+            300,
+            "map|virtual memory|+7.8 KiB|11.7 KiB load|heap|+2.0 KiB|2.5 KiB draw|heap|\u{2212}300 B|100 B \
+                    all others|heap|+312 B|312 B all others|virtual memory|+48 B|48 B"
+                .to_owned(),
+        );
         assert_eq!(lines((Some(250), Some(999))), part);
         assert_eq!(lines((Some(0), Some(150))), (100, 100, String::new()));
     }

@@ -46,8 +46,31 @@ pub fn says(capture: &Capture) -> String {
 
 fn amount(summary: &Value) -> Option<String> {
     let (weight, count) = (summary["weight"].as_u64()?, summary["count"].as_i64()?);
-    Some(match summary["unit"].as_str()? {
-        "bytes" => format!("{} in {}", bytes(weight), counted(count, "block", "blocks")),
-        unit => format!("{} {unit}", grouped(weight)),
+    let vm = summary["vm_weight"].as_u64().zip(summary["vm_count"].as_i64());
+    Some(match (summary["unit"].as_str()?, vm) {
+        ("bytes", None) => format!("{} in {}", bytes(weight), counted(count, "block", "blocks")),
+        ("bytes", Some((vm_weight, ranges))) => format!(
+            "{} of heap in {}, {} of virtual memory in {}",
+            bytes(weight),
+            counted(count, "block", "blocks"),
+            bytes(vm_weight),
+            counted(ranges, "range", "ranges")
+        ),
+        (unit, _) => format!("{} {unit}", grouped(weight)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_log_has_two_sums() {
+        let mut summary = json!({"unit": "bytes", "weight": 1 << 19, "count": 1});
+        assert_eq!(amount(&summary).as_deref(), Some("512.0 KiB in 1 block"));
+        (summary["vm_weight"], summary["vm_count"]) = (json!(1 << 20), json!(2));
+        let both = "512.0 KiB of heap in 1 block, 1.0 MiB of virtual memory in 2 ranges";
+        assert_eq!(amount(&summary).as_deref(), Some(both));
+    }
 }

@@ -63,6 +63,10 @@ pub async fn page(
     let (access, now) = (&signed.access, api.clock.now());
     let Json(found) = get_group(State(api.clone()), access.clone(), Path(id)).await?;
     let group = &found.group;
+    if found.redirected_from.is_some() {
+        // The old id may be a group again later.
+        return Ok(Redirect::temporary(&format!("/console/groups/{}", group.id)).into_response());
+    }
     let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
     let mut tx = api.tenant(access.tenant()).await?;
     let rows = reports::list(&mut tx, &filter, None, MOST_REPORTS).await?;

@@ -6,7 +6,6 @@ use crate::operations::groups::Author;
 use crate::operations::groups::change::{GroupPatch, change};
 use crate::operations::groups::{comment, merge, split};
 use crate::requests::access::GroupsWrite;
-use crate::requests::input::parameter;
 use unslide_store::Uuid;
 use unslide_store::groups::GroupStatus;
 
@@ -77,5 +76,5 @@ pub async fn split_off(
 }
 
 fn read(id: &str) -> Result<Uuid, Problem> {
-    parameter("group", id)
+    id.parse().map_err(|_| Problem::new(Kind::InvalidBody, format!("group: {id:?} is not the id of a group")))
 }

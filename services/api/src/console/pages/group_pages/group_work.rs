@@ -5,6 +5,7 @@ use crate::operations::groups::activity::list_group_activity;
 use crate::requests::page::PageQuery;
 use unslide_model::Scope;
 use unslide_report::text::is_obeyed;
+use unslide_store::Uuid;
 use unslide_store::groups::{GroupAction, GroupActivity};
 use unslide_store::queries::groups::{self, GroupCounts, GroupFilter, GroupOrder, ListedGroup, MergedGroup};
 
@@ -96,8 +97,14 @@ fn suggested_rule(culprit: &str) -> Option<String> {
 pub fn who(one: &GroupActivity) -> &str {
     match one.action {
         GroupAction::Regressed => "A report",
+        GroupAction::Replaced | GroupAction::ReplacedInPart => "Reports",
         _ => one.name.as_deref().unwrap_or(&one.actor),
     }
+}
+
+/// Returns the other group of an entry, unless its address leads back to the page.
+pub fn linked_group(one: &GroupActivity) -> Option<Uuid> {
+    one.group.filter(|_| one.action != GroupAction::Replaced)
 }
 
 /// What was done.
@@ -117,6 +124,13 @@ pub fn what(one: &GroupActivity) -> String {
         GroupAction::MergedInto => "merged it into".to_owned(),
         GroupAction::Split => "split off a group:".to_owned(),
         GroupAction::SplitFrom => "split it off from".to_owned(),
+        GroupAction::Replaced => {
+            named("moved here from a group that is gone:", "moved here from a group that is gone")
+        }
+        GroupAction::ReplacedInPart => {
+            "moved here from a group that is gone. Most of its reports, and what was said there, are in"
+                .to_owned()
+        }
     }
 }
 

@@ -1,16 +1,21 @@
 //! `/console/groups`: the bugs, by what is asked.
 
-use crate::console::bar::{BarSelect, FilterBar, app_and_version, period};
+use crate::console::bar::{BarSelect, FilterBar, SEARCH_LABEL, app_and_version, period_or_all};
 use crate::console::components::chart::GroupTrends;
 use crate::console::components::rows::{self, GroupHead, group_heads};
 use crate::console::link::EXPORTED_GROUPS;
+use crate::console::pages::search::{find_by_id, read_id};
 use crate::console::prelude::*;
 use crate::operations::groups::list::{GROWING, GroupQuery, list_groups};
+use time::OffsetDateTime;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends;
 
 const PATH: &str = "/console/groups";
-const FILTERS: [&str; 9] = ["app", "version", "days", "q", "kind", "symbols", "status", "assignee", "sort"];
+const FILTERS: [&str; 10] =
+    ["app", "version", "days", "q", "kind", "symbols", "status", "assignee", "new_in", "sort"];
+/// Filters that have no field: a link sets them, and each is shown with a way to take it away.
+const LINKED: [&str; 2] = ["assignee", "new_in"];
 /// What is listed where no status is asked for: what needs attention.
 const USUAL_STATUS: &str = "open,regressed";
 
@@ -24,6 +29,8 @@ struct GroupsPage {
     next: Option<String>,
     export: String,
     filtered: bool,
+    /// True if the search text is an id that nothing has.
+    is_unknown_id: bool,
     caption: &'static str,
     days: i64,
 }
@@ -35,24 +42,27 @@ pub async fn page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
-    let Json(found) = list_groups(State(api.clone()), access.clone(), Query(query(&state))).await?;
+    if let Some(path) = find_by_id(&api, access, state.get("q")).await? {
+        return Ok(Redirect::to(&path).into_response());
+    }
+    let Json(found) = list_groups(State(api.clone()), access.clone(), Query(query(&state, now))).await?;
     let ids: Vec<_> = found.items.iter().map(|group| group.id).collect();
     let first = state.first_day(now);
     let mut tx = api.tenant(access.tenant()).await?;
-    let trends = GroupTrends::of(&trends::of_groups(&mut tx, &ids, first).await?, (first, now.date()));
+    let trends = GroupTrends::of(
+        &trends::of_groups(&mut tx, &ids, state.get("version"), first).await?,
+        (first, now.date()),
+    );
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     tx.rollback();
-    selects.extend([status(&state), kinds(&state), symbols(&state), order(&state), period(&state)]);
-    let without: Vec<_> =
-        FILTERS.iter().filter(|name| **name != "assignee").map(|name| (*name, state.get(name))).collect();
-    let chip = state.get("assignee").map(|name| (format!("assigned to {name}"), link(PATH, &without)));
+    selects.extend([status(&state), kinds(&state), symbols(&state), order(&state), period_or_all(&state)]);
     let bar = FilterBar {
         action: PATH.to_owned(),
         selects,
         search: Some(state.text("q").unwrap_or_default()),
-        search_label: "Search functions, files and reasons",
-        chips: chip.into_iter().collect(),
-        hidden: state.text("assignee").map(|name| ("assignee", name)).into_iter().collect(),
+        search_label: SEARCH_LABEL,
+        chips: LINKED.iter().filter_map(|name| chip(&state, name)).collect(),
+        hidden: LINKED.iter().filter_map(|name| Some((*name, state.text(name)?))).collect(),
     };
     let sorted = |sort: &'static str| {
         let others = FILTERS.iter().filter(|name| **name != "sort").map(|name| (*name, state.get(name)));
@@ -67,18 +77,26 @@ pub async fn page(
         export: state.address(EXPORTED_GROUPS, &FILTERS),
         caption: match state.get("sort") {
             Some(GROWING) => "Reports of the last 7 days, and how many more than in the 7 days before",
+            _ if state.get("version").is_some() || state.get("days").is_some() => {
+                "Reports of the version and the period that were chosen, of all reports of each bug"
+            }
             _ => "Groups of reports, one for each bug",
         },
+        is_unknown_id: state.get("q").and_then(read_id).is_some(),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
         days: state.days(),
     })
 }
 
 /// What the page's address asks for.
-pub(in crate::console::pages) fn query(state: &PageState) -> GroupQuery {
+pub(in crate::console::pages) fn query(state: &PageState, now: OffsetDateTime) -> GroupQuery {
+    // Groups that grow have a period of their own.
+    let has_period = state.get("days").is_some() && state.get("sort") != Some(GROWING);
     GroupQuery {
         app: state.text("app"),
         version: state.text("version"),
+        first_version: state.text("new_in"),
+        from_day: has_period.then(|| state.first_day(now).to_string()),
         kind: state.text("kind"),
         q: state.text("q"),
         provisional: state.get("symbols").map(|symbols| symbols == "missing"),
@@ -88,6 +106,15 @@ pub(in crate::console::pages) fn query(state: &PageState) -> GroupQuery {
         cursor: state.text("cursor"),
         ..GroupQuery::default()
     }
+}
+
+/// A filter that came by a link, and the address without it.
+fn chip(state: &PageState, name: &str) -> Option<(String, String)> {
+    let value = state.get(name)?;
+    let others: Vec<_> =
+        FILTERS.iter().filter(|other| **other != name).map(|other| (*other, state.get(other))).collect();
+    let label = if name == "new_in" { format!("new in {value}") } else { format!("assigned to {value}") };
+    Some((label, link(PATH, &others)))
 }
 
 fn status(state: &PageState) -> BarSelect {

@@ -1,13 +1,14 @@
 //! `/console/reports`: the reports, newest first.
 
-use crate::console::bar::{BarSelect, FilterBar, app_and_version};
+use crate::console::bar::{BarSelect, FilterBar, SEARCH_LABEL, app_and_version};
 use crate::console::components::rows;
 use crate::console::link::EXPORTED_REPORTS;
+use crate::console::pages::search::{find_by_id, read_id};
 use crate::console::prelude::*;
 use crate::operations::reports::list::{ReportQuery, list_reports};
 use unslide_store::queries::reports::ReportRow;
 
-const PATH: &str = "/console/reports";
+pub(in crate::console::pages) const PATH: &str = "/console/reports";
 /// Filters that have no field: a link sets them, and each is shown with a way to take it away.
 const LINKED: [&str; 5] = ["kind", "group", "model", "os_version", "debug_id"];
 const FILTERS: [&str; 9] =
@@ -21,6 +22,8 @@ struct ReportsPage {
     next: Option<String>,
     export: String,
     filtered: bool,
+    /// True if the search text is an id that nothing has.
+    is_unknown_id: bool,
 }
 
 /// `GET /console/reports`.
@@ -30,6 +33,9 @@ pub async fn page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
+    if let Some(path) = find_by_id(&api, access, state.get("q")).await? {
+        return Ok(Redirect::to(&path).into_response());
+    }
     let Json(found) = list_reports(State(api.clone()), access.clone(), Query(query(&state))).await?;
     let mut tx = api.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
@@ -43,13 +49,14 @@ pub async fn page(
         chips: LINKED.iter().filter_map(|name| chip(&state, name)).collect(),
         hidden: LINKED.iter().filter_map(|name| Some((*name, state.text(name)?))).collect(),
         search: Some(state.text("q").unwrap_or_default()),
-        search_label: "Search functions, files and reasons",
+        search_label: SEARCH_LABEL,
     };
     html(&ReportsPage {
         shell: Shell::of(signed.viewer, "reports", "Reports").with(bar),
         reports: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
         export: state.address(EXPORTED_REPORTS, &FILTERS),
+        is_unknown_id: state.get("q").and_then(read_id).is_some(),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
     })
 }

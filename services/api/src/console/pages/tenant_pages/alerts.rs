@@ -15,7 +15,8 @@ use unslide_model::Secret;
 use unslide_store::Uuid;
 use unslide_store::alerts::messages::{AlertStatus, ListedAlertMessage};
 use unslide_store::alerts::rules::{
-    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours, TemplateType,
+    AlertChannel, AlertCondition, AlertRecipient, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
+    RecipientStatus, TemplateType,
 };
 
 const PATH: &str = "/console/alerts";
@@ -78,6 +79,16 @@ fn channel_word(channel: AlertChannel) -> &'static str {
         AlertChannel::Mail => "mail",
         AlertChannel::Kafka => "topic crash.alerts",
     }
+}
+
+/// The recipients that get no alerts, with the reason.
+fn recipient_notes(rule: &AlertRule) -> Vec<String> {
+    let note = |one: &AlertRecipient| match one.status {
+        RecipientStatus::Allowed | RecipientStatus::Confirmed => None,
+        RecipientStatus::Waiting => Some(format!("waiting for confirmation: {}", one.address)),
+        RecipientStatus::Refused => Some(format!("wants no alerts: {}", one.address)),
+    };
+    rule.recipients.iter().filter_map(note).collect()
 }
 
 fn is_muted(rule: &AlertRule, now: OffsetDateTime) -> bool {

@@ -1,4 +1,4 @@
-//! The pages of what a tenant's people set and watch.
+//! The pages of what a tenant's people, and operators, set and watch.
 
 pub mod alerts;
 pub mod audit_log;
@@ -6,3 +6,4 @@ pub mod dead_letter;
 pub mod dead_letters;
 pub mod keys;
 pub mod settings;
+pub mod tenants;

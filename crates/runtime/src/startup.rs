@@ -1,0 +1,88 @@
+//! A start during an outage: the service waits, says why in its readiness, and starts once the outage is over.
+
+use crate::{Host, causes};
+use parking_lot::Mutex;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The pause after a failed attempt.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Attempts to reach a dependency until that succeeds, and says in the probe of this name what is missing. Then
+/// the probe goes.
+///
+/// # Errors
+/// What the attempt said, if `is_outage` denies that it may succeed later, as for a wrong secret, or if the process is to stop.
+pub async fn reach<T, E, A>(
+    host: &Host,
+    dependency: &str,
+    is_outage: impl Fn(&E) -> bool,
+    attempt: impl Fn() -> A,
+) -> Result<T, E>
+where
+    E: Error + 'static,
+    A: Future<Output = Result<T, E>>,
+{
+    let missing = Arc::new(Mutex::new("not reached yet".to_owned()));
+    let told = missing.clone();
+    host.health.register(dependency, move || std::future::ready(Err(told.lock().clone())));
+    loop {
+        let error = match attempt().await {
+            Err(error) if is_outage(&error) && !host.shutdown.is_begun() => error,
+            end => {
+                host.health.unregister(dependency);
+                return end;
+            }
+        };
+        let reason = causes(&error);
+        if *missing.lock() != reason {
+            tracing::warn!(dependency, error = reason, "the start waits for a dependency");
+            *missing.lock() = reason;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(RETRY_INTERVAL) => {}
+            () = host.shutdown.begun() => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[derive(Debug, thiserror::Error)]
+    enum Failure {
+        #[error("no answer")]
+        Away,
+        #[error("wrong password")]
+        Refused,
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_waited_for_and_told_and_a_refusal_is_not() {
+        let host = Host::local().unwrap();
+        let attempts = AtomicU32::new(0);
+        let is_outage = |failure: &Failure| matches!(failure, Failure::Away);
+        let reached = reach(&host, "postgres", is_outage, || {
+            std::future::ready(match attempts.fetch_add(1, Ordering::Relaxed) {
+                0..3 => Err(Failure::Away),
+                attempt => Ok(attempt),
+            })
+        });
+        let asked = async {
+            tokio::time::sleep(RETRY_INTERVAL / 2).await;
+            host.health.ask_now().await.probes["postgres"].reason.clone()
+        };
+        let (reached, reason) = tokio::join!(reached, asked);
+        assert_eq!((reached.unwrap(), reason.as_deref()), (3, Some("no answer")));
+        let refused =
+            reach(&host, "postgres", is_outage, || std::future::ready(Err::<(), _>(Failure::Refused))).await;
+        assert!(matches!(refused, Err(Failure::Refused)));
+        host.shutdown.begin();
+        let stopped =
+            reach(&host, "postgres", is_outage, || std::future::ready(Err::<(), _>(Failure::Away))).await;
+        assert!(matches!(stopped, Err(Failure::Away)));
+    }
+}

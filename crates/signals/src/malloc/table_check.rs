@@ -1,0 +1,250 @@
+//! Whether bytes are a table of stacks from their first byte on. A file may have something in front of the table, such as
+//! the header of the system's serialiser: read from byte 0, every slot would be another one and every stack wrong.
+
+use super::stack_table::{ADDRESS_BITS, FrameSlot16, SlotForm, StackEnd, StackTable};
+
+/// Code lies above the first page, which no process may map.
+const LOWEST_CODE: u64 = 4_096;
+/// A slot number from this one on would need a table of 64 GiB.
+const IMPOSSIBLE_SLOT: u64 = 1 << 32;
+/// The most slots that are looked at.
+const MOST_SLOTS: u64 = 1 << 22;
+/// The most slots that are looked at to see whether another beginning or form fits.
+const MOST_TRIED_SLOTS: u64 = 1 << 14;
+/// The furthest beginning of a table that is tried with those before it, the bytes between two, and pages behind them.
+const FURTHEST_BEGINNING: usize = 4_096;
+const BEGINNING_STEP: usize = 4;
+const PAGED_BEGINNINGS: [usize; 2] = [8_192, 16_384];
+/// Bytes of a page of memory.
+const PAGE_SIZES: [u64; 2] = [4_096, 16_384];
+const SLOT_BYTES: u64 = 16;
+
+/// Why bytes are no table of stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StackTableError {
+    /// The table begins later.
+    #[error(
+        "the table of stacks does not begin with its first slot: slots fit from byte {offset} on. Leave out what stands in \
+         front of it"
+    )]
+    BeginsLater {
+        /// The byte that slots fit from.
+        offset: usize,
+    },
+    /// It begins with a header.
+    #[error(
+        "the table of stacks begins with a header that says how many slots it has. Leave out what stands in front of the \
+         first slot"
+    )]
+    Header,
+    /// Its slots have the form of the lite mode, and were said to have the other.
+    #[error("the table of stacks is of the lite mode, which `lite` says")]
+    IsLite,
+    /// The same the other way round.
+    #[error("the table of stacks is not of the lite mode: leave out `lite`")]
+    IsNotLite,
+    /// Most of its slots can be none.
+    #[error(
+        "no table of stacks: {impossible} of its {slots} slots have a caller or an address that cannot be. It must begin with \
+         its first slot, without a header"
+    )]
+    Impossible {
+        /// Slots that can be none.
+        impossible: u64,
+        /// Slots that are not empty.
+        slots: u64,
+    },
+}
+
+/// What the slots of a table look like.
+#[derive(Clone, Copy, Debug, Default)]
+struct SlotCounts {
+    /// Slots that are not empty.
+    used: u64,
+    frames: u64,
+    roots: u64,
+    /// Frames without code at their address, or with a caller that is no used slot of the table.
+    broken: u64,
+    /// Those of them that no part of any table can have.
+    impossible: u64,
+}
+
+impl<'a> StackTable<'a> {
+    /// Returns the table in these bytes, if they are one from the first byte on. A table that is cut or has some damaged
+    /// slots is one.
+    ///
+    /// # Errors
+    /// [`StackTableError`], which says what fits instead.
+    pub fn read(bytes: &'a [u8], form: SlotForm) -> Result<StackTable<'a>, StackTableError> {
+        let table = StackTable::new(bytes, form);
+        table.check()?;
+        Ok(table)
+    }
+
+    fn check(&self) -> Result<(), StackTableError> {
+        if self.has_header() {
+            return Err(StackTableError::Header);
+        }
+        let counts = self.count(MOST_SLOTS);
+        if counts.broken == 0 {
+            return Ok(());
+        }
+        let least_used = self.count(MOST_TRIED_SLOTS).used / 2;
+        let fits = |offset: usize, form| self.moved(offset, form).is_whole(least_used);
+        let beginnings =
+            (BEGINNING_STEP..=FURTHEST_BEGINNING).step_by(BEGINNING_STEP).chain(PAGED_BEGINNINGS);
+        if let Some(offset) = beginnings.into_iter().find(|offset| fits(*offset, self.form())) {
+            return Err(StackTableError::BeginsLater { offset });
+        }
+        let (other, error) = match self.form() {
+            SlotForm::Plain => (SlotForm::Counted, StackTableError::IsLite),
+            SlotForm::Counted => (SlotForm::Plain, StackTableError::IsNotLite),
+        };
+        if fits(0, other) {
+            return Err(error);
+        }
+        if counts.impossible * 2 > counts.used {
+            let SlotCounts { used: slots, impossible, .. } = counts;
+            return Err(StackTableError::Impossible { impossible, slots });
+        }
+        Ok(())
+    }
+
+    /// True for a file that begins with the numbers of pages, slots and bytes of the table behind them.
+    fn has_header(&self) -> bool {
+        let word = |at: usize| {
+            let bytes = self.bytes().get(at * 8..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes)).filter(|word| *word > 0)
+        };
+        let (Some(pages), Some(slots), Some(size)) = (word(0), word(1), word(2)) else { return false };
+        let is_in_file = size < self.bytes().len() as u64;
+        let is_of_pages = PAGE_SIZES.iter().any(|page| pages.checked_mul(*page) == Some(size));
+        is_in_file && is_of_pages && slots.checked_mul(SLOT_BYTES) == Some(size)
+    }
+
+    fn count(&self, most: u64) -> SlotCounts {
+        let mut counts = SlotCounts::default();
+        for number in 0..self.len().min(most) {
+            self.count_slot(number, &mut counts);
+        }
+        counts
+    }
+
+    /// True if at least `least_used` slots are used, none of them is broken, and their stacks end at threads.
+    fn is_whole(&self, least_used: u64) -> bool {
+        let mut counts = SlotCounts::default();
+        for number in 0..self.len().min(MOST_TRIED_SLOTS) {
+            self.count_slot(number, &mut counts);
+            if counts.broken > 0 {
+                return false;
+            }
+        }
+        let is_table = counts.used >= least_used && counts.frames > 0 && counts.roots > 0;
+        is_table
+            && (0..self.len().min(MOST_TRIED_SLOTS))
+                .all(|number| self.walk(number).end.is_possible_in_whole())
+    }
+
+    fn count_slot(&self, number: u64, counts: &mut SlotCounts) {
+        let Ok(FrameSlot16 { address, caller }) = self.slot(number) else { return };
+        counts.used += 1;
+        let Some(caller) = caller else {
+            counts.roots += 1;
+            return;
+        };
+        counts.frames += 1;
+        let is_impossible =
+            caller >= IMPOSSIBLE_SLOT || address & ADDRESS_BITS < LOWEST_CODE || caller == number;
+        counts.impossible += u64::from(is_impossible);
+        counts.broken += u64::from(is_impossible || self.slot(caller).is_err());
+    }
+}
+
+impl StackEnd {
+    /// True for a stack that ends at its thread, and for a slot that is not used.
+    fn is_possible_in_whole(self) -> bool {
+        matches!(self, StackEnd::Root | StackEnd::Empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stack_table::tests::{ROOT, counted, plain};
+    use super::*;
+
+    const CODE: u64 = 0x1_0000_4000;
+
+    /// Two threads with `stacks` stacks of two frames each, in a table of `slots` slots.
+    fn table(stacks: u64, slots: usize) -> Vec<u8> {
+        let mut rows = vec![(0x104, ROOT), (0x205, ROOT)];
+        for stack in 0..stacks {
+            rows.push((CODE + stack * 0x1000, stack % 2));
+            rows.push((CODE + stack * 0x1000 + 0x40, rows.len() as u64 - 1));
+        }
+        rows.resize(slots, (0, 0));
+        plain(&rows)
+    }
+
+    fn read(bytes: &[u8]) -> Result<(), StackTableError> {
+        StackTable::read(bytes, SlotForm::Plain).map(|_| ())
+    }
+
+    #[test]
+    fn tables_are_read_whole_cut_and_damaged() {
+        let whole = table(20, 64);
+        let mut damaged = whole.clone();
+        damaged[10 * 16 + 8] = 63;
+        for bytes in [whole.clone(), whole[..whole.len() / 3].to_vec(), damaged, table(0, 9), Vec::new()] {
+            assert_eq!(read(&bytes), Ok(()), "{}", bytes.len());
+        }
+        // Half of the slots of a table are hashed to any place in it.
+        let spread: Vec<(u64, u64)> = (0..64)
+            .map(|slot| match slot % 4 {
+                0 if slot == 0 => (0x104, ROOT),
+                0 => (CODE + slot, slot - 4),
+                _ => (0, 0),
+            })
+            .collect();
+        assert_eq!(read(&plain(&spread)), Ok(()));
+    }
+
+    #[test]
+    fn a_table_behind_something_else_is_refused() {
+        // The fields of the header of libmalloc's table: pages, slots, bytes, slots that are not to be touched, the
+        // address of the table, collisions and flags.
+        let header = |slots: u64| [slots * 16 / 4_096, slots, slots * 16, 0, 0x1_2000_0000, 19];
+        let with_header = |words: &[u64], table: &[u8]| -> Vec<u8> {
+            words.iter().flat_map(|word| word.to_le_bytes()).chain(table.iter().copied()).collect()
+        };
+        assert_eq!(read(&with_header(&header(256), &table(20, 256))), Err(StackTableError::Header));
+        assert_eq!(read(&with_header(&header(256), &table(127, 256))), Err(StackTableError::Header));
+        for words in [&[1, 64, 1_024, 0, CODE, 19][..], &[0; 6], &[7, 7], &[0x5354_4b31], &[3, CODE, 1, 2, 3]]
+        {
+            for stacks in [3, 20] {
+                let bytes = with_header(words, &table(stacks, 64));
+                let offset = words.len() * 8;
+                assert_eq!(read(&bytes), Err(StackTableError::BeginsLater { offset }), "{words:?} {stacks}");
+            }
+        }
+        let mut odd = vec![1, 2, 3, 4];
+        odd.extend(table(20, 64));
+        assert_eq!(read(&odd), Err(StackTableError::BeginsLater { offset: 4 }));
+        let mut far = vec![0; 5_000];
+        far.extend(table(20, 64));
+        assert!(matches!(read(&far), Err(StackTableError::Impossible { .. })), "{:?}", read(&far));
+    }
+
+    #[test]
+    fn a_table_of_the_other_form_or_of_anything_is_refused() {
+        let lite = counted(&[(0, 0, 0), (0x104, ROOT, 2), (CODE, 1, 1), (CODE + 8, 2, 1), (CODE, 2, 0)]);
+        assert!(StackTable::read(&lite, SlotForm::Counted).is_ok());
+        assert_eq!(read(&lite), Err(StackTableError::IsLite));
+        let whole = table(20, 64);
+        let refused = StackTable::read(&whole, SlotForm::Counted).map(|_| ());
+        assert_eq!(refused, Err(StackTableError::IsNotLite));
+        let text = "{\"report\": {\"id\": \"5e551011-0000-4000-8000-000000000006\"}}".repeat(9);
+        assert!(matches!(read(text.as_bytes()), Err(StackTableError::Impossible { .. })));
+        let said = StackTableError::BeginsLater { offset: 48 }.to_string();
+        assert!(said.contains("from byte 48 on"), "{said}");
+    }
+}

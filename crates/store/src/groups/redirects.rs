@@ -1,0 +1,67 @@
+//! The ids of groups that were replaced: each leads to the group that most of the reports went to.
+
+use crate::{Result, TenantTx, Uuid};
+
+/// Returns the group that each of these ids leads to: the id itself unless its group was replaced.
+pub async fn follow_redirects(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<Uuid>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        r#"SELECT coalesce(r.target, n.id) AS "id!" FROM unnest($2::uuid[]) WITH ORDINALITY AS n (id, place)
+           LEFT JOIN group_redirects r ON r.tenant = $1 AND r.id = n.id ORDER BY n.place"#,
+        tenant,
+        ids
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Returns the group that replaced this one, if one did.
+pub(super) async fn find_target(tx: &mut TenantTx, id: Uuid) -> Result<Option<Uuid>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_scalar!("SELECT target FROM group_redirects WHERE tenant = $1 AND id = $2", tenant, id)
+        .fetch_optional(connection)
+        .await?)
+}
+
+/// Lets the ids of groups that are there again stand for themselves. The groups are locked.
+pub(crate) async fn end_redirects(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "DELETE FROM group_redirects r
+         USING (SELECT id FROM group_redirects WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE) o
+         WHERE r.tenant = $1 AND r.id = o.id",
+        tenant,
+        ids
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Leads the ids of groups that are replaced, and the ids that led to them, to what replaces them. Takes pairs of a group and
+/// its successor, both locked.
+pub(super) async fn redirect(tx: &mut TenantTx, pairs: &[(Uuid, Uuid)]) -> Result<()> {
+    let (ids, targets): (Vec<Uuid>, Vec<Uuid>) = pairs.iter().copied().unzip();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE group_redirects r SET target = o.target
+         FROM (SELECT f.id, n.target FROM unnest($2::uuid[], $3::uuid[]) AS n (id, target)
+               JOIN group_redirects f ON f.tenant = $1 AND f.target = n.id ORDER BY f.id FOR UPDATE OF f) o
+         WHERE r.tenant = $1 AND r.id = o.id",
+        tenant,
+        &ids,
+        &targets
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "INSERT INTO group_redirects (tenant, id, target)
+         SELECT $1, n.id, n.target FROM unnest($2::uuid[], $3::uuid[]) AS n (id, target) ORDER BY n.id",
+        tenant,
+        &ids,
+        &targets
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

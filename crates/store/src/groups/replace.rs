@@ -1,0 +1,358 @@
+//! Groups that lose their last report: late symbols move reports to other groups, and what people wrote goes with them.
+//!
+//! A group with reports that moved is replaced by the group that took most of them. A group that lost its reports in another
+//! way stays if people wrote something, and is deleted if not.
+
+use super::redirects::redirect;
+use super::versions::is_newer;
+use super::{Deed, GroupAction, GroupActor, GroupStatus, note};
+use crate::{Result, TenantTx, Uuid, alerts, json};
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use time::OffsetDateTime;
+
+/// The author of what the activity of a group says about reports.
+pub(crate) const REPORTS: GroupActor<'static> = GroupActor { actor: "indexer", name: None };
+
+/// Reports that left a group for another one.
+pub(crate) struct GroupMove {
+    pub(crate) from: Uuid,
+    pub(crate) to: Uuid,
+    pub(crate) reports: i64,
+    pub(crate) first_seen: OffsetDateTime,
+}
+
+/// Counts reports that moved. The groups that they left are locked.
+pub(crate) async fn record_moves(tx: &mut TenantTx, moves: &[GroupMove]) -> Result<()> {
+    let from: Vec<Uuid> = moves.iter().map(|one| one.from).collect();
+    let to: Vec<Uuid> = moves.iter().map(|one| one.to).collect();
+    let reports: Vec<i64> = moves.iter().map(|one| one.reports).collect();
+    let first_seen: Vec<OffsetDateTime> = moves.iter().map(|one| one.first_seen).collect();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO group_moves AS m (tenant, from_group, to_group, reports, first_seen)
+         SELECT $1, n.from_group, n.to_group, n.reports, n.first_seen
+         FROM unnest($2::uuid[], $3::uuid[], $4::bigint[], $5::timestamptz[])
+              AS n (from_group, to_group, reports, first_seen)
+         ORDER BY n.from_group, n.to_group
+         ON CONFLICT (tenant, from_group, to_group) DO UPDATE
+         SET reports = m.reports + EXCLUDED.reports, first_seen = least(m.first_seen, EXCLUDED.first_seen)",
+        tenant,
+        &from,
+        &to,
+        &reports,
+        &first_seen
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The state of a group.
+struct GroupState {
+    id: Uuid,
+    title: String,
+    status: GroupStatus,
+    resolved_in: Option<String>,
+    resolved_at: Option<OffsetDateTime>,
+    regressed_in: Option<String>,
+    regressed_at: Option<OffsetDateTime>,
+    assignee: Option<String>,
+    first_seen: OffsetDateTime,
+    last_seen: OffsetDateTime,
+    last_version: String,
+    /// True if it has comments.
+    has_comments: bool,
+    /// True if its status was ever set.
+    has_status: bool,
+}
+
+impl GroupState {
+    /// True if people said something that would be lost with the group.
+    fn has_words(&self) -> bool {
+        self.has_comments || self.assignee.is_some() || self.status != GroupStatus::Open
+    }
+
+    /// True if a report of the group says that another group's resolution does not hold for it.
+    fn contradicts(&self, resolved: &GroupState) -> bool {
+        resolved.status == GroupStatus::Resolved
+            && match &resolved.resolved_in {
+                Some(version) => is_newer(&self.last_version, version),
+                None => resolved.resolved_at.is_some_and(|at| self.last_seen > at),
+            }
+    }
+
+    /// Takes over what a group was whose reports moved here, the first of which arrived at `first_moved`. The own assignee
+    /// stays. A status is taken over only if the bug was not known before these reports: it must not hide what was open.
+    fn take_over(&mut self, replaced: &GroupState, first_moved: OffsetDateTime) -> bool {
+        let takes_assignee = self.assignee.is_none() && replaced.assignee.is_some();
+        if takes_assignee {
+            self.assignee.clone_from(&replaced.assignee);
+        }
+        let is_new = self.status == GroupStatus::Open && !self.has_status && self.first_seen >= first_moved;
+        let takes_status = is_new && replaced.status != GroupStatus::Open && !self.contradicts(replaced);
+        if takes_status {
+            self.status = replaced.status;
+            self.resolved_in.clone_from(&replaced.resolved_in);
+            self.resolved_at = replaced.resolved_at;
+            self.regressed_in.clone_from(&replaced.regressed_in);
+            self.regressed_at = replaced.regressed_at;
+            self.has_status = true;
+        }
+        takes_assignee || takes_status
+    }
+}
+
+/// Where reports of a group without reports went: to a group that is there, or to the one that is listed in its place.
+#[derive(Clone, Copy)]
+struct Destination {
+    from: Uuid,
+    to: Uuid,
+    reports: i64,
+    first_seen: OffsetDateTime,
+}
+
+/// Replaces, keeps or deletes those of these groups that have no reports and no part in a merge. The groups are locked.
+pub(crate) async fn retire_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+    let empty = find_empty(tx, ids).await?;
+    if empty.is_empty() {
+        return Ok(());
+    }
+    let ids: BTreeSet<Uuid> = empty.iter().map(|group| group.id).collect();
+    let destinations = destinations(tx, &ids).await?;
+    let successors = choose_successors(&ids, &destinations);
+    let replaced = match successors.is_empty() {
+        true => BTreeSet::new(),
+        false => replace(tx, &empty, &successors, &destinations).await?,
+    };
+    let is_gone = |group: &&GroupState| replaced.contains(&group.id) || !group.has_words();
+    let gone: Vec<Uuid> = empty.iter().filter(is_gone).map(|group| group.id).collect();
+    delete(tx, &gone).await
+}
+
+/// Gives groups to what replaces them, and returns their ids.
+async fn replace(
+    tx: &mut TenantTx,
+    empty: &[GroupState],
+    successors: &BTreeMap<Uuid, Destination>,
+    destinations: &[Destination],
+) -> Result<BTreeSet<Uuid>> {
+    // These locks are out of the order of batches if no report of this batch went to a successor. Two batches that wait for
+    // each other would wait for the database to notice: this one gives up before, and its error is retriable.
+    sqlx::query("SET LOCAL lock_timeout TO '250ms'").execute(tx.parts().0).await?;
+    let mut targets = lock_targets(tx, successors.values().map(|to| to.to).collect()).await?;
+    let mut replaced: Vec<(&GroupState, Destination)> = empty
+        .iter()
+        .filter_map(|group| Some((group, *successors.get(&group.id)?)))
+        .filter(|pair| targets.contains_key(&pair.1.to))
+        .collect();
+    // Of groups with one successor, the state of the one that gave most reports counts first.
+    replaced.sort_by_key(|pair| (Reverse(pair.1.reports), pair.0.id));
+    hand_over_words(tx, &replaced, &mut targets, destinations).await?;
+    sqlx::query("SET LOCAL lock_timeout TO DEFAULT").execute(tx.parts().0).await?;
+    Ok(replaced.iter().map(|pair| pair.0.id).collect())
+}
+
+async fn find_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<GroupState>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        GroupState,
+        r#"SELECT g.id, g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_at, g.regressed_in,
+                  g.regressed_at, g.assignee, g.first_seen, g.last_seen, g.last_version,
+                  EXISTS (SELECT FROM group_activity a
+                          WHERE a.tenant = $1 AND a.group_id = g.id AND a.action = 'commented') AS "has_comments!",
+                  false AS "has_status!"
+           FROM groups g
+           WHERE g.tenant = $1 AND g.id = ANY ($2) AND g.reports <= 0 AND g.merged_into IS NULL
+             AND NOT EXISTS (SELECT FROM groups m WHERE m.tenant = $1 AND m.merged_into = g.id)
+           ORDER BY g.id"#,
+        tenant,
+        ids
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Reads where the reports of these groups are now: behind redirects, and in the groups that are listed for them.
+async fn destinations(tx: &mut TenantTx, ids: &BTreeSet<Uuid>) -> Result<Vec<Destination>> {
+    let ids: Vec<Uuid> = ids.iter().copied().collect();
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        Destination,
+        r#"SELECT m.from_group AS "from!", coalesce(g.merged_into, g.id) AS "to!", sum(m.reports)::bigint AS "reports!",
+                  min(m.first_seen) AS "first_seen!"
+           FROM group_moves m
+           LEFT JOIN group_redirects r ON r.tenant = $1 AND r.id = m.to_group
+           JOIN groups g ON g.tenant = $1 AND g.id = coalesce(r.target, m.to_group)
+           WHERE m.tenant = $1 AND m.from_group = ANY ($2) AND coalesce(g.merged_into, g.id) <> m.from_group
+           GROUP BY 1, 2 ORDER BY 1, 2"#,
+        tenant,
+        &ids
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Chooses the destination of each group that got most of its reports. A destination that is without reports itself counts as
+/// its own successor.
+fn choose_successors(empty: &BTreeSet<Uuid>, destinations: &[Destination]) -> BTreeMap<Uuid, Destination> {
+    let mut chosen: BTreeMap<Uuid, Destination> = BTreeMap::new();
+    loop {
+        let undecided = |id: &Uuid| empty.contains(id) && !chosen.contains_key(id);
+        let open: BTreeSet<Uuid> = destinations.iter().map(|one| one.from).filter(&undecided).collect();
+        let ready = |id: &&Uuid| !destinations.iter().any(|one| one.from == **id && undecided(&one.to));
+        // Groups whose reports went to each other have no first one: then what went elsewhere decides.
+        let next = open.iter().find(ready).or_else(|| {
+            open.iter().find(|id| destinations.iter().any(|one| one.from == **id && !undecided(&one.to)))
+        });
+        let Some(next) = next.copied() else { return chosen };
+        let mut sums: BTreeMap<Uuid, Destination> = BTreeMap::new();
+        for one in destinations.iter().filter(|one| one.from == next && !undecided(&one.to)) {
+            let to = chosen.get(&one.to).map_or(one.to, |successor| successor.to);
+            let sum = sums.entry(to).or_insert(Destination { to, reports: 0, ..*one });
+            sum.reports += one.reports;
+            sum.first_seen = sum.first_seen.min(one.first_seen);
+        }
+        let Some(most) = sums.into_values().max_by_key(|one| (one.reports, Reverse(one.to))) else {
+            return chosen;
+        };
+        chosen.insert(next, most);
+    }
+}
+
+/// Locks the groups that replace others. A group that is gone by now is not among them.
+async fn lock_targets(tx: &mut TenantTx, ids: BTreeSet<Uuid>) -> Result<BTreeMap<Uuid, GroupState>> {
+    let ids: Vec<Uuid> = ids.into_iter().collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_as!(
+        GroupState,
+        r#"SELECT g.id, g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_at, g.regressed_in,
+                  g.regressed_at, g.assignee, g.first_seen, g.last_seen, g.last_version, false AS "has_comments!",
+                  EXISTS (SELECT FROM group_activity a WHERE a.tenant = $1 AND a.group_id = g.id
+                            AND a.action IN ('resolved', 'ignored', 'reopened', 'regressed')) AS "has_status!"
+           FROM groups g WHERE g.tenant = $1 AND g.id = ANY ($2) ORDER BY g.id FOR NO KEY UPDATE OF g"#,
+        tenant,
+        &ids
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row)).collect())
+}
+
+/// Moves state, activity and id of groups to what replaces them.
+async fn hand_over_words(
+    tx: &mut TenantTx,
+    replaced: &[(&GroupState, Destination)],
+    targets: &mut BTreeMap<Uuid, GroupState>,
+    destinations: &[Destination],
+) -> Result<()> {
+    if replaced.is_empty() {
+        return Ok(());
+    }
+    let mut changed = BTreeSet::new();
+    for (group, to) in replaced {
+        if let Some(target) = targets.get_mut(&to.to)
+            && target.take_over(group, to.first_seen)
+        {
+            changed.insert(target.id);
+        }
+    }
+    write_states(tx, targets.values().filter(|target| changed.contains(&target.id)).collect()).await?;
+    let pairs: Vec<(Uuid, Uuid)> = replaced.iter().map(|pair| (pair.0.id, pair.1.to)).collect();
+    move_activity(tx, &pairs).await?;
+    let discussed: Vec<_> = replaced.iter().filter(|pair| pair.0.has_words()).collect();
+    let others = destinations.iter().filter_map(|one| {
+        let pair = discussed.iter().find(|pair| pair.0.id == one.from && pair.1.to != one.to)?;
+        Some((pair, one.to))
+    });
+    let others: Vec<_> = others.collect();
+    let there = lock_others(tx, others.iter().map(|other| other.1).collect()).await?;
+    let mut deeds = Vec::new();
+    for (group, to) in replaced.iter().filter(|pair| pair.0.has_words()) {
+        let (text, other) = (Some(group.title.as_str()), Some(group.id));
+        deeds.push(Deed { group: to.to, action: GroupAction::Replaced, text, other });
+    }
+    for (pair, id) in others.iter().filter(|other| there.contains(&other.1)) {
+        let title = targets.get(&pair.1.to).map(|target| target.title.as_str());
+        let action = GroupAction::ReplacedInPart;
+        deeds.push(Deed { group: *id, action, text: title, other: Some(pair.1.to) });
+    }
+    if !deeds.is_empty() {
+        note(tx, REPORTS, &deeds).await?;
+    }
+    redirect(tx, &pairs).await
+}
+
+async fn write_states(tx: &mut TenantTx, states: Vec<&GroupState>) -> Result<()> {
+    let row = |state: &GroupState| {
+        json!({
+            "id": state.id,
+            "status": state.status.as_str(),
+            "resolved_in": state.resolved_in,
+            "resolved_at": state.resolved_at.map(json::time),
+            "regressed_in": state.regressed_in,
+            "regressed_at": state.regressed_at.map(json::time),
+            "assignee": state.assignee,
+        })
+    };
+    let rows: Vec<Value> = states.into_iter().map(row).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE groups g
+         SET status = n.status, resolved_in = n.resolved_in, resolved_at = n.resolved_at,
+             regressed_in = n.regressed_in, regressed_at = n.regressed_at, assignee = n.assignee
+         FROM jsonb_populate_recordset(NULL::groups, $2) AS n WHERE g.tenant = $1 AND g.id = n.id",
+        tenant,
+        Value::from(rows)
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Moves activity with its authors and times. Each entry remembers the group that it was written to.
+async fn move_activity(tx: &mut TenantTx, pairs: &[(Uuid, Uuid)]) -> Result<()> {
+    let (ids, targets): (Vec<Uuid>, Vec<Uuid>) = pairs.iter().copied().unzip();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE group_activity a SET group_id = n.target, moved_from = coalesce(a.moved_from, a.group_id)
+         FROM unnest($2::uuid[], $3::uuid[]) AS n (id, target) WHERE a.tenant = $1 AND a.group_id = n.id",
+        tenant,
+        &ids,
+        &targets
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Keeps groups from being deleted until the transaction ends. Returns those that are there.
+async fn lock_others(tx: &mut TenantTx, ids: Vec<Uuid>) -> Result<BTreeSet<Uuid>> {
+    if ids.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let (connection, tenant, _) = tx.parts();
+    let there = sqlx::query_scalar!(
+        "SELECT id FROM groups WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR KEY SHARE",
+        tenant,
+        &ids
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(there.into_iter().collect())
+}
+
+async fn delete(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!("DELETE FROM groups WHERE tenant = $1 AND id = ANY ($2)", tenant, ids)
+        .execute(connection)
+        .await?;
+    alerts::events::hand_over(tx, ids).await
+}

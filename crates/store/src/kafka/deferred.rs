@@ -1,0 +1,118 @@
+//! Records of a tenant that wait, as ranges of a partition: the tenant uses more than its share of the indexer.
+//!
+//! A range is extended in the transaction that moves the position over its records, and gets shorter in the transaction
+//! that stores them. Both lock the row last, so that neither waits for the other's work. A range is shortened only if it
+//! begins at the offset that its reader expects, which keeps a reader that lost its partition from storing anything.
+
+use crate::column::TenantColumn;
+use crate::{BatchTx, Result, Store, StoreError};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use unslide_model::TenantId;
+
+/// The records of a tenant in one partition that wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeferredRange {
+    /// The owner of the records. Records of other tenants lie between them.
+    pub tenant: TenantId,
+    /// The topic.
+    pub topic: String,
+    /// The broker's id of the topic.
+    pub topic_id: String,
+    /// The partition.
+    pub partition: i32,
+    /// The first offset that was not read again.
+    pub from: i64,
+    /// One after the offset of the last record that waits.
+    pub to: i64,
+    /// The number of records that wait.
+    pub records: i64,
+    /// No record that waits is older.
+    pub oldest_at: OffsetDateTime,
+}
+
+/// The part of a range that was stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredPart {
+    /// The range as its reader knows it.
+    pub range: DeferredRange,
+    /// One after the last offset that was read.
+    pub next: i64,
+    /// The number of records that were stored.
+    pub records: i64,
+    /// No record from there on is older.
+    pub oldest_at: OffsetDateTime,
+}
+
+/// Returns the ranges of all tenants in these topics, by topic, partition and tenant.
+pub async fn list(store: &Store, topics: &[String]) -> Result<Vec<DeferredRange>> {
+    Ok(sqlx::query_as!(
+        DeferredRange,
+        r#"SELECT tenant AS "tenant!: TenantColumn", topic AS "topic!", topic_id AS "topic_id!",
+                  partition AS "partition!", from_offset AS "from!", to_offset AS "to!", records AS "records!",
+                  oldest_at AS "oldest_at!"
+           FROM unslide_deferred_ranges($1)"#,
+        topics
+    )
+    .fetch_all(store.pool())
+    .await?)
+}
+
+/// Adds records to what waits of their tenants: to the range that there is, or to a new one. Nothing waits of a tenant
+/// that was deleted. The transaction is to enter another tenant before it goes on.
+pub async fn extend(tx: &mut BatchTx, more: &[DeferredRange]) -> Result<()> {
+    if more.is_empty() {
+        return Ok(());
+    }
+    let rows = more.iter().map(|range| {
+        json!({
+            "tenant": range.tenant.as_str(),
+            "topic": range.topic,
+            "topic_id": range.topic_id,
+            "partition": range.partition,
+            "from_offset": range.from,
+            "to_offset": range.to,
+            "records": range.records,
+            "oldest_at": text(range.oldest_at),
+        })
+    });
+    let (connection, _) = tx.parts();
+    sqlx::query!("SELECT unslide_defer($1)", rows.collect::<Value>()).execute(connection).await?;
+    Ok(())
+}
+
+/// Takes what was stored out of ranges, and closes those that end there. The transaction is to enter another tenant
+/// before it goes on.
+///
+/// # Errors
+/// [`StoreError::Fenced`] if a range begins somewhere else by now: the whole transaction has to be given up; or the
+/// database fails.
+pub async fn shorten(tx: &mut BatchTx, parts: &[StoredPart]) -> Result<()> {
+    let Some(first) = parts.first() else { return Ok(()) };
+    let rows = parts.iter().map(|part| {
+        json!({
+            "tenant": part.range.tenant.as_str(),
+            "topic_id": part.range.topic_id,
+            "partition": part.range.partition,
+            "from_offset": part.range.from,
+            "next_offset": part.next,
+            "stored": part.records,
+            "oldest_at": text(part.oldest_at),
+        })
+    });
+    let (connection, _) = tx.parts();
+    let done =
+        sqlx::query_scalar!(r#"SELECT unslide_shorten_deferred($1) AS "done!""#, rows.collect::<Value>())
+            .fetch_one(connection)
+            .await?;
+    if done {
+        return Ok(());
+    }
+    let (topic, partition, expected) = (first.range.topic.clone(), first.range.partition, first.range.from);
+    Err(StoreError::Fenced { topic, partition, expected })
+}
+
+fn text(at: OffsetDateTime) -> Option<String> {
+    at.format(&Rfc3339).ok()
+}

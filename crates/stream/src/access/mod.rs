@@ -1,0 +1,374 @@
+//! Who needs which rights on Kafka: the one list that ACLs, the documentation's table and the check of a login are
+//! made from.
+
+mod check;
+mod described;
+
+use crate::read::{POSITIONED_GROUP, SCAN_GROUP, TAIL_GROUP};
+use crate::settings::Settings;
+pub use check::{AccessFinding, AccessOutcome, check_access};
+use serde::Serialize;
+use unslide_proto::topics::{
+    ALERTS, DEAD_LETTER, INPUT, LEDGER, METRICS, OUTPUT, OVERFLOW, RESYMBOLICATE as REQUESTS, RETRY_1M,
+    RETRY_1S, RETRY_10M, RETRY_10S, SESSIONS, SYMBOL_EVENTS, TENANT_CONFIG,
+};
+
+/// The transactional id of the builders' relay, after the prefix.
+pub const RELAY_TRANSACTION: &str = "unslide.relay";
+
+/// A program that connects to Kafka, which should have a login of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KafkaLogin {
+    /// `unslide api`.
+    Api,
+    /// `unslide builder`.
+    Builder,
+    /// `unslide symbolizer`.
+    Symbolizer,
+    /// `unslide indexer`.
+    Indexer,
+    /// `unslide migrate --topics`, `unslide tenant create` and `unslide tenant topics`.
+    Migrate,
+    /// `unslide audit`.
+    Audit,
+}
+
+impl KafkaLogin {
+    /// Every login.
+    pub const ALL: [KafkaLogin; 6] = [
+        KafkaLogin::Api,
+        KafkaLogin::Builder,
+        KafkaLogin::Symbolizer,
+        KafkaLogin::Indexer,
+        KafkaLogin::Migrate,
+        KafkaLogin::Audit,
+    ];
+
+    /// The name, as on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            KafkaLogin::Api => "api",
+            KafkaLogin::Builder => "builder",
+            KafkaLogin::Symbolizer => "symbolizer",
+            KafkaLogin::Indexer => "indexer",
+            KafkaLogin::Migrate => "migrate",
+            KafkaLogin::Audit => "audit",
+        }
+    }
+}
+
+/// A kind of resource that Kafka gives rights on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessResource {
+    /// A topic.
+    Topic,
+    /// A consumer group.
+    Group,
+    /// The id of a producer of transactions.
+    TransactionalId,
+}
+
+impl AccessResource {
+    /// For people.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            AccessResource::Topic => "topic",
+            AccessResource::Group => "group",
+            AccessResource::TransactionalId => "transactional id",
+        }
+    }
+
+    /// The option of `kafka-acls.sh`.
+    fn option(self) -> &'static str {
+        match self {
+            AccessResource::Topic => "--topic",
+            AccessResource::Group => "--group",
+            AccessResource::TransactionalId => "--transactional-id",
+        }
+    }
+}
+
+/// How a rule's names are compared with those of resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NamePattern {
+    /// Whole names.
+    Literal,
+    /// Beginnings of names.
+    Prefixed,
+}
+
+/// An operation, by Kafka's name. `Describe` comes with `Read`, `Write` and `Delete`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum AccessOperation {
+    /// To fetch records, or to be a member of a group.
+    Read,
+    /// To produce.
+    Write,
+    /// To create topics.
+    Create,
+    /// To delete topics.
+    Delete,
+    /// To see that it exists, and its offsets.
+    Describe,
+    /// To read a topic's settings.
+    DescribeConfigs,
+}
+
+impl AccessOperation {
+    /// Kafka's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            AccessOperation::Read => "Read",
+            AccessOperation::Write => "Write",
+            AccessOperation::Create => "Create",
+            AccessOperation::Delete => "Delete",
+            AccessOperation::Describe => "Describe",
+            AccessOperation::DescribeConfigs => "DescribeConfigs",
+        }
+    }
+}
+
+/// Gives one login operations on some resources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AccessRule {
+    /// Who needs it.
+    pub login: KafkaLogin,
+    /// The kind of the resources.
+    pub resource: AccessResource,
+    /// Whether the names are whole.
+    pub pattern: NamePattern,
+    /// The resources' names, or the beginnings of their names, with the installation's prefix.
+    pub names: Vec<String>,
+    /// The operations that the login needs on each of them.
+    pub operations: Vec<AccessOperation>,
+}
+
+impl AccessRule {
+    /// The arguments of `kafka-acls.sh` that give a principal these rights.
+    #[must_use]
+    pub fn tool_arguments(&self, principal: &str) -> Vec<String> {
+        let mut arguments = vec!["--add".to_owned(), "--allow-principal".to_owned(), principal.to_owned()];
+        for operation in &self.operations {
+            arguments.extend(["--operation".to_owned(), operation.name().to_owned()]);
+        }
+        if self.pattern == NamePattern::Prefixed {
+            arguments.extend(["--resource-pattern-type".to_owned(), "prefixed".to_owned()]);
+        }
+        for name in &self.names {
+            arguments.extend([self.resource.option().to_owned(), name.clone()]);
+        }
+        arguments
+    }
+}
+
+/// A rule of the list, without the installation's prefix.
+struct Listed {
+    login: KafkaLogin,
+    resource: AccessResource,
+    pattern: NamePattern,
+    names: &'static [&'static str],
+    operations: &'static [AccessOperation],
+    /// True for the topics of single tenants, which have a dot and the tenant behind the name.
+    is_of_tenants: bool,
+}
+
+const fn topics(
+    login: KafkaLogin,
+    names: &'static [&'static str],
+    operations: &'static [AccessOperation],
+) -> Listed {
+    let (resource, pattern) = (AccessResource::Topic, NamePattern::Literal);
+    Listed { login, resource, pattern, names, operations, is_of_tenants: false }
+}
+
+const fn tenant_topics(
+    login: KafkaLogin,
+    names: &'static [&'static str],
+    operations: &'static [AccessOperation],
+) -> Listed {
+    let listed = topics(login, names, operations);
+    Listed { pattern: NamePattern::Prefixed, is_of_tenants: true, ..listed }
+}
+
+/// Groups: those of lanes without `unslide.` before them.
+const fn groups(
+    login: KafkaLogin,
+    names: &'static [&'static str],
+    operations: &'static [AccessOperation],
+) -> Listed {
+    Listed { resource: AccessResource::Group, ..topics(login, names, operations) }
+}
+
+/// Symbolizers have a transactional id for each lane and worker: `unslide.<lane>.<worker>`.
+const LANE_TRANSACTIONS: &[&str] = &["unslide.live.", "unslide.retry.", "unslide.resymbolicate."];
+const LANE_GROUPS: &[&str] = &["unslide.live", "unslide.retry", "unslide.resymbolicate"];
+
+/// The list. A service looks at the settings of every topic before it starts, also of those that it does not read.
+const LIST: &[Listed] = {
+    use AccessOperation::{Create, Delete, Describe, DescribeConfigs, Read, Write};
+    use KafkaLogin::{Api, Audit, Builder, Indexer, Migrate, Symbolizer};
+    &[
+        topics(Api, &[DEAD_LETTER, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
+        topics(Api, &[INPUT, SESSIONS, METRICS, ALERTS, REQUESTS], &[Write, DescribeConfigs]),
+        topics(
+            Api,
+            &[OUTPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, LEDGER],
+            &[Describe, DescribeConfigs],
+        ),
+        tenant_topics(Api, &[INPUT], &[Write, Create]),
+        tenant_topics(Api, &[OUTPUT], &[Create, Describe]),
+        groups(Api, &[SCAN_GROUP, TAIL_GROUP], &[Describe]),
+        topics(Builder, &[REQUESTS, SYMBOL_EVENTS, TENANT_CONFIG], &[Write]),
+        tenant_topics(Builder, &[INPUT, OUTPUT], &[Delete]),
+        Listed {
+            resource: AccessResource::TransactionalId,
+            ..topics(Builder, &[RELAY_TRANSACTION], &[Write])
+        },
+        topics(Symbolizer, &[INPUT, REQUESTS, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
+        topics(
+            Symbolizer,
+            &[RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW],
+            &[Read, Write, DescribeConfigs],
+        ),
+        topics(Symbolizer, &[OUTPUT, DEAD_LETTER, LEDGER], &[Write, DescribeConfigs]),
+        topics(Symbolizer, &[SESSIONS, METRICS, ALERTS], &[Describe, DescribeConfigs]),
+        tenant_topics(Symbolizer, &[INPUT], &[Read, DescribeConfigs]),
+        tenant_topics(Symbolizer, &[OUTPUT], &[Write, DescribeConfigs]),
+        groups(Symbolizer, LANE_GROUPS, &[Read]),
+        groups(Symbolizer, &[TAIL_GROUP], &[Describe]),
+        Listed {
+            resource: AccessResource::TransactionalId,
+            pattern: NamePattern::Prefixed,
+            ..topics(Symbolizer, LANE_TRANSACTIONS, &[Write])
+        },
+        topics(Indexer, &[OUTPUT, SESSIONS, METRICS, DEAD_LETTER, LEDGER], &[Read, DescribeConfigs]),
+        topics(
+            Indexer,
+            &[
+                INPUT,
+                ALERTS,
+                RETRY_1S,
+                RETRY_10S,
+                RETRY_1M,
+                RETRY_10M,
+                OVERFLOW,
+                REQUESTS,
+                SYMBOL_EVENTS,
+                TENANT_CONFIG,
+            ],
+            &[Describe, DescribeConfigs],
+        ),
+        tenant_topics(Indexer, &[OUTPUT], &[Read, DescribeConfigs]),
+        tenant_topics(Indexer, &[INPUT], &[Describe, DescribeConfigs]),
+        groups(Indexer, &[POSITIONED_GROUP, SCAN_GROUP], &[Describe]),
+        topics(Migrate, ALL_TOPICS, &[Create, Describe]),
+        tenant_topics(Migrate, &[INPUT, OUTPUT], &[Create, Describe]),
+        topics(Audit, &[INPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, REQUESTS], &[Read]),
+        topics(Audit, &[OUTPUT, DEAD_LETTER, LEDGER], &[Read, DescribeConfigs]),
+        tenant_topics(Audit, &[INPUT], &[Read]),
+        tenant_topics(Audit, &[OUTPUT], &[Read, DescribeConfigs]),
+        groups(Audit, LANE_GROUPS, &[Describe]),
+        groups(Audit, &[SCAN_GROUP], &[Describe]),
+    ]
+};
+
+/// Every topic that a migration makes.
+const ALL_TOPICS: &[&str] = &[
+    INPUT,
+    OUTPUT,
+    SESSIONS,
+    METRICS,
+    ALERTS,
+    RETRY_1S,
+    RETRY_10S,
+    RETRY_1M,
+    RETRY_10M,
+    OVERFLOW,
+    REQUESTS,
+    DEAD_LETTER,
+    LEDGER,
+    SYMBOL_EVENTS,
+    TENANT_CONFIG,
+];
+
+/// Every right that the logins of an installation need, and no more. Topics of single tenants are among them if the
+/// settings allow such topics.
+#[must_use]
+pub fn access_rules(settings: &Settings) -> Vec<AccessRule> {
+    let listed = LIST.iter().filter(|listed| settings.tenant_topics || !listed.is_of_tenants);
+    let rule = |listed: &Listed| {
+        let end = if listed.is_of_tenants { "." } else { "" };
+        let name = |name: &&str| format!("{}{name}{end}", settings.topic_prefix);
+        AccessRule {
+            login: listed.login,
+            resource: listed.resource,
+            pattern: listed.pattern,
+            names: listed.names.iter().map(name).collect(),
+            operations: listed.operations.to_vec(),
+        }
+    };
+    listed.map(rule).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use unslide_proto::lanes::{self, LIVE, RESYMBOLICATE, RETRY};
+
+    fn settings(prefix: &str) -> Settings {
+        Settings { topic_prefix: prefix.to_owned(), tenant_topics: true, ..Settings::default() }
+    }
+
+    #[test]
+    fn the_names_of_the_list_are_those_that_the_code_uses() {
+        let topics = settings("p.").topics();
+        let all: BTreeSet<&str> = topics.all().into_iter().collect();
+        for rule in access_rules(&settings("p.")) {
+            match (rule.resource, rule.pattern) {
+                (AccessResource::Topic, NamePattern::Literal) => {
+                    assert!(rule.names.iter().all(|name| all.contains(name.as_str())), "{rule:?}");
+                }
+                (AccessResource::Topic, NamePattern::Prefixed) => {
+                    let of_tenants = [format!("{}.", topics.input), format!("{}.", topics.output)];
+                    assert!(rule.names.iter().all(|name| of_tenants.contains(name)), "{rule:?}");
+                }
+                _ => assert!(rule.names.iter().all(|name| name.starts_with("p.unslide.")), "{rule:?}"),
+            }
+        }
+        let lanes = [LIVE, RETRY, RESYMBOLICATE];
+        assert_eq!(LANE_GROUPS, lanes.map(|lane| lanes::group("", lane)));
+        assert_eq!(LANE_TRANSACTIONS, lanes.map(|lane| format!("unslide.{lane}.")));
+        let made: Vec<&str> = ALL_TOPICS.to_vec();
+        assert_eq!(made, unslide_proto::topics::TopicNames::default().all());
+    }
+
+    #[test]
+    fn no_right_is_listed_twice_and_none_that_comes_with_another() {
+        use AccessOperation::{Delete, Describe, Read, Write};
+        let mut seen = BTreeSet::new();
+        for rule in access_rules(&settings("")) {
+            for name in &rule.names {
+                let whole = format!("{:?} {:?} {:?} {name}", rule.login, rule.resource, rule.pattern);
+                assert!(seen.insert(whole.clone()), "{whole}");
+            }
+            let implied = rule.operations.iter().any(|operation| matches!(operation, Read | Write | Delete));
+            assert!(!(implied && rule.operations.contains(&Describe)), "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn topics_of_tenants_need_no_rights_if_there_are_none() {
+        let with = access_rules(&settings(""));
+        let without = access_rules(&Settings { tenant_topics: false, ..settings("") });
+        let left: Vec<&AccessRule> = with.iter().filter(|rule| !without.contains(rule)).collect();
+        assert!(!left.is_empty());
+        assert!(left.iter().all(|rule| rule.names.iter().all(|name| name.ends_with('.'))), "{left:?}");
+    }
+}

@@ -1,0 +1,460 @@
+//! Finds the functions of a source by its tokens, with a stack of what is open.
+
+use super::Function;
+use super::level::{Closed, ClosedRole, Level, LevelKind, NameRange, Opener, TypeKind};
+use super::lexer::{Lexer, SourceToken, TokenKind};
+use super::names;
+
+/// Brackets, elements and arrow functions that are open at once.
+pub(super) const MAX_DEPTH: usize = 4_096;
+/// Arrow functions that are each the body of another one.
+const MAX_ARROWS: usize = 16;
+
+/// The token before, as far as it says what the next one means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PreviousToken {
+    /// Begin of a statement.
+    Start,
+    /// An expression follows.
+    Operator,
+    /// End of an expression.
+    Operand,
+    /// `}` of a block or of a function.
+    BlockEnd,
+    /// `)` of `if`, `for`, `while`, `switch`, `with` or `catch`.
+    ControlEnd,
+    Dot,
+    Arrow,
+    FunctionKeyword,
+    ClassKeyword,
+    ExportKeyword,
+}
+
+/// Scans a source. Its methods return None if the source cannot be read.
+pub(super) struct ScopeScanner<'t> {
+    pub(super) lexer: Lexer<'t>,
+    /// True if `<` never begins an element.
+    pub(super) is_without_jsx: bool,
+    pub(super) stack: Vec<Level>,
+    pub(super) functions: Vec<Function>,
+    max_functions: usize,
+    /// Begin of the token that is read.
+    token_start: usize,
+    pub(super) previous: PreviousToken,
+    /// The `a.b.c` that ends before the next token.
+    pub(super) chain: Option<NameRange>,
+    /// The name that a function gets if it is the next expression.
+    pub(super) value_name: Option<NameRange>,
+    /// The parentheses that end before the next token.
+    pub(super) closed: Option<Closed>,
+    /// The word before, which may be the parameter of an arrow function, and the name that this gets.
+    pub(super) word: Option<(usize, Option<NameRange>)>,
+    /// Begin and name of an arrow function with the arrow before the next token.
+    arrow: Option<(usize, Option<NameRange>)>,
+    /// The function that ends before the next token, and is called there if this is a parenthesis.
+    called: Option<usize>,
+}
+
+impl<'t> ScopeScanner<'t> {
+    pub(super) fn new(text: &'t str, is_without_jsx: bool, max_functions: usize) -> ScopeScanner<'t> {
+        ScopeScanner {
+            lexer: Lexer::new(text),
+            is_without_jsx,
+            stack: vec![Level::new(LevelKind::Block)],
+            functions: Vec::new(),
+            max_functions,
+            token_start: 0,
+            previous: PreviousToken::Start,
+            chain: None,
+            value_name: None,
+            closed: None,
+            word: None,
+            arrow: None,
+            called: None,
+        }
+    }
+
+    /// Reads the whole text. Returns None if it is no JavaScript that could be read.
+    pub(super) fn scan(&mut self) -> Option<()> {
+        loop {
+            match self.top().kind {
+                LevelKind::Template => self.template()?,
+                LevelKind::Element { .. } => self.element()?,
+                LevelKind::Children => self.children()?,
+                LevelKind::Type => {
+                    let token = self.lexer.next(false)?;
+                    self.inside_type(token)?;
+                }
+                _ => {
+                    let is_operand = matches!(self.previous, PreviousToken::Operand | PreviousToken::Dot);
+                    let may_be_regex = !is_operand && self.top().types.is_none();
+                    let token = self.lexer.next(may_be_regex)?;
+                    self.token_start = token.start;
+                    if token.kind == TokenKind::End {
+                        self.close_arrows();
+                        return (self.stack.len() == 1).then_some(());
+                    }
+                    self.token(token)?;
+                }
+            }
+        }
+    }
+
+    pub(super) fn top(&mut self) -> &mut Level {
+        // The lowest level is never popped.
+        let last = self.stack.len() - 1;
+        &mut self.stack[last]
+    }
+
+    pub(super) fn push(&mut self, level: Level) -> Option<()> {
+        self.stack.push(level);
+        self.forget();
+        self.value_name = None;
+        self.previous = PreviousToken::Operator;
+        (self.stack.len() <= MAX_DEPTH).then_some(())
+    }
+
+    /// Takes the level on top away, and ends its function behind the last token.
+    pub(super) fn pop(&mut self) -> Option<Level> {
+        self.pop_at(self.lexer.at)
+    }
+
+    fn pop_at(&mut self, end: usize) -> Option<Level> {
+        if self.stack.len() == 1 {
+            return None;
+        }
+        let level = self.stack.pop()?;
+        if let Some(function) = level.function.and_then(|index| self.functions.get_mut(index)) {
+            function.end = end;
+        }
+        self.forget();
+        self.value_name = None;
+        Some(level)
+    }
+
+    /// Forgets what holds for the next token alone.
+    pub(super) fn forget(&mut self) {
+        (self.chain, self.closed, self.word, self.arrow, self.called) = (None, None, None, None, None);
+    }
+
+    fn add_function(&mut self, start: usize, name: Option<String>) -> Option<usize> {
+        if self.functions.len() >= self.max_functions {
+            return None;
+        }
+        self.functions.push(Function { start, end: self.lexer.text.len(), name });
+        Some(self.functions.len() - 1)
+    }
+
+    /// The innermost level that is no arrow function without braces.
+    fn bracket(&self) -> Option<&Level> {
+        self.stack.iter().rev().take(MAX_ARROWS).find(|level| level.kind != LevelKind::ArrowBody)
+    }
+
+    /// The name of a function, with that of its class in front if it is a member of one.
+    fn function_name(&self, name: Option<NameRange>, is_member: bool) -> Option<String> {
+        let own = names::shown(self.lexer.slice(name?.start..name?.end))?;
+        let class = self.bracket();
+        let class = class.filter(|level| level.kind == LevelKind::Class && (is_member || level.is_in_value));
+        let Some(class) = class else { return Some(own) };
+        let class = class.function.and_then(|index| self.functions.get(index)?.name.as_deref());
+        Some(names::of_member(class, &own))
+    }
+
+    /// Ends the arrow functions without braces before the token that is read.
+    fn close_arrows(&mut self) {
+        while self.top().kind == LevelKind::ArrowBody && self.pop_at(self.token_start).is_some() {}
+    }
+
+    /// One token outside of templates, elements and brackets of types.
+    fn token(&mut self, token: SourceToken) -> Option<()> {
+        self.end_statement(token);
+        if self.top().types.is_some() && self.type_token(token)? {
+            return Some(());
+        }
+        if self.previous == PreviousToken::Arrow && token.kind != TokenKind::Open(b'{') {
+            let (start, name) = self.arrow.take()?;
+            let name = self.function_name(name, false);
+            let function = self.add_function(start, name)?;
+            self.push(Level { function: Some(function), ..Level::new(LevelKind::ArrowBody) })?;
+        }
+        match token.kind {
+            TokenKind::Word => self.word(token),
+            TokenKind::Number | TokenKind::Text => self.literal(token),
+            TokenKind::Regex => self.operand(),
+            TokenKind::Template => return self.push(Level::new(LevelKind::Template)),
+            TokenKind::Open(b'(') => return self.open_parenthesis(token),
+            TokenKind::Open(b'[') => return self.open_bracket(token),
+            TokenKind::Open(_) => return self.open_brace(token),
+            TokenKind::Close(bracket) => return self.close(bracket),
+            TokenKind::Comma => self.comma(),
+            TokenKind::Semicolon => self.semicolon(),
+            TokenKind::Colon => self.colon(),
+            TokenKind::Question => self.question(),
+            TokenKind::Dot | TokenKind::OptionalDot => {
+                let chain = self.chain.filter(|_| token.kind == TokenKind::Dot);
+                self.forget();
+                (self.chain, self.value_name, self.previous) = (chain, None, PreviousToken::Dot);
+            }
+            TokenKind::Arrow => self.arrow(token),
+            TokenKind::Assign => self.assign(),
+            TokenKind::Less => return self.less(token),
+            TokenKind::Increment | TokenKind::Not => {
+                let is_postfix = self.previous == PreviousToken::Operand && !token.is_first_of_line;
+                let chain = self.chain.filter(|_| is_postfix);
+                if is_postfix {
+                    self.operand();
+                } else {
+                    self.operator();
+                }
+                self.chain = chain;
+            }
+            TokenKind::Star => {
+                let is_of_function =
+                    self.previous == PreviousToken::FunctionKeyword || self.top().is_at_key();
+                if !is_of_function {
+                    self.operator();
+                }
+            }
+            TokenKind::At => {
+                let is_member = self.top().is_at_key();
+                self.top().is_decorator = is_member;
+                self.operator();
+            }
+            TokenKind::Greater | TokenKind::TypeOperator | TokenKind::Operator => {
+                // `...` in an object: an expression follows.
+                let is_spread = self.top().is_at_key() && self.lexer.byte(token.start) == b'.';
+                self.top().is_in_value |= is_spread;
+                self.operator();
+            }
+            TokenKind::End => {}
+        }
+        Some(())
+    }
+
+    pub(super) fn operand(&mut self) {
+        self.forget();
+        (self.value_name, self.previous) = (None, PreviousToken::Operand);
+    }
+
+    pub(super) fn operator(&mut self) {
+        self.forget();
+        (self.value_name, self.previous) = (None, PreviousToken::Operator);
+    }
+
+    /// Ends a statement without a semicolon if the token is the first of a line and cannot go on with what is before.
+    fn end_statement(&mut self, token: SourceToken) {
+        let is_complete = match &self.top().types {
+            Some(types) => types.is_complete,
+            None => matches!(self.previous, PreviousToken::Operand | PreviousToken::BlockEnd),
+        };
+        let begins = match token.kind {
+            TokenKind::Word => !names::is_infix(self.lexer.slice(token.start..token.end)),
+            TokenKind::Number | TokenKind::Text | TokenKind::At | TokenKind::Increment | TokenKind::Not => {
+                true
+            }
+            _ => false,
+        };
+        if !token.is_first_of_line || !is_complete || !begins {
+            return;
+        }
+        self.top().types = None;
+        self.close_arrows();
+        let top = self.top();
+        if matches!(top.kind, LevelKind::Parentheses(_) | LevelKind::Bracket { .. } | LevelKind::Object) {
+            return;
+        }
+        top.end_statement();
+        // Modifiers of a member may be on lines of their own.
+        if top.kind != LevelKind::Class {
+            self.forget();
+            (self.value_name, self.previous) = (None, PreviousToken::Start);
+        }
+    }
+
+    fn open_parenthesis(&mut self, token: SourceToken) -> Option<()> {
+        if let Some(function) = self.called.and_then(|index| self.functions.get_mut(index)) {
+            // What it returns gets the name.
+            function.name = None;
+        }
+        let value_name = self.value_name;
+        let top = self.top();
+        let opener = if let Some(function) = top.pending_function.take() {
+            Opener { role: ClosedRole::Function, ..function }
+        } else if let Some(key) = top.key.filter(|_| top.is_at_key() && !top.is_decorator) {
+            Opener { role: ClosedRole::Method, start: key.start, name: Some(key), ..Opener::default() }
+        } else if std::mem::take(&mut top.is_control_pending) {
+            Opener { role: ClosedRole::Control, start: token.start, ..Opener::default() }
+        } else {
+            Opener { start: token.start, name: value_name, ..Opener::default() }
+        };
+        self.push(Level::new(LevelKind::Parentheses(opener)))
+    }
+
+    fn open_bracket(&mut self, token: SourceToken) -> Option<()> {
+        let top = self.top();
+        let key = (top.is_at_key() && !top.is_decorator).then_some(token.start);
+        self.push(Level::new(LevelKind::Bracket { key }))
+    }
+
+    fn open_brace(&mut self, token: SourceToken) -> Option<()> {
+        let closed = self.closed.filter(|closed| closed.opener.role.has_body());
+        if let Some(closed) = closed {
+            let is_method = closed.opener.role == ClosedRole::Method;
+            let name = self.function_name(closed.opener.name, is_method);
+            let function = self.add_function(closed.opener.start, name)?;
+            self.push_block(Some(function))?;
+            self.top().is_named_by_place = closed.opener.is_named_by_place;
+            return Some(());
+        }
+        if self.previous == PreviousToken::Arrow {
+            let (start, name) = self.arrow.take()?;
+            let name = self.function_name(name, false);
+            let function = self.add_function(start, name)?;
+            return self.push_block(Some(function));
+        }
+        if let Some(name) = self.top().pending_class.take() {
+            let name = name.and_then(|name| names::shown(self.lexer.slice(name.start..name.end)));
+            let class = self.add_function(token.start, name)?;
+            return self.push(Level { function: Some(class), ..Level::new(LevelKind::Class) });
+        }
+        if std::mem::take(&mut self.top().is_type_body_pending) {
+            return self.push(Level::new(LevelKind::Type));
+        }
+        let is_at_key = self.top().is_at_key();
+        match self.previous {
+            PreviousToken::Operator | PreviousToken::ExportKeyword if !is_at_key => {
+                self.push(Level::new(LevelKind::Object))
+            }
+            _ => self.push_block(None),
+        }
+    }
+
+    fn push_block(&mut self, function: Option<usize>) -> Option<()> {
+        self.push(Level { function, ..Level::new(LevelKind::Block) })?;
+        self.previous = PreviousToken::Start;
+        Some(())
+    }
+
+    fn close(&mut self, bracket: u8) -> Option<()> {
+        self.close_arrows();
+        let end = self.lexer.at;
+        let level = self.pop()?;
+        match (level.kind, bracket) {
+            (LevelKind::Parentheses(opener), b')') => {
+                self.closed = Some(Closed { opener });
+                let is_control = opener.role == ClosedRole::Control;
+                self.previous = if is_control { PreviousToken::ControlEnd } else { PreviousToken::Operand };
+            }
+            (LevelKind::Bracket { key }, b']') => {
+                if let Some(start) = key {
+                    self.top().key = Some(NameRange { start, end });
+                }
+                self.previous = PreviousToken::Operand;
+            }
+            (LevelKind::Object, b'}') => self.previous = PreviousToken::Operand,
+            (LevelKind::Block | LevelKind::Class, b'}') => {
+                self.previous = PreviousToken::BlockEnd;
+                self.called = level.function.filter(|_| level.is_named_by_place);
+                // A method or a static block ends its member of a class; one of an object goes to the comma.
+                let is_member = self.top().is_at_key();
+                if is_member && self.top().kind == LevelKind::Class {
+                    self.top().key = None;
+                }
+            }
+            (LevelKind::Expression, b'}') => self.previous = PreviousToken::Operand,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn comma(&mut self) {
+        self.close_arrows();
+        self.top().ternaries = 0;
+        if self.top().kind == LevelKind::Object {
+            (self.top().key, self.top().is_in_value) = (None, false);
+        }
+        self.operator();
+    }
+
+    fn semicolon(&mut self) {
+        self.close_arrows();
+        self.top().end_statement();
+        self.operator();
+        self.previous = PreviousToken::Start;
+    }
+
+    fn question(&mut self) {
+        // `name?: Type`, `name?()`, `name? = value`
+        if self.top().is_at_key() || matches!(self.lexer.peek(), b':' | b')' | b',' | b'=' | b'}' | b']') {
+            return;
+        }
+        self.top().ternaries += 1;
+        self.operator();
+    }
+
+    fn colon(&mut self) {
+        let top = self.top();
+        let key = top.key.filter(|_| top.is_at_key());
+        let Level { kind, is_case, is_declaring, .. } = *top;
+        if kind == LevelKind::Object && key.is_some() {
+            self.closed_or_value(key);
+            return;
+        }
+        if kind == LevelKind::Class && key.is_some() {
+            let closed = self.closed.filter(|closed| closed.opener.role.has_body());
+            let kind = closed.map_or(TypeKind::Declared(key), TypeKind::Returned);
+            return self.begin_types(kind, None);
+        }
+        if top.ternaries == 0
+            && kind == LevelKind::ArrowBody
+            && self.bracket().is_some_and(|outer| outer.ternaries > 0)
+        {
+            self.close_arrows();
+        }
+        if self.top().ternaries > 0 {
+            self.top().ternaries -= 1;
+            self.operator();
+        } else if is_case {
+            self.top().is_case = false;
+            self.operator();
+            self.previous = PreviousToken::Start;
+        } else if let Some(closed) = self.closed {
+            self.begin_types(TypeKind::Returned(closed), None);
+        } else if is_declaring || matches!(kind, LevelKind::Parentheses(_) | LevelKind::Bracket { .. }) {
+            self.begin_types(TypeKind::Declared(self.chain), None);
+        } else {
+            self.operator();
+            self.previous = PreviousToken::Start;
+        }
+    }
+
+    /// The `:` behind a key of an object, or behind the parameters of a method.
+    fn closed_or_value(&mut self, key: Option<NameRange>) {
+        if let Some(closed) = self.closed.filter(|closed| closed.opener.role == ClosedRole::Method) {
+            return self.begin_types(TypeKind::Returned(closed), None);
+        }
+        self.top().is_in_value = true;
+        self.operator();
+        self.value_name = key;
+    }
+
+    fn assign(&mut self) {
+        let top = self.top();
+        let key = top.key.filter(|_| top.is_at_key());
+        let name = if key.is_some() {
+            top.is_in_value = true;
+            key
+        } else {
+            self.chain
+        };
+        self.operator();
+        self.value_name = name;
+    }
+
+    fn arrow(&mut self, token: SourceToken) {
+        let group = self.closed.map(|closed| (closed.opener.start, closed.opener.name));
+        let arrow = group.or(self.word).unwrap_or((token.start, None));
+        self.operator();
+        (self.arrow, self.previous) = (Some(arrow), PreviousToken::Arrow);
+    }
+}

@@ -1,0 +1,163 @@
+//! Compressed debug information in sections such as `__zdebug_info`, as Go's linker writes it.
+//!
+//! Source of the form: Go, `cmd/link/internal/ld/dwarf.go` and `macho_combine_dwarf.go`; GNU binutils calls it
+//! `zlib-gnu`. A section begins with `ZLIB` and its unpacked size, eight bytes, big-endian. A zlib stream follows.
+
+use super::ObjectError;
+use super::error::malformed;
+use super::macho::{MachFile, MachSection, name_of_section};
+use flate2::{Decompress, FlushDecompress, Status};
+use std::cmp::Ordering;
+
+/// The sections that are read, without their leading underscores. Others are not unpacked.
+const READ_SECTIONS: [&str; 11] = [
+    "debug_abbrev",
+    "debug_addr",
+    "debug_aranges",
+    "debug_info",
+    "debug_line",
+    "debug_line_str",
+    "debug_ranges",
+    "debug_rnglists",
+    "debug_str",
+    "debug_str_offsets",
+    "debug_types",
+];
+/// How a section begins that is unpacked.
+const SIGNATURE: &[u8; 4] = b"ZLIB";
+/// The signature and the unpacked size.
+const HEADER_BYTES: usize = 12;
+/// Unpacked bytes for one byte of a zlib stream at most: deflate stores a match of 258 bytes in two bits.
+const MAX_RATIO: u64 = 1032;
+
+/// The unpacked sections of a file.
+#[derive(Debug, Default)]
+pub(super) struct UnpackedSections {
+    /// By the names of their plain form.
+    sections: Vec<(&'static str, Vec<u8>)>,
+    /// Those that are compressed in a way that is not read.
+    unread: Vec<&'static str>,
+}
+
+impl UnpackedSections {
+    /// Unpacks the sections of debug information that are compressed, into at most `memory_bytes`.
+    pub(super) fn read(file: &MachFile<'_>, memory_bytes: u64) -> Result<UnpackedSections, ObjectError> {
+        let (mut compressed, mut unread) = (Vec::new(), Vec::new());
+        for name in READ_SECTIONS {
+            let Some(section) = compressed_section(file, name) else { continue };
+            let bytes = file.section_bytes(section)?;
+            match Stream::read(bytes)? {
+                Some(stream) => compressed.push((name, stream)),
+                None => unread.push(name),
+            }
+        }
+        // Before anything is allocated.
+        let unpacked_bytes =
+            compressed.iter().fold(0_u64, |sum, (_, stream)| sum.saturating_add(stream.unpacked_bytes));
+        if unpacked_bytes > memory_bytes {
+            return Err(ObjectError::NeedsMemory(unpacked_bytes));
+        }
+        let unpack = |(name, stream): (&'static str, Stream<'_>)| Ok((name, stream.unpack()?));
+        let sections = compressed.into_iter().map(unpack).collect::<Result<_, ObjectError>>()?;
+        Ok(UnpackedSections { sections, unread })
+    }
+
+    /// Says which sections beside that of the functions are compressed in a way that is not read.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+        let others = self.unread.iter().filter(|name| **name != "debug_info");
+        others.map(|name| format!("its section __z{name} is compressed in a way that is not read"))
+    }
+
+    /// Returns how many bytes were unpacked.
+    pub(super) fn bytes(&self) -> u64 {
+        self.sections.iter().map(|(_, bytes)| bytes.len() as u64).sum()
+    }
+
+    /// Returns the unpacked contents of a section by its plain name, such as `__debug_info`.
+    pub(super) fn get(&self, name: &str) -> Option<&[u8]> {
+        let name = name.trim_start_matches('_');
+        self.sections.iter().find(|(known, _)| *known == name).map(|(_, bytes)| bytes.as_slice())
+    }
+}
+
+/// How a file's functions and lines are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    /// They are not, or there are none.
+    None,
+    /// They are unpacked.
+    Zlib,
+    /// In a way that is not read.
+    Unknown,
+}
+
+impl Compression {
+    /// Returns how the section with a file's functions is compressed, by its first bytes.
+    pub(super) fn from_file(file: &MachFile<'_>) -> Result<Compression, ObjectError> {
+        let Some(section) = compressed_section(file, "debug_info") else { return Ok(Compression::None) };
+        let bytes = file.section_bytes(section)?;
+        Ok(if bytes.starts_with(SIGNATURE) { Compression::Zlib } else { Compression::Unknown })
+    }
+}
+
+fn compressed_section<'f, 'a>(file: &'f MachFile<'a>, name: &str) -> Option<&'f MachSection<'a>> {
+    let compressed = format!("__z{name}");
+    file.debug_sections().find(|section| section.name == name_of_section(&compressed))
+}
+
+/// A zlib stream and the size that its section declares.
+struct Stream<'a> {
+    unpacked_bytes: u64,
+    zlib: &'a [u8],
+}
+
+impl<'a> Stream<'a> {
+    /// Reads the header of a section; returns `None` if it is compressed in another way.
+    fn read(bytes: &'a [u8]) -> Result<Option<Stream<'a>>, ObjectError> {
+        if !bytes.starts_with(SIGNATURE) {
+            return Ok(None);
+        }
+        let Some((header, zlib)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(malformed("compressed debug information ends within its header"));
+        };
+        let mut size = [0; 8];
+        size.copy_from_slice(&header[SIGNATURE.len()..]);
+        let unpacked_bytes = u64::from_be_bytes(size);
+        if unpacked_bytes > (zlib.len() as u64).saturating_mul(MAX_RATIO) {
+            return Err(malformed(
+                "compressed debug information declares more bytes than its stream can hold",
+            ));
+        }
+        Ok(Some(Stream { unpacked_bytes, zlib }))
+    }
+
+    fn unpack(&self) -> Result<Vec<u8>, ObjectError> {
+        let needs_memory = || ObjectError::NeedsMemory(self.unpacked_bytes);
+        let size = usize::try_from(self.unpacked_bytes).map_err(|_| needs_memory())?;
+        let mut unpacked = Vec::new();
+        // One byte more than declared shows that there are more. The buffer does not grow.
+        unpacked.try_reserve_exact(size.saturating_add(1)).map_err(|_| needs_memory())?;
+        let mut zlib = Decompress::new(true);
+        let has_ended = loop {
+            let before = (zlib.total_in(), zlib.total_out());
+            let rest =
+                usize::try_from(before.0).ok().and_then(|read| self.zlib.get(read..)).unwrap_or_default();
+            let status = zlib.decompress_vec(rest, &mut unpacked, FlushDecompress::None);
+            match status.map_err(|_| malformed("compressed debug information is cut off or damaged"))? {
+                Status::StreamEnd => break true,
+                // All of a stream that is cut off was read, or there is no room for more.
+                _ if before == (zlib.total_in(), zlib.total_out()) => break false,
+                Status::Ok | Status::BufError => {}
+            }
+        };
+        match unpacked.len().cmp(&size) {
+            Ordering::Greater => {
+                Err(malformed("compressed debug information has more bytes than it declares"))
+            }
+            // The end of the stream has the checksum.
+            _ if !has_ended => Err(malformed("compressed debug information is cut off or damaged")),
+            Ordering::Less => Err(malformed("compressed debug information has fewer bytes than it declares")),
+            Ordering::Equal => Ok(unpacked),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! How much of the tables of abbreviations is read. Tables may lie over each other: units may begin to read one table
+//! at many places.
+
+use super::sections::DwarfSlice;
+use crate::object::ObjectError;
+use crate::object::steps::{ObjectPart, Steps};
+use gimli::{DebugAbbrev, Reader, Section, UnitHeader};
+
+/// Counts the tables that units name, each once.
+pub(super) fn count(
+    units: &[UnitHeader<DwarfSlice<'_>>],
+    section: &DebugAbbrev<DwarfSlice<'_>>,
+    steps: &Steps,
+) -> Result<(), ObjectError> {
+    let mut offsets: Vec<usize> = units.iter().map(|unit| unit.debug_abbrev_offset().0).collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    for offset in offsets {
+        let mut rest = *section.reader();
+        if rest.skip(offset).is_err() {
+            continue;
+        }
+        while skip_abbreviation(&mut rest, steps)? {}
+    }
+    Ok(())
+}
+
+/// Skips an abbreviation; returns false at the end of the table, and if it is damaged.
+fn skip_abbreviation(rest: &mut DwarfSlice<'_>, steps: &Steps) -> Result<bool, ObjectError> {
+    let before = rest.len();
+    let skipped = skip(rest);
+    steps.take_bytes(ObjectPart::Abbreviations, before - rest.len())?;
+    Ok(skipped.unwrap_or(false))
+}
+
+fn skip(rest: &mut DwarfSlice<'_>) -> gimli::Result<bool> {
+    let code = rest.read_uleb128()?;
+    if code == 0 {
+        return Ok(false);
+    }
+    // The tag, and whether there are children.
+    rest.skip_leb128()?;
+    rest.skip(1)?;
+    loop {
+        let (name, form) = (rest.read_uleb128()?, rest.read_uleb128()?);
+        if name == 0 && form == 0 {
+            return Ok(true);
+        }
+        if form == u64::from(gimli::DW_FORM_implicit_const.0) {
+            rest.skip_leb128()?;
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The sections of debug information, and what is given up if one of them is damaged.
+
+use crate::object::ObjectError;
+use crate::object::macho::MachFile;
+use gimli::{EndianSlice, LittleEndian, SectionId};
+
+pub(super) type DwarfSlice<'a> = EndianSlice<'a, LittleEndian>;
+pub(super) type Dwarf<'a> = gimli::Dwarf<DwarfSlice<'a>>;
+
+/// What a unit or an entry is given up for.
+#[derive(Debug)]
+pub(super) enum UnitFailure {
+    /// The unit is damaged: it is left out, from here on, with a warning.
+    Unit(gimli::Error),
+    /// The whole object is given up.
+    Object(ObjectError),
+}
+
+impl From<gimli::Error> for UnitFailure {
+    fn from(error: gimli::Error) -> UnitFailure {
+        UnitFailure::Unit(error)
+    }
+}
+
+impl From<ObjectError> for UnitFailure {
+    fn from(error: ObjectError) -> UnitFailure {
+        UnitFailure::Object(error)
+    }
+}
+
+impl From<crate::symcache::NoSymcache> for UnitFailure {
+    fn from(error: crate::symcache::NoSymcache) -> UnitFailure {
+        UnitFailure::Object(error.into())
+    }
+}
+
+/// The sections of debug information as gimli wants them.
+pub(super) fn load<'a>(file: &MachFile<'a>) -> Result<Dwarf<'a>, ObjectError> {
+    gimli::Dwarf::load(|id: SectionId| {
+        let name = id.name().replacen('.', "__", 1);
+        file.debug_section(&name).map(|bytes| EndianSlice::new(bytes, LittleEndian))
+    })
+}

@@ -1,0 +1,99 @@
+-- Records of a tenant that the indexer has put off because the tenant used more than its share: where in a partition
+-- they lie. A range is written in the transaction that moves the position over its records, and gets shorter in the
+-- transaction that stores them. While it is there, all of the tenant's records between its ends wait.
+CREATE TABLE deferred_ranges (
+    tenant      text NOT NULL,
+    topic       text NOT NULL,
+    -- The broker's id of the topic: offsets of another topic under the same name mean nothing.
+    topic_id    text NOT NULL,
+    partition   integer NOT NULL,
+    -- The first offset that was not read again, and one after the last record that waits.
+    from_offset bigint NOT NULL CHECK (from_offset >= 0),
+    to_offset   bigint NOT NULL,
+    -- How many records of the tenant wait. Others lie between them.
+    records     bigint NOT NULL,
+    -- No record that waits is older.
+    oldest_at   timestamptz NOT NULL,
+    CHECK (from_offset < to_offset),
+    PRIMARY KEY (topic_id, partition, tenant)
+);
+CREATE INDEX deferred_ranges_tenant ON deferred_ranges (tenant);
+SELECT unslide_protect('deferred_ranges', 'tenant', 'SELECT');
+
+-- The ranges of all tenants in these topics: for the indexer, which stores them.
+CREATE FUNCTION unslide_deferred_ranges(wanted_topics text[]) RETURNS SETOF deferred_ranges
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT r.* FROM deferred_ranges r WHERE r.topic = ANY (wanted_topics)
+    ORDER BY r.topic, r.topic_id, r.partition, r.tenant
+$$;
+
+-- Adds records to what waits of their tenants. Nothing waits of a deleted tenant. The transaction goes on without a tenant.
+CREATE FUNCTION unslide_defer(more jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    who text;
+BEGIN
+    PERFORM set_config('unslide.definer', 'on', true), set_config('unslide.tenant', '', true);
+    FOR who IN SELECT DISTINCT m.tenant FROM jsonb_populate_recordset(NULL::deferred_ranges, more) m ORDER BY 1 LOOP
+        -- As in unslide_refuse_deleted.
+        PERFORM pg_advisory_xact_lock_shared(hashtextextended('tenant ' || who, 0));
+    END LOOP;
+    INSERT INTO deferred_ranges AS r
+        (tenant, topic, topic_id, partition, from_offset, to_offset, records, oldest_at)
+    SELECT m.tenant, m.topic, m.topic_id, m.partition, m.from_offset, m.to_offset, m.records, m.oldest_at
+    FROM jsonb_populate_recordset(NULL::deferred_ranges, more) m
+    WHERE EXISTS (SELECT FROM tenants t WHERE t.slug = m.tenant AND t.state <> 'deleted')
+    ORDER BY m.topic_id, m.partition, m.tenant
+    ON CONFLICT (topic_id, partition, tenant) DO UPDATE SET
+        from_offset = least(r.from_offset, EXCLUDED.from_offset),
+        to_offset = greatest(r.to_offset, EXCLUDED.to_offset),
+        records = r.records + EXCLUDED.records,
+        oldest_at = least(r.oldest_at, EXCLUDED.oldest_at);
+END $$;
+
+-- Takes what was stored out of ranges, each from `from_offset`, where it has to begin, to `next_offset`, and closes those
+-- that end there. False, and nothing is done, if one begins somewhere else. The transaction goes on without a tenant.
+CREATE FUNCTION unslide_shorten_deferred(done jsonb) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    found bigint;
+BEGIN
+    PERFORM set_config('unslide.definer', 'on', true), set_config('unslide.tenant', '', true);
+    -- The locks keep the ends where they are.
+    PERFORM FROM deferred_ranges r
+    JOIN jsonb_to_recordset(done) AS d (tenant text, topic_id text, partition integer, from_offset bigint)
+        ON d.topic_id = r.topic_id AND d.partition = r.partition AND d.tenant = r.tenant
+    WHERE r.from_offset = d.from_offset
+    ORDER BY r.topic_id, r.partition, r.tenant FOR UPDATE OF r;
+    GET DIAGNOSTICS found = ROW_COUNT;
+    IF found <> jsonb_array_length(done) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM deferred_ranges r
+    USING jsonb_to_recordset(done) AS d (tenant text, topic_id text, partition integer, next_offset bigint)
+    WHERE d.topic_id = r.topic_id AND d.partition = r.partition AND d.tenant = r.tenant
+      AND r.to_offset <= d.next_offset;
+    UPDATE deferred_ranges r
+    SET from_offset = d.next_offset, records = greatest(r.records - d.stored, 1),
+        oldest_at = greatest(r.oldest_at, d.oldest_at)
+    FROM jsonb_to_recordset(done) AS d
+        (tenant text, topic_id text, partition integer, next_offset bigint, stored bigint, oldest_at timestamptz)
+    WHERE d.topic_id = r.topic_id AND d.partition = r.partition AND d.tenant = r.tenant;
+    RETURN true;
+END $$;
+
+-- Up to where each partition is stored: to its position, or to the first record before it that waits.
+CREATE FUNCTION unslide_stored_positions() RETURNS SETOF positions
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT p.topic, p.partition, p.topic_id, least(p.next_offset, min(r.from_offset)), p.updated_at
+    FROM positions p LEFT JOIN deferred_ranges r ON r.topic_id = p.topic_id AND r.partition = p.partition
+    GROUP BY p.topic, p.partition
+    ORDER BY p.topic, p.partition
+$$;
+
+REVOKE ALL ON FUNCTION unslide_deferred_ranges(text[]), unslide_defer(jsonb), unslide_shorten_deferred(jsonb),
+    unslide_stored_positions() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION unslide_deferred_ranges(text[]), unslide_defer(jsonb), unslide_shorten_deferred(jsonb),
+    unslide_stored_positions() TO unslide_service;

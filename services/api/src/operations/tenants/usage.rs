@@ -1,0 +1,55 @@
+//! `GET /v1/tenant-usage`. Not below `/v1/tenants`, where any word may be the slug of a tenant.
+
+use crate::operations::prelude::*;
+use crate::requests::page::{number_and_id, numbered};
+use unslide_model::TenantId;
+use unslide_store::figures::{self, FigureOrder, TenantFigures};
+
+/// The order of the list, and the part of it to answer.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct TenantUsageQuery {
+    /// `reports` of the last hour, `deferred` records, bytes of `symbols`, or `full` for the share of the limit on symbols
+    /// that is used, the largest first; `reports` where absent.
+    #[param(example = "full")]
+    pub sort: Option<String>,
+    /// Entries a page, 1 to 500; 50 where absent.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 4096)]
+    pub cursor: Option<String>,
+}
+
+problems!(Failures: InvalidParameter);
+
+/// List what tenants use
+///
+/// The figures of each tenant beside its limits, the loudest or fullest first. Deleted tenants are left out. Figures change
+/// while pages are read: a tenant that moves in the order may be missed or come twice.
+#[utoipa::path(get, path = "/v1/tenant-usage", tag = "tenants", operation_id = "list_tenant_usage",
+    params(TenantUsageQuery),
+    responses((status = 200, description = "A page of tenants.", body = Page<TenantFigures>), Failures),
+    security(("key" = ["operator"])))]
+pub async fn list_tenant_usage(
+    State(api): State<Api>,
+    access: Access<Operator>,
+    Query(query): Query<TenantUsageQuery>,
+) -> Result<Json<Page<TenantFigures>>, Problem> {
+    let order = order(query.sort.as_deref())?;
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let list = List::of(access.tenant(), "list_tenant_usage", &order);
+    let limit = page.limit()?;
+    let after: Option<(i64, TenantId)> = page.after(list, number_and_id)?;
+    let default_limit = api.tenants.symbol_bytes;
+    let found = figures::list(&api.store, order, default_limit, after.as_ref(), limit + 1).await?;
+    let position = |last: &TenantFigures| numbered(i64::try_from(last.rank).unwrap_or(i64::MAX), &last.id);
+    Ok(Json(Page::of(found, limit, list, position)))
+}
+
+fn order(sort: Option<&str>) -> Result<FigureOrder, Problem> {
+    let Some(sort) = sort else { return Ok(FigureOrder::Reports) };
+    FigureOrder::parse(sort)
+        .ok_or_else(|| Problem::new(Kind::InvalidParameter, "sort: reports, deferred, symbols or full"))
+}

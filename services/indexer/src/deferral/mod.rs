@@ -1,0 +1,141 @@
+//! Records of a tenant that uses more than its share of a reader are deferred: their range is stored together with the
+//! position, and a second reader stores them with the time that is left. So neighbours do not wait for a flood.
+
+mod losses;
+mod owner;
+pub mod reader;
+
+use crate::failure::IndexerError;
+use crate::pipeline::Resources;
+use crate::topics::Positions;
+pub use owner::OwnerRules;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_model::{TenantId, cost};
+use unslide_proto::headers;
+use unslide_runtime::fairness::FairShares;
+use unslide_store::deferred;
+use unslide_store::tenants::{self, TenantStanding};
+use unslide_stream::{Headers, Record, RecordRef, TopicPartition};
+
+/// How fast a reader counts as busy: a flood delays its neighbours about as long before it is deferred.
+const BUSY_REACTION: Duration = Duration::from_millis(500);
+
+/// Shares of a new reader. One is kept free, so that a tenant that begins to send finds no backlog of another.
+pub fn new_shares() -> FairShares {
+    FairShares::with_reserve(BUSY_REACTION)
+}
+
+/// Decides which records of a reader are deferred.
+pub struct Deferral {
+    resources: Resources,
+    rules: OwnerRules,
+    /// The first deferred record of each tenant in each partition, unless it is known to be stored.
+    waiting: Option<BTreeMap<TopicPartition, BTreeMap<TenantId, i64>>>,
+}
+
+impl Deferral {
+    /// For one session of a reader: between two, another one may have had its partitions.
+    pub fn new(resources: &Resources) -> Deferral {
+        Deferral { resources: resources.clone(), rules: OwnerRules::new(resources), waiting: None }
+    }
+
+    /// Looks which deferred records still wait, unless there are none: only the reader that moves a position adds some.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn refresh(&mut self, positions: &Positions) -> Result<(), IndexerError> {
+        if self.waiting.as_ref().is_some_and(BTreeMap::is_empty) {
+            return Ok(());
+        }
+        let mut waiting = BTreeMap::<TopicPartition, BTreeMap<TenantId, i64>>::new();
+        for range in deferred::list(&self.resources.store, &topic_names(positions)).await? {
+            let place: TopicPartition = (range.topic.as_str().into(), range.partition);
+            if positions.get(&place).is_some_and(|position| position.topic_id == range.topic_id) {
+                waiting.entry(place).or_default().insert(range.tenant, range.from);
+            }
+        }
+        self.waiting = Some(waiting);
+        Ok(())
+    }
+
+    /// True if deferred records may still wait.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting.as_ref().is_some_and(|waiting| !waiting.is_empty())
+    }
+
+    /// Returns the first offset of a partition that is not stored: `next_offset`, or its first deferred record that may wait.
+    pub fn stored_to(&self, place: &TopicPartition, next_offset: i64) -> i64 {
+        let waiting = self.waiting.as_ref().and_then(|waiting| waiting.get(place)?.values().min());
+        waiting.map_or(next_offset, |first| next_offset.min(*first))
+    }
+
+    /// Decides which of these records are deferred, and for which tenant. Of those only the place and the time are left.
+    /// While a tenant has a deferred record in a partition, all that follow there are deferred too: the revisions of a
+    /// report are stored in their order.
+    ///
+    /// # Errors
+    /// If the database or the CPU pool fails.
+    pub async fn decide(
+        &mut self,
+        records: Vec<Record>,
+        positions: &Positions,
+    ) -> Result<(Vec<Record>, BTreeMap<RecordRef, TenantId>), IndexerError> {
+        self.refresh(positions).await?;
+        let (mut records, owners) = self.rules.owners(&self.resources.host, records).await?;
+        let now = self.resources.host.clock.monotonic_micros();
+        let (mut deferred, mut active) = (BTreeMap::new(), BTreeMap::new());
+        for (record, owner) in records.iter_mut().zip(owners) {
+            let Some(tenant) = owner else { continue };
+            let place = (Arc::clone(&record.at.topic), record.at.partition);
+            let waits = self.waits(&place, &tenant);
+            if !waits
+                && (self.resources.shares.try_take(&tenant, now, units(record))
+                    || !self.is_active(&mut active, &tenant).await?)
+            {
+                continue;
+            }
+            let waiting = self.waiting.get_or_insert_default().entry(place).or_default();
+            waiting.entry(tenant.clone()).or_insert(record.at.offset);
+            (record.key, record.value, record.headers) = (None, None, Headers::new());
+            deferred.insert(record.at.clone(), tenant);
+        }
+        Ok((records, deferred))
+    }
+
+    fn waits(&self, place: &TopicPartition, tenant: &TenantId) -> bool {
+        let waiting = self.waiting.as_ref().and_then(|waiting| waiting.get(place));
+        waiting.is_some_and(|tenants| tenants.contains_key(tenant))
+    }
+
+    /// True for a tenant that records can be stored of. `known` are those that were looked up for this batch.
+    async fn is_active(
+        &self,
+        known: &mut BTreeMap<TenantId, bool>,
+        tenant: &TenantId,
+    ) -> Result<bool, IndexerError> {
+        if let Some(active) = known.get(tenant) {
+            return Ok(*active);
+        }
+        let mut tx = self.resources.store.tenant(tenant).await?;
+        let standing = tenants::standing(&mut tx).await?;
+        tx.rollback().await?;
+        let active = matches!(standing, Some(TenantStanding::Active | TenantStanding::Suspended));
+        known.insert(tenant.clone(), active);
+        Ok(active)
+    }
+}
+
+/// The names of the topics that these positions are of.
+fn topic_names(positions: &Positions) -> Vec<String> {
+    let mut topics: Vec<String> = positions.keys().map(|(topic, _)| topic.to_string()).collect();
+    topics.dedup();
+    topics
+}
+
+/// The cost units of a record, with the bytes of its external body.
+pub fn units(record: &Record) -> u64 {
+    let external = record.headers.number::<usize>(headers::BODY_BYTES).unwrap_or(0);
+    cost::of_record(record.value.as_ref().map_or(0, bytes::Bytes::len).max(external))
+}

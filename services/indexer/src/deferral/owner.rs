@@ -1,0 +1,124 @@
+//! Tells the tenant of a record before anything else of it is read.
+
+use crate::failure::IndexerError;
+use crate::pipeline::Resources;
+use crate::records::{Content, answers, dead_letter, event};
+use crate::topics::Topics;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use time::OffsetDateTime;
+use unslide_model::TenantId;
+use unslide_proto::headers;
+use unslide_proto::topics::TopicNames;
+use unslide_runtime::Host;
+use unslide_stream::{Record, Signatures};
+
+/// The rules that find the tenant of a record. Cheap to clone.
+#[derive(Clone)]
+pub struct OwnerRules {
+    content: Content,
+    topics: Topics,
+    names: Arc<TopicNames>,
+    signatures: Arc<Signatures>,
+}
+
+impl OwnerRules {
+    /// For the records of one reader.
+    pub fn new(resources: &Resources) -> OwnerRules {
+        OwnerRules {
+            content: resources.content,
+            topics: resources.topics.clone(),
+            names: Arc::new(resources.kafka.topics()),
+            signatures: Arc::clone(&resources.signatures),
+        }
+    }
+
+    /// Returns the tenant of each record; `None` if it names none that can be believed.
+    ///
+    /// # Errors
+    /// If the CPU pool is gone.
+    pub async fn owners(
+        &self,
+        host: &Host,
+        records: Vec<Record>,
+    ) -> Result<(Vec<Record>, Vec<Option<TenantId>>), IndexerError> {
+        let (rules, now) = (self.clone(), host.clock.now());
+        let told = host.cpu.run(move || {
+            // A record that makes this panic makes its reader panic too, and is put into quarantine there.
+            let owner = |record| catch_unwind(AssertUnwindSafe(|| rules.owner(record, now))).unwrap_or(None);
+            let owners = records.iter().map(owner).collect();
+            (records, owners)
+        });
+        Ok(told.await?)
+    }
+
+    /// True if a record that names no tenant may have named one before: gateways' keys change.
+    pub fn may_change(&self) -> bool {
+        self.content.is_of_gateways()
+    }
+
+    fn owner(&self, record: &Record, now: OffsetDateTime) -> Option<TenantId> {
+        if let Some(owner) = self.topics.tenant_of(&self.names, &record.at.topic) {
+            return Some(owner);
+        }
+        match self.content {
+            // Symbolizers alone write the outputs.
+            Content::Reports => TenantId::new(record.headers.text(headers::TENANT)?).ok(),
+            Content::Ledger => Some(answers::read(record).ok()??.tenant),
+            Content::DeadLetters => dead_letter::read(record, now).tenant,
+            Content::Sessions | Content::Metrics => event::owner(record, &self.signatures, now).ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_stream::{GatewayKey, Headers, RecordRef, SignatureSettings};
+
+    const KEY: &str = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
+
+    fn owner(content: Content, required: bool, topic: &str, tenant: Option<&str>) -> Option<String> {
+        let keys =
+            vec![GatewayKey { name: "edge".into(), public_key: KEY.into(), tenants: vec!["acme".into()] }];
+        let names = Arc::new(unslide_stream::Settings::default().topics());
+        let rules = OwnerRules {
+            content,
+            topics: Topics { shared: names.output.clone(), tenants: true },
+            names,
+            signatures: Arc::new(Signatures::new(&SignatureSettings { required, keys })),
+        };
+        let record = Record {
+            at: RecordRef { topic: topic.into(), partition: 0, offset: 7 },
+            time_millis: Some(1_763_600_000_000),
+            key: None,
+            value: Some("{}".into()),
+            headers: tenant
+                .map_or(Headers::new(), |tenant| Headers::new().with(headers::TENANT, tenant.to_owned())),
+        };
+        rules.owner(&record, OffsetDateTime::UNIX_EPOCH).map(|tenant| tenant.to_string())
+    }
+
+    /// Proves: sender
+    #[test]
+    fn a_record_counts_for_the_tenant_that_its_topic_or_its_sender_may_name() {
+        let names = unslide_stream::Settings::default().topics();
+        let acme = Some("acme".to_owned());
+        let reports = |topic: &str, tenant| owner(Content::Reports, true, topic, tenant);
+        assert_eq!(reports(&names.output, Some("acme")), acme);
+        assert_eq!(reports(&names.output, Some("No Tenant")), None);
+        assert_eq!(reports(&names.output, None), None);
+        let own = names.tenant_output(&TenantId::new("acme").unwrap());
+        assert_eq!(reports(&own, Some("umbrella")), acme, "a topic says whose it is");
+        for content in [Content::Sessions, Content::Metrics] {
+            assert_eq!(owner(content, false, &names.sessions, Some("acme")), acme);
+            assert_eq!(owner(content, true, &names.sessions, Some("acme")), None, "it is not signed");
+        }
+        assert_eq!(owner(Content::DeadLetters, true, &names.dead_letter, Some("acme")), acme);
+        assert_eq!(
+            owner(Content::Ledger, true, &names.ledger, Some("acme")),
+            None,
+            "a header of it says nothing"
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! The second reader: stores deferred records with the time that the first reader leaves.
+//!
+//! It goes once through each partition with deferred records, for all tenants together, and keeps to what was deferred when
+//! it last asked: what lies behind that may be the first reader's.
+
+use super::{OwnerRules, losses, topic_names};
+use crate::failure::IndexerError;
+use crate::pipeline::quarantine::Quarantine;
+use crate::pipeline::{Pipeline, Resources};
+use crate::topics::Positions;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
+use unslide_runtime::causes;
+use unslide_store::StoreError;
+use unslide_store::deferred::{self, DeferredRange};
+use unslide_store::positions::PartitionPosition;
+use unslide_store::reports::Effects;
+use unslide_stream::admin::retention;
+use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
+
+/// How often it looks for deferred records that its first reader has not announced.
+const RANGE_POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// How long it waits for the first reader to have nothing to do. After that it goes on beside it: what is deferred has to
+/// be stored before retention deletes it.
+const FIRST_READER_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause after a failure.
+const FAILURE_BACKOFF: Duration = Duration::from_secs(1);
+/// How often metrics are set.
+const REPORT_INTERVAL: Duration = Duration::from_secs(15);
+/// Records that one round reads at most for each that it may store.
+const SCAN_FACTOR: usize = 20;
+/// The retention of a topic that keeps everything, for the metric.
+const UNLIMITED_SECONDS: i64 = 10 * 365 * 86_400;
+
+/// The state that the two readers of a session share. Cheap to clone.
+#[derive(Clone)]
+pub struct Signals {
+    /// True while the first reader stores a batch.
+    pub busy: Arc<watch::Sender<bool>>,
+    /// The first reader has deferred records.
+    pub deferred: Arc<Notify>,
+    /// The first reader has not reached the ends that the logs had at the start.
+    pub behind: Arc<AtomicBool>,
+    /// The error that keeps deferred records from being stored.
+    pub trouble: Arc<Mutex<Option<String>>>,
+}
+
+impl Signals {
+    /// Makes the signals of a session that begins.
+    pub fn new(behind: bool, trouble: Arc<Mutex<Option<String>>>) -> Signals {
+        let (busy, deferred) = (Arc::new(watch::Sender::new(false)), Arc::default());
+        Signals { busy, deferred, behind: Arc::new(AtomicBool::new(behind)), trouble }
+    }
+}
+
+/// The partitions that are being read.
+struct Reading {
+    consumer: SpreadConsumer,
+    /// The first offset of each partition that may be deferred. The consumer has passed none that is.
+    positions: Positions,
+    /// Records behind what was deferred when it last asked.
+    ahead: Vec<Record>,
+}
+
+/// Stores deferred records of one session's partitions.
+pub struct DeferredReader {
+    resources: Resources,
+    rules: OwnerRules,
+    pipeline: Pipeline,
+    signals: Signals,
+    /// The partitions of the session, with the ids of their topics.
+    partitions: Positions,
+    reading: Option<Reading>,
+    /// Whether the logs still hold what was deferred has to be asked.
+    unchecked: bool,
+    reported: Option<Instant>,
+}
+
+impl DeferredReader {
+    /// Begins to read nothing yet.
+    pub fn new(resources: &Resources, partitions: Positions, signals: Signals) -> DeferredReader {
+        let mut resources = resources.clone();
+        resources.label = resources.label.deferred();
+        let Resources { store, metrics, label, .. } = &resources;
+        resources.quarantine = Quarantine::new(store.clone(), metrics.clone(), label);
+        DeferredReader {
+            rules: OwnerRules::new(&resources),
+            pipeline: Pipeline::new(&resources),
+            resources,
+            signals,
+            partitions,
+            reading: None,
+            unchecked: true,
+            reported: None,
+        }
+    }
+
+    /// Stores what is deferred, for as long as the session lasts.
+    pub async fn run(mut self) -> Infallible {
+        loop {
+            match Box::pin(self.store_some()).await {
+                Ok(stored) => {
+                    *self.signals.trouble.lock() = None;
+                    if !stored {
+                        _ = timeout(RANGE_POLL_INTERVAL, self.signals.deferred.notified()).await;
+                    }
+                }
+                Err(trouble) => {
+                    (self.reading, self.unchecked) = (None, true);
+                    self.tell(&trouble);
+                    sleep(FAILURE_BACKOFF).await;
+                }
+            }
+        }
+    }
+
+    fn tell(&self, trouble: &IndexerError) {
+        let topic = &self.resources.topics.shared;
+        if let IndexerError::Store(StoreError::Fenced { .. }) = trouble {
+            tracing::warn!(kafka.topic = topic, error = %trouble, "a batch of deferred records was given up");
+            return;
+        }
+        let text = causes(trouble);
+        tracing::warn!(kafka.topic = topic, error = text, "deferred records can't be stored yet");
+        *self.signals.trouble.lock() = Some(format!("deferred records can't be stored: {text}"));
+    }
+
+    /// Stores a batch. Returns false if nothing is deferred.
+    async fn store_some(&mut self) -> Result<bool, IndexerError> {
+        let mut ranges = self.ranges().await?;
+        if self.unchecked && !ranges.is_empty() {
+            let read_to = |range: &DeferredRange| self.reading.as_ref()?.read_to(&place(range));
+            ranges = losses::note_lost(&self.resources, ranges, read_to).await?;
+        }
+        self.unchecked = false;
+        self.report(&ranges).await?;
+        if ranges.is_empty() {
+            self.reading = None;
+            return Ok(false);
+        }
+        let mut busy = self.signals.busy.subscribe();
+        _ = timeout(FIRST_READER_TIMEOUT, busy.wait_for(|busy| !busy)).await;
+        let mut reading = match self.reading.take().filter(|reading| reading.fits(&ranges)) {
+            Some(reading) => reading,
+            None => self.open(&ranges)?,
+        };
+        let (records, is_idle) = self.next_records(&mut reading, &ranges).await?;
+        // A record that was deferred is in the log: it does not come if it was deleted.
+        self.unchecked = is_idle;
+        if !records.is_empty() {
+            let behind = self.signals.behind.load(Ordering::SeqCst);
+            let effects = if behind { Effects::Deferred } else { Effects::Now };
+            let began = Instant::now();
+            let stored = self.pipeline.store_deferred(records, ranges, &mut reading.positions, effects);
+            Box::pin(stored).await?;
+            self.resources.metrics.batch_seconds.observe(began.elapsed().as_secs_f64());
+        }
+        self.reading = Some(reading);
+        Ok(true)
+    }
+
+    /// The ranges of this session's partitions.
+    async fn ranges(&self) -> Result<Vec<DeferredRange>, IndexerError> {
+        let mut ranges = deferred::list(&self.resources.store, &topic_names(&self.partitions)).await?;
+        ranges.retain(|range| self.partitions.contains_key(&place(range)));
+        Ok(ranges)
+    }
+
+    fn open(&self, ranges: &[DeferredRange]) -> Result<Reading, IndexerError> {
+        let mut positions = Positions::new();
+        for range in ranges {
+            let first = PartitionPosition {
+                topic: range.topic.clone(),
+                partition: range.partition,
+                topic_id: range.topic_id.clone(),
+                next_offset: range.from,
+            };
+            let position = positions.entry(place(range)).or_insert(first);
+            position.next_offset = position.next_offset.min(range.from);
+        }
+        let starts = positions.iter().map(|(place, at)| (place, at.next_offset));
+        let consumer = SpreadConsumer::open(&self.resources.kafka, starts)?;
+        Ok(Reading { consumer, positions, ahead: Vec::new() })
+    }
+
+    /// Reads on. Returns what was deferred of that, and true if nothing came that should.
+    async fn next_records(
+        &self,
+        reading: &mut Reading,
+        ranges: &[DeferredRange],
+    ) -> Result<(Vec<Record>, bool), IndexerError> {
+        let settings = &self.resources.settings;
+        let limits = BatchLimits {
+            records: settings.batch_records.min(self.pipeline.most_records()),
+            bytes: settings.batch_bytes,
+            wait: settings.batch_wait(),
+        };
+        let ends = ends(ranges);
+        let (mut chosen, mut bytes, mut seen) = (Vec::new(), 0, 0);
+        while chosen.len() < limits.records && bytes < limits.bytes && seen < limits.records * SCAN_FACTOR {
+            let mut records = std::mem::take(&mut reading.ahead);
+            if records.is_empty() {
+                records = reading.consumer.next_batch(limits).await?;
+            }
+            if records.is_empty() {
+                return Ok((chosen, seen == 0));
+            }
+            seen += records.len();
+            let is_ahead = |record: &Record| {
+                ends.get(&(Arc::clone(&record.at.topic), record.at.partition))
+                    .is_none_or(|end| record.at.offset >= *end)
+            };
+            let (ahead, records): (Vec<_>, Vec<_>) = records.into_iter().partition(is_ahead);
+            let (records, owners) = self.rules.owners(&self.resources.host, records).await?;
+            for (record, owner) in records.into_iter().zip(owners) {
+                let waits = match owner {
+                    Some(owner) => {
+                        ranges.iter().any(|range| range.tenant == owner && contains(range, &record))
+                    }
+                    None => self.rules.may_change(),
+                };
+                if waits {
+                    bytes += record.size();
+                    chosen.push(record);
+                }
+            }
+            if !ahead.is_empty() {
+                reading.ahead = ahead;
+                // Past the end of a range that is open its last record was not found.
+                let is_missing = chosen.is_empty();
+                return Ok((chosen, is_missing));
+            }
+        }
+        Ok((chosen, false))
+    }
+
+    async fn report(&mut self, ranges: &[DeferredRange]) -> Result<(), IndexerError> {
+        if self.reported.is_some_and(|at| at.elapsed() < REPORT_INTERVAL) && !ranges.is_empty() {
+            return Ok(());
+        }
+        let topics: Vec<String> =
+            ranges.iter().map(|range| range.topic.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+        let kept = retention(&self.resources.kafka, &topics).await?;
+        let now = self.resources.store.clock().now();
+        let (mut oldest, mut left) = (0, UNLIMITED_SECONDS);
+        for range in ranges {
+            let age = (now - range.oldest_at).whole_seconds().max(0);
+            let millis = kept.get(&range.topic).and_then(|kept| kept.millis);
+            let seconds = millis.map_or(UNLIMITED_SECONDS, |millis| millis / 1_000);
+            (oldest, left) = (oldest.max(age), left.min(seconds - age));
+        }
+        let records = ranges.iter().map(|range| range.records).sum();
+        self.resources.metrics.deferred(&self.resources.label, records, oldest, left);
+        self.reported = Some(Instant::now());
+        Ok(())
+    }
+}
+
+impl Drop for DeferredReader {
+    fn drop(&mut self) {
+        // Another indexer may have the partitions next.
+        self.resources.metrics.deferred(&self.resources.label, 0, 0, UNLIMITED_SECONDS);
+    }
+}
+
+impl Reading {
+    /// Returns the first offset of a partition that was not read, or not decided.
+    fn read_to(&self, place: &TopicPartition) -> Option<i64> {
+        let is_here = |record: &&Record| (&record.at.topic, record.at.partition) == (&place.0, place.1);
+        let ahead = self.ahead.iter().find(is_here).map(|record| record.at.offset);
+        ahead.or_else(|| self.consumer.passed(place))
+    }
+
+    /// True if it reads these partitions, and has passed nothing that waits.
+    fn fits(&self, ranges: &[DeferredRange]) -> bool {
+        let read = |range: &DeferredRange| {
+            let position = self.positions.get(&place(range));
+            position.is_some_and(|at| at.topic_id == range.topic_id && at.next_offset <= range.from)
+        };
+        ranges.iter().all(read) && ends(ranges).len() == self.positions.len()
+    }
+}
+
+fn place(range: &DeferredRange) -> TopicPartition {
+    (range.topic.as_str().into(), range.partition)
+}
+
+/// One after the last deferred record of each partition.
+fn ends(ranges: &[DeferredRange]) -> BTreeMap<TopicPartition, i64> {
+    let mut ends = BTreeMap::new();
+    for range in ranges {
+        let end = ends.entry(place(range)).or_insert(range.to);
+        *end = (*end).max(range.to);
+    }
+    ends
+}
+
+fn contains(range: &DeferredRange, record: &Record) -> bool {
+    range.topic == *record.at.topic
+        && range.partition == record.at.partition
+        && (range.from..range.to).contains(&record.at.offset)
+}

@@ -1,0 +1,92 @@
+//! `unslide config check`.
+
+use super::service::Service;
+use super::{Configuration, Configured};
+use crate::failure::{Exit, Outcome};
+use crate::output::say;
+use crate::servers::{connection_check, logins};
+use clap::Args;
+use unslide_runtime::ConfigProblem;
+use unslide_runtime::config::Sources;
+use unslide_stream::access::KafkaLogin;
+
+/// Arguments of `unslide config check`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    configured: Configured,
+    /// Check what this service needs and no more, or `migrate` or `audit` [default: all services]
+    #[arg(long, value_name = "NAME", value_parser = logins::parse)]
+    service: Option<KafkaLogin>,
+    /// Connect as the service would, and try each right that it needs at Kafka, PostgreSQL and object storage; of `migrate` and
+    /// `audit` those at Kafka
+    #[arg(long)]
+    connect: bool,
+}
+
+/// Lists what is wrong, and if nothing is, tries the connections where asked.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let mut reader = Sources::process(arguments.configured.config.as_deref()).read();
+    let configuration = Configuration::read(&mut reader);
+    for mut warning in configuration.warnings(arguments.service) {
+        warning.origin = reader.origin(&warning.key).map(str::to_owned);
+        say!("warning: {warning}");
+    }
+    reader.note_all(configuration.problems(arguments.service));
+    if let Err(problems) = reader.finish() {
+        for problem in &problems.0 {
+            say!("{problem}");
+        }
+        return Ok(Exit::Usage);
+    }
+    say!("the configuration is fine");
+    if arguments.connect { connection_check::run(&configuration, arguments.service) } else { Ok(Exit::Ready) }
+}
+
+impl Configuration {
+    /// Returns the problems of the sections that a login reads; of all sections for `None`.
+    fn problems(&self, login: Option<KafkaLogin>) -> Vec<ConfigProblem> {
+        match login {
+            None => self.validate(None),
+            Some(KafkaLogin::Api) => self.validate(Some(Service::Api)),
+            Some(KafkaLogin::Builder) => self.validate(Some(Service::Builder)),
+            Some(KafkaLogin::Indexer) => self.validate(Some(Service::Indexer)),
+            Some(KafkaLogin::Symbolizer) => self.validate(Some(Service::Symbolizer)),
+            Some(KafkaLogin::Migrate) => self.administration_problems(true),
+            Some(KafkaLogin::Audit) => self.kafka_problems(),
+        }
+    }
+
+    /// Returns warnings of settings that are unsafe if others can reach the network.
+    fn warnings(&self, login: Option<KafkaLogin>) -> Vec<ConfigProblem> {
+        let reads = |section: Section| login.is_none_or(|login| section.is_read_by(login));
+        let kafka = self.api.kafka.insecure();
+        let objects = self.api.objects.insecure().filter(|_| reads(Section::Objects));
+        let postgres = self.api.postgres.insecure().filter(|_| reads(Section::Postgres));
+        let sections = [("kafka", kafka), ("objects", objects), ("postgres", postgres)];
+        let problems = sections.into_iter().map(|(section, found)| ConfigProblem::in_section(section, found));
+        let api = login.is_none_or(|login| login == KafkaLogin::Api).then(|| self.api.api.insecure());
+        problems.flatten().chain(api.into_iter().flatten()).collect()
+    }
+}
+
+/// A section that not everyone reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// The database.
+    Postgres,
+    /// Object storage.
+    Objects,
+}
+
+impl Section {
+    /// True if this service or command connects to what the section names.
+    pub fn is_read_by(self, login: KafkaLogin) -> bool {
+        match login {
+            KafkaLogin::Api | KafkaLogin::Builder | KafkaLogin::Indexer => true,
+            KafkaLogin::Symbolizer => self == Section::Objects,
+            KafkaLogin::Migrate => self == Section::Postgres,
+            KafkaLogin::Audit => false,
+        }
+    }
+}
