@@ -53,18 +53,23 @@ impl Client {
             Some(body) => self.http.post(url).body(body),
             None => self.http.get(url),
         };
-        let request = request.bearer_auth(&self.key).timeout(Duration::from_secs(10));
-        let answer = request.send().await.ok()?;
-        let status = answer.status().as_u16();
-        let body = answer.bytes().await.ok()?;
-        Some((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+        self.attempt_request(request).await
     }
 
     /// POSTs JSON; the status and the JSON body, and nothing where no whole answer comes within ten seconds.
     pub async fn attempt_json(&self, path: &str, json: &str) -> Option<(u16, Value)> {
         let request = self.http.post(format!("{}{path}", self.url)).body(json.to_owned());
-        let request = request.header("content-type", "application/json").bearer_auth(&self.key);
-        let answer = request.timeout(Duration::from_secs(10)).send().await.ok()?;
+        self.attempt_request(request.header("content-type", "application/json")).await
+    }
+
+    /// POSTs a form; the status and the JSON body, and nothing if no whole answer comes within ten seconds.
+    pub async fn attempt_form(&self, path: &str, form: reqwest::multipart::Form) -> Option<(u16, Value)> {
+        self.attempt_request(self.http.post(format!("{}{path}", self.url)).multipart(form)).await
+    }
+
+    async fn attempt_request(&self, request: reqwest::RequestBuilder) -> Option<(u16, Value)> {
+        let request = request.bearer_auth(&self.key).timeout(Duration::from_secs(10));
+        let answer = request.send().await.ok()?;
         let status = answer.status().as_u16();
         let body = answer.bytes().await.ok()?;
         Some((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))

@@ -68,7 +68,7 @@ fn main() {
             online::fairness::print(&input, full).await;
         }
         if wanted("shares") {
-            online::shares::print(full).await;
+            online::shares::print(&input, full).await;
         }
         if wanted("store") {
             online::store::print(&input, full).await;

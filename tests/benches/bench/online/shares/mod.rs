@@ -1,0 +1,200 @@
+//! What a tenant that floods within its limits costs its neighbour: the time until the neighbour's report is visible,
+//! its dSYM ready, and its capture analysed.
+
+mod floods;
+
+use crate::input::Input;
+use floods::{Dsym, FLOODS, Flood, Kind};
+use serde_json::Value;
+use sqlx::{Connection, PgConnection};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use unslide_tests::app::App;
+use unslide_tests::client::Client;
+use unslide_tests::installation::{Installation, TENANT};
+
+/// The tenant that floods.
+const NOISY: &str = "noisy";
+/// What it may send a second: what a tenant may without a limit of its own.
+const UNITS_PER_SECOND: (&str, &str) = ("UNSLIDE_TENANTS__UNITS_PER_SECOND", "2000");
+/// Connections that send the flood.
+const CONNECTIONS: u32 = 8;
+/// The time between two looks whether something is there.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const FLOOD_TIMEOUT: Duration = Duration::from_secs(1_800);
+
+/// The neighbour, and what it sends.
+struct Neighbour<'a> {
+    client: Client,
+    dsym: Dsym<'a>,
+}
+
+/// Prints the neighbour's waits alone and beside each flood.
+pub async fn print(input: &Input, full: bool) {
+    let (connections, flood_time, moments): (u32, u64, &[u64]) =
+        if full { (CONNECTIONS, 20, &[0, 3, 7, 10, 13, 17]) } else { (1, 1, &[0]) };
+    let mut installation = Installation::prepare().await;
+    for service in ["builder", "api", "indexer", "symbolizer"] {
+        installation.start_service(service, service, &[UNITS_PER_SECOND]);
+    }
+    let app = App::fixture("app");
+    installation.make_tenant(TENANT);
+    let dsym = Dsym { file: &app.dsym, debug_id: app.debug_id };
+    let neighbour = Neighbour { client: installation.client(), dsym };
+    installation.make_tenant(NOISY);
+    let noisy = installation.client();
+    let large = Dsym { file: &input.dsym, debug_id: input.debug_id };
+    for service in ["builder", "api", "indexer", "symbolizer"] {
+        installation.wait_ready(service).await;
+    }
+    println!(
+        "\nA tenant floods with {connections} connections for {flood_time} s, at most {} units/s; seconds until what its \
+         neighbour sends at {moments:?} s is there",
+        UNITS_PER_SECOND.1
+    );
+    let (mut alone, mut accepted) = (None, 0);
+    for (number, flood) in FLOODS.iter().enumerate() {
+        let first = (u32::try_from(number).unwrap_or(0) + 1) * 1_000;
+        if alone.replace(flood.kind) != Some(flood.kind) {
+            // Warm before anything counts.
+            neighbour.wait(flood.kind, first + 900).await;
+            let waits = neighbour.waits(flood.kind, first + 800, moments).await;
+            println!("  {}, alone: {}", what(flood.kind), texts(&waits));
+        }
+        let over = AtomicBool::new(false);
+        let timer = async {
+            tokio::time::sleep(Duration::from_secs(flood_time)).await;
+            over.store(true, Ordering::Relaxed);
+        };
+        let sending = send(&noisy, flood, first * 1_000, connections, &large, &over);
+        let (beside, sent, ()) = tokio::join!(neighbour.waits(flood.kind, first, moments), sending, timer);
+        accepted += sent;
+        let began = Instant::now();
+        wait_done(&installation, flood.kind, accepted).await;
+        println!(
+            "    beside {}: {}; {sent} accepted, all done {:.1} s after the flood",
+            flood.name,
+            texts(&beside),
+            began.elapsed().as_secs_f64()
+        );
+    }
+    let deferred = installation.metric("indexer", "unslide_indexer_deferred_records_total").await;
+    println!("  {} reports were deferred", deferred.unwrap_or(0.0));
+    installation.stop().await;
+}
+
+fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Reports => "a report, until queries find it",
+        Kind::Symbols => "a dSYM, until it is ready",
+        Kind::Captures => "a capture, until it is analysed",
+    }
+}
+
+fn texts(waits: &[Duration]) -> String {
+    waits.iter().map(|wait| format!("{:.1}", wait.as_secs_f64())).collect::<Vec<_>>().join(", ")
+}
+
+impl Neighbour<'_> {
+    /// Sends things at these seconds. Returns how long each took to be there.
+    async fn waits(&self, kind: Kind, first: u32, moments: &[u64]) -> Vec<Duration> {
+        let begin = tokio::time::Instant::now();
+        let sends = (first..).zip(moments).map(|(number, moment)| async move {
+            tokio::time::sleep_until(begin + Duration::from_secs(*moment)).await;
+            self.wait(kind, number).await
+        });
+        futures::future::join_all(sends).await
+    }
+
+    /// Sends the thing with this number and waits until it is there.
+    async fn wait(&self, kind: Kind, number: u32) -> Duration {
+        let sent = Instant::now();
+        let (status, answer) = match kind {
+            Kind::Reports => {
+                self.client.post("/v1/reports", report(number, "com.acme.shop").into_bytes()).await
+            }
+            Kind::Symbols => self.client.post("/v1/symbols", self.dsym.numbered(number)).await,
+            Kind::Captures => {
+                let line = format!("main;work_{number} 1\n");
+                self.client.post("/v1/captures?app=com.acme.shop&kind=profile", line.into_bytes()).await
+            }
+        };
+        assert_eq!(status, 202, "{answer}");
+        let id = answer["id"].as_str().unwrap_or_default();
+        let path = match kind {
+            Kind::Reports => format!("/v1/reports/{}", report_id(number)),
+            Kind::Symbols => format!("/v1/symbols/uploads/{id}"),
+            Kind::Captures => format!("/v1/captures/{id}"),
+        };
+        let is_there = |status, answer: &Value| match kind {
+            Kind::Reports => status == 200,
+            Kind::Symbols => answer["objects"][0]["status"] == "ready",
+            Kind::Captures => answer["state"] == "ready",
+        };
+        loop {
+            let (status, answer) = self.client.get(&path).await;
+            if is_there(status, &answer) {
+                return sent.elapsed();
+            }
+            assert!(sent.elapsed() < FLOOD_TIMEOUT, "{path}: {answer}");
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+}
+
+/// Sends a flood until it is over. Returns how many reports, dSYMs or captures were accepted.
+async fn send(
+    noisy: &Client,
+    flood: &Flood,
+    first: u32,
+    connections: u32,
+    dsym: &Dsym<'_>,
+    over: &AtomicBool,
+) -> u32 {
+    let next = AtomicU32::new(first);
+    let connections = (0..connections).map(|_| async {
+        let mut accepted = 0;
+        while !over.load(Ordering::Relaxed) {
+            match flood.send(noisy, next.fetch_add(1, Ordering::Relaxed), dsym).await {
+                Some(count) => accepted += count,
+                // A refused request is sent again after a while, as a device does.
+                None => tokio::time::sleep(POLL_INTERVAL).await,
+            }
+        }
+        accepted
+    });
+    futures::future::join_all(connections).await.into_iter().sum()
+}
+
+/// Waits until all that was accepted of the flooding tenant is stored, built or analysed: `accepted` reports, or no job.
+async fn wait_done(installation: &Installation, kind: Kind, accepted: u32) {
+    let mut database = PgConnection::connect(&installation.database_url()).await.expect("PostgreSQL");
+    let begin = Instant::now();
+    loop {
+        let (question, wanted) = match kind {
+            Kind::Reports => ("SELECT count(*) FROM reports WHERE tenant = $1", i64::from(accepted)),
+            Kind::Symbols | Kind::Captures => {
+                ("SELECT count(*) FROM jobs WHERE tenant = $1 AND status IN ('queued', 'running')", 0)
+            }
+        };
+        let asked = sqlx::query_scalar(question).bind(NOISY).fetch_one(&mut database).await;
+        let count: i64 = asked.expect("an answer");
+        if count == wanted {
+            return;
+        }
+        assert!(begin.elapsed() < FLOOD_TIMEOUT, "{count} instead of {wanted}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+fn report_id(number: u32) -> String {
+    format!("00000000-0000-4000-8000-0000{number:08x}")
+}
+
+/// A report without frames.
+fn report(number: u32, app: &str) -> String {
+    format!(
+        r#"{{"report":{{"id":"{}"}},"system":{{"CFBundleIdentifier":"{app}","CFBundleShortVersionString":"1.0"}},"crash":{{"error":{{"type":"mach"}}}}}}"#,
+        report_id(number)
+    )
+}
