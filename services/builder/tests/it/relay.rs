@@ -64,8 +64,12 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 
 /// Ends the session of the relay that waits for Kafka.
 async fn end_session(world: &World) {
-    let session = world.number(SESSION).await;
-    assert!(session > 0, "no relay");
+    let mut session = 0;
+    until("a relay waits", async || {
+        session = world.number(SESSION).await;
+        session > 0
+    })
+    .await;
     world.number(&format!("SELECT pg_terminate_backend({session}, 60000)::integer::bigint")).await;
 }
 

@@ -241,11 +241,16 @@ impl Running {
 
     /// A counter's value, summed over its labels.
     pub fn counter(&self, name: &str) -> u64 {
+        self.values(name).into_iter().sum()
+    }
+
+    /// The values of a metric, one for each set of labels.
+    pub fn values(&self, name: &str) -> Vec<u64> {
         let page = self.host.process_metrics().page().unwrap();
         let lines = page
             .lines()
             .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ',', ' '])));
-        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).collect()
     }
 
     /// Waits until a counter has this value: it counts what was committed before.
