@@ -127,6 +127,13 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     FROM tenants t WHERE t.slug > after ORDER BY t.slug LIMIT how_many
 $$;
 
+-- Those of these names that no tenant has, or had before it was deleted.
+CREATE FUNCTION unslide_unknown_tenants(names text[]) RETURNS SETOF text
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT DISTINCT n FROM unnest(names) n WHERE NOT EXISTS (SELECT FROM tenants t WHERE t.slug = n)
+$$;
+
 -- The most days that any tenant's reports are kept.
 CREATE FUNCTION unslide_retention_longest(usual integer) RETURNS integer
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$

@@ -1,5 +1,5 @@
--- Records of a tenant that the indexer has put off because the tenant used more than its share: where in a partition
--- they lie. A range is written in the transaction that moves the position over its records, and gets shorter in the
+-- Records of a tenant that the indexer has put off: the tenant used more than its share, or the database does not know it, as
+-- after a restore. Where in a partition they lie. A range is written in the transaction that moves the position over its records, and gets shorter in the
 -- transaction that stores them. While it is there, all of the tenant's records between its ends wait.
 CREATE TABLE deferred_ranges (
     tenant      text NOT NULL,
@@ -28,7 +28,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     ORDER BY r.topic, r.topic_id, r.partition, r.tenant
 $$;
 
--- Adds records to what waits of their tenants. Nothing waits of a deleted tenant. The transaction goes on without a tenant.
+-- Adds records to what waits of their tenants, which need not exist. Nothing waits of a deleted tenant. The transaction goes on without a tenant.
 CREATE FUNCTION unslide_defer(more jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
@@ -43,7 +43,7 @@ BEGIN
         (tenant, topic, topic_id, partition, from_offset, to_offset, records, oldest_at)
     SELECT m.tenant, m.topic, m.topic_id, m.partition, m.from_offset, m.to_offset, m.records, m.oldest_at
     FROM jsonb_populate_recordset(NULL::deferred_ranges, more) m
-    WHERE EXISTS (SELECT FROM tenants t WHERE t.slug = m.tenant AND t.state <> 'deleted')
+    WHERE NOT EXISTS (SELECT FROM tenants t WHERE t.slug = m.tenant AND t.state = 'deleted')
     ORDER BY m.topic_id, m.partition, m.tenant
     ON CONFLICT (topic_id, partition, tenant) DO UPDATE SET
         from_offset = least(r.from_offset, EXCLUDED.from_offset),
@@ -83,12 +83,14 @@ BEGIN
     RETURN true;
 END $$;
 
--- Up to where each partition is stored: to its position, or to the first record before it that waits.
+-- Up to where each partition is stored: to its position, or to the first record before it that waits. Nobody waits for the
+-- records of a tenant that does not exist.
 CREATE FUNCTION unslide_stored_positions() RETURNS SETOF positions
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     SELECT p.topic, p.partition, p.topic_id, least(p.next_offset, min(r.from_offset)), p.updated_at
     FROM positions p LEFT JOIN deferred_ranges r ON r.topic_id = p.topic_id AND r.partition = p.partition
+        AND EXISTS (SELECT FROM tenants t WHERE t.slug = r.tenant)
     GROUP BY p.topic, p.partition
     ORDER BY p.topic, p.partition
 $$;

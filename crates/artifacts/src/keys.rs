@@ -103,6 +103,20 @@ pub fn system_prefix() -> Prefix {
     Prefix("system/".to_owned())
 }
 
+/// Everything of all tenants.
+#[must_use]
+pub fn tenants_prefix() -> Prefix {
+    Prefix("t/".to_owned())
+}
+
+/// Returns the name of the tenant's folder that a key lies in, and a key behind all others of that folder: a listing that
+/// goes on there comes to the next tenant. `None` for a key of no tenant.
+#[must_use]
+pub fn tenant_folder(key: &ObjectKey) -> Option<(&str, ObjectKey)> {
+    let (name, _) = key.0.strip_prefix("t/")?.split_once('/')?;
+    Some((name, ObjectKey(format!("t/{name}/~"))))
+}
+
 /// The external bodies of one tenant, see [`output_body`].
 #[must_use]
 pub fn outputs_prefix(tenant: &TenantId) -> Prefix {

@@ -20,5 +20,5 @@ mod segments;
 mod topics;
 
 pub use config::{Config, SenderRules, Settings};
-pub use reset::{Reset, reset_positions};
+pub use reset::{Reset, misplaced_positions, reset_positions};
 pub use run::{Error, run};

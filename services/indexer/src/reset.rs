@@ -6,12 +6,14 @@ use unslide_store::Store;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_stream::{Settings, StreamError, TopicFacts, topics_facts};
 
-/// A position that was put somewhere else.
+/// A position that was put somewhere else, or has to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reset {
     /// Where it was.
     pub before: PartitionPosition,
-    /// The first offset that there is, where it is now.
+    /// The broker's id of the topic that there is.
+    pub topic_id: String,
+    /// The first offset that there is.
     pub next_offset: i64,
 }
 
@@ -22,6 +24,23 @@ pub struct Reset {
 /// # Errors
 /// Where the database or Kafka fails.
 pub async fn reset_positions(store: &Store, kafka: &Settings) -> Result<Vec<Reset>, Error> {
+    let misplaced = misplaced_positions(store, kafka).await?;
+    for reset in &misplaced {
+        let now = PartitionPosition {
+            topic_id: reset.topic_id.clone(),
+            next_offset: reset.next_offset,
+            ..reset.before.clone()
+        };
+        positions::reset(store, &now).await?;
+    }
+    Ok(misplaced)
+}
+
+/// Finds the positions that [`reset_positions`] changes, and changes nothing.
+///
+/// # Errors
+/// If the database or Kafka fails.
+pub async fn misplaced_positions(store: &Store, kafka: &Settings) -> Result<Vec<Reset>, Error> {
     let known = positions::all(store).await?;
     let mut topics: Vec<String> = known.iter().map(|position| position.topic.clone()).collect();
     topics.dedup();
@@ -34,8 +53,8 @@ pub async fn reset_positions(store: &Store, kafka: &Settings) -> Result<Vec<Rese
         };
         for before in known.iter().filter(|position| position.topic == *topic) {
             let Some(now) = good(before, &facts) else { continue };
-            positions::reset(store, &now).await?;
-            reset.push(Reset { before: before.clone(), next_offset: now.next_offset });
+            let PartitionPosition { topic_id, next_offset, .. } = now;
+            reset.push(Reset { before: before.clone(), topic_id, next_offset });
         }
     }
     Ok(reset)

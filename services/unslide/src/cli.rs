@@ -6,7 +6,7 @@ use crate::failure::{CommandError, Exit, Outcome, exit_code};
 use crate::offline::{explain, flame, jetsam, malloc_log, memory_graph, metrics, swift, symbolicate};
 use crate::online::{captures, dead_letter, groups, quarantine, reports, reprocess, symbols};
 use crate::output::{Console, say};
-use crate::servers::{audit, health, key, migrate, tenant};
+use crate::servers::{audit, fsck, health, key, migrate, tenant};
 use crate::{configuration, serve, upload};
 #[cfg(feature = "dev")]
 use crate::{demo, dev};
@@ -69,6 +69,8 @@ enum Command {
     Migrate(migrate::Arguments),
     /// Count what came in and what became of it, from the topics themselves
     Audit(audit::Arguments),
+    /// Find what PostgreSQL, object storage and Kafka disagree on, and say how to repair it
+    Fsck(fsck::Arguments),
     /// Look at records that could not be processed, and replay them
     #[command(subcommand)]
     DeadLetter(dead_letter::Command),
@@ -158,6 +160,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Indexer(configured) => serve::run(Service::Indexer, &configured),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
+        Command::Fsck(arguments) => fsck::run(&arguments),
         Command::DeadLetter(command) => dead_letter::run(command),
         Command::Quarantine(command) => quarantine::run(command),
         Command::Config(ConfigCommand::Check(arguments)) => configuration::check::run(&arguments),

@@ -5,6 +5,7 @@ mod commands;
 mod console;
 mod embedded;
 mod reports;
+mod restore;
 mod secured;
 mod signals;
 mod symbol_files;

@@ -108,3 +108,9 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<Vec<C
         .await?;
     Ok(over)
 }
+
+/// Returns all captures of the transaction's tenant.
+pub async fn all(tx: &mut TenantTx) -> Result<Vec<Capture>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(query_captures!("WHERE tenant = $1", tenant).fetch_all(connection).await?)
+}

@@ -12,7 +12,7 @@ mod receive;
 mod run;
 mod wake;
 
-pub use list::{CaptureFilter, delete, earlier, expire, get, list};
+pub use list::{CaptureFilter, all, delete, earlier, expire, get, list};
 pub use receive::{NewCapture, ReceivedCapture, expect, receive};
 pub use run::{AnalysisEnd, CaptureRun, SeenSymbols, begin, fail, finish};
 pub use wake::wake;

@@ -26,6 +26,33 @@ use sqlx::FromRow;
 use time::{Date, OffsetDateTime, UtcOffset};
 use unslide_model::BodyKey;
 
+/// The keys of a tenant's objects that rows of segments name, and of those that are to be deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentKeys {
+    /// Reports are read from these.
+    pub live: Vec<String>,
+    /// These are being written.
+    pub begun: Vec<String>,
+    /// Nothing refers to these any more, whatever they hold.
+    pub condemned: Vec<String>,
+}
+
+/// Returns the keys of the transaction's tenant.
+pub async fn keys(tx: &mut TenantTx) -> Result<SegmentKeys> {
+    let (connection, tenant, _) = tx.parts();
+    let rows =
+        sqlx::query!("SELECT key, state = 'live' AS \"live!\" FROM segments WHERE tenant = $1", tenant)
+            .fetch_all(&mut *connection)
+            .await?;
+    let condemned = sqlx::query_scalar!("SELECT key FROM condemned_objects WHERE tenant = $1", tenant);
+    let mut keys =
+        SegmentKeys { condemned: condemned.fetch_all(connection).await?, ..SegmentKeys::default() };
+    for row in rows {
+        if row.live { keys.live.push(row.key) } else { keys.begun.push(row.key) }
+    }
+    Ok(keys)
+}
+
 /// The most bytes that a stored report may have.
 const MAX_BODY_BYTES: usize = 1 << 30;
 

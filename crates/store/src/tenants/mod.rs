@@ -17,6 +17,7 @@ use crate::number::{to_row, to_row32};
 use crate::outbox::{self, Message};
 use crate::{OwnerTx, Result, Store, StoreError, TenantTx};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use utoipa::ToSchema;
@@ -155,6 +156,22 @@ pub async fn lock(tx: &mut TenantTx) -> Result<Option<TenantRecord>> {
     let (connection, slug, _) = tx.parts();
     let locked = query_tenants!("SELECT", "FROM tenants WHERE slug = $1 FOR NO KEY UPDATE", slug);
     Ok(locked.fetch_optional(connection).await?)
+}
+
+/// Returns those of these names that no tenant has, or had before it was deleted.
+///
+/// # Errors
+/// If the database fails.
+pub async fn unknown(store: &Store, names: &BTreeSet<TenantId>) -> Result<BTreeSet<TenantId>> {
+    if names.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let unknown = sqlx::query_scalar!(
+        r#"SELECT name AS "name!: TenantColumn" FROM unslide_unknown_tenants($1) AS name"#,
+        &names
+    );
+    Ok(unknown.fetch_all(store.pool()).await?.into_iter().map(TenantId::from).collect())
 }
 
 /// All tenants by slug, from the one after `after` on: for operators.

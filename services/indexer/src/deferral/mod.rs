@@ -1,5 +1,8 @@
 //! Records of a tenant that uses more than its share of a reader are deferred: their range is stored together with the
 //! position, and a second reader stores them with the time that is left. So neighbours do not wait for a flood.
+//!
+//! Reports of a tenant that the database does not know are deferred too. Only symbolizers write reports, and they know their
+//! tenants: the database was restored to a moment before the tenant was made. They are stored once it is made again.
 
 mod losses;
 mod owner;
@@ -7,9 +10,10 @@ pub mod reader;
 
 use crate::failure::IndexerError;
 use crate::pipeline::Resources;
+use crate::records::Content;
 use crate::topics::Positions;
 pub use owner::OwnerRules;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::{TenantId, cost};
@@ -33,12 +37,22 @@ pub struct Deferral {
     rules: OwnerRules,
     /// The first deferred record of each tenant in each partition, unless it is known to be stored.
     waiting: Option<BTreeMap<TopicPartition, BTreeMap<TenantId, i64>>>,
+    /// Tenants that exist. A tenant that was deleted keeps its name.
+    known: BTreeSet<TenantId>,
+    /// Tenants with records that do not exist.
+    unknown: BTreeSet<TenantId>,
 }
 
 impl Deferral {
     /// For one session of a reader: between two, another one may have had its partitions.
     pub fn new(resources: &Resources) -> Deferral {
-        Deferral { resources: resources.clone(), rules: OwnerRules::new(resources), waiting: None }
+        Deferral {
+            resources: resources.clone(),
+            rules: OwnerRules::new(resources),
+            waiting: None,
+            known: BTreeSet::new(),
+            unknown: BTreeSet::new(),
+        }
     }
 
     /// Looks which deferred records still wait, unless there are none: only the reader that moves a position adds some.
@@ -56,6 +70,8 @@ impl Deferral {
                 waiting.entry(place).or_default().insert(range.tenant, range.from);
             }
         }
+        let tenants = waiting.values().flat_map(BTreeMap::keys).cloned().collect();
+        self.unknown = tenants::unknown(&self.resources.store, &tenants).await?;
         self.waiting = Some(waiting);
         Ok(())
     }
@@ -65,10 +81,12 @@ impl Deferral {
         self.waiting.as_ref().is_some_and(|waiting| !waiting.is_empty())
     }
 
-    /// Returns the first offset of a partition that is not stored: `next_offset`, or its first deferred record that may wait.
+    /// Returns the first offset of a partition that is not stored: `next_offset`, or its first deferred record that may wait
+    /// and whose tenant exists.
     pub fn stored_to(&self, place: &TopicPartition, next_offset: i64) -> i64 {
-        let waiting = self.waiting.as_ref().and_then(|waiting| waiting.get(place)?.values().min());
-        waiting.map_or(next_offset, |first| next_offset.min(*first))
+        let waiting = self.waiting.as_ref().and_then(|waiting| waiting.get(place));
+        let of_tenants = waiting.into_iter().flatten().filter(|(tenant, _)| !self.unknown.contains(tenant));
+        of_tenants.map(|(_, first)| *first).fold(next_offset, i64::min)
     }
 
     /// Decides which of these records are deferred, and for which tenant. Of those only the place and the time are left.
@@ -84,6 +102,7 @@ impl Deferral {
     ) -> Result<(Vec<Record>, BTreeMap<RecordRef, TenantId>), IndexerError> {
         self.refresh(positions).await?;
         let (mut records, owners) = self.rules.owners(&self.resources.host, records).await?;
+        self.look_up(&owners).await?;
         let now = self.resources.host.clock.monotonic_micros();
         let (mut deferred, mut active) = (BTreeMap::new(), BTreeMap::new());
         for (record, owner) in records.iter_mut().zip(owners) {
@@ -91,6 +110,7 @@ impl Deferral {
             let place = (Arc::clone(&record.at.topic), record.at.partition);
             let waits = self.waits(&place, &tenant);
             if !waits
+                && !self.unknown.contains(&tenant)
                 && (self.resources.shares.try_take(&tenant, now, units(record))
                     || !self.is_active(&mut active, &tenant).await?)
             {
@@ -102,6 +122,23 @@ impl Deferral {
             deferred.insert(record.at.clone(), tenant);
         }
         Ok((records, deferred))
+    }
+
+    /// Finds the owners that do not exist.
+    async fn look_up(&mut self, owners: &[Option<TenantId>]) -> Result<(), IndexerError> {
+        if self.resources.content != Content::Reports {
+            return Ok(());
+        }
+        let is_new = |tenant: &&TenantId| !self.known.contains(*tenant) && !self.unknown.contains(*tenant);
+        let mut new: BTreeSet<TenantId> = owners.iter().flatten().filter(is_new).cloned().collect();
+        for tenant in tenants::unknown(&self.resources.store, &new).await? {
+            let topic = &self.resources.topics.shared;
+            tracing::warn!(kafka.topic = topic, %tenant, "reports wait: their tenant does not exist, make it again");
+            new.remove(&tenant);
+            self.unknown.insert(tenant);
+        }
+        self.known.append(&mut new);
+        Ok(())
     }
 
     fn waits(&self, place: &TopicPartition, tenant: &TenantId) -> bool {

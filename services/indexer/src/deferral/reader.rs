@@ -21,6 +21,7 @@ use unslide_store::StoreError;
 use unslide_store::deferred::{self, DeferredRange};
 use unslide_store::positions::PartitionPosition;
 use unslide_store::reports::Effects;
+use unslide_store::tenants;
 use unslide_stream::admin::retention;
 use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
 
@@ -131,7 +132,7 @@ impl DeferredReader {
         *self.signals.trouble.lock() = Some(format!("deferred records can't be stored: {text}"));
     }
 
-    /// Stores a batch. Returns false if nothing is deferred.
+    /// Stores a batch. Returns false if nothing is deferred of tenants that exist.
     async fn store_some(&mut self) -> Result<bool, IndexerError> {
         let mut ranges = self.ranges().await?;
         if self.unchecked && !ranges.is_empty() {
@@ -140,6 +141,9 @@ impl DeferredReader {
         }
         self.unchecked = false;
         self.report(&ranges).await?;
+        let tenants = ranges.iter().map(|range| range.tenant.clone()).collect();
+        let unknown = tenants::unknown(&self.resources.store, &tenants).await?;
+        ranges.retain(|range| !unknown.contains(&range.tenant));
         if ranges.is_empty() {
             self.reading = None;
             return Ok(false);
@@ -152,7 +156,7 @@ impl DeferredReader {
         };
         let (records, is_idle) = self.next_records(&mut reading, &ranges).await?;
         // A record that was deferred is in the log: it does not come if it was deleted.
-        self.unchecked = is_idle;
+        self.unchecked |= is_idle;
         if !records.is_empty() {
             let behind = self.signals.behind.load(Ordering::SeqCst);
             let effects = if behind { Effects::Deferred } else { Effects::Now };
@@ -258,6 +262,8 @@ impl DeferredReader {
         let records = ranges.iter().map(|range| range.records).sum();
         self.resources.metrics.deferred(&self.resources.label, records, oldest, left);
         self.reported = Some(Instant::now());
+        // What nobody reads may have been deleted as well.
+        self.unchecked = true;
         Ok(())
     }
 }

@@ -23,6 +23,8 @@ fn slow(rows: &str) -> String {
          CREATE TRIGGER slow BEFORE INSERT ON reports FOR EACH ROW WHEN ({rows}) EXECUTE FUNCTION slow()"
     )
 }
+const MAKE_NOBODY: &str =
+    "INSERT INTO tenants (slug, name, created_at, updated_at) VALUES ('nobody', 'Nobody', now(), now())";
 const REFUSE_POISON: &str = "ALTER TABLE reports ADD CONSTRAINT no_poison CHECK (app <> 'poison')";
 
 /// A report of an app, at an offset.
@@ -441,13 +443,21 @@ async fn a_deferred_record_that_cannot_be_stored_goes_into_quarantine_and_the_ot
 
 /// Proves: fairness
 #[tokio::test]
-async fn records_of_a_tenant_that_is_not_known_are_noted_and_not_deferred() {
+async fn reports_of_a_tenant_that_does_not_exist_wait_until_it_is_made() {
     let mut bench = Bench::new(records::parse).await;
-    bench.saturate();
-    let records = (0..5).map(|offset| report("nobody", offset, "shop")).collect();
-    bench.store(records).await.unwrap();
-    assert_eq!(bench.ranges().await, []);
-    let noted = "SELECT count(*) FROM unreadable_records WHERE reason = 'unknown_tenant'";
-    assert_eq!(bench.world.number(noted).await, 5);
+    let mut records: Vec<Record> = (0..5).map(|offset| report("nobody", offset, "shop")).collect();
+    records.push(report("acme", 5, "shop"));
+    bench.store(records.clone()).await.unwrap();
+    assert_eq!(bench.counts().await, (6, 1, 0));
+    let ranges = bench.ranges().await;
+    assert_eq!((ranges.len(), ranges[0].from, ranges[0].to), (1, 0, 5));
+    bench.world.execute(MAKE_NOBODY).await;
+    // What comes now is stored behind what waits.
+    bench.store(vec![report("nobody", 6, "shop")]).await.unwrap();
+    assert_eq!((bench.reports("nobody").await, bench.ranges().await[0].to), (0, 7));
+    records.push(report("nobody", 6, "shop"));
+    records.retain(|record| record.at.offset != 5);
+    bench.store_deferred(bench.ranges().await, records).await.unwrap();
+    assert_eq!((bench.reports("nobody").await, bench.ranges().await), (6, Vec::new()));
     bench.world.end().await;
 }

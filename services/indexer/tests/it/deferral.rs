@@ -110,6 +110,26 @@ async fn what_an_indexer_deferred_is_stored_by_the_next_one() {
 
 /// Proves: replay
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reports_of_a_tenant_that_the_database_has_lost_are_stored_once_it_is_made_again() {
+    let world = World::new().await;
+    for n in 1..=3 {
+        world.send_to_one("umbrella", n, 1).await;
+    }
+    world.send_to_one("acme", 1, 1).await;
+    let running = world.start();
+    world.until("SELECT count(*) FROM reports WHERE tenant = 'acme'", 1).await;
+    running.until_ready().await;
+    assert_eq!(world.number("SELECT sum(records)::bigint FROM deferred_ranges").await, 3);
+    assert_eq!(world.number("SELECT count(*) FROM unreadable_records").await, 0);
+    world.make_umbrella().await;
+    world.until("SELECT count(*) FROM reports WHERE tenant = 'umbrella'", 3).await;
+    world.until("SELECT count(*) FROM deferred_ranges", 0).await;
+    running.stop().await;
+    world.end().await;
+}
+
+/// Proves: replay
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deferred_records_that_retention_deleted_are_noted_and_the_others_are_stored() {
     let world = World::new().await;
     for n in 1..=3 {

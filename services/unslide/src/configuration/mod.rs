@@ -163,6 +163,21 @@ pub fn administration(configured: &Configured, kafka: bool) -> Result<Administra
     })
 }
 
+/// The sections of all servers, for a command that compares them.
+///
+/// # Errors
+/// Everything that is wrong with them.
+pub fn servers(configured: &Configured) -> Result<(Administration, unslide_artifacts::Settings), Problems> {
+    let problems = |configuration: &Configuration| {
+        let objects = ConfigProblem::in_section("objects", configuration.api.objects.problems());
+        configuration.administration_problems(true).into_iter().chain(objects).collect()
+    };
+    read(configured, problems, |Configuration { api, .. }| {
+        let (postgres, kafka, tenants) = (api.postgres, api.kafka, api.tenants);
+        (Administration { postgres, kafka, tenants }, api.objects)
+    })
+}
+
 /// The section `kafka`, for a command that needs nothing else.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ pub enum Exit {
     Unreachable = 4,
     /// The key or the login may not do it.
     NotAllowed = 5,
-    /// `audit` found a report that is lost or doubled.
+    /// `audit` found a report that is lost or doubled, or `fsck` something that the servers disagree on.
     Unbalanced = 6,
 }
 
@@ -29,5 +29,5 @@ Exit codes:
   3  missing: symbols, a tenant, a key or a report is not there, or symbols are not ready
   4  a server does not answer
   5  not allowed: the key or its scope does not suffice
-  6  audit: a report is lost, doubled, or has two outcomes";
+  6  audit: a report is lost, doubled, or has two outcomes; fsck: the servers disagree";
 }

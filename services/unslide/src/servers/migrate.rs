@@ -66,7 +66,7 @@ async fn recover(administration: &Administration) -> Result<(), BoxError> {
     let announced = tenants::announce_all(&store).await?;
     say!("tenants: {announced} to be announced to the workers, by the next builder");
     let reset = unslide_indexer::reset_positions(&store, &administration.kafka).await;
-    for Reset { before, next_offset } in reset.map_err(|error| reset_failed(administration, error))? {
+    for Reset { before, next_offset, .. } in reset.map_err(|error| reset_failed(administration, error))? {
         let PartitionPosition { topic, partition, next_offset: from, .. } = before;
         say!("position of {topic}/{partition}: from {from} to {next_offset}");
     }

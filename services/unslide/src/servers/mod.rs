@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod connection_check;
+pub mod fsck;
 pub mod health;
 pub mod key;
 pub mod logins;

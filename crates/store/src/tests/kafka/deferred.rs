@@ -2,8 +2,8 @@
 
 use crate::deferred::{self, DeferredRange, StoredPart};
 use crate::positions::{self, PartitionPosition};
-use crate::tests::database::{Database, acme, start, tenant_id};
-use crate::{Result, StoreError, erasure};
+use crate::tests::database::{Database, acme, execute, start, tenant_id};
+use crate::{Result, StoreError, erasure, tenants};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,10 +114,23 @@ async fn a_partition_is_stored_up_to_its_first_deferred_record() {
     }
     extend(&database, &range("acme", 0, 8, 20)).await;
     extend(&database, &range("umbrella", 0, 5, 7)).await;
+    // Nobody waits for a tenant that does not exist.
+    extend(&database, &range("nobody", 0, 2, 4)).await;
     // What was deferred of a topic that is not there any more counts for none.
     extend(&database, &DeferredRange { topic_id: "old".into(), ..range("acme", 1, 3, 4) }).await;
     assert_eq!(positions::stored(&database.store).await.unwrap(), [at(0, 5), at(1, 30)]);
     assert_eq!(positions::all(&database.store).await.unwrap(), [at(0, 20), at(1, 30)]);
+}
+
+#[tokio::test]
+async fn a_tenant_is_unknown_until_it_is_made_and_known_after_its_deletion() {
+    let database = Database::new().await;
+    let names = [acme(), tenant_id("nobody")].into();
+    let unknown = async || tenants::unknown(&database.store, &names).await.unwrap();
+    assert_eq!(unknown().await, [tenant_id("nobody")].into());
+    execute(&database, "UPDATE tenants SET state = 'deleted' WHERE slug = 'acme'").await;
+    assert_eq!(unknown().await, [tenant_id("nobody")].into());
+    assert_eq!(tenants::unknown(&database.store, &[].into()).await.unwrap(), [].into());
 }
 
 /// Proves: deletion

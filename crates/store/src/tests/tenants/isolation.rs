@@ -311,6 +311,10 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_tenant_figures", "operators see which tenant is loud or full: names, limits and numbers"),
     ("unslide_tenant_rows", "counts the rows of the transaction's own tenant"),
     ("unslide_tenants", "operators list tenants"),
+    (
+        "unslide_unknown_tenants",
+        "the indexer waits with reports of tenants that are not there: the names that it asks for",
+    ),
     ("unslide_uploads_kept", "the builder removes files of uploads that are over: ids only"),
     ("unslide_uploads_stuck", "the builder ends uploads that nobody goes on with: ids only"),
     (

@@ -79,5 +79,7 @@ pub async fn revoke(
     let committed = tx.commit().await;
     api.recent.clear();
     committed?;
+    // After a restore of the database this line says which keys have to be revoked once more.
+    tracing::info!(key.id = %id, by = actor, cascade = query.cascade, "a key was revoked");
     Ok(RevokedKey { id, descendants_revoked: revoked, descendants_in_force: in_force })
 }

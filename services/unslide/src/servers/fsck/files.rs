@@ -1,0 +1,263 @@
+//! The rows of an owner against its files in object storage.
+
+use super::finding::{Finding, Findings, Problem};
+use crate::failure::BoxError;
+use std::collections::{BTreeMap, BTreeSet};
+use time::{Duration, OffsetDateTime};
+use unslide_artifacts::keys::{self, ObjectKey, Prefix};
+use unslide_artifacts::{ListingEntry, ObjectStore, StorageError};
+use unslide_model::{DebugId, Owner, TenantId};
+use unslide_store::objects::ObjectStatus;
+use unslide_store::symbols::files;
+use unslide_store::uploads::UploadStatus;
+use unslide_store::{Store, StoreError, captures, segments, tenants};
+
+/// A file that is younger may be written before its row.
+const SETTLED_AFTER: Duration = Duration::hours(1);
+/// Keys of one request of a listing, and tenants of one of the database.
+const PAGE: u16 = 1_000;
+
+/// A file that a row needs: what it is, and what brings it back.
+struct Needed {
+    what: String,
+    repair: &'static str,
+}
+
+/// The files that the rows of one owner speak of.
+#[derive(Default)]
+struct KnownFiles {
+    needed: BTreeMap<String, Needed>,
+    /// Files that may be there.
+    allowed: BTreeSet<String>,
+    /// What keys begin with that may be there.
+    prefixes: BTreeSet<String>,
+}
+
+const UPLOAD_AGAIN: &str = "upload the file again";
+const RESTORE: &str = "restore this object from an older version in the bucket";
+const BUILD_AGAIN: &str = "unslide symbols backfill --all --yes";
+
+/// Compares the files of all owners, and finds those of tenants that do not exist.
+///
+/// # Errors
+/// If the database or object storage fails.
+pub async fn check(store: &Store, objects: &ObjectStore, findings: &mut Findings) -> Result<(), BoxError> {
+    check_owner(store, objects, &Owner::System, findings).await?;
+    let (mut known, mut last) = (BTreeSet::new(), None);
+    loop {
+        let page = tenants::list(store, last.as_ref(), PAGE.into()).await?;
+        let Some(end) = page.last() else { break };
+        last = Some(end.id.clone());
+        for tenant in page {
+            // The files of a deleted tenant are on their way out.
+            if tenant.state != tenants::TenantStanding::Deleted {
+                check_owner(store, objects, &Owner::Tenant(tenant.id.clone()), findings).await?;
+            }
+            known.insert(tenant.id);
+        }
+    }
+    without_tenant(objects, &known, findings).await?;
+    Ok(())
+}
+
+async fn check_owner(
+    store: &Store,
+    objects: &ObjectStore,
+    owner: &Owner,
+    findings: &mut Findings,
+) -> Result<(), BoxError> {
+    let now = store.clock().now();
+    let before = known_files(store, owner).await?;
+    let (listed, unknown) = compare(objects, &keys::owner_prefix(owner), &before, now).await?;
+    let missing: Vec<&String> = before.needed.keys().filter(|key| !listed.contains(*key)).collect();
+    if missing.is_empty() && unknown.is_empty() {
+        return Ok(());
+    }
+    // The services go on meanwhile: only what is so before and after the listing counts.
+    let after = known_files(store, owner).await?;
+    for key in missing {
+        if let Some(needed) = after.needed.get(key) {
+            findings.add(Finding {
+                problem: Problem::FileMissing,
+                subject: key.clone(),
+                detail: needed.what.clone(),
+                repair: needed.repair.to_owned(),
+            });
+        }
+    }
+    let mut told = BTreeSet::new();
+    for key in unknown.into_iter().filter(|key| !after.names(key)) {
+        if let Some(finding) = without_row(owner, &key, &mut told) {
+            findings.add(finding);
+        }
+    }
+    Ok(())
+}
+
+/// Lists all files below a prefix. Returns the keys of those that rows need, and of the older ones that no row speaks of.
+async fn compare(
+    objects: &ObjectStore,
+    prefix: &Prefix,
+    known: &KnownFiles,
+    now: OffsetDateTime,
+) -> Result<(BTreeSet<String>, Vec<String>), StorageError> {
+    let (mut needed, mut unknown, mut after) = (BTreeSet::new(), Vec::new(), None);
+    loop {
+        let page = objects.list(prefix, after.as_ref(), PAGE).await?;
+        for ListingEntry { key, modified, .. } in page.entries {
+            let key = key.to_string();
+            if known.needed.contains_key(&key) {
+                needed.insert(key);
+            } else if !known.names(&key) && modified.is_some_and(|at| at + SETTLED_AFTER < now) {
+                unknown.push(key);
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok((needed, unknown));
+        }
+    }
+}
+
+/// Says what a file without a row is; `None` if another file of the same symbols was told.
+fn without_row(owner: &Owner, key: &str, told: &mut BTreeSet<String>) -> Option<Finding> {
+    let below = key.strip_prefix(keys::owner_prefix(owner).as_str()).unwrap_or(key);
+    let mut parts = below.split('/');
+    let finding = |problem, detail: String, repair: &str| {
+        Some(Finding { problem, subject: key.to_owned(), detail, repair: repair.to_owned() })
+    };
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("symbols"), Some(folder), Some(rest)) => {
+            let digits = format!("{folder}{rest}");
+            let uuid = digits.parse::<DebugId>().map_or(digits, |id| id.to_string());
+            let detail = format!("symbols of {uuid} of {owner} answer reports, and no list shows them");
+            told.insert(uuid).then(|| finding(Problem::SymbolsWithoutRow, detail, UPLOAD_AGAIN))?
+        }
+        // The indexer takes care of them.
+        (Some("outputs"), ..) => None,
+        _ => finding(
+            Problem::FileWithoutRow,
+            format!("no row of {owner} names it"),
+            "delete the object, or leave it",
+        ),
+    }
+}
+
+/// Finds the folders of tenants that do not exist.
+async fn without_tenant(
+    objects: &ObjectStore,
+    known: &BTreeSet<TenantId>,
+    findings: &mut Findings,
+) -> Result<(), StorageError> {
+    let mut after: Option<ObjectKey> = None;
+    loop {
+        let page = objects.list(&keys::tenants_prefix(), after.as_ref(), 1).await?;
+        let Some(first) = page.entries.first() else { return Ok(()) };
+        let Some((folder, end)) = keys::tenant_folder(&first.key) else {
+            after = Some(first.key.clone());
+            continue;
+        };
+        if !TenantId::new(folder).is_ok_and(|tenant| known.contains(&tenant)) {
+            findings.add(Finding {
+                problem: Problem::FilesWithoutTenant,
+                subject: folder.to_owned(),
+                detail: format!("there are objects below t/{folder}/"),
+                repair: format!("unslide tenant create {folder}, then upload its dSYMs again"),
+            });
+        }
+        after = Some(end);
+    }
+}
+
+async fn known_files(store: &Store, owner: &Owner) -> Result<KnownFiles, StoreError> {
+    let mut known = KnownFiles::default();
+    let mut tx = store.owner(owner).await?;
+    for (id, status) in files::of_uploads(&mut tx).await? {
+        let key = keys::upload(owner.own(id)).to_string();
+        match status {
+            UploadStatus::Queued | UploadStatus::Building => {
+                known.need(key, format!("upload {id} waits for it"), UPLOAD_AGAIN)
+            }
+            _ => known.allow(key),
+        }
+    }
+    for object in files::of_objects(&mut tx).await? {
+        known.add_object(owner, &object);
+    }
+    tx.rollback().await?;
+    if let Owner::Tenant(tenant) = owner {
+        let mut tx = store.tenant(tenant).await?;
+        let segments = segments::keys(&mut tx).await?;
+        for key in segments.live {
+            known.need(key, "bodies of reports".to_owned(), RESTORE);
+        }
+        known.allowed.extend(segments.begun.into_iter().chain(segments.condemned));
+        for capture in captures::all(&mut tx).await? {
+            known.add_capture(tenant, &capture);
+        }
+        tx.rollback().await?;
+    }
+    Ok(known)
+}
+
+impl KnownFiles {
+    fn need(&mut self, key: String, what: String, repair: &'static str) {
+        self.needed.insert(key, Needed { what, repair });
+    }
+
+    fn allow(&mut self, key: String) {
+        self.allowed.insert(key);
+    }
+
+    /// True if rows speak of this file.
+    fn names(&self, key: &str) -> bool {
+        let below = |prefix: &String| key.starts_with(prefix.as_str());
+        self.needed.contains_key(key)
+            || self.allowed.contains(key)
+            // The prefix of a key is the last one before it.
+            || self.prefixes.range(..=key.to_owned()).next_back().is_some_and(below)
+    }
+
+    fn add_object(&mut self, owner: &Owner, object: &files::ObjectFiles) {
+        let files::ObjectFiles { content_hash, debug_id, name, .. } = object;
+        let what = |file: &str| {
+            let uuid = debug_id.map_or_else(String::new, |id| format!(" with the UUID {id}"));
+            format!("{file} of {name}{uuid}, of {owner}")
+        };
+        let bytes = keys::object(owner.own(*content_hash)).to_string();
+        if object.status == ObjectStatus::Ready {
+            self.need(bytes, what("the file"), UPLOAD_AGAIN);
+        } else {
+            self.allow(bytes);
+        }
+        let Some(id) = debug_id else { return };
+        let symbols = keys::symbols(owner.own(*id));
+        self.prefixes.insert(symbols.prefix().as_str().to_owned());
+        if let Some((version, sha256)) = object.symcache {
+            self.need(symbols.symcache(version, &sha256).to_string(), what("the symcache"), BUILD_AGAIN);
+            if object.answers {
+                self.need(symbols.alias(version).to_string(), what("the symcache that answers"), BUILD_AGAIN);
+            }
+        }
+    }
+
+    fn add_capture(&mut self, tenant: &TenantId, capture: &captures::Capture) {
+        let keys = keys::capture(tenant, capture.id);
+        let what = |file: &str| format!("{file} of capture {}", capture.id);
+        for key in keys.all(&capture.form, []) {
+            // Some of its parts may be left out.
+            let is_sent = capture.files.iter().any(|file| key.ends_with(&format!("/{}", file.name)));
+            if is_sent {
+                self.need(key, what("a file"), RESTORE);
+            }
+        }
+        for run in capture.runs() {
+            let key = keys.analysis(run).to_string();
+            if capture.answer == Some(run) {
+                self.need(key, what("the analysis"), RESTORE);
+            } else {
+                self.allow(key);
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What the servers disagree on.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The kind of a disagreement, by a word that does not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Problem {
+    /// A position of the indexer lies outside its topic.
+    PositionOutsideTopic,
+    /// Reports wait in Kafka for a tenant that does not exist.
+    ReportsWithoutTenant,
+    /// Object storage has files of a tenant that does not exist.
+    FilesWithoutTenant,
+    /// A row names a file that is not in object storage.
+    FileMissing,
+    /// Symbols in object storage have no row: they answer reports, and no list shows them.
+    SymbolsWithoutRow,
+    /// A file in object storage that no row names, and nothing reads.
+    FileWithoutRow,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Problem::PositionOutsideTopic => "position outside topic",
+            Problem::ReportsWithoutTenant => "reports without tenant",
+            Problem::FilesWithoutTenant => "files without tenant",
+            Problem::FileMissing => "file missing",
+            Problem::SymbolsWithoutRow => "symbols without row",
+            Problem::FileWithoutRow => "file without row",
+        })
+    }
+}
+
+/// One disagreement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Its kind.
+    pub problem: Problem,
+    /// What it concerns: a partition, a tenant or a key.
+    pub subject: String,
+    /// What is known of it.
+    pub detail: String,
+    /// What ends it.
+    pub repair: String,
+}
+
+/// All that was found: some of each kind, and the number of all.
+pub struct Findings {
+    most: usize,
+    kept: Vec<Finding>,
+    counts: BTreeMap<Problem, usize>,
+}
+
+impl Findings {
+    /// Keeps at most so many of each kind.
+    pub fn new(most: usize) -> Findings {
+        Findings { most, kept: Vec::new(), counts: BTreeMap::new() }
+    }
+
+    /// Adds one.
+    pub fn add(&mut self, finding: Finding) {
+        let count = self.counts.entry(finding.problem).or_default();
+        *count += 1;
+        if *count <= self.most {
+            self.kept.push(finding);
+        }
+    }
+
+    /// Returns those that were kept, by kind, and the number of all of each kind.
+    pub fn finish(mut self) -> (Vec<Finding>, BTreeMap<Problem, usize>) {
+        self.kept.sort_by(|a, b| (a.problem, &a.subject).cmp(&(b.problem, &b.subject)));
+        (self.kept, self.counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_of_each_kind_are_kept_and_all_are_counted() {
+        let finding = |problem, subject: &str| Finding {
+            problem,
+            subject: subject.to_owned(),
+            detail: String::new(),
+            repair: String::new(),
+        };
+        let mut findings = Findings::new(2);
+        for subject in ["c", "b", "a"] {
+            findings.add(finding(Problem::FileMissing, subject));
+        }
+        findings.add(finding(Problem::PositionOutsideTopic, "t/0"));
+        let (kept, counts) = findings.finish();
+        let subjects: Vec<&str> = kept.iter().map(|finding| finding.subject.as_str()).collect();
+        assert_eq!(subjects, ["t/0", "b", "c"]);
+        assert_eq!(counts, [(Problem::PositionOutsideTopic, 1), (Problem::FileMissing, 3)].into());
+    }
+}

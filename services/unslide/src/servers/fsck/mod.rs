@@ -1,0 +1,101 @@
+//! `unslide fsck`: compares what PostgreSQL, object storage and Kafka say. A restore of one of them may part them.
+
+mod files;
+mod finding;
+
+use crate::configuration::{self, Administration, Configured};
+use crate::prelude::*;
+use finding::{Finding, Findings, Problem};
+use std::collections::BTreeSet;
+use unslide_artifacts::ObjectStore;
+use unslide_store::{Store, deferred, positions, tenants};
+
+/// Arguments of `unslide fsck`.
+#[derive(Args)]
+#[command(after_help = "\
+It changes nothing, and may run beside the services. Exit code 0 means that nothing was found.")]
+pub struct Arguments {
+    #[command(flatten)]
+    configured: Configured,
+    /// How many of each kind to print
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compares, and prints what was found with what repairs it.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let (servers, objects) = configuration::servers(&arguments.configured)?;
+    let mut findings = Findings::new(arguments.limit);
+    boot::block_on(async {
+        let store = boot::database(&servers.postgres).await?;
+        check_kafka(&store, &servers, &mut findings).await?;
+        let objects = ObjectStore::s3(&objects).await;
+        Box::pin(files::check(&store, &objects, &mut findings)).await
+    })?;
+    let (kept, counts) = findings.finish();
+    if arguments.json {
+        Console::get().json(&json!({ "clean": kept.is_empty(), "counts": counts, "findings": kept }))?;
+    } else {
+        print(&kept);
+        for (problem, count) in &counts {
+            say!("{problem}: {count}");
+        }
+        if counts.is_empty() {
+            say!("PostgreSQL, object storage and Kafka agree");
+        }
+    }
+    Ok(if kept.is_empty() { Exit::Ready } else { Exit::Unbalanced })
+}
+
+fn print(findings: &[Finding]) {
+    for Finding { problem, subject, detail, repair } in findings {
+        say!("{problem}: {subject}: {detail}");
+        say!("    repair: {repair}");
+    }
+}
+
+/// Positions against topics, and reports of tenants that do not exist.
+async fn check_kafka(
+    store: &Store,
+    servers: &Administration,
+    findings: &mut Findings,
+) -> Result<(), BoxError> {
+    let misplaced = unslide_indexer::misplaced_positions(store, &servers.kafka).await?;
+    for reset in misplaced {
+        let before = reset.before;
+        findings.add(Finding {
+            problem: Problem::PositionOutsideTopic,
+            subject: format!("{}/{}", before.topic, before.partition),
+            detail: format!(
+                "the indexer is to go on at offset {} of the topic {}, and the first one of the topic {} is {}",
+                before.next_offset, before.topic_id, reset.topic_id, reset.next_offset
+            ),
+            repair: "unslide migrate --topics --recover".to_owned(),
+        });
+    }
+    let topics: BTreeSet<String> = positions::all(store).await?.into_iter().map(|at| at.topic).collect();
+    let ranges = deferred::list(store, &topics.into_iter().collect::<Vec<_>>()).await?;
+    let names: BTreeSet<_> = ranges.iter().map(|range| range.tenant.clone()).collect();
+    for tenant in tenants::unknown(store, &names).await? {
+        let own = ranges.iter().filter(|range| range.tenant == tenant);
+        let (records, oldest) = own.fold((0, None), |(records, oldest), range| {
+            (
+                records + range.records,
+                Some(oldest.map_or(range.oldest_at, |at: time::OffsetDateTime| at.min(range.oldest_at))),
+            )
+        });
+        findings.add(Finding {
+            problem: Problem::ReportsWithoutTenant,
+            subject: tenant.to_string(),
+            detail: format!(
+                "{records} reports wait in Kafka, the oldest since {}",
+                oldest.map_or_else(String::new, |at| at.to_string())
+            ),
+            repair: format!("unslide tenant create {tenant}"),
+        });
+    }
+    Ok(())
+}
