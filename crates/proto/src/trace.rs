@@ -21,6 +21,9 @@ impl Ids {
     }
 }
 
+/// The flag of a trace with spans that are recorded.
+const SAMPLED: u8 = 1;
+
 /// Where a request stands in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
@@ -37,10 +40,47 @@ impl TraceContext {
     /// is absent or not valid.
     #[must_use]
     pub fn continued(traceparent: Option<&str>, ids: &Ids) -> TraceContext {
-        let (trace, flags) = traceparent
-            .and_then(parse)
-            .unwrap_or_else(|| (u128::from(ids.next()) << 64 | u128::from(ids.next()), 1));
+        let (trace, flags) = traceparent.and_then(TraceContext::from_header).map_or_else(
+            || (u128::from(ids.next()) << 64 | u128::from(ids.next()), SAMPLED),
+            |parent| (parent.trace, parent.flags),
+        );
         TraceContext { trace, span: ids.next(), flags }
+    }
+
+    /// Reads a `traceparent` header: the span that wrote it. Returns `None` if it is not valid.
+    #[must_use]
+    pub fn from_header(text: &str) -> Option<TraceContext> {
+        let lower_hex = |part: &str, digits: usize| {
+            part.len() == digits && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        };
+        let mut parts = text.trim().split('-');
+        let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let known = lower_hex(version, 2)
+            && version != "ff"
+            && lower_hex(trace, 32)
+            && lower_hex(span, 16)
+            && lower_hex(flags, 2)
+            // Later versions may append fields, version 00 has none.
+            && (version != "00" || parts.next().is_none());
+        if !known {
+            return None;
+        }
+        let (trace, span) = (u128::from_str_radix(trace, 16).ok()?, u64::from_str_radix(span, 16).ok()?);
+        let flags = u8::from_str_radix(flags, 16).ok()?;
+        (trace != 0 && span != 0).then_some(TraceContext { trace, span, flags })
+    }
+
+    /// True if the spans of the trace are recorded.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// Sets whether the spans of the trace are recorded.
+    #[must_use]
+    pub fn with_sampled(self, is_sampled: bool) -> TraceContext {
+        let flags = if is_sampled { self.flags | SAMPLED } else { self.flags & !SAMPLED };
+        TraceContext { flags, ..self }
     }
 
     /// The `traceparent` header for what this span calls.
@@ -51,27 +91,6 @@ impl TraceContext {
         let _ = write!(text, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, self.flags);
         text
     }
-}
-
-/// The trace's id and flags in a `traceparent`.
-fn parse(text: &str) -> Option<(u128, u8)> {
-    let lower_hex = |part: &str, digits: usize| {
-        part.len() == digits && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-    };
-    let mut parts = text.trim().split('-');
-    let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let known = lower_hex(version, 2)
-        && version != "ff"
-        && lower_hex(trace, 32)
-        && lower_hex(span, 16)
-        && lower_hex(flags, 2)
-        // Later versions may append fields, version 00 has none.
-        && (version != "00" || parts.next().is_none());
-    if !known || u64::from_str_radix(span, 16).ok()? == 0 {
-        return None;
-    }
-    let trace = u128::from_str_radix(trace, 16).ok()?;
-    (trace != 0).then_some((trace, u8::from_str_radix(flags, 16).ok()?))
 }
 
 #[cfg(test)]
@@ -86,7 +105,8 @@ mod tests {
         assert_eq!(context.trace, 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
         assert_ne!(context.span, 0x00f0_67aa_0ba9_02b7);
         assert!(context.header().starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"));
-        assert_eq!(parse(&context.header()), Some((context.trace, 1)));
+        assert_eq!(TraceContext::from_header(&context.header()), Some(context));
+        assert!(context.is_sampled() && !context.with_sampled(false).is_sampled());
     }
 
     #[test]
@@ -100,8 +120,11 @@ mod tests {
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-extra",
             "00-+bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         ] {
-            assert_eq!(parse(text), None, "{text}");
+            assert_eq!(TraceContext::from_header(text), None, "{text}");
         }
-        assert!(parse("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-extra").is_some());
+        assert!(
+            TraceContext::from_header("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-extra")
+                .is_some()
+        );
     }
 }

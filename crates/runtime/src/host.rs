@@ -1,7 +1,10 @@
 //! The host: what the process gives to each service that runs in it.
 
 use crate::health::Readiness;
+use crate::traces::{ExportError, TraceSettings, Tracer};
 use crate::{CpuPool, Health, Metrics, Shutdown};
+use futures::future::join_all;
+use parking_lot::Mutex;
 #[cfg(target_os = "linux")]
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{IntGauge, IntGaugeVec, Opts};
@@ -22,6 +25,10 @@ pub struct Host {
     pub health: Health,
     /// Threads for work that takes longer than the async runtime can bear (500 µs).
     pub cpu: CpuPool,
+    /// Where this service hands its spans over.
+    pub tracer: Tracer,
+    traces: Option<Arc<TraceSettings>>,
+    tracers: Arc<Mutex<Vec<Tracer>>>,
     process: Metrics,
     ready: IntGauge,
     probes: IntGaugeVec,
@@ -50,7 +57,26 @@ impl Host {
         let probes = IntGaugeVec::new(opts, &["probe"])?;
         registry.register(Box::new(probes.clone()))?;
         let health = Health::new(shutdown.clone());
-        Ok(Host { clock, shutdown, metrics: registry, health, cpu, process, ready, probes })
+        Ok(Host {
+            clock,
+            shutdown,
+            metrics: registry,
+            health,
+            cpu,
+            tracer: Tracer::default(),
+            traces: None,
+            tracers: Arc::default(),
+            process,
+            ready,
+            probes,
+        })
+    }
+
+    /// Has the services export their spans.
+    #[must_use]
+    pub fn with_traces(mut self, settings: Option<TraceSettings>) -> Host {
+        self.traces = settings.map(Arc::new);
+        self
     }
 
     /// A host with the system's clock, one CPU thread a core, and no signal handlers: for tests and
@@ -65,15 +91,27 @@ impl Host {
     }
 
     /// The same host as the service `name` sees it: its probes are named `name.…`, and its metrics
-    /// carry the label `service`.
+    /// carry the label `service`. If traces are on, its spans have an exporter of their own.
     ///
     /// # Errors
-    /// Where the name cannot be a label's value.
-    pub fn for_service(&self, name: &str) -> Result<Host, prometheus::Error> {
+    /// Returns an error if the name cannot be a label's value, or if spans cannot be exported.
+    pub fn for_service(&self, name: &str) -> Result<Host, HostError> {
         let mut host = self.clone();
         host.metrics = self.process.registry(Some(name))?;
         host.health = self.health.scoped(name);
+        if let Some(settings) = &self.traces {
+            host.tracer = Tracer::start(settings, name, &host.metrics)?;
+            self.tracers.lock().push(host.tracer.clone());
+            tracing::info!(service.name = name, collector = %settings, "spans are exported");
+        }
         Ok(host)
+    }
+
+    /// Sends the last spans of all services, within [`FLUSH_TIMEOUT`](crate::traces::FLUSH_TIMEOUT): after the services
+    /// have ended.
+    pub async fn stop_traces(&self) {
+        let tracers = std::mem::take(&mut *self.tracers.lock());
+        join_all(tracers.iter().map(Tracer::stop)).await;
     }
 
     /// Has the metrics say what the probes said.
@@ -101,4 +139,7 @@ pub enum HostError {
     /// A thread could not be started.
     #[error("cannot start the CPU threads")]
     Threads(#[from] std::io::Error),
+    /// Spans cannot be exported.
+    #[error("cannot export spans")]
+    Traces(#[from] ExportError),
 }

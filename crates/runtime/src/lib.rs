@@ -1,4 +1,4 @@
-//! What every service runs on: configuration, telemetry, the admin server with health and metrics,
+//! What every service runs on: configuration, telemetry, traces, the admin server with health and metrics,
 //! the CPU pool, fairness between tenants, child processes and the shutdown. It knows no Kafka, no database
 //! and no object storage.
 
@@ -18,6 +18,7 @@ pub mod startup;
 mod supervise;
 pub mod telemetry;
 mod tenants;
+pub mod traces;
 
 pub use config::ConfigProblem;
 pub use errors::{causes, panic_text};

@@ -1,0 +1,280 @@
+//! The settings of traces: the variables `OTEL_…` that every program with OpenTelemetry has.
+
+use crate::ConfigProblem;
+use opentelemetry::KeyValue;
+use opentelemetry_sdk::trace::{Sampler, ShouldSample};
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+use unslide_model::Secret;
+
+/// The path of traces below `OTEL_EXPORTER_OTLP_ENDPOINT`.
+const TRACES_PATH: &str = "v1/traces";
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+/// The sampler if none is named.
+const DEFAULT_SAMPLER: &str = "parentbased_always_on";
+
+/// Where spans go, and which.
+#[derive(Clone)]
+pub struct TraceSettings {
+    pub(super) endpoint: Url,
+    pub(super) headers: HashMap<String, Secret>,
+    pub(super) request_timeout: Duration,
+    pub(super) is_compressed: bool,
+    pub(super) sampler: Box<dyn ShouldSample>,
+    sampler_name: String,
+    pub(super) service_name: Option<String>,
+    pub(super) resource: Vec<KeyValue>,
+    pub(super) queue_spans: usize,
+    pub(super) batch_spans: usize,
+    pub(super) schedule_delay: Duration,
+}
+
+impl fmt::Debug for TraceSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TraceSettings({self})")
+    }
+}
+
+/// The collector and the sampler, for people: without headers, and without what else a URL may hold of secrets.
+impl fmt::Display for TraceSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (sampler {})", self.shown_endpoint(), self.sampler_name)
+    }
+}
+
+impl TraceSettings {
+    /// Reads the variables of the process. Returns `None` if nothing is to be exported.
+    ///
+    /// # Errors
+    /// Returns every variable with a value that cannot be used.
+    pub fn from_environment() -> Result<Option<TraceSettings>, Vec<ConfigProblem>> {
+        TraceSettings::from_variables(|name| std::env::var(name).ok())
+    }
+
+    /// As [`TraceSettings::from_environment`], from the given variables.
+    ///
+    /// # Errors
+    /// Returns every variable with a value that cannot be used.
+    pub fn from_variables(
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<TraceSettings>, Vec<ConfigProblem>> {
+        // An empty variable counts as one that is not set.
+        let get =
+            |name: &str| variable(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        let mut variables = Variables { get: &get, problems: Vec::new() };
+        let settings = variables.read();
+        if variables.problems.is_empty() { Ok(settings) } else { Err(variables.problems) }
+    }
+
+    /// The collector's address without user, password and query.
+    pub(super) fn shown_endpoint(&self) -> String {
+        let port = self.endpoint.port().map_or_else(String::new, |port| format!(":{port}"));
+        let host = self.endpoint.host_str().unwrap_or_default();
+        format!("{}://{host}{port}{}", self.endpoint.scheme(), self.endpoint.path())
+    }
+}
+
+/// Reads variables and collects what is wrong with them.
+struct Variables<'a> {
+    get: &'a dyn Fn(&str) -> Option<String>,
+    problems: Vec<ConfigProblem>,
+}
+
+impl Variables<'_> {
+    fn read(&mut self) -> Option<TraceSettings> {
+        let is_disabled =
+            self.value("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"));
+        if is_disabled || !self.is_exporter_otlp() {
+            return None;
+        }
+        let endpoint = self.endpoint()?;
+        let (sampler_name, sampler) = self.sampler();
+        self.check_protocol();
+        Some(TraceSettings {
+            endpoint,
+            headers: self.headers(),
+            request_timeout: self.request_timeout(),
+            is_compressed: self.is_compressed(),
+            sampler,
+            sampler_name,
+            service_name: self.value("OTEL_SERVICE_NAME"),
+            resource: self.resource(),
+            queue_spans: self.positive("OTEL_BSP_MAX_QUEUE_SIZE", 2_048),
+            batch_spans: self.positive("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512),
+            schedule_delay: Duration::from_millis(self.positive("OTEL_BSP_SCHEDULE_DELAY", 5_000)),
+        })
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        (self.get)(name)
+    }
+
+    /// The first of these variables that is set.
+    fn first<const N: usize>(&self, names: [&'static str; N]) -> Option<&'static str> {
+        names.into_iter().find(|name| self.value(name).is_some())
+    }
+
+    fn note(&mut self, name: &str, message: impl Into<String>) {
+        self.problems.push(ConfigProblem::new(name, message));
+    }
+
+    fn is_exporter_otlp(&mut self) -> bool {
+        let name = "OTEL_TRACES_EXPORTER";
+        match self.value(name).as_deref() {
+            None | Some("otlp") => true,
+            Some("none") => false,
+            Some(other) => {
+                self.note(name, format!("\"{other}\" is not supported: set it to otlp or none"));
+                false
+            }
+        }
+    }
+
+    /// The URL that spans are posted to.
+    fn endpoint(&mut self) -> Option<Url> {
+        let name = self.first([TRACES_ENDPOINT, ENDPOINT])?;
+        let mut text = self.value(name)?;
+        if name == ENDPOINT {
+            // The variable for traces alone is taken as it is.
+            text = format!("{}/{TRACES_PATH}", text.trim_end_matches('/'));
+        }
+        let url =
+            Url::parse(&text).ok().filter(|url| ["http", "https"].contains(&url.scheme()) && url.has_host());
+        if url.is_none() {
+            self.note(name, "is not a URL such as http://collector:4318");
+        }
+        url
+    }
+
+    /// The time of one export, with its retries.
+    fn request_timeout(&mut self) -> Duration {
+        let name = self.first(["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
+        let request = name.map_or(10_000, |name| self.positive(name, 10_000));
+        Duration::from_millis(request.min(self.positive("OTEL_BSP_EXPORT_TIMEOUT", 30_000)))
+    }
+
+    fn check_protocol(&mut self) {
+        let names = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+        let Some(name) = self.first(names) else { return };
+        let protocol = self.value(name).unwrap_or_default();
+        if protocol != "http/protobuf" {
+            self.note(
+                name,
+                format!(
+                    "\"{protocol}\" is not supported: set it to http/protobuf, and {ENDPOINT} to the collector's port for HTTP, \
+                     usually 4318"
+                ),
+            );
+        }
+    }
+
+    fn is_compressed(&mut self) -> bool {
+        let names = ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"];
+        let Some(name) = self.first(names) else { return false };
+        match self.value(name).as_deref() {
+            Some("gzip") => true,
+            None | Some("none") => false,
+            Some(other) => {
+                self.note(name, format!("\"{other}\" is not supported: set it to gzip or none"));
+                false
+            }
+        }
+    }
+
+    /// The headers, which may be secrets: no problem repeats them.
+    fn headers(&mut self) -> HashMap<String, Secret> {
+        let names = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
+        let Some(name) = self.first(names) else { return HashMap::new() };
+        let pairs = self.pairs(name).into_iter();
+        let fits = |(header, value): &(String, String)| {
+            http::HeaderName::from_str(header).is_ok() && http::HeaderValue::from_str(value).is_ok()
+        };
+        let (fit, unfit): (Vec<_>, Vec<_>) = pairs.partition(fits);
+        if !unfit.is_empty() {
+            self.note(name, "has a name or a value (not shown) that no HTTP header may have");
+        }
+        fit.into_iter().map(|(header, value)| (header, Secret::new(value))).collect()
+    }
+
+    fn resource(&mut self) -> Vec<KeyValue> {
+        let pairs = self.pairs("OTEL_RESOURCE_ATTRIBUTES").into_iter();
+        pairs.map(|(key, value)| KeyValue::new(key, value)).collect()
+    }
+
+    /// Reads `key=value,key=value`, with percent-encoded values.
+    fn pairs(&mut self, name: &str) -> Vec<(String, String)> {
+        let text = self.value(name).unwrap_or_default();
+        let mut pairs = Vec::new();
+        let mut is_malformed = false;
+        for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let read = pair.split_once('=').and_then(|(key, value)| {
+                let value = percent_decode_str(value.trim()).decode_utf8().ok()?;
+                Some((key.trim().to_owned(), value.into_owned())).filter(|(key, _)| !key.is_empty())
+            });
+            is_malformed |= read.is_none();
+            pairs.extend(read);
+        }
+        if is_malformed {
+            self.note(
+                name,
+                "is not a list (not shown) such as key=value,key=value with percent-encoded values",
+            );
+        }
+        pairs
+    }
+
+    fn sampler(&mut self) -> (String, Box<dyn ShouldSample>) {
+        let name = "OTEL_TRACES_SAMPLER";
+        let sampler = self.value(name).unwrap_or_else(|| DEFAULT_SAMPLER.to_owned());
+        let (is_parent_based, root) = match sampler.strip_prefix("parentbased_") {
+            Some(root) => (true, root),
+            None => (false, sampler.as_str()),
+        };
+        let (root, argument) = match root {
+            "always_on" => (Sampler::AlwaysOn, String::new()),
+            "always_off" => (Sampler::AlwaysOff, String::new()),
+            "traceidratio" => {
+                let ratio = self.ratio();
+                (Sampler::TraceIdRatioBased(ratio), format!(" {ratio}"))
+            }
+            _ => {
+                self.note(
+                    name,
+                    format!(
+                        "\"{sampler}\" is not supported: set it to always_on, always_off or traceidratio, with or without \
+                         parentbased_ before it"
+                    ),
+                );
+                (Sampler::AlwaysOff, String::new())
+            }
+        };
+        let shown = format!("{sampler}{argument}");
+        if is_parent_based { (shown, Box::new(Sampler::parent_based(root))) } else { (shown, Box::new(root)) }
+    }
+
+    fn ratio(&mut self) -> f64 {
+        let name = "OTEL_TRACES_SAMPLER_ARG";
+        let Some(text) = self.value(name) else { return 1.0 };
+        let ratio = text.parse::<f64>().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+        if ratio.is_none() {
+            self.note(name, format!("\"{text}\" is not a number between 0 and 1"));
+        }
+        ratio.unwrap_or(0.0)
+    }
+
+    fn positive<N: FromStr + PartialOrd + From<u8>>(&mut self, name: &str, default: N) -> N {
+        let Some(text) = self.value(name) else { return default };
+        match text.parse::<N>() {
+            Ok(number) if number >= N::from(1) => number,
+            _ => {
+                self.note(name, format!("\"{text}\" is not a whole number above 0"));
+                default
+            }
+        }
+    }
+}
