@@ -38,6 +38,28 @@ pub struct Done {
     pub outputs: Vec<OutRecord>,
     /// Its outcomes by tenant (empty: no valid tenant): one, or one for each report of an array.
     pub outcomes: Vec<(String, Outcome)>,
+    /// How it was processed; `None` unless spans are exported.
+    pub history: Option<Box<ProcessingHistory>>,
+}
+
+/// The times at which a record was processed, for the span that is exported once the transaction is committed.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessingHistory {
+    /// The app that its first report names.
+    pub app: Option<String>,
+    /// The steps of the work, in their order.
+    pub steps: Vec<ProcessingStep>,
+}
+
+/// One step of the work on a record, in microseconds since the Unix epoch.
+#[derive(Clone, Debug)]
+pub struct ProcessingStep {
+    /// What was done, such as `fetch symbols`.
+    pub name: &'static str,
+    /// The beginning.
+    pub began_micros: i64,
+    /// The end.
+    pub ended_micros: i64,
 }
 
 /// Nothing can be prepared for now, and it is no record's fault.

@@ -158,6 +158,7 @@ fn worker(
         },
         tenant_units_per_second: config.tenants.units_per_second,
         ids: Ids::default(),
+        tracer: host.tracer.clone(),
         metrics: metrics.clone(),
     }
 }

@@ -18,6 +18,7 @@ use unslide_proto::report::Resymbolicate;
 use unslide_proto::topics::TopicNames;
 use unslide_proto::trace::{Ids, TraceContext};
 use unslide_report::ReadLimits;
+use unslide_runtime::traces::Tracer;
 use unslide_stream::lane::Pause;
 use unslide_stream::{OutRecord, Record, Signatures};
 use unslide_symbolicate::{Context, Enrichment, ImageSymbols, Plan};
@@ -57,6 +58,8 @@ pub struct Worker {
     pub tenant_units_per_second: u32,
     /// Ids of spans.
     pub ids: Ids,
+    /// Exports spans.
+    pub tracer: Tracer,
     /// The figures.
     pub metrics: Metrics,
 }
@@ -82,7 +85,12 @@ impl ReportOutput {
 impl Worker {
     /// The trace that a record's outputs continue.
     pub fn traceparent(&self, record: &Record) -> String {
-        TraceContext::continued(record.headers.text(headers::TRACEPARENT), &self.ids).header()
+        self.continue_trace(record.headers.text(headers::TRACEPARENT)).header()
+    }
+
+    /// Continues the trace of a header in a new span.
+    pub fn continue_trace(&self, traceparent: Option<&str>) -> TraceContext {
+        self.tracer.continue_trace(traceparent, &self.ids)
     }
 
     /// A tenant's cost units a second over all partitions; `None`: no limit.

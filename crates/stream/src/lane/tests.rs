@@ -102,7 +102,12 @@ impl Copier {
     ) -> Done {
         let source = format!("{:?}", record.at);
         let output = OutRecord::to(topic, value).header("source", source).header("reason", reason);
-        Done { source: record.at.clone(), outputs: vec![output], outcomes: vec![(String::new(), outcome)] }
+        Done {
+            source: record.at.clone(),
+            outputs: vec![output],
+            outcomes: vec![(String::new(), outcome)],
+            history: None,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::admission::sender;
 use crate::output::claim_check::{self, ClaimCheckBody};
+use crate::output::spans::{self, BatchFetch};
 use crate::output::stored_reports::{self, Bodies};
 use crate::source_record::SourceRecord;
 use crate::symbols::patience::Patience;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::StorageError;
 use unslide_runtime::{CpuJob, CpuPool};
-use unslide_stream::lane::{Done, Pause};
+use unslide_stream::lane::{Done, Pause, ProcessingStep};
 use unslide_stream::{OutRecord, Record};
 
 /// Bodies that a batch stores at the same time.
@@ -43,6 +44,13 @@ impl RecordStep {
                 outputs + bodies.iter().map(|body| body.bytes.len()).sum::<usize>()
             }
             RecordStep::Wants(_) => 0,
+        }
+    }
+
+    /// Notes a step of the work on a record that is done.
+    pub fn note(&mut self, step: ProcessingStep) {
+        if let RecordStep::Done(done, _) = self {
+            done.history.get_or_insert_default().steps.push(step);
         }
     }
 }
@@ -123,8 +131,11 @@ impl LaneResources {
     ) -> Result<Vec<Done>, Pause> {
         let mut steps = Vec::with_capacity(records.len());
         self.process_batch(processor, &records, None, &mut steps).await;
+        let fetch = BatchFetch::begin(&self.worker, &steps);
         if let Some(fetched) = self.fetch(processor, &steps).await? {
+            let fetch = fetch.map(|fetch| fetch.end(&self.worker));
             self.process_batch(processor, &records, Some(&fetched), &mut steps).await;
+            fetch.into_iter().for_each(|fetch| fetch.note_in(&mut steps));
         }
         let mut stores = Vec::with_capacity(records.len());
         for (step, record) in steps.into_iter().zip(&records) {
@@ -197,7 +208,17 @@ impl LaneResources {
     ) -> CpuJob<RecordStep> {
         let tenant = sender::tenant_named(&self.worker, &SourceRecord::of(record, &self.worker.topics));
         let (record, fetched, processor) = (record.clone(), fetched.cloned(), Arc::clone(processor));
-        self.cpu.submit_for(tenant, move || processor.process(&record, fetched.as_deref()))
+        let clock = self.worker.tracer.is_on().then(|| Arc::clone(&self.worker.clock));
+        self.cpu.submit_for(tenant, move || match clock {
+            None => processor.process(&record, fetched.as_deref()),
+            Some(clock) => {
+                let began_micros = clock.now_micros();
+                let mut step = processor.process(&record, fetched.as_deref());
+                let ended_micros = clock.now_micros();
+                step.note(ProcessingStep { name: spans::SYMBOLICATE, began_micros, ended_micros });
+                step
+            }
+        })
     }
 
     async fn store<L: RecordProcessor>(

@@ -18,6 +18,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use unslide_model::{TenantId, cost};
+use unslide_proto::headers;
 use unslide_proto::report::Outcome;
 use unslide_report::{Element, Report, split};
 use unslide_runtime::fairness::FairShares;
@@ -70,7 +71,14 @@ struct Reading<'r> {
 
 /// What became of one report of a record.
 enum Part {
-    Answered { output: OutRecord, enriched: Box<Enrichment>, body: Option<ClaimCheckBody>, bytes: usize },
+    Answered {
+        output: OutRecord,
+        enriched: Box<Enrichment>,
+        body: Option<ClaimCheckBody>,
+        bytes: usize,
+        /// The app that the report names, if the record's span is exported.
+        app: Option<String>,
+    },
     Dead(OutRecord),
     Wants(Vec<Wanted>),
     Held(UnfetchedSymbols),
@@ -127,11 +135,14 @@ impl Intake {
         let (count, tenant) = (elements.len(), reading.tenant);
         // One report that fills the record is no array, whatever bytes are around it.
         let single = matches!(elements, [Element::Report(bytes)] if bytes.len() == reading.value.len());
-        let traceparent = self.worker.traceparent(reading.entry.record);
+        let trace = self.worker.continue_trace(reading.entry.record.headers.text(headers::TRACEPARENT));
+        let traceparent = trace.header();
+        let is_exported = self.worker.tracer.is_on() && trace.is_sampled();
         let mut done = Done {
             source: reading.entry.record.at.clone(),
             outputs: Vec::with_capacity(count),
             outcomes: Vec::with_capacity(count),
+            history: None,
         };
         let (mut bodies, mut answered, mut wanted, mut held) = (Vec::new(), Vec::new(), Vec::new(), None);
         // The reports of an array have together what one of their size would have.
@@ -139,8 +150,11 @@ impl Intake {
         for (index, element) in elements.iter().enumerate() {
             let mut history = Provenance::of(&reading.entry, Some(tenant), traceparent.clone());
             history.position = (!single).then_some(Position { index, count });
-            match self.element(element, reading, &history, room) {
-                Part::Answered { output, enriched, body, bytes } => {
+            match self.element(element, reading, &history, room, is_exported) {
+                Part::Answered { output, enriched, body, bytes, app } => {
+                    if let Some(app) = app {
+                        done.history.get_or_insert_default().app.get_or_insert(app);
+                    }
                     room = room.saturating_sub(bytes);
                     done.outputs.push(output);
                     done.outcomes.push((tenant.to_string(), Outcome::Symbolicated));
@@ -165,13 +179,14 @@ impl Intake {
         RecordStep::Done(done, bodies)
     }
 
-    /// One report's output of at most `room` bytes, or what it wants first.
+    /// One report's output of at most `room` bytes, or what it wants first. `is_exported`: the record's span is.
     fn element(
         &self,
         element: &Element<'_>,
         reading: &Reading<'_>,
         history: &Provenance<'_>,
         room: usize,
+        is_exported: bool,
     ) -> Part {
         let worker = &self.worker;
         let dead = |bytes: &[u8], reason: &str, detail: &str| {
@@ -216,11 +231,13 @@ impl Intake {
         let output = worker.output(&plan, &id, &answers, history, context);
         tracing::debug!(report.id = %id.id, trace.parent = history.traceparent, "a report was symbolicated");
         let bytes = output.bytes().len();
+        let app = if is_exported { report.summary().app } else { None };
         Part::Answered {
             output: output.record,
             enriched: Box::new(output.enriched),
             body: output.body,
             bytes,
+            app,
         }
     }
 

@@ -5,6 +5,7 @@ use crate::admission::tenant_rates::TenantRates;
 use crate::lanes::batch::LaneResources;
 use crate::lanes::intake::Intake;
 use crate::output::ledger::Ledger;
+use crate::output::spans::LaneSpans;
 use crate::worker::Worker;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub struct Live {
     shares: Arc<TenantRates>,
     intake: Arc<Intake>,
     ledger: Ledger,
+    spans: LaneSpans,
 }
 
 impl Live {
@@ -30,7 +32,8 @@ impl Live {
     pub fn new(resources: LaneResources, shares: Arc<TenantRates>) -> Live {
         let worker = Arc::clone(&resources.worker);
         let intake = Arc::new(Intake::new(worker.clone(), NAME, shares.clone()));
-        Live { ledger: worker.ledger(NAME), resources, shares, intake, worker }
+        let (ledger, spans) = (worker.ledger(NAME), LaneSpans::new(&worker, NAME));
+        Live { ledger, resources, shares, intake, spans, worker }
     }
 }
 
@@ -63,11 +66,13 @@ impl Processor for Live {
     }
 
     fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
+        self.spans.begin_commit();
         vec![self.ledger.batch(done, self.worker.clock.now_micros())]
     }
 
     fn committed(&self, records: &[&Record], done: &[&Done]) {
         self.intake.committed(records);
         self.worker.metrics.committed(NAME, records, done, self.worker.clock.now_micros());
+        self.spans.export(records, done);
     }
 }

@@ -6,6 +6,7 @@ use crate::output::dead_letters::{Provenance, refusal};
 use crate::output::ledger::{Ledger, reference};
 use crate::output::outcomes;
 use crate::output::retry_tiers::Tier;
+use crate::output::spans::LaneSpans;
 use crate::output::stored_reports::{Bodies, Fetch, key};
 use crate::source_record::{Reason, SourceRecord};
 use crate::symbols::{self, Answers, FetchedSymbols, Generations, Wanted};
@@ -20,7 +21,7 @@ use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
 use unslide_proto::{Message, body, headers};
 use unslide_report::{ReadLimits, Report};
 use unslide_runtime::job_bytes;
-use unslide_stream::lane::{Done, Pause, Processor, Refusal};
+use unslide_stream::lane::{Done, Pause, ProcessingHistory, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
 use unslide_symbolicate::{Context, Enrichment, ImageSymbols, Plan, SymbolNeed};
 
@@ -38,13 +39,15 @@ pub struct Requests {
     /// What it works with.
     pub resources: LaneResources,
     again: Arc<ResymbolicateRecord>,
+    spans: LaneSpans,
 }
 
 impl Requests {
     /// The lane of this worker.
     pub fn new(resources: LaneResources) -> Requests {
         let again = ResymbolicateRecord::new(Arc::clone(&resources.worker), NAME);
-        Requests { resources, again: Arc::new(again) }
+        let spans = LaneSpans::new(&resources.worker, NAME);
+        Requests { resources, again: Arc::new(again), spans }
     }
 }
 
@@ -98,10 +101,14 @@ impl ResymbolicateRecord {
             return Ok(self.terminal(&request, end));
         }
         self.worker.metrics.symbolicated(&output.enriched);
+        let history = self.worker.tracer.is_on().then(|| {
+            Box::new(ProcessingHistory { app: report.summary().app, ..ProcessingHistory::default() })
+        });
         let done = Done {
             source: record.at.clone(),
             outputs: vec![of_variant(&request.content, output.record)],
             outcomes: vec![(request.id.tenant.to_string(), Outcome::Symbolicated)],
+            history,
         };
         Ok(RecordStep::Done(done, output.body.into_iter().collect()))
     }
@@ -192,7 +199,7 @@ impl ResymbolicateRecord {
         let Request { entry, record, content, id } = request;
         let traceparent = match content.traceparent.as_str() {
             "" => self.worker.traceparent(record),
-            stored => unslide_proto::trace::TraceContext::continued(Some(stored), &self.worker.ids).header(),
+            stored => self.worker.continue_trace(Some(stored)).header(),
         };
         let mut provenance = Provenance::of(entry, Some(&id.tenant), traceparent);
         if let Some(origin) = &content.origin {
@@ -223,7 +230,7 @@ impl ResymbolicateRecord {
         let outcomes = vec![(end.tenant.clone(), end.outcome())];
         let entry = self.ledger.terminal(end, self.worker.clock.now_micros());
         let outputs = vec![of_variant(&request.content, entry)];
-        RecordStep::from(Done { source: request.record.at.clone(), outputs, outcomes })
+        RecordStep::from(Done { source: request.record.at.clone(), outputs, outcomes, history: None })
     }
 
     /// Processes a request with the bodies that were fetched for its batch.
@@ -329,11 +336,13 @@ impl Processor for Requests {
     }
 
     fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
+        self.spans.begin_commit();
         vec![self.again.ledger.batch(done, self.again.worker.clock.now_micros())]
     }
 
     fn committed(&self, records: &[&Record], done: &[&Done]) {
         let worker = &self.again.worker;
         worker.metrics.committed(NAME, records, done, worker.clock.now_micros());
+        self.spans.export(records, done);
     }
 }

@@ -9,6 +9,7 @@ use crate::lanes::intake::{Intake, is_paced, part_of, units};
 use crate::lanes::resymbolicate::ResymbolicateRecord;
 use crate::output::ledger::Ledger;
 use crate::output::retry_tiers::{ClockReading, Tier, TierWaits};
+use crate::output::spans::LaneSpans;
 use crate::output::stored_reports::Bodies;
 use crate::source_record::SourceRecord;
 use crate::symbols::FetchedSymbols;
@@ -40,6 +41,7 @@ pub struct Retry {
     ways: Arc<RetryProcessors>,
     waits: TierWaits,
     ledger: Ledger,
+    spans: LaneSpans,
 }
 
 /// The records of these topics came from the input or were requests of the store.
@@ -56,7 +58,8 @@ impl Retry {
         let again = ResymbolicateRecord::new(worker.clone(), NAME);
         let intake = Intake::new(worker.clone(), NAME, shares.clone());
         let ways = Arc::new(RetryProcessors { worker: worker.clone(), intake, again });
-        Retry { ledger: worker.ledger(NAME), resources, shares, ways, waits: TierWaits::default(), worker }
+        let (ledger, spans) = (worker.ledger(NAME), LaneSpans::new(&worker, NAME));
+        Retry { ledger, resources, shares, ways, waits: TierWaits::default(), spans, worker }
     }
 
     /// Microseconds until a record is due.
@@ -135,11 +138,13 @@ impl Processor for Retry {
     }
 
     fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
+        self.spans.begin_commit();
         vec![self.ledger.batch(done, self.worker.clock.now_micros())]
     }
 
     fn committed(&self, records: &[&Record], done: &[&Done]) {
         self.ways.intake.committed(records);
         self.worker.metrics.committed(NAME, records, done, self.worker.clock.now_micros());
+        self.spans.export(records, done);
     }
 }

@@ -104,6 +104,7 @@ mod tests {
             source: RecordRef { topic: "in".into(), partition, offset },
             outputs: Vec::new(),
             outcomes: outcomes.iter().map(|(t, o)| ((*t).to_owned(), *o)).collect(),
+            history: None,
         }
     }
 

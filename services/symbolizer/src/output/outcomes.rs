@@ -78,5 +78,6 @@ fn done(entry: &SourceRecord<'_>, tenant: Option<&TenantId>, output: OutRecord, 
         source: entry.record.at.clone(),
         outputs: vec![output],
         outcomes: vec![(tenant.map(TenantId::to_string).unwrap_or_default(), outcome)],
+        history: None,
     }
 }

@@ -31,6 +31,7 @@ use unslide_proto::topics::TopicNames;
 use unslide_proto::trace::Ids;
 use unslide_proto::{body, headers};
 use unslide_report::ReadLimits;
+use unslide_runtime::traces::Tracer;
 use unslide_runtime::{CpuPool, Host};
 use unslide_stream::lane::{Lane, LaneConfig, LaneStatus, Suspects, Timings};
 use unslide_stream::{
@@ -232,6 +233,7 @@ impl Bench {
             },
             tenant_units_per_second: 0,
             ids: Ids::default(),
+            tracer: Tracer::default(),
             metrics: Metrics::new(&registry).unwrap(),
         };
         let (worker, live_patience) =

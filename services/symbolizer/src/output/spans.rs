@@ -1,0 +1,139 @@
+//! Spans of records, exported once their transaction is committed. A record's span has the id that its outputs carry on,
+//! so that whoever reads an output goes on from there.
+
+use crate::lanes::batch::RecordStep;
+use crate::output::ledger::outcome_name;
+use crate::worker::Worker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use unslide_proto::headers;
+use unslide_proto::report::Outcome;
+use unslide_proto::trace::TraceContext;
+use unslide_runtime::traces::{FinishedSpan, SpanKind, SpanTimes};
+use unslide_stream::Record;
+use unslide_stream::lane::{Done, ProcessingStep};
+
+/// The step in which a record is read and its frames are looked up.
+pub const SYMBOLICATE: &str = "symbolicate";
+/// The step in which a record waits for symcaches.
+const FETCH: &str = "fetch symbols";
+/// The transaction with the outputs and the offsets.
+const COMMIT: &str = "commit";
+
+/// The records of a batch that wait for symcaches, and since when.
+pub struct BatchFetch {
+    waiting: Vec<usize>,
+    step: ProcessingStep,
+}
+
+impl BatchFetch {
+    /// Notes the records that want symcaches. Returns `None` if spans are not exported.
+    pub fn begin(worker: &Worker, steps: &[RecordStep]) -> Option<BatchFetch> {
+        if !worker.tracer.is_on() {
+            return None;
+        }
+        let wants =
+            |(index, step): (usize, &RecordStep)| matches!(step, RecordStep::Wants(_)).then_some(index);
+        let now = worker.clock.now_micros();
+        let step = ProcessingStep { name: FETCH, began_micros: now, ended_micros: now };
+        Some(BatchFetch { waiting: steps.iter().enumerate().filter_map(wants).collect(), step })
+    }
+
+    /// Notes the end.
+    pub fn end(mut self, worker: &Worker) -> BatchFetch {
+        self.step.ended_micros = worker.clock.now_micros();
+        self
+    }
+
+    /// Adds the step to the records that waited.
+    pub fn note_in(self, steps: &mut [RecordStep]) {
+        for index in self.waiting {
+            if let Some(step) = steps.get_mut(index) {
+                step.note(self.step.clone());
+            }
+        }
+    }
+}
+
+/// Exports the spans of one lane.
+pub struct LaneSpans {
+    worker: Arc<Worker>,
+    lane: &'static str,
+    /// When the transaction under way began; a lane has one at a time.
+    commit_began_micros: AtomicI64,
+}
+
+impl LaneSpans {
+    /// Exports the spans of the lane of this name.
+    pub fn new(worker: &Arc<Worker>, lane: &'static str) -> LaneSpans {
+        LaneSpans { worker: Arc::clone(worker), lane, commit_began_micros: AtomicI64::new(0) }
+    }
+
+    /// Notes that a transaction begins.
+    pub fn begin_commit(&self) {
+        if self.worker.tracer.is_on() {
+            self.commit_began_micros.store(self.worker.clock.now_micros(), Ordering::Relaxed);
+        }
+    }
+
+    /// Exports the spans of a committed transaction, if their traces are sampled.
+    pub fn export(&self, records: &[&Record], done: &[&Done]) {
+        if !self.worker.tracer.is_on() {
+            return;
+        }
+        let commit = SpanTimes {
+            began_micros: self.commit_began_micros.load(Ordering::Relaxed),
+            ended_micros: self.worker.clock.now_micros(),
+        };
+        for (record, done) in records.iter().zip(done) {
+            let carried = done.outputs.iter().find_map(|output| output.headers.text(headers::TRACEPARENT));
+            let carried = carried.and_then(TraceContext::from_header);
+            // An entry of the ledger carries no trace on.
+            let context = carried
+                .unwrap_or_else(|| self.worker.continue_trace(record.headers.text(headers::TRACEPARENT)));
+            if context.is_sampled() {
+                self.export_record(record, done, context, commit);
+            }
+        }
+    }
+
+    fn export_record(&self, record: &Record, done: &Done, context: TraceContext, commit: SpanTimes) {
+        let (worker, at) = (&self.worker, &record.at);
+        let history = done.history.as_deref();
+        let steps = history.map(|history| history.steps.as_slice()).unwrap_or_default();
+        let began = steps.iter().map(|step| step.began_micros).min();
+        let times = SpanTimes { began_micros: began.unwrap_or(commit.began_micros), ..commit };
+        let mut span = FinishedSpan::new(SpanKind::Consumer, format!("process {}", at.topic), context, times)
+            .with_remote_parent(record.headers.text(headers::TRACEPARENT))
+            .with_attribute("messaging.system", "kafka")
+            .with_attribute("messaging.operation.name", "process")
+            .with_attribute("messaging.operation.type", "process")
+            .with_attribute("messaging.destination.name", at.topic.to_string())
+            .with_attribute("messaging.destination.partition.id", at.partition.to_string())
+            .with_attribute("messaging.kafka.offset", at.offset)
+            .with_attribute("unslide.lane", self.lane);
+        if let Some((tenant, outcome)) = done.outcomes.first() {
+            span = span
+                .with_attribute("unslide.tenant", tenant.clone())
+                .with_attribute("unslide.outcome", outcome_name(*outcome));
+        }
+        if let Some(app) = history.and_then(|history| history.app.as_ref()) {
+            span = span.with_attribute("unslide.app", app.clone());
+        }
+        if let reports @ 2.. = done.outcomes.len() {
+            span = span.with_attribute("unslide.reports", i64::try_from(reports).unwrap_or(i64::MAX));
+        }
+        let reason = done.outputs.iter().find_map(|output| output.headers.text(headers::REASON));
+        if let Some(reason) = reason.map(str::to_owned) {
+            let is_dead = done.outcomes.iter().any(|(_, outcome)| *outcome == Outcome::DeadLetter);
+            span =
+                if is_dead { span.with_error(reason) } else { span.with_attribute("unslide.reason", reason) };
+        }
+        for step in steps {
+            let times = SpanTimes { began_micros: step.began_micros, ended_micros: step.ended_micros };
+            worker.tracer.export(span.child(step.name, times, &worker.ids));
+        }
+        worker.tracer.export(span.child(COMMIT, commit, &worker.ids));
+        worker.tracer.export(span);
+    }
+}
