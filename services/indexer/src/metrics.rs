@@ -49,6 +49,20 @@ impl ReaderLabel {
     }
 }
 
+/// The word for the outcome of a report, in metrics and spans.
+pub fn arrival_outcome_name(outcome: ArrivalOutcome) -> &'static str {
+    match outcome {
+        ArrivalOutcome::New => "new",
+        ArrivalOutcome::Revised => "revised",
+        ArrivalOutcome::Superseded => "superseded",
+        ArrivalOutcome::Duplicate => "duplicate",
+        ArrivalOutcome::Deleted => "deleted",
+        ArrivalOutcome::Expired => "expired",
+        ArrivalOutcome::SwitchedOff => "switched_off",
+        ArrivalOutcome::SampledOut => "sampled_out",
+    }
+}
+
 /// The labels of gauges that each reader sets.
 const READER: [&str; 2] = ["topic", "reader"];
 
@@ -204,17 +218,7 @@ impl Metrics {
 
     /// Counts a report.
     pub fn stored(&self, outcome: ArrivalOutcome) {
-        let name = match outcome {
-            ArrivalOutcome::New => "new",
-            ArrivalOutcome::Revised => "revised",
-            ArrivalOutcome::Superseded => "superseded",
-            ArrivalOutcome::Duplicate => "duplicate",
-            ArrivalOutcome::Deleted => "deleted",
-            ArrivalOutcome::Expired => "expired",
-            ArrivalOutcome::SwitchedOff => "switched_off",
-            ArrivalOutcome::SampledOut => "sampled_out",
-        };
-        self.records.with_label_values(&["reports", name]).inc();
+        self.records.with_label_values(&["reports", arrival_outcome_name(outcome)]).inc();
     }
 
     /// Counts a session event.

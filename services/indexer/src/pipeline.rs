@@ -274,6 +274,7 @@ impl Pipeline {
             },
             requests: Arc::from(self.names.resymbolicate.as_str()),
             now: host.clock.now(),
+            has_spans: host.tracer.is_on(),
         };
         let mut items = records::read(host, &reading, *read, records).await?;
         items.iter_mut().for_each(|item| self.refuse_foreign(item));

@@ -2,6 +2,7 @@
 
 mod events;
 mod sorted;
+mod spans;
 
 use crate::config::Settings;
 use crate::failure::Failure;
@@ -13,6 +14,7 @@ use crate::records::enriched::{ReadReport, Unreadable};
 use crate::records::{Item, Parsed};
 use crate::topics::Positions;
 use sorted::Sorted;
+use spans::BatchSpans;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use time::{Date, OffsetDateTime, UtcOffset};
@@ -59,6 +61,7 @@ pub struct BatchWriter {
     shares: Arc<FairShares>,
     /// The deferred ranges that items come from, in the place of positions.
     ranges: Option<Vec<DeferredRange>>,
+    spans: BatchSpans,
 }
 
 /// What a stored batch has to tell the metrics once it is committed.
@@ -76,14 +79,17 @@ struct Tally {
     deferred: i64,
     /// What the tenants' new groups and apps cost.
     charges: Vec<(TenantId, u64)>,
+    /// The outcomes of the reports that have a span.
+    traced: Vec<(RecordRef, ArrivalOutcome)>,
 }
 
 impl BatchWriter {
     /// Stores into the store of `resources`; reports are kept for as long as the settings and the tenants' limits say.
     pub fn new(resources: &Resources) -> BatchWriter {
-        let Resources { store, metrics, settings, shares, .. } = resources.clone();
+        let Resources { store, metrics, settings, shares, host, .. } = resources.clone();
         let Settings { keep_days, remember_days, .. } = settings;
-        BatchWriter { store, metrics, keep_days, remember_days, days: BTreeSet::new(), shares, ranges: None }
+        let (days, spans) = (BTreeSet::new(), BatchSpans::new(&host));
+        BatchWriter { store, metrics, keep_days, remember_days, days, shares, ranges: None, spans }
     }
 
     /// Sets the deferred ranges that items come from: these get shorter from now on, and no position moves.
@@ -107,9 +113,11 @@ impl BatchWriter {
         positions: &mut Positions,
         effects: Effects,
     ) -> Result<(), StoreError> {
+        let began = self.spans.begin();
         let write = Write { positions, advance: true, effects, replay: None };
         let (tx, tally) = self.write(items, &write).await?;
         tx.commit().await?;
+        self.spans.export(began, items, &tally.traced);
         for (place, next) in ends(items) {
             self.ranges.iter_mut().flatten().filter(|range| lies_in(range, &place)).for_each(|range| {
                 range.from = range.from.max(next);
@@ -134,8 +142,10 @@ impl BatchWriter {
         let positions = Positions::from([((item.at.topic.clone(), item.at.partition), position)]);
         let write =
             Write { positions: &positions, advance: false, effects: Effects::Now, replay: Some(of.id) };
+        let began = self.spans.begin();
         let (tx, tally) = self.write(std::slice::from_ref(item), &write).await?;
         tx.commit().await?;
+        self.spans.export(began, std::slice::from_ref(item), &tally.traced);
         self.count(&tally);
         Ok(())
     }
@@ -284,6 +294,7 @@ impl BatchWriter {
                 let deleted = StoredArrival { outcome: ArrivalOutcome::Deleted, variant: 0, requested: None };
                 // External bodies go with everything else of the tenant.
                 tally.stored.extend(arrivals.iter().map(|_| deleted));
+                note_traced(tally, arrivals, std::iter::repeat(&deleted));
             }
             Some(_) => {
                 let limit = tenants::get(tx).await?.map_or(0, |row| row.limits.retention_days);
@@ -297,6 +308,7 @@ impl BatchWriter {
                 let stored = own.iter().zip(&batch.stored);
                 let new = stored.filter(|(_, stored)| stored.outcome == ArrivalOutcome::New);
                 tally.new_since.extend(new.map(|(arrival, _)| arrival.received_at));
+                note_traced(tally, arrivals, &batch.stored);
                 tally.stored.extend(batch.stored);
             }
         }
@@ -350,6 +362,16 @@ async fn advance(
         positions::advance(tx, position, *next).await?;
     }
     Ok(())
+}
+
+/// Notes the outcomes of the reports that have a span.
+fn note_traced<'s>(
+    tally: &mut Tally,
+    arrivals: &[(&Item, &ReadReport)],
+    stored: impl IntoIterator<Item = &'s StoredArrival>,
+) {
+    let outcomes = arrivals.iter().zip(stored).filter(|((item, _), _)| item.traceparent.is_some());
+    tally.traced.extend(outcomes.map(|((item, _), stored)| (item.at.clone(), stored.outcome)));
 }
 
 /// Closes the requests of one tenant that these answers are to.

@@ -79,6 +79,8 @@ pub struct Item {
     pub tenant: Option<TenantId>,
     /// The key of its external body.
     pub body: Option<String>,
+    /// The header of its trace, if spans are exported.
+    pub traceparent: Option<String>,
     /// What it says.
     pub parsed: Parsed,
 }
@@ -113,6 +115,8 @@ pub struct Reading {
     pub requests: Arc<str>,
     /// Only bounds times that cannot be.
     pub now: OffsetDateTime,
+    /// True if spans are exported.
+    pub has_spans: bool,
 }
 
 /// Reads one record: [`parse`], or what a test has in its place.
@@ -198,7 +202,15 @@ fn item(fetched: &FetchedBody, reading: &Reading, parsed: Parsed) -> Item {
     };
     let arrived_at = record.time_millis.and_then(timestamp::from_millis).unwrap_or(reading.now);
     let body = fetched.key.as_ref().map(ToString::to_string);
-    Item { at: record.at.clone(), arrived_at, tenant, body, parsed }
+    let traceparent = record.headers.text(headers::TRACEPARENT).filter(|_| reading.has_spans);
+    Item {
+        at: record.at.clone(),
+        arrived_at,
+        tenant,
+        body,
+        traceparent: traceparent.map(str::to_owned),
+        parsed,
+    }
 }
 
 /// Reads one record.
