@@ -182,6 +182,7 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         clock: store.clock().clone(),
         metrics,
         ids: Ids::default(),
+        tracer: host.tracer.clone(),
         entropy: Entropy::default(),
         permits,
         shutdown: host.shutdown.clone(),

@@ -18,6 +18,7 @@ use unslide_model::{Clock, TenantId};
 use unslide_proto::signed::Signer;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::fairness::TokenBuckets;
+use unslide_runtime::traces::Tracer;
 use unslide_runtime::{CpuPool, Shutdown, TenantDefaults};
 use unslide_store::Store;
 use unslide_store::retention::RetentionSettings;
@@ -57,6 +58,8 @@ pub struct Inner {
     pub metrics: Metrics,
     /// Ids of requests and spans.
     pub ids: Ids,
+    /// Exports spans.
+    pub tracer: Tracer,
     /// Randomness for new keys.
     pub entropy: Entropy,
     /// Keys and grouping rules that were looked up lately.

@@ -7,6 +7,7 @@ mod linger;
 pub mod observe;
 pub mod problem;
 pub mod server;
+pub mod spans;
 pub mod time_limit;
 pub mod trace;
 

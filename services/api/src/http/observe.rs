@@ -4,7 +4,8 @@
 use crate::http::linger;
 use crate::http::problem::{self, Kind, Problem};
 use crate::http::server::Crowded;
-use crate::http::trace::{TraceContext, request_id};
+use crate::http::spans::RequestSpan;
+use crate::http::trace::request_id;
 use crate::state::Api;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -28,9 +29,11 @@ pub struct RequestId(pub String);
 #[axum::debug_middleware]
 pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let id = request_id(header(&request, &REQUEST_ID), &api.ids);
-    let context = TraceContext::continued(header(&request, &TRACEPARENT), &api.ids);
+    let parent = header(&request, &TRACEPARENT);
+    let context = api.tracer.continue_trace(parent, &api.ids);
     let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str).to_owned();
     let method = request.method().clone();
+    let exported = RequestSpan::begin(&api, &method, &route, context, parent);
     // The path and query may hold what is personal: the log names the route's template only.
     let span = tracing::info_span!(
         "request",
@@ -55,6 +58,9 @@ pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -
         let mut response = problem::render(response, &id);
         let (status, took) = (response.status(), start.elapsed());
         api.metrics.answered(&method, &route, status, took);
+        if let Some(exported) = exported {
+            exported.export(&api, status);
+        }
         tracing::info!(http.status = status.as_u16(), seconds = took.as_secs_f64(), "request answered");
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);

@@ -1,0 +1,51 @@
+//! Spans of requests that begin the way of a report, an event or a payload through Kafka.
+
+use crate::state::Api;
+use http::{Method, StatusCode};
+use unslide_proto::trace::TraceContext;
+use unslide_runtime::traces::{FinishedSpan, SpanKind, SpanTimes};
+
+/// The routes with records that carry the request's trace on. Requests of people and dashboards have no spans.
+const ROUTES: [&str; 3] = ["/v1/reports", "/v1/sessions", "/v1/metrics"];
+
+/// The span of a request under way.
+pub struct RequestSpan {
+    context: TraceContext,
+    /// The client's header.
+    parent: Option<String>,
+    route: &'static str,
+    began_micros: i64,
+}
+
+impl RequestSpan {
+    /// Begins a span. Returns `None` if the request has none.
+    pub fn begin(
+        api: &Api,
+        method: &Method,
+        route: &str,
+        context: TraceContext,
+        parent: Option<&str>,
+    ) -> Option<RequestSpan> {
+        if !api.tracer.is_on() || !context.is_sampled() || method != Method::POST {
+            return None;
+        }
+        let route = ROUTES.into_iter().find(|known| *known == route)?;
+        let parent = parent.map(str::to_owned);
+        Some(RequestSpan { context, parent, route, began_micros: api.clock.now_micros() })
+    }
+
+    /// Exports the span of the request that got this status.
+    pub fn export(self, api: &Api, status: StatusCode) {
+        let times = SpanTimes { began_micros: self.began_micros, ended_micros: api.clock.now_micros() };
+        let name = format!("POST {}", self.route);
+        let mut span = FinishedSpan::new(SpanKind::Server, name, self.context, times)
+            .with_remote_parent(self.parent.as_deref())
+            .with_attribute("http.request.method", "POST")
+            .with_attribute("http.route", self.route)
+            .with_attribute("http.response.status_code", i64::from(status.as_u16()));
+        if status.is_server_error() {
+            span = span.with_error(status.as_str().to_owned());
+        }
+        api.tracer.export(span);
+    }
+}
