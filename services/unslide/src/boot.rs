@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::SystemClock;
+use unslide_runtime::traces::TraceSettings;
 use unslide_runtime::{ConfigProblem, CpuPool, Host, Shutdown, admin, telemetry};
 use unslide_store::{Store, StoreError};
 
@@ -21,6 +22,27 @@ pub struct Process {
     pub admin: admin::Settings,
     /// How long a stop may take, and where files are kept.
     pub process: ProcessSettings,
+    /// Where spans go, by the variables `OTEL_…`.
+    #[serde(skip)]
+    pub traces: TraceVariables,
+}
+
+/// What the variables `OTEL_…` say.
+#[derive(Clone, Debug, Default)]
+pub struct TraceVariables {
+    /// The collector, if spans are exported.
+    pub settings: Option<TraceSettings>,
+    problems: Vec<ConfigProblem>,
+}
+
+impl TraceVariables {
+    /// Reads the variables of the process.
+    pub fn read() -> TraceVariables {
+        match TraceSettings::from_environment() {
+            Ok(settings) => TraceVariables { settings, problems: Vec::new() },
+            Err(problems) => TraceVariables { settings: None, problems },
+        }
+    }
 }
 
 /// The section `process`.
@@ -47,6 +69,7 @@ impl Process {
     /// What is wrong with these sections.
     pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = self.log.validate();
+        problems.extend(self.traces.problems.iter().cloned());
         if self.process.drain_seconds == 0 {
             problems.push(ConfigProblem::new("process.drain", "must be more than 0"));
         }
@@ -66,7 +89,8 @@ impl Process {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let shutdown = Shutdown::new(Duration::from_secs(self.process.drain_seconds));
         shutdown.listen()?;
-        Ok(Host::new(Arc::new(SystemClock), shutdown, CpuPool::new(cores)?)?)
+        let host = Host::new(Arc::new(SystemClock), shutdown, CpuPool::new(cores)?)?;
+        Ok(host.with_traces(self.traces.settings.clone()))
     }
 }
 

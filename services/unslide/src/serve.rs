@@ -49,7 +49,9 @@ pub fn run(service: Service, configured: &Configured) -> Outcome {
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(service.name = service.name(), service.version = version, admin.address = %admin, "starting");
         let running = prepare(service, &configuration, &host)?;
-        supervise(vec![running], &host.shutdown).await.map_err(|(_, error)| error)?;
+        let ended = supervise(vec![running], &host.shutdown).await;
+        host.stop_traces().await;
+        ended.map_err(|(_, error)| error)?;
         tracing::info!(service.name = service.name(), "stopped");
         Ok(Exit::Ready)
     })

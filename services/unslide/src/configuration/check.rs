@@ -40,6 +40,14 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Ok(Exit::Usage);
     }
     say!("the configuration is fine");
+    if !matches!(arguments.service, Some(KafkaLogin::Migrate | KafkaLogin::Audit)) {
+        match &configuration.process.traces.settings {
+            Some(collector) => say!("traces are exported to {collector}"),
+            None => say!(
+                "traces are not exported: OTEL_EXPORTER_OTLP_ENDPOINT is not set, or others turn them off"
+            ),
+        }
+    }
     if arguments.connect { connection_check::run(&configuration, arguments.service) } else { Ok(Exit::Ready) }
 }
 

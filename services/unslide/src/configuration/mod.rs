@@ -1,6 +1,6 @@
 //! The configuration of everything, from one set of sources.
 
-use crate::boot::Process;
+use crate::boot::{Process, TraceVariables};
 use crate::failure::{Exit, Outcome};
 use crate::output::{Console, say};
 use clap::Args;
@@ -44,6 +44,7 @@ impl Configuration {
             indexer: reader.whole(),
             symbolizer: reader.whole(),
         };
+        configuration.process.traces = TraceVariables::read();
         let data = &configuration.process.process.data_dir;
         configuration.api.api.cache_dir = data.join(Service::Api.name());
         configuration.symbolizer.symbolizer.cache_dir = data.join(Service::Symbolizer.name());

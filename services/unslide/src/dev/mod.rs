@@ -373,6 +373,7 @@ impl Running {
     pub async fn stop(mut self) -> Result<(), BoxError> {
         self.host.shutdown.begin();
         let ended = if self.services.is_finished() { None } else { Some((&mut self.services).await?) };
+        self.host.stop_traces().await;
         // Probes and metrics hold clients, which would go on looking for servers that are gone.
         self.host.health.clear();
         self.host.process_metrics().clear();
