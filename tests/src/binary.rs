@@ -27,7 +27,7 @@ pub fn path() -> PathBuf {
     panic!("the unslide binary is not built: run `cargo build -p unslide`, or `make test`");
 }
 
-/// A command of the binary that inherits none of this process's `UNSLIDE_…` variables, and that ends
+/// A command of the binary that inherits none of this process's `UNSLIDE_…` and `OTEL_…` variables, and that ends
 /// with this process.
 #[must_use]
 pub fn command(arguments: &[&str]) -> Command {
@@ -62,7 +62,7 @@ pub fn can_mount() -> bool {
 
 fn without_variables(mut command: Command) -> Command {
     for (name, _) in std::env::vars() {
-        if name.starts_with("UNSLIDE_") {
+        if name.starts_with("UNSLIDE_") || name.starts_with("OTEL_") {
             command.env_remove(name);
         }
     }

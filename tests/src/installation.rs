@@ -158,7 +158,15 @@ impl Installation {
     /// # Panics
     /// Where a service does not become ready.
     pub async fn start() -> Installation {
-        let mut installation = Installation::prepare().await;
+        Installation::start_with(&[]).await
+    }
+
+    /// As [`Installation::start`], with further settings.
+    ///
+    /// # Panics
+    /// If a service does not become ready.
+    pub async fn start_with(settings: &[(&str, &str)]) -> Installation {
+        let mut installation = Installation::prepare_with(settings).await;
         for service in ["builder", "api", "indexer", "symbolizer"] {
             installation.start_service(service, service, &[]);
         }

@@ -5,4 +5,5 @@ mod dead_letters;
 mod delivery;
 mod hang;
 mod journey;
+mod traces;
 mod workers;
