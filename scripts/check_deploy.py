@@ -366,14 +366,14 @@ def check_compose():
 
 
 def run_config_check(binary, what, environment, arguments):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("UNSLIDE_")}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("UNSLIDE_", "OTEL_"))}
     done = subprocess.run([binary, "config", "check", *arguments], env=clean | environment, capture_output=True, text=True)
     expect(done.returncode == 0, f"{what}: `unslide config check` says:\n{done.stdout}{done.stderr}")
 
 
 def check_metrics():
     """What services register, the table of operations.md, and what a dashboard or an alert uses, are the same metrics."""
-    named = r"unslide_(?:api|builder|cpu|indexer|objects_requests|postgres|probe|producer|ready|symbolizer|symcaches|tenant_(?:deferred|reports|symbol))[a-z_]*"
+    named = r"unslide_(?:api|builder|cpu|indexer|objects_requests|postgres|probe|producer|ready|symbolizer|symcaches|tenant_(?:deferred|reports|symbol)|trace)[a-z_]*"
     registered = set(re.findall(rf'"({named})",\s*(?:help: )?"', text_of("services") + text_of("crates")))
     table = set(re.findall(rf"^\| `({named})` \|", (TOP / "docs/operations.md").read_text(), re.M))
     expect(table == registered, f"operations: the table of metrics and the sources differ by {sorted(table ^ registered)}")
