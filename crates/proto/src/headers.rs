@@ -72,5 +72,5 @@ pub const SIGNATURE_KEY: &str = "signature-key";
 pub const SIGNED_AT: &str = "signed-at";
 /// The version of Unslide that wrote the record.
 pub const UNSLIDE_VERSION: &str = "unslide-version";
-/// Of an alert: its message's id, which stays the same when the message is sent again.
+/// The id of a message, which stays the same when the message is sent again.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -1,4 +1,4 @@
-//! What Unslide keeps in PostgreSQL, and the only place that speaks SQL.
+//! What Unslide keeps in PostgreSQL. Features have statements of their own, for their own tables: [`sql`] is for them.
 //!
 //! A [`Store`] is a pool of connections that act as a role which cannot bypass row-level security.
 //! Everything of a tenant happens in a [`TenantTx`], a transaction that names the tenant to the
@@ -6,12 +6,12 @@
 //! Modules are named after what they keep. Times come from the store's clock.
 //! Every function fails where the database does; its documentation names only further errors.
 
-pub mod alerts;
 pub mod captures;
 pub mod cursor;
 mod database;
 pub mod gateway_events;
 pub mod groups;
+mod hooks;
 pub mod jobs;
 mod kafka;
 pub mod live_events;
@@ -21,6 +21,7 @@ pub mod reports;
 pub mod requests;
 pub mod segments;
 pub mod sessions;
+pub mod sql;
 pub mod symbols;
 pub mod tenants;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, migrate,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
+pub use hooks::{HookFuture, StoreHook};
 pub use kafka::{dead_letters, deferred, outbox, positions, quarantine};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};

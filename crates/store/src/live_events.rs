@@ -23,8 +23,6 @@ words! {
         GroupRegressed = "group_regressed",
         /// Reports of an app were stored.
         ReportsStored = "reports_stored",
-        /// A rule's condition was fulfilled.
-        AlertRaised = "alert_raised",
         /// The symbols of a debug id are there.
         SymbolsReady = "symbols_ready",
     }
@@ -46,8 +44,8 @@ pub type EventNumber = i64;
 pub struct LiveEvent {
     /// Its number.
     pub number: EventNumber,
-    /// What happened.
-    pub kind: LiveEventKind,
+    /// What happened: a [`LiveEventKind`], or a word of a feature.
+    pub kind: String,
     /// More of it.
     pub data: Value,
 }
@@ -80,7 +78,7 @@ pub async fn after(
     let (connection, tenant, _) = tx.parts();
     let events = sqlx::query_as!(
         LiveEvent,
-        r#"SELECT event AS number, kind AS "kind: LiveEventKind", data FROM live_events
+        r#"SELECT event AS number, kind, data FROM live_events
            WHERE tenant = $1 AND event > $2 AND event <= $3 AND ($4::text IS NULL OR app = $4)
            ORDER BY event LIMIT $5"#,
         tenant,

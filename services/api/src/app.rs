@@ -2,6 +2,7 @@
 
 use crate::console;
 use crate::export::{document_exports, export};
+use crate::feature::ApiFeature;
 use crate::http::observe::{bound_load, observe, panicked};
 use crate::http::problem::{Kind, Problem, pages};
 use crate::http::time_limit::bound_time;
@@ -9,8 +10,8 @@ use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::openapi;
 use crate::operations::{
-    alerts, apps, audit_log, captures, dead_letters, events, grouping_rules, groups, keys, metrics,
-    quarantine, reports, reprocess, sessions, symbols, tenants,
+    apps, audit_log, captures, dead_letters, events, grouping_rules, groups, keys, metrics, quarantine,
+    reports, reprocess, sessions, symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
@@ -67,8 +68,8 @@ async fn readyz(State(api): State<Api>) -> Response {
 
 /// The OpenAPI document of all operations.
 #[must_use]
-pub fn document() -> OpenApi {
-    let mut document = openapi::base();
+pub fn document(features: &[ApiFeature]) -> OpenApi {
+    let mut document = openapi::base(features);
     for routes in [
         symbols::upload_routes(),
         captures::upload_routes(),
@@ -83,7 +84,6 @@ pub fn document() -> OpenApi {
         apps::routes(),
         groups::routes(),
         grouping_rules::routes(),
-        alerts::routes(),
         tenants::routes(),
         keys::routes(),
         audit_log::routes(),
@@ -93,14 +93,17 @@ pub fn document() -> OpenApi {
     ] {
         document.merge(routes.into_openapi());
     }
-    document_exports(&mut document);
+    for feature in features {
+        document.merge(feature.operations.clone().into_openapi());
+    }
+    document_exports(&mut document, features);
     document
 }
 
 fn operations(api: &Api) -> OpenApiRouter<Api> {
     let limits = &api.limits;
     let within = |seconds| from_fn_with_state(Duration::from_secs(seconds), bound_time);
-    let answering = OpenApiRouter::new()
+    let mut answering = OpenApiRouter::new()
         .merge(symbols::routes())
         .merge(reports::routes())
         .merge(captures::routes())
@@ -109,14 +112,16 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(reprocess::routes())
         .merge(apps::routes())
         .merge(groups::routes())
-        .merge(alerts::routes())
         .merge(keys::routes())
         .merge(audit_log::routes())
         .merge(events::routes())
         .merge(dead_letters::routes())
-        .merge(quarantine::routes())
-        .layer(within(limits.request_seconds))
-        .layer(from_fn_with_state(api.clone(), export));
+        .merge(quarantine::routes());
+    for feature in &api.features {
+        answering = answering.merge(feature.operations.clone());
+    }
+    let answering =
+        answering.layer(within(limits.request_seconds)).layer(from_fn_with_state(api.clone(), export));
     let waiting = OpenApiRouter::new()
         .merge(symbols::waiting_routes())
         .merge(reports::waiting_routes())

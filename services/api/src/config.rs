@@ -1,6 +1,5 @@
 //! The api's configuration.
 
-use crate::alerts::Alerts;
 use crate::http::{TrustedProxies, network_of_everything};
 use crate::limits::pace::ClientPace;
 use schemars::JsonSchema;
@@ -61,11 +60,9 @@ pub struct Settings {
     pub trusted_proxies: Vec<String>,
     /// Signs what the api sends to Kafka, for symbolizers that ask for signatures.
     pub signing: Signing,
-    /// Where people reach the console, such as `https://crashes.example.com`: alerts and mails to confirm recipients
-    /// link to it. Without it they have no links.
+    /// Where people reach the console, such as `https://crashes.example.com`: messages link to it. Without it they have no
+    /// links.
     pub public_url: String,
-    /// What alerts are sent with.
-    pub alerts: Alerts,
     /// Bounds on what clients may send.
     #[serde(skip)]
     pub limits: RequestLimits,
@@ -156,7 +153,6 @@ impl Default for Settings {
             trusted_proxies: Vec::new(),
             signing: Signing::default(),
             public_url: String::new(),
-            alerts: Alerts::default(),
             limits: RequestLimits::default(),
         }
     }
@@ -207,7 +203,7 @@ impl Settings {
     /// Returns settings that are allowed and unsafe.
     #[must_use]
     pub fn insecure(&self) -> Vec<ConfigProblem> {
-        let mut problems = self.alerts.insecure();
+        let mut problems = Vec::new();
         if let Some(network) = network_of_everything(&self.trusted_proxies) {
             let message =
                 format!("{network} holds every address: any client can name another client's address");
@@ -239,7 +235,6 @@ impl Config {
             let message = format!("{link} is not a URL such as https://crashes.example.com");
             problems.push(ConfigProblem::new("api.public_url", message));
         }
-        problems.extend(self.api.alerts.problems(&self.api.public_url));
         problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
         problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
         problems.extend(ConfigProblem::in_section("symcaches", self.symcaches.problems()));

@@ -4,13 +4,13 @@
 //! (`http`), bounds on load and memory (`limits`), its key and scope (`requests`), and then one file under
 //! `operations`. Every error is a [`problem::Problem`], and only [`problem`] turns one into HTTP.
 
-mod alerts;
 mod app;
 mod background;
 mod config;
 mod console;
 pub mod entropy;
 mod export;
+pub mod feature;
 mod http;
 mod limits;
 mod metrics;
@@ -26,4 +26,4 @@ mod uploads;
 pub use crate::http::problem;
 pub use app::{app, document};
 pub use config::{Config, RequestLimits, Settings, Signing};
-pub use run::{Error, build, listen, run, run_on};
+pub use run::{ApiFeatures, Error, build, listen, run, run_on};

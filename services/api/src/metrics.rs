@@ -21,8 +21,6 @@ pub struct Metrics {
     records: IntCounterVec,
     /// Requests for a stored report with a lost or damaged body.
     pub lost_bodies: IntCounter,
-    /// Attempts to send alerts, by outcome.
-    pub alerts: IntCounterVec,
 }
 
 /// What the listener counts.
@@ -92,11 +90,6 @@ impl Metrics {
             lost_bodies: make.counter(
                 "unslide_api_lost_bodies_total",
                 "Requests for a stored report whose body is lost or damaged.",
-            )?,
-            alerts: make.counters(
-                "unslide_api_alerts_total",
-                "Attempts to send alerts, by outcome: delivered, retried, given_up; unconfirmed if no recipient has confirmed, over_limit if the tenant's mails of the day are used up.",
-                &["outcome"],
             )?,
         })
     }

@@ -1,5 +1,6 @@
 //! The frame of the OpenAPI document; the operations bring their own parts.
 
+use crate::feature::ApiFeature;
 use crate::http::problem::ProblemDetails;
 use crate::requests::access::Reach;
 use crate::state::Api;
@@ -32,7 +33,7 @@ Lists come in pages: hand `next_cursor` back as `cursor`, with the same filters.
 
 /// The document without operations.
 #[must_use]
-pub fn base() -> OpenApi {
+pub fn base(features: &[ApiFeature]) -> OpenApi {
     let scopes = Scope::ALL.map(|scope| format!("`{scope}`")).join(", ");
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
@@ -52,12 +53,13 @@ pub fn base() -> OpenApi {
         ("metrics", "What apps measure of themselves: launches, hangs, energy, disk writes, requests."),
         ("apps", "Figures by app and version."),
         ("groups", "Reports of the same bug."),
-        ("alerts", "Alert rules, and the messages that were sent. For a tenant's administrators."),
         ("tenants", "Tenants, for operators."),
         ("keys", "API keys, for a tenant's administrators."),
         ("dead letters", "Records that could not be processed: look at, replay."),
         ("quarantine", "Outputs that could not be stored: look at, replay. For operators."),
     ];
+    let tags = tags.into_iter().chain(features.iter().map(|feature| feature.tag));
+    let tags = tags.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
     OpenApiBuilder::new()
         .info(
             InfoBuilder::new()
@@ -76,7 +78,7 @@ pub fn base() -> OpenApi {
             .url("/")
             .description(Some("Where this document is served."))
             .build()]))
-        .tags(Some(tags.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build())))
+        .tags(Some(tags))
         .build()
 }
 

@@ -1,12 +1,13 @@
 //! The service: from a configuration to answered requests, and to their end.
 
-use crate::alerts::{AlertSender, AlertTopic};
 use crate::app::{app, document};
 use crate::background::deleted_tenants;
 use crate::background::key_uses::KeyUses;
 use crate::background::topics_check::TopicsCheck;
 use crate::config::Config;
+use crate::console::shell;
 use crate::entropy::Entropy;
+use crate::feature::ApiFeature;
 use crate::http::TrustedProxies;
 use crate::http::server::{ConnectionSettings, serve};
 use crate::http::trace::Ids;
@@ -14,6 +15,7 @@ use crate::limits::permits::Permits;
 use crate::metrics::{ConnectionMetrics, Metrics};
 use crate::recent::{Recent, refresh};
 use crate::state::{Api, Inner};
+use futures::future::join_all;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
 use unslide_runtime::{Host, sampled, startup};
-use unslide_store::{Store, StoreError};
+use unslide_store::{Store, StoreError, StoreHook};
 use unslide_stream::{Producer, TailReader};
 
 /// Open connections.
@@ -53,9 +55,15 @@ pub enum Error {
     /// The folder of symcaches is not usable.
     #[error("can't use the cache folder")]
     Cache(#[from] unslide_artifacts::CacheError),
-    /// No client for alerts can be made.
-    #[error("can't make an HTTP client")]
-    Http(#[from] reqwest::Error),
+    /// A feature can't begin its work.
+    #[error("can't start the feature {name}")]
+    Feature {
+        /// The feature.
+        name: &'static str,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A metric exists twice.
     #[error("can't register metrics")]
     Metrics(#[from] prometheus::Error),
@@ -64,13 +72,22 @@ pub enum Error {
     Document(#[from] serde_json::Error),
 }
 
+/// Everything that features add to an api.
+#[derive(Clone, Default)]
+pub struct ApiFeatures {
+    /// Their hooks, in the order in which they run.
+    pub hooks: Vec<StoreHook>,
+    /// Their additions to the interface.
+    pub features: Vec<ApiFeature>,
+}
+
 /// Listens where the configuration says, and serves until the host says to stop.
 ///
 /// # Errors
 /// [`Error`] where the service can't start.
-pub async fn run(config: Config, host: Host) -> Result<(), Error> {
+pub async fn run(config: Config, features: ApiFeatures, host: Host) -> Result<(), Error> {
     let listener = listen(&config).await?;
-    run_on(listener, config, host).await
+    run_on(listener, config, features, host).await
 }
 
 /// Takes the configured address, so that the caller knows the port before the service runs.
@@ -87,7 +104,12 @@ pub async fn listen(config: &Config) -> Result<TcpListener, Error> {
 ///
 /// # Errors
 /// [`Error`] where the service can't start.
-pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result<(), Error> {
+pub async fn run_on(
+    listener: TcpListener,
+    config: Config,
+    features: ApiFeatures,
+    host: Host,
+) -> Result<(), Error> {
     let limits = &config.api.limits;
     let settings = ConnectionSettings {
         limit: CONNECTIONS,
@@ -106,7 +128,7 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
         let serving = asked.load(Ordering::Relaxed);
         async move { if serving { Ok(()) } else { Err("starting".to_owned()) } }
     });
-    let (api, noting) = build(&config, &host).await?;
+    let (api, noting) = build(&config, features, &host).await?;
     serving.store(true, Ordering::Relaxed);
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, "the api listens");
@@ -126,7 +148,12 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
 ///
 /// # Errors
 /// [`Error`] where something is not usable.
-pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>), Error> {
+pub async fn build(
+    config: &Config,
+    features: ApiFeatures,
+    host: &Host,
+) -> Result<(Api, JoinHandle<()>), Error> {
+    let ApiFeatures { hooks, features } = features;
     let mut limits = config.api.limits.clone();
     limits.report_bytes = limits.report_bytes.min(config.kafka.max_record_bytes);
     let mut postgres = config.postgres.clone();
@@ -135,7 +162,7 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     let store = startup::reach(host, "postgres", StoreError::is_connection, || {
         Store::connect(&postgres, host.clock.clone())
     });
-    let store = store.await?;
+    let store = store.await?.with_hooks(&hooks);
     let objects = ObjectStore::s3(&config.objects).await;
     let producer = Producer::new(&config.kafka)?;
     let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)
@@ -145,22 +172,9 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     symcaches.missed_events();
     let (key_uses, noting) = KeyUses::start(store.clone(), host.shutdown.token().clone());
     let metrics = Metrics::new(&host.metrics)?;
-    let sender = AlertSender::new(
-        store.clone(),
-        &config.api.alerts,
-        AlertTopic { producer: producer.clone(), name: config.kafka.topics().alerts },
-        &config.api.public_url,
-        metrics.alerts.clone(),
-        host.clock.clone(),
-    )?;
-    let sends_mail = sender.sends_mail();
-    let sending = sender.start(host.shutdown.token().clone());
     let recent = Recent::default();
     let stop = host.shutdown.token().clone();
     let listening = refresh::start(recent.changes.clone(), store.clone(), store.clock().clone(), stop);
-    let noting = tokio::spawn(async move {
-        let _ = tokio::join!(noting, sending, listening);
-    });
     let (downloads, connections) = (config.symcaches.downloads, postgres.max_connections);
     let permits = Permits::new(&limits, downloads, connections, &metrics.refused);
     let (for_events, topic) = (symcaches.clone(), config.kafka.topics().symbol_events);
@@ -186,14 +200,12 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         entropy: Entropy::default(),
         permits,
         shutdown: host.shutdown.clone(),
-        openapi: document().to_json()?.into(),
+        openapi: document(&features).to_json()?.into(),
         store,
         objects,
         producer,
-        // Networks that can't be read were refused with the configuration.
-        alert_receivers: config.api.alerts.receivers().unwrap_or_default(),
-        sends_mail,
-        mail_policy: config.api.alerts.mail_policy(&config.api.public_url),
+        navigation: shell::navigation(&features),
+        features,
         // A key that can't be used was refused with the configuration.
         signer: config.api.signing.signer().unwrap_or_default(),
         tenants: config.tenants.clone(),
@@ -202,6 +214,16 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     });
     watch(&host.metrics, &api)?;
     probes(&api, host);
+    let mut tasks = vec![noting, listening];
+    for feature in &api.features {
+        if let Some(start) = &feature.start {
+            let started = start(&api, host);
+            tasks.push(started.map_err(|source| Error::Feature { name: feature.name, source })?);
+        }
+    }
+    let noting = tokio::spawn(async move {
+        join_all(tasks).await;
+    });
     Ok((api, noting))
 }
 

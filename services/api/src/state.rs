@@ -1,10 +1,11 @@
 //! What the operations share.
 
-use crate::alerts::{AllowedReceivers, MailPolicy};
 use crate::background::key_uses::KeyUses;
 use crate::background::topics_check::TopicsCheck;
 use crate::config::RequestLimits;
+use crate::console::shell::NavigationEntry;
 use crate::entropy::Entropy;
+use crate::feature::ApiFeature;
 use crate::http::problem::{Kind, Problem};
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
@@ -78,12 +79,10 @@ pub struct Inner {
     pub symbol_events: unslide_stream::TailReader,
     /// What requests hold while they run.
     pub permits: Permits,
-    /// Where alerts may go beside the internet.
-    pub alert_receivers: AllowedReceivers,
-    /// Whether alerts can be mails.
-    pub sends_mail: bool,
-    /// Decides which recipients of alerts get mail.
-    pub mail_policy: MailPolicy,
+    /// Additions of features.
+    pub features: Vec<ApiFeature>,
+    /// The entries of the console's side bar.
+    pub navigation: Arc<[NavigationEntry]>,
     /// Says when the service stops.
     pub shutdown: Shutdown,
     /// The OpenAPI document.

@@ -3,6 +3,7 @@
 use crate::build::memory::MemoryBudget;
 use crate::build::work_folder::WorkFolder;
 use crate::config::Settings;
+use crate::feature::BuilderFeature;
 use crate::isolation::IsolationGate;
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
@@ -40,5 +41,6 @@ pub(crate) struct Builder {
     pub(crate) gate: IsolationGate,
     /// Reads what tenants upload: see [`crate::build::child`].
     pub(crate) child: ChildProgram,
+    pub(crate) features: Vec<BuilderFeature>,
     pub(crate) host: Host,
 }

@@ -4,6 +4,7 @@ use crate::build::memory::MemoryBudget;
 use crate::build::work_folder::WorkFolder;
 use crate::builder::Builder;
 use crate::config::{ANALYSES, BACKFILLS, Config};
+use crate::feature::BuilderFeatures;
 use crate::isolation::IsolationGate;
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
@@ -53,12 +54,17 @@ const REPROCESS_PER_SECOND: u32 = 200;
 ///
 /// # Errors
 /// [`Error`] where the service can't start.
-pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), Error> {
+pub async fn run(
+    config: Config,
+    features: BuilderFeatures,
+    host: Host,
+    child: ChildProgram,
+) -> Result<(), Error> {
     prepare(&config.builder.work_dir)?;
     let store = startup::reach(&host, "postgres", StoreError::is_connection, || {
         Store::connect(&config.postgres, host.clock.clone())
     });
-    let store = store.await?;
+    let store = store.await?.with_hooks(&features.hooks);
     let builder = Arc::new(Builder {
         objects: ObjectStore::s3(&config.objects).await,
         producer: Producer::new(&config.kafka)?,
@@ -75,6 +81,7 @@ pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), 
         name: format!("builder-{}", std::process::id()),
         places: SharedPlaces::new(),
         gate: IsolationGate::default(),
+        features: features.features,
         store,
         child,
         host,

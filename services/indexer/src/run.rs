@@ -19,7 +19,7 @@ use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
 use unslide_proto::trace::Ids;
 use unslide_runtime::{Host, causes, startup};
-use unslide_store::{Store, StoreError};
+use unslide_store::{Store, StoreError, StoreHook};
 use unslide_stream::{Signatures, StreamError, admin};
 
 /// Readers of reports in one process. While one waits for the commit of its batch, the other reads and writes.
@@ -39,11 +39,12 @@ pub enum Error {
     Metrics(#[from] prometheus::Error),
 }
 
-/// Runs the indexer until the shutdown begins and what was begun is stored.
+/// Runs the indexer until the shutdown begins and what was begun is stored. The hooks run in the transaction of each stored
+/// batch, in their order.
 ///
 /// # Errors
 /// Where it cannot start. Once it runs it tries again whatever fails, and says so in its readiness.
-pub async fn run(config: Config, host: Host) -> Result<(), Error> {
+pub async fn run(config: Config, hooks: Vec<StoreHook>, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
     let tenant_gauges = TenantGauges::new(&host.metrics)?;
     let verified = startup::reach(&host, "kafka", StreamError::is_transient, || admin::verify(&config.kafka));
@@ -51,7 +52,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let store = startup::reach(&host, "postgres", StoreError::is_connection, || {
         Store::connect(&config.postgres, host.clock.clone())
     });
-    let store = store.await?;
+    let store = store.await?.with_hooks(&hooks);
     let objects = ObjectStore::s3(&config.objects).await;
     crate::metrics::watch(&host.metrics, &objects, &store)?;
     let owner = unique_name();

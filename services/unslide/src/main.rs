@@ -9,6 +9,7 @@ mod demo;
 #[cfg(feature = "dev")]
 mod dev;
 mod failure;
+mod features;
 mod moment;
 mod offline;
 mod online;

@@ -20,16 +20,19 @@ pub fn prepare(service: Service, configuration: &Configuration, host: &Host) -> 
     let host = host.for_service(service.name())?;
     let run: BoxFuture<'static, Result<(), BoxError>> = match service {
         Service::Api => {
-            let config = configuration.api.clone();
-            async move { Ok(Box::pin(unslide_api::run(config, host)).await?) }.boxed()
+            let (config, features) =
+                (configuration.api.clone(), unslide_feature::for_api(&configuration.features));
+            async move { Ok(Box::pin(unslide_api::run(config, features, host)).await?) }.boxed()
         }
         Service::Builder => {
             let (config, child) = (configuration.builder.clone(), ChildProgram::current(&[BUILD_SYMCACHE])?);
-            async move { Ok(Box::pin(unslide_builder::run(config, host, child)).await?) }.boxed()
+            let features = unslide_feature::for_builder(&configuration.features);
+            async move { Ok(Box::pin(unslide_builder::run(config, features, host, child)).await?) }.boxed()
         }
         Service::Indexer => {
-            let config = configuration.indexer.clone();
-            async move { Ok(Box::pin(unslide_indexer::run(config, host)).await?) }.boxed()
+            let (config, hooks) =
+                (configuration.indexer.clone(), unslide_feature::hooks(&configuration.features));
+            async move { Ok(Box::pin(unslide_indexer::run(config, hooks, host)).await?) }.boxed()
         }
         Service::Symbolizer => {
             let config = configuration.symbolizer.clone();

@@ -2,6 +2,7 @@
 //! tests share.
 #![expect(clippy::missing_panics_doc, reason = "a test that lacks a server fails")]
 
+pub mod database;
 pub mod receivers;
 
 use sqlx::postgres::PgConnection;

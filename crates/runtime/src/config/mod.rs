@@ -1,8 +1,10 @@
 //! Configuration: defaults, then a TOML file, then the environment (`UNSLIDE_SECTION__KEY`).
 //! Everything that is wrong is collected, with where it came from, before anyone gives up.
 
+mod part;
 mod problem;
 
+pub use part::ConfigPart;
 pub use problem::{ConfigProblem, Problems};
 
 use serde::de::DeserializeOwned;

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 /// A column that may be NULL.
 #[derive(Debug)]
-pub(crate) struct Nullable<C>(pub(crate) Option<C>);
+pub struct Nullable<C>(pub(crate) Option<C>);
 
 impl<C: Type<Postgres>> Type<Postgres> for Nullable<C> {
     fn type_info() -> PgTypeInfo {
@@ -35,8 +35,9 @@ impl<'r, C: Decode<'r, Postgres>> Decode<'r, Postgres> for Nullable<C> {
 
 macro_rules! columns {
     ($($column:ident: $stored:ty => $code:ty, $read:expr;)+) => {$(
+        #[doc = concat!("A column that is a [`", stringify!($code), "`].")]
         #[derive(Debug)]
-        pub(crate) struct $column($code);
+        pub struct $column($code);
 
         impl Type<Postgres> for $column {
             fn type_info() -> PgTypeInfo {
@@ -86,9 +87,10 @@ fn array<const N: usize>(bytes: Vec<u8>) -> Result<[u8; N], BoxDynError> {
 }
 
 /// The enum of [`unslide_model::words!`], which is a word in the database too.
+#[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        unslide_model::words! {
+        ::unslide_model::words! {
             $(#[$meta])*
             pub enum $name { $($(#[$doc])* $variant = $word),+ }
         }
@@ -107,7 +109,7 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;
+pub use words;
 
 /// A JSON column of a type.
 #[derive(Debug)]

@@ -10,7 +10,9 @@ const PAGES: u32 = 200;
 
 /// Has `page` delete at most as many rows as it is given, in a transaction of its own, until it deletes fewer. Returns the
 /// number of all. What is left after [`PAGES`] is for the next purge.
-pub(crate) async fn in_pages<P>(page: impl Fn(i32) -> P) -> Result<u64>
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn in_pages<P>(page: impl Fn(i32) -> P) -> Result<u64>
 where
     P: Future<Output = sqlx::Result<i64>>,
 {

@@ -1,7 +1,7 @@
 //! The pool, and transactions that name their tenant.
 
 use super::clock::DatabaseClock;
-use crate::{Result, Settings, StoreError, migrations};
+use crate::{Result, Settings, StoreError, StoreHook, migrations};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, Postgres, Row, Transaction};
 use std::ops::{Deref, DerefMut};
@@ -22,6 +22,8 @@ const UNASKED: Duration = Duration::from_secs(1);
 pub struct Store {
     pool: PgPool,
     clock: Arc<dyn Clock>,
+    /// In the order in which they run.
+    hooks: Arc<[StoreHook]>,
 }
 
 impl Store {
@@ -34,8 +36,8 @@ impl Store {
     /// Where the database cannot be reached, is not migrated, or the role or the login is too powerful.
     pub async fn connect(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
         let database = Arc::new(DatabaseClock::new(clock));
-        Store::verified(settings, Store { pool: pool(settings, database.clone()).await?, clock: database })
-            .await
+        let pool = pool(settings, database.clone()).await?;
+        Store::verified(settings, Store { pool, clock: database, hooks: Arc::default() }).await
     }
 
     /// The same with times by `clock` instead of the database's, for tests that let time pass.
@@ -44,7 +46,15 @@ impl Store {
     /// As [`Store::connect`].
     pub async fn connect_timed(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
         let unused = Arc::new(DatabaseClock::new(clock.clone()));
-        Store::verified(settings, Store { pool: pool(settings, unused).await?, clock }).await
+        let pool = pool(settings, unused).await?;
+        Store::verified(settings, Store { pool, clock, hooks: Arc::default() }).await
+    }
+
+    /// Returns the store with the hooks of features, in the order in which they run: each locks rows, so the order is the
+    /// same in every process.
+    #[must_use]
+    pub fn with_hooks(self, hooks: &[StoreHook]) -> Store {
+        Store { hooks: hooks.into(), ..self }
     }
 
     async fn verified(settings: &Settings, store: Store) -> Result<Store> {
@@ -90,7 +100,8 @@ impl Store {
         };
         let pool = self.pool.clone();
         let begun = Beginning(Some(Box::pin(async move { pool.begin_with(AssertSqlSafe(statement)).await })));
-        Ok(OwnerTx { tx: begun.end().await?, owner: owner.cloned(), now: self.clock.now() })
+        let tx = begun.end().await?;
+        Ok(OwnerTx { tx, owner: owner.cloned(), now: self.clock.now(), hooks: self.hooks.clone() })
     }
 
     /// Asks the database whether it is there.
@@ -121,11 +132,15 @@ impl Store {
         &self.clock
     }
 
-    pub(crate) fn pool(&self) -> &PgPool {
+    /// The connections, for functions of the database's owner, which concern all tenants.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
         &self.pool
     }
 
-    pub(crate) fn now(&self) -> OffsetDateTime {
+    /// The time by the store's clock.
+    #[must_use]
+    pub fn now(&self) -> OffsetDateTime {
         self.clock.now()
     }
 }
@@ -235,6 +250,7 @@ pub struct OwnerTx {
     /// no tenant's rows.
     owner: Option<Owner>,
     now: OffsetDateTime,
+    hooks: Arc<[StoreHook]>,
 }
 
 /// A transaction of one tenant, which does all that an [`OwnerTx`] does. Dropped without
@@ -286,6 +302,11 @@ impl OwnerTx {
         Ok(())
     }
 
+    /// The hooks of features, in the order in which they run.
+    pub(crate) fn hooks(&self) -> Arc<[StoreHook]> {
+        self.hooks.clone()
+    }
+
     /// True where this is a transaction of the system.
     pub(crate) fn is_system(&self) -> bool {
         self.owner == Some(Owner::System)
@@ -317,7 +338,7 @@ impl OwnerTx {
     }
 
     /// Connection, owner and time, to be used at once in one statement.
-    pub(crate) fn parts(&mut self) -> (&mut PgConnection, &str, OffsetDateTime) {
+    pub fn parts(&mut self) -> (&mut PgConnection, &str, OffsetDateTime) {
         (&mut self.tx, self.owner.as_ref().map_or("", Owner::as_str), self.now)
     }
 }

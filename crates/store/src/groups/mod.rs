@@ -21,7 +21,7 @@ use crate::{Result, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-/// What reports did to a group, for alerts. It is known in the transaction that stores the reports.
+/// What reports did to a group. It is known in the transaction that stores the reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupEvent {
     /// The group has its first report, or its first since it was deleted or replaced.
@@ -60,7 +60,8 @@ pub enum GroupEvent {
 
 impl GroupEvent {
     /// When the report arrived that it comes from.
-    pub(crate) fn received_at(&self) -> OffsetDateTime {
+    #[must_use]
+    pub fn received_at(&self) -> OffsetDateTime {
         match self {
             GroupEvent::Created { received_at, .. } | GroupEvent::Regressed { received_at, .. } => {
                 *received_at

@@ -6,7 +6,7 @@
 use super::redirects::redirect;
 use super::versions::is_newer;
 use super::{Deed, GroupAction, GroupActor, GroupStatus, note};
-use crate::{Result, TenantTx, Uuid, alerts, json};
+use crate::{Result, TenantTx, Uuid, hooks, json};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -354,5 +354,5 @@ async fn delete(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     sqlx::query!("DELETE FROM groups WHERE tenant = $1 AND id = ANY ($2)", tenant, ids)
         .execute(connection)
         .await?;
-    alerts::events::hand_over(tx, ids).await
+    hooks::groups_deleted(tx, ids).await
 }

@@ -1,6 +1,6 @@
 //! The images that reports wait for.
 
-use crate::{Result, TenantTx, Uuid};
+use crate::{Result, TenantTx};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use unslide_model::{DebugId, Owner};
@@ -57,42 +57,11 @@ pub struct MissingFilter {
     pub system: bool,
 }
 
-/// Images that fulfil an alert rule which has no event for them.
-pub(crate) struct UnnotedImages {
-    pub(crate) rule: Uuid,
-    /// The smallest number of reports that refer to one.
-    pub(crate) least_reports: f64,
-    /// The first of these reports came until then.
-    pub(crate) first_seen_until: OffsetDateTime,
-    /// The last of them came then or later.
-    pub(crate) last_seen_since: OffsetDateTime,
-}
-
 /// The debug ids that reports came without symbols for and that have none now, or those of a stripped binary (a
 /// quality below 2, a symbol table) for an image of the app; the most wanted first, from the one after `after` (its reports and its debug id) on.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &MissingFilter,
-    after: Option<(i64, DebugId)>,
-    limit: u32,
-) -> Result<Vec<MissingDebugId>> {
-    select(tx, filter, None, after, limit).await
-}
-
-/// The most wanted debug ids among those that an alert rule is still to tell of.
-pub(crate) async fn unnoted(
-    tx: &mut TenantTx,
-    app: Option<String>,
-    images: &UnnotedImages,
-    limit: u32,
-) -> Result<Vec<MissingDebugId>> {
-    select(tx, &MissingFilter { app, ..MissingFilter::default() }, Some(images), None, limit).await
-}
-
-async fn select(
-    tx: &mut TenantTx,
-    filter: &MissingFilter,
-    unnoted: Option<&UnnotedImages>,
     after: Option<(i64, DebugId)>,
     limit: u32,
 ) -> Result<Vec<MissingDebugId>> {
@@ -108,12 +77,8 @@ async fn select(
            WHERE w.tenant = $1 AND coalesce(s.quality, 0) < CASE WHEN w.system THEN 1 ELSE 2 END
              AND coalesce(o.quality, 0) = 0
              AND ($2::text IS NULL OR w.app = $2) AND ($3::text IS NULL OR w.version = $3) AND ($4 OR NOT w.system)
-             AND ($9::uuid IS NULL OR NOT EXISTS (
-                 SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $9 AND e.cause = 'missing:' || w.debug_id))
            GROUP BY w.debug_id
            HAVING ($7::bigint IS NULL OR sum(w.reports) < $7 OR (sum(w.reports) = $7 AND w.debug_id > $8::uuid))
-              AND ($9::uuid IS NULL OR (sum(w.reports) >= $10::float8 AND min(w.first_seen) <= $11::timestamptz
-                                        AND max(w.last_seen) >= $12::timestamptz))
            ORDER BY sum(w.reports) DESC, w.debug_id LIMIT $5"#,
         tenant,
         filter.app,
@@ -122,11 +87,7 @@ async fn select(
         i64::from(limit),
         Owner::System.as_str(),
         after.map(|(reports, _)| reports),
-        after.map(|(_, debug_id)| debug_id.uuid()),
-        unnoted.map(|images| images.rule),
-        unnoted.map(|images| images.least_reports),
-        unnoted.map(|images| images.first_seen_until),
-        unnoted.map(|images| images.last_seen_since)
+        after.map(|(_, debug_id)| debug_id.uuid())
     )
     .fetch_all(connection)
     .await?;

@@ -5,9 +5,9 @@ use super::{
     Arrival, ArrivalOutcome, Change, Effects, ReportOrigin, StoredArrival, duplicates, groups, rollups, rows,
     waits,
 };
-use crate::alerts;
 use crate::app_signals::{self, SignalDecision, SignalDrops, SignalsByApp, WHOLE, WeightRounder};
 use crate::groups::{GroupEvent, lock_out_merges};
+use crate::hooks;
 use crate::live_events::{self, StoredByApp};
 use crate::outbox::NeededSymbols;
 use crate::reprocess::{self, RequestEnds};
@@ -20,7 +20,7 @@ use unslide_model::{ContentHash, ReportId};
 
 /// Stores a tenant's arrivals, in the order of their offsets, and says what became of each. Day
 /// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
-/// stored. Alert rules learn of groups that are new or came back.
+/// stored. Features learn of groups that are new or came back.
 pub async fn store<A: Borrow<Arrival> + Sync>(
     tx: &mut TenantTx,
     arrivals: &[A],
@@ -90,7 +90,7 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     reprocess::count_ends(tx, &batch.ends()).await?;
     app_signals::count(tx, &batch.drops()).await?;
     // Last: the tenant's counter of events stays locked.
-    alerts::events::raise_for_groups(tx, &events).await?;
+    hooks::groups_changed(tx, &events).await?;
     live_events::note(tx, &live_events::of_reports(batch.stored_by_app(), &events)).await?;
     let new_groups = events.iter().filter(|event| matches!(event, GroupEvent::Created { .. })).count() as u64;
     Ok(StoredBatch { stored: batch.stored, new_groups, new_app_days, events })

@@ -14,12 +14,12 @@ async fn kept(database: &Database, tenant: &str, app: Option<&str>) -> Vec<LiveE
     live_events::after(&mut tx, 0, app, 100).await.unwrap().events
 }
 
-fn kinds(events: &[LiveEvent]) -> Vec<&'static str> {
+fn kinds(events: &[LiveEvent]) -> Vec<&str> {
     events.iter().map(|event| event.kind.as_str()).collect()
 }
 
 fn new(n: u8) -> NewLiveEvent {
-    NewLiveEvent { kind: LiveEventKind::AlertRaised, app: None, data: json!(n) }
+    NewLiveEvent { kind: LiveEventKind::GroupCreated, app: None, data: json!(n) }
 }
 
 #[tokio::test]

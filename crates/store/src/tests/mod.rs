@@ -1,10 +1,9 @@
 //! Tests on a real PostgreSQL, each in a database of its own.
 
-mod alert_recipients;
-mod alerts;
 mod captures;
 mod clocks;
 mod database;
+mod hooks;
 mod kafka;
 mod live_events;
 mod metrics;

@@ -1,4 +1,4 @@
 //! Askama with the console's escaping. Every template names this module: `askama = escaping`.
 
-pub(crate) use super::filters;
-pub(crate) use askama_base::{FastWritable, Result, Template, Values, helpers};
+pub use super::filters;
+pub use askama_base::{FastWritable, Result, Template, Values, helpers};

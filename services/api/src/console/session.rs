@@ -48,7 +48,7 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
         };
         let now = api.clock.now();
         api.key_uses.note(&session.principal, now);
-        let viewer = Viewer::of(&session, now);
+        let viewer = Viewer::of(&session, now, api.navigation.clone());
         if let Some(cell) = parts.extensions.get::<ViewerCell>() {
             cell.set(viewer.clone());
         }

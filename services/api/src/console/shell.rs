@@ -6,6 +6,7 @@ use super::form::{foreign_form, is_own_form};
 use super::session::needs_https;
 use super::viewer::{Viewer, ViewerCell};
 use crate::console::escaping::{self, Template, filters};
+use crate::feature::ApiFeature;
 use crate::http::observe::RequestId;
 use crate::http::problem::{Kind, Problem, Rendered};
 use crate::limits::answers::ReservedAnswer;
@@ -14,6 +15,7 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use http::header::{self, HeaderName};
 use http::{HeaderValue, StatusCode};
+use std::sync::Arc;
 use time::OffsetDateTime;
 
 const HEADERS: [(HeaderName, &str); 5] = [
@@ -30,24 +32,48 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (header::X_FRAME_OPTIONS, "DENY"),
 ];
 
-/// The entries of the side bar: name, path and label; an empty one is a line.
-const ENTRIES: [(&str, &str, &str); 13] = [
-    ("overview", "/console", "Overview"),
-    ("groups", "/console/groups", "Groups"),
-    ("reports", "/console/reports", "Reports"),
-    ("captures", "/console/captures", "Captures"),
-    ("versions", "/console/versions", "Versions"),
-    ("health", "/console/health", "Health"),
-    ("symbols", "/console/symbols", "Symbols"),
-    ("alerts", "/console/alerts", "Alerts"),
-    ("", "", ""),
-    ("dead-letters", "/console/dead-letters", "Dead letters"),
-    ("audit-log", "/console/audit-log", "Audit log"),
-    ("keys", "/console/keys", "Keys"),
-    ("settings", "/console/settings", "Settings"),
+/// An entry of the side bar.
+#[derive(Clone, Copy, Debug)]
+pub struct NavigationEntry {
+    /// The entry's name, which pages give as the current one; empty for a line.
+    pub name: &'static str,
+    /// The path of its page.
+    pub path: &'static str,
+    /// Its text.
+    pub label: &'static str,
+}
+
+const fn entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
+    NavigationEntry { name, path, label }
+}
+
+const LINE: NavigationEntry = entry("", "", "");
+/// The entries of what apps send. Those of features follow.
+const APP_ENTRIES: [NavigationEntry; 7] = [
+    entry("overview", "/console", "Overview"),
+    entry("groups", "/console/groups", "Groups"),
+    entry("reports", "/console/reports", "Reports"),
+    entry("captures", "/console/captures", "Captures"),
+    entry("versions", "/console/versions", "Versions"),
+    entry("health", "/console/health", "Health"),
+    entry("symbols", "/console/symbols", "Symbols"),
 ];
-/// Those that only operators see.
-const OPERATOR_ENTRIES: [(&str, &str, &str); 2] = [("", "", ""), ("tenants", "/console/tenants", "Tenants")];
+/// The entries of what a tenant's administrators do.
+const TENANT_ENTRIES: [NavigationEntry; 5] = [
+    LINE,
+    entry("dead-letters", "/console/dead-letters", "Dead letters"),
+    entry("audit-log", "/console/audit-log", "Audit log"),
+    entry("keys", "/console/keys", "Keys"),
+    entry("settings", "/console/settings", "Settings"),
+];
+/// The entries that only operators see.
+const OPERATOR_ENTRIES: [NavigationEntry; 2] = [LINE, entry("tenants", "/console/tenants", "Tenants")];
+
+/// Returns the entries of the side bar with those of features, without those of operators.
+pub fn navigation(features: &[ApiFeature]) -> Arc<[NavigationEntry]> {
+    let added = features.iter().flat_map(|feature| feature.navigation.iter().copied());
+    APP_ENTRIES.into_iter().chain(added).chain(TENANT_ENTRIES).collect()
+}
 
 /// What the layout of a page needs.
 pub struct Shell {
@@ -102,10 +128,11 @@ impl Shell {
         &SCRIPT_PATH
     }
 
-    /// The entries of the side bar: name, path and label; an empty one is a line. Operators have one more.
-    pub fn entries(&self) -> impl Iterator<Item = &'static (&'static str, &'static str, &'static str)> {
+    /// The entries of the side bar. Operators have more.
+    pub fn entries(&self) -> impl Iterator<Item = &NavigationEntry> {
         let is_operator = self.viewer.as_ref().is_some_and(Viewer::is_operator);
-        ENTRIES.iter().chain(OPERATOR_ENTRIES.iter().filter(move |_| is_operator))
+        let entries = self.viewer.iter().flat_map(|viewer| viewer.navigation.iter());
+        entries.chain(OPERATOR_ENTRIES.iter().filter(move |_| is_operator))
     }
 }
 

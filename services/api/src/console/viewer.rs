@@ -1,5 +1,6 @@
 //! Who is signed in.
 
+use super::shell::NavigationEntry;
 use std::sync::{Arc, OnceLock};
 use time::OffsetDateTime;
 use unslide_model::Scope;
@@ -18,6 +19,8 @@ pub struct Viewer {
     pub scopes: String,
     /// When the page was asked for.
     pub now: OffsetDateTime,
+    /// The entries of the side bar.
+    pub navigation: Arc<[NavigationEntry]>,
 }
 
 impl Viewer {
@@ -36,7 +39,7 @@ impl Viewer {
     }
 
     /// Who a session is of that asks for a page now.
-    pub fn of(session: &ConsoleSession, now: OffsetDateTime) -> Viewer {
+    pub fn of(session: &ConsoleSession, now: OffsetDateTime, navigation: Arc<[NavigationEntry]>) -> Viewer {
         let principal = &session.principal;
         let scopes: Vec<String> = principal.scopes.iter().map(ToString::to_string).collect();
         Viewer {
@@ -45,6 +48,7 @@ impl Viewer {
             app: principal.app.clone(),
             scopes: scopes.join(", "),
             now,
+            navigation,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What the OpenAPI document says of lists as files.
 
-use super::tables::TABLES;
+use super::tables::tables;
 use super::{ExportFormat, MOST_ENTRIES};
+use crate::feature::ApiFeature;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, RefOr, Required};
@@ -10,8 +11,8 @@ use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, RefOr, Required};
 const WORDS: [&str; 4] = ["json", "ndjson", "csv", "elasticsearch"];
 
 /// Adds the parameter and the forms of the answer to each list that can be exported.
-pub fn document_exports(document: &mut OpenApi) {
-    for table in &TABLES {
+pub fn document_exports(document: &mut OpenApi, features: &[ApiFeature]) {
+    for table in tables(features) {
         let item = document.paths.paths.get_mut(table.path);
         if let Some(operation) = item.and_then(|item| item.get.as_mut()) {
             add_parameter(operation, table.has_ids());

@@ -19,7 +19,8 @@ use http::{Method, Uri};
 /// Answers a list as a file where the client asks for one or the route has an [`ExportFormat`], and leaves all other
 /// requests as they are.
 pub async fn export(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let table = request.extensions().get::<MatchedPath>().and_then(|path| table(path.as_str()));
+    let table =
+        request.extensions().get::<MatchedPath>().and_then(|path| table(&api.features, path.as_str()));
     let Some(table) = table.filter(|_| request.method().is_safe()) else { return next.run(request).await };
     let (mut parts, body) = request.into_parts();
     let asked = Asked::of(&parts);

@@ -14,7 +14,7 @@ pub use documented::document_exports;
 pub use format::ExportFormat;
 use layer::OperationPages;
 pub use layer::export;
-use tables::ExportTable;
+pub use tables::ExportTable;
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::answers;

@@ -130,7 +130,7 @@ fn is_invisible(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tables::{TABLES, table};
+    use super::super::tables::{table, tables};
     use super::*;
 
     const TABLE: ExportTable =
@@ -217,11 +217,11 @@ mod tests {
 
     #[test]
     fn a_table_is_found_by_its_path_and_names_each_column_once() {
-        for path in TABLES.map(|table| table.path) {
-            let mut names: Vec<_> = table(path).unwrap().columns().map(|(name, _)| name).collect();
+        for path in tables(&[]).map(|table| table.path) {
+            let mut names: Vec<_> = table(&[], path).unwrap().columns().map(|(name, _)| name).collect();
             names.sort_unstable();
             assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{path}");
         }
-        assert!(table("/v1/alerts").is_none());
+        assert!(table(&[], "/v1/unknown").is_none());
     }
 }

@@ -1,5 +1,6 @@
 //! The lists that can be exported.
 
+use crate::feature::ApiFeature;
 use std::borrow::Cow;
 
 /// A list as a table.
@@ -18,6 +19,7 @@ pub struct ExportTable {
 
 impl ExportTable {
     /// Whether each entry has an `id`.
+    #[must_use]
     pub fn has_ids(&self) -> bool {
         self.columns().any(|(name, _)| name == "id")
     }
@@ -31,10 +33,15 @@ impl ExportTable {
     }
 }
 
+/// Every table: those of this crate and those of features.
+pub fn tables(features: &[ApiFeature]) -> impl Iterator<Item = &'static ExportTable> {
+    TABLES.iter().chain(features.iter().flat_map(|feature| feature.exports))
+}
+
 /// The table of the operation at a path, or of the console's page of the same name.
-pub fn table(path: &str) -> Option<&'static ExportTable> {
+pub fn table(features: &[ApiFeature], path: &str) -> Option<&'static ExportTable> {
     let page = path.strip_prefix("/console/export/");
-    TABLES.iter().find(|table| page.map_or(table.path == path, |page| table.name == page))
+    tables(features).find(|table| page.map_or(table.path == path, |page| table.name == page))
 }
 
 /// The columns of dead letters, of a tenant and of all.
@@ -42,7 +49,7 @@ const LETTER_COLUMNS: &str = "id tenant arrived_at reason detail attempt origin_
     origin_partition=/origin/partition origin_offset=/origin/offset source_index source_count value_bytes \
     replays replayed_at replayed_by replayed_as";
 
-pub(super) const TABLES: [ExportTable; 13] = [
+static TABLES: [ExportTable; 12] = [
     ExportTable {
         path: "/v1/reports",
         name: "reports",
@@ -116,12 +123,5 @@ pub(super) const TABLES: [ExportTable; 13] = [
         name: "audit-log",
         has_pages: true,
         columns: "id at actor name action subject detail",
-    },
-    ExportTable {
-        path: "/v1/alert-messages",
-        name: "alert-messages",
-        has_pages: true,
-        columns: "id rule rule_name status headline events attempts last_error created_at due_at \
-                  delivered_at",
     },
 ];

@@ -1,6 +1,5 @@
 //! The operations, one file each, by what they are about.
 
-pub mod alerts;
 pub mod apps;
 pub mod audit_log;
 pub mod captures;

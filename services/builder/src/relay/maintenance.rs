@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use unslide_artifacts::keys;
 use unslide_store::jobs::JobKind;
 use unslide_store::{
-    Store, alerts, console_sessions, erasure, jobs, keys as api_keys, live_events, outbox, partial, requests,
+    Store, console_sessions, erasure, jobs, keys as api_keys, live_events, outbox, partial, requests,
     retries, uploads,
 };
 
@@ -67,6 +67,7 @@ impl Maintenance {
             noted("uploads without an end could not be ended", abandon(builder, now).await);
             noted("files of uploads could not be removed", discard(builder, now).await);
             clear(&builder.store, now).await;
+            clear_features(builder).await;
             noted("the erasing of deleted tenants could not be resumed", resume_erasures(builder, now).await);
         }
     }
@@ -93,8 +94,15 @@ async fn clear(store: &Store, now: time::OffsetDateTime) {
     noted("ended jobs could not be removed", jobs::purge(store, now - KEEP_JOBS).await);
     noted("keys that are over could not be removed", api_keys::purge(store).await);
     noted("sessions of the console could not be removed", console_sessions::purge(store).await);
-    noted("old alerts could not be removed", alerts::purge(store).await);
     noted("old live events could not be removed", live_events::purge(store).await);
+}
+
+/// Removes what is over of features.
+async fn clear_features(builder: &Builder) {
+    for feature in &builder.features {
+        let cleared = (feature.clear)(&builder.store).await;
+        noted(&format!("old rows of {} could not be removed", feature.name), cleared);
+    }
 }
 
 /// Adds jobs for deleted tenants that no job erases.

@@ -75,7 +75,12 @@ impl World {
     /// One more builder.
     pub fn builder(&mut self) {
         let host = Host::local().unwrap();
-        let running = tokio::spawn(unslide_builder::run(self.config.clone(), host.clone(), child::program()));
+        let running = tokio::spawn(unslide_builder::run(
+            self.config.clone(),
+            unslide_builder::BuilderFeatures::default(),
+            host.clone(),
+            child::program(),
+        ));
         self.builders.push((host, running));
     }
 

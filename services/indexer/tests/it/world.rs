@@ -132,7 +132,7 @@ impl World {
             objects: self.objects.clone(),
         };
         assert_eq!(config.validate(), []);
-        let task = tokio::spawn(unslide_indexer::run(config, host.clone()));
+        let task = tokio::spawn(unslide_indexer::run(config, Vec::new(), host.clone()));
         Running { host, task }
     }
 

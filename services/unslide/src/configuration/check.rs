@@ -73,8 +73,10 @@ impl Configuration {
         let postgres = self.api.postgres.insecure().filter(|_| reads(Section::Postgres));
         let sections = [("kafka", kafka), ("objects", objects), ("postgres", postgres)];
         let problems = sections.into_iter().map(|(section, found)| ConfigProblem::in_section(section, found));
-        let api = login.is_none_or(|login| login == KafkaLogin::Api).then(|| self.api.api.insecure());
-        problems.flatten().chain(api.into_iter().flatten()).collect()
+        let of_features = self.features.iter().flat_map(|feature| feature.api.warnings.clone());
+        let of_api = of_features.chain(self.api.api.insecure());
+        let of_api = of_api.filter(|_| login.is_none_or(|login| login == KafkaLogin::Api));
+        problems.flatten().chain(of_api).collect()
     }
 }
 

@@ -2,11 +2,13 @@
 
 use crate::boot::{Process, TraceVariables};
 use crate::failure::{Exit, Outcome};
+use crate::features;
 use crate::output::{Console, say};
 use clap::Args;
 use service::Service;
 use settings::Effective;
 use std::path::PathBuf;
+use unslide_feature::Feature;
 use unslide_proto::signed::SigningKey;
 use unslide_runtime::config::{ConfigReader, Problems, Sources};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
@@ -26,13 +28,13 @@ pub struct Configured {
 
 /// What each part reads from the sources. A part knows its own sections only; a key that none of
 /// them knows is a mistake.
-#[derive(Default)]
 pub struct Configuration {
     pub process: Process,
     pub api: unslide_api::Config,
     pub builder: unslide_builder::Config,
     pub indexer: unslide_indexer::Config,
     pub symbolizer: unslide_symbolizer::Config,
+    pub features: Vec<Feature>,
 }
 
 impl Configuration {
@@ -43,6 +45,7 @@ impl Configuration {
             builder: reader.whole(),
             indexer: reader.whole(),
             symbolizer: reader.whole(),
+            features: features::read(reader),
         };
         configuration.process.traces = TraceVariables::read();
         let data = &configuration.process.process.data_dir;
@@ -58,6 +61,7 @@ impl Configuration {
         let of = |one: Service| service.is_none_or(|service| service == one);
         if of(Service::Api) {
             problems.extend(self.api.validate());
+            problems.extend(self.features.iter().flat_map(|feature| feature.api.problems.clone()));
         }
         if of(Service::Builder) {
             problems.extend(self.builder.validate());
@@ -97,6 +101,19 @@ impl Configuration {
                         api sends";
             ConfigProblem::new("api.signing.key", text)
         })
+    }
+}
+
+impl Default for Configuration {
+    fn default() -> Configuration {
+        Configuration {
+            process: Process::default(),
+            api: unslide_api::Config::default(),
+            builder: unslide_builder::Config::default(),
+            indexer: unslide_indexer::Config::default(),
+            symbolizer: unslide_symbolizer::Config::default(),
+            features: features::read(&mut Sources::new(None, []).read()),
+        }
     }
 }
 

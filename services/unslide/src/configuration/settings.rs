@@ -2,10 +2,10 @@
 //! `docs/settings.md`.
 
 use super::Configuration;
-use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use unslide_runtime::config::ConfigPart;
 
 /// One setting.
 pub struct Setting {
@@ -24,7 +24,9 @@ pub fn all() -> Vec<Setting> {
     let defaults = Configuration::default();
     let required: BTreeSet<String> = defaults.validate(None).into_iter().map(|problem| problem.key).collect();
     let mut meanings = BTreeMap::new();
-    collect_meanings(&Configuration::schema(), "", &mut meanings);
+    for part in defaults.parts() {
+        collect_meanings(&part.schema, "", &mut meanings);
+    }
     let values = defaults.values().into_iter();
     values
         .map(|(key, default)| Setting {
@@ -40,36 +42,23 @@ impl Configuration {
     /// The value of every setting, by key. Secrets are shown as `***`.
     pub fn values(&self) -> BTreeMap<String, Value> {
         let mut values = BTreeMap::new();
-        let parts = [
-            serde_json::to_value(&self.process),
-            serde_json::to_value(&self.api),
-            serde_json::to_value(&self.builder),
-            serde_json::to_value(&self.indexer),
-            serde_json::to_value(&self.symbolizer),
-        ];
-        for part in parts.into_iter().flatten() {
-            collect_values(part, "", &mut values);
+        for part in self.parts() {
+            collect_values(part.values, "", &mut values);
         }
         values
     }
 
-    fn schema() -> Value {
-        fn part<T: JsonSchema>() -> Value {
-            let settings = SchemaSettings::default().with(|s| s.inline_subschemas = true);
-            settings.into_generator().into_root_schema_for::<T>().to_value()
-        }
-        let parts = [
-            part::<crate::boot::Process>(),
-            part::<unslide_api::Config>(),
-            part::<unslide_builder::Config>(),
-            part::<unslide_indexer::Config>(),
-            part::<unslide_symbolizer::Config>(),
+    /// Every part: those of services and those of features.
+    fn parts(&self) -> Vec<ConfigPart> {
+        let mut parts = vec![
+            ConfigPart::of(&self.process),
+            ConfigPart::of(&self.api),
+            ConfigPart::of(&self.builder),
+            ConfigPart::of(&self.indexer),
+            ConfigPart::of(&self.symbolizer),
         ];
-        let sections = parts.into_iter().filter_map(|mut part| match part["properties"].take() {
-            Value::Object(properties) => Some(properties),
-            _ => None,
-        });
-        serde_json::json!({ "properties": sections.flatten().collect::<Map<_, _>>() })
+        parts.extend(self.features.iter().map(|feature| feature.settings.clone()));
+        parts
     }
 }
 

@@ -241,7 +241,8 @@ fn prepare_all(
     let mut services =
         others.map(|service| serve::prepare(service, configuration, host)).collect::<Result<Vec<_>, _>>()?;
     let (api, api_host) = (configuration.api.clone(), host.for_service("api")?);
-    let run_api = async move { Ok(Box::pin(unslide_api::run_on(listener, api, api_host)).await?) };
+    let features = unslide_feature::for_api(&configuration.features);
+    let run_api = async move { Ok(Box::pin(unslide_api::run_on(listener, api, features, api_host)).await?) };
     services.push(("api", Box::pin(run_api)));
     Ok(services)
 }

@@ -44,7 +44,7 @@ impl GroupChange<'_> {
 }
 
 /// Counts what is new, moves what a new revision puts into another group, and opens resolved groups again that come
-/// back. Returns what alerts are made of.
+/// back. Returns the events of these groups.
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<GroupEvent>> {
     let mut counted = Vec::new();
     let mut new_reports = Vec::new();

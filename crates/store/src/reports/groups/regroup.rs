@@ -1,5 +1,5 @@
 //! Stored reports that move to another group because the tenant's rules of grouping changed. Nothing else of them
-//! changes: there is no new revision, no alert and no regression.
+//! changes: there is no new revision, no event and no regression.
 
 use super::{GroupChange, leaving, terms, write_keeping};
 use crate::cursor::ReportCursor;

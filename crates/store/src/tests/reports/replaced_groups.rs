@@ -1,12 +1,10 @@
 //! Groups that late symbols empty: their ids, state and comments go with their reports.
 
-use crate::alerts::rules::AlertCondition;
 use crate::groups::{self, GroupAction, GroupActivity, GroupActor, GroupStatus, GroupUpdate};
 use crate::groups::{MergeOutcome, UpdateOutcome};
 use crate::queries::groups::{self as listed, GroupCounts, GroupFilter, GroupOrder, ListedGroup};
 use crate::queries::reports::{self as reports_listed, ReportFilter};
 use crate::reports::{self, Arrival, Effects, count_once};
-use crate::tests::alerts::{made, new_rule};
 use crate::tests::database::{Database, acme, arrival, grouping, tenant_id};
 use crate::{StoreError, Uuid};
 use time::Duration;
@@ -440,26 +438,6 @@ async fn a_merge_and_a_redirect_lead_to_the_group_that_is_listed() {
     tx.commit().await.unwrap();
     assert_eq!(leads_to(&database, provisional(6)).await, Some(known(9)));
     assert!(activity(&database, known(9)).await.iter().any(|one| one.text.as_deref() == Some("merged")));
-}
-
-#[tokio::test]
-async fn the_alert_of_a_replaced_group_leads_on() {
-    let database = Database::new().await;
-    let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
-    database.store(&[of(1, 1, 7, false), missing(2, 4)]).await;
-    database.wait(Duration::minutes(31));
-    let mut tx = database.store.tenant(&acme()).await.unwrap();
-    crate::alerts::evaluate(&mut tx, rule.id).await.unwrap();
-    tx.commit().await.unwrap();
-    // Its bug is known already, so the message keeps its link.
-    database.store(&[found(2, 7)]).await;
-    let paths = database.rows("SELECT path FROM alert_events ORDER BY occurred_at, cause").await;
-    for path in &paths {
-        let path: String = sqlx::Row::get(path, 0);
-        let id: Uuid = path.rsplit('/').next().unwrap().parse().unwrap();
-        assert_eq!(leads_to(&database, id).await, Some(known(7)), "{path}");
-    }
-    assert_eq!(paths.len(), 2);
 }
 
 /// Proves: late-symbols

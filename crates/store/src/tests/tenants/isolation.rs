@@ -23,6 +23,20 @@ async fn tenant_tables(database: &Database) -> Vec<(String, String)> {
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
+/// Rows of the tables of features.
+const TABLES_OF_FEATURES: &str =
+    "INSERT INTO alert_rules (id, tenant, name, condition, threshold, channel, address, secret, template, content_type,
+                              digest_minutes, next_message_at, next_evaluation_at, created_at)
+     VALUES (md5('rule')::uuid, 'acme', 'rule', 'new_group', 0, 'kafka', '', '', '', 'application/json', 0, now(), now(),
+             now());
+     INSERT INTO alert_messages (id, tenant, rule, status, events, due_at, created_at)
+     VALUES (md5('message')::uuid, 'acme', md5('rule')::uuid, 'waiting', 1, now(), now());
+     INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path, message)
+     VALUES ('acme', md5('rule')::uuid, 'test', now(), '', '', '', '', '', md5('message')::uuid);
+     INSERT INTO alert_recipients (tenant, address, status, asked_at)
+     VALUES ('acme', 'a@example.com', 'waiting_for_confirmation', now());
+     INSERT INTO alert_mail_counts (tenant, day, mails) VALUES ('acme', now()::date, 1)";
+
 pub async fn fill(database: &Database) {
     database.store(&[arrival(1), arrival(2)]).await;
     publish(database, 1, Quality::Dwarf).await;
@@ -41,13 +55,6 @@ pub async fn fill(database: &Database) {
     crate::objects::found(&mut tx, upload, &[("a", &object)]).await.unwrap();
     crate::tests::symbols::partial_uploads::half(&mut tx).await;
     crate::reprocess::create(&mut tx, "test", &crate::reprocess::ReprocessFilter::default()).await.unwrap();
-    let rule = crate::tests::alerts::new_rule(crate::alerts::rules::AlertCondition::NewGroup);
-    let rule = crate::alerts::rules::create(&mut tx, &rule).await.unwrap().unwrap();
-    let cause = crate::alerts::events::AlertCause::new_group(rule.id, "title", "culprit", "app", "1.0");
-    crate::alerts::events::raise_for(&mut tx, rule.id, &[cause]).await.unwrap();
-    assert!(crate::alerts::messages::collect(&mut tx, rule.id).await.unwrap());
-    assert!(crate::alerts::recipients::ask(&mut tx, &["a@example.com".to_owned()]).await.unwrap());
-    assert!(crate::alerts::recipients::take_mails(&mut tx, 1, 9).await.unwrap());
     let group = crate::queries::groups::list(&mut tx, &Default::default(), Default::default(), None, 1)
         .await
         .unwrap();
@@ -81,6 +88,8 @@ pub async fn fill(database: &Database) {
          VALUES ('acme', 1, 'ignore function f', 'test', now(), 'done')",
     )
     .await;
+    // Tables of features, whose statements are not here.
+    crate::tests::database::execute(database, TABLES_OF_FEATURES).await;
     // What only a deletion leaves behind.
     crate::tests::database::execute(
         database,

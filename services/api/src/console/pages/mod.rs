@@ -4,7 +4,6 @@ pub mod capture_pages;
 pub mod exports;
 pub mod flame;
 pub mod group_pages;
-pub mod mail;
 pub mod metric_breakdown;
 pub mod overview;
 pub mod report_pages;

@@ -67,6 +67,7 @@ fn header(of: Type, about: &str) -> Header {
 }
 
 /// Names the failures of one operation, for its `responses(…)`.
+#[macro_export]
 macro_rules! problems {
     ($name:ident: $($kind:ident),* $(,)?) => {
         #[doc = "The documented failures of the operation in this file."]
@@ -75,9 +76,9 @@ macro_rules! problems {
         impl utoipa::IntoResponses for $name {
             fn responses()
             -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::Response>> {
-                $crate::http::problem::documented(&[$($crate::http::problem::Kind::$kind),*])
+                $crate::problem::documented(&[$($crate::problem::Kind::$kind),*])
             }
         }
     };
 }
-pub(crate) use problems;
+pub use problems;

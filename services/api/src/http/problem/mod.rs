@@ -8,8 +8,7 @@ mod documented;
 mod kind;
 pub mod pages;
 
-pub use documented::documented;
-pub(crate) use documented::problems;
+pub use documented::{documented, problems};
 pub use kind::Kind;
 
 use axum::response::{IntoResponse, Response};

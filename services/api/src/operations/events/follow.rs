@@ -49,8 +49,8 @@ problems!(Failures: InvalidParameter);
 
 /// Follow events
 ///
-/// A stream of server-sent events: `group_created`, `group_regressed`, `reports_stored` (numbers by app), `alert_raised` and
-/// `symbols_ready`, with JSON as data. A client that was cut off goes on with `Last-Event-ID`; events are kept for a day. The
+/// A stream of server-sent events: `group_created`, `group_regressed`, `reports_stored` (numbers by app),
+/// `symbols_ready` and those of features, with JSON as data. A client that was cut off goes on with `Last-Event-ID`; events are kept for a day. The
 /// stream ends after an hour, within a second of its key's revocation, and when the service stops.
 #[utoipa::path(get, path = "/v1/events", tag = "reports", operation_id = "follow_events",
     params(EventQuery),
@@ -174,5 +174,5 @@ impl Following {
 
 fn event(of: &LiveEvent) -> Event {
     // JSON in one line.
-    Event::default().id(of.number.to_string()).event(of.kind.as_str()).data(of.data.to_string())
+    Event::default().id(of.number.to_string()).event(&of.kind).data(of.data.to_string())
 }

@@ -18,9 +18,12 @@ fn layer(folder: &str) -> Option<u8> {
         "crates/proto" | "crates/report" | "crates/symbolicate" | "crates/signals" | "crates/testkit" => 1,
         "crates/artifacts" | "crates/stream" | "crates/store" | "crates/runtime" | "crates/embedded" => 2,
         "services/api" | "services/builder" | "services/indexer" | "services/symbolizer" => 3,
-        "services/unslide" => 4,
-        // Packages of services use it for their tests only.
-        "tests" | "tests/harness" => 5,
+        // What a feature is. Only features and the binary use it.
+        "services/feature" => 4,
+        feature if feature.starts_with("features/") => 5,
+        "services/unslide" => 6,
+        // Other packages use them for their tests only.
+        "tests" | "tests/harness" | "tests/world" => 7,
         _ => return None,
     })
 }
@@ -34,6 +37,8 @@ fn within_layer(user: &str, used: &str) -> bool {
         ("crates/signals", "crates/symbolicate"),
         ("crates/artifacts", "crates/runtime"),
         ("tests", "tests/harness"),
+        ("tests", "tests/world"),
+        ("tests/world", "tests/harness"),
     ];
     allowed.contains(&(user, used))
 }
@@ -125,7 +130,7 @@ pub fn sources() -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    for folder in ["crates", "services", "tests"] {
+    for folder in ["crates", "services", "features", "tests"] {
         walk(&top().join(folder), &mut found);
     }
     assert!(found.len() > 50, "the sources are there");

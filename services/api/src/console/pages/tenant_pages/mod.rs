@@ -1,6 +1,5 @@
 //! The pages of what a tenant's people, and operators, set and watch.
 
-pub mod alerts;
 pub mod audit_log;
 pub mod dead_letter;
 pub mod dead_letters;

@@ -1,0 +1,110 @@
+//! Alerts: rules of tenants, the events that fulfil them, and the messages about these, with mails to recipients.
+//!
+//! `store` has the statements, `operations` the API, `pages` the console, and `sending` what delivers messages.
+
+mod operations;
+mod pages;
+mod receiver_policy;
+mod sending;
+pub mod store;
+
+pub use sending::{AlertSender, AlertTopic, Alerts};
+
+use axum::Extension;
+use receiver_policy::ReceiverPolicy;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::error::Error;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use unslide_api::feature::{Api, ApiFeature, ExportTable, NavigationEntry};
+use unslide_builder::{BuilderFeature, Clearing};
+use unslide_feature::Feature;
+use unslide_runtime::config::{ConfigPart, ConfigReader};
+use unslide_runtime::{Host, MetricFactory};
+use unslide_store::Store;
+
+/// The name of the feature.
+pub const NAME: &str = "alerts";
+
+/// The settings that the feature reads.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct Config {
+    /// The section `api`.
+    pub api: ApiSettings,
+}
+
+/// The part of the section `api` that the feature reads.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct ApiSettings {
+    /// The address of the console, for links. The api documents it.
+    #[schemars(skip)]
+    pub public_url: String,
+    /// What alerts are sent with.
+    pub alerts: Alerts,
+}
+
+/// Reads the settings and makes the feature.
+pub fn read(reader: &mut ConfigReader) -> Feature {
+    feature(reader.whole())
+}
+
+/// Makes the feature with these settings.
+#[must_use]
+pub fn feature(config: Config) -> Feature {
+    Feature {
+        settings: ConfigPart::of(&config),
+        hook: store::HOOK,
+        builder: BuilderFeature { name: NAME, clear },
+        api: for_api(config.api),
+    }
+}
+
+/// The list of messages as a file.
+const EXPORTS: &[ExportTable] = &[ExportTable {
+    path: "/v1/alert-messages",
+    name: "alert-messages",
+    has_pages: true,
+    columns: "id rule rule_name status headline events attempts last_error created_at due_at \
+              delivered_at",
+}];
+
+fn for_api(settings: ApiSettings) -> ApiFeature {
+    let ApiSettings { public_url, alerts } = settings;
+    let policy = Extension(Arc::new(ReceiverPolicy::new(&alerts, &public_url)));
+    ApiFeature {
+        name: NAME,
+        operations: operations::routes().layer(policy.clone()),
+        tag: (NAME, "Alert rules, and the messages that were sent. For a tenant's administrators."),
+        pages: pages::routes().layer(policy),
+        navigation: vec![NavigationEntry { name: NAME, path: pages::ALERTS_PATH, label: "Alerts" }],
+        exports: EXPORTS,
+        problems: alerts.problems(&public_url),
+        warnings: alerts.insecure(),
+        start: Some(Arc::new(move |api, host| start(&alerts, &public_url, api, host))),
+    }
+}
+
+/// Begins to send messages.
+fn start(
+    settings: &Alerts,
+    public_url: &str,
+    api: &Api,
+    host: &Host,
+) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> {
+    let outcomes = MetricFactory(&host.metrics).counters(
+        "unslide_api_alerts_total",
+        "Attempts to send alerts, by outcome: delivered, retried, given_up; unconfirmed if no recipient has confirmed, over_limit if the tenant's mails of the day are used up.",
+        &["outcome"],
+    )?;
+    let topic = AlertTopic { producer: api.producer.clone(), name: api.topics.alerts.clone() };
+    let (store, clock) = (api.store.clone(), host.clock.clone());
+    let sender = AlertSender::new(store, settings, topic, public_url, outcomes, clock)?;
+    Ok(sender.start(host.shutdown.token().clone()))
+}
+
+fn clear(store: &Store) -> Clearing<'_> {
+    Box::pin(store::purge(store))
+}

@@ -1,0 +1,53 @@
+//! `PATCH /v1/alert-rules/{id}`.
+
+use super::{ask_recipients, check, check_receiver, described, no_rule};
+use crate::receiver_policy::PolicyExtension;
+use crate::store::rules::{self, AlertRule, AlertRuleChange};
+use axum::extract::State;
+use axum::{Extension, Json};
+use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Path, Problem, TenantAdmin, problems};
+use unslide_store::{Uuid, audit};
+
+problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, LimitReached);
+
+/// Change an alert rule
+///
+/// Mute it, switch it off, change when it tells of what, or give it another receiver.
+#[utoipa::path(patch, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "change_alert_rule",
+    params(("id" = Uuid, Path, description = "The rule's id.")),
+    request_body = AlertRuleChange,
+    responses((status = 200, description = "The rule as it is now.", body = AlertRule), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn change_alert_rule(
+    State(api): State<Api>,
+    Extension(policy): PolicyExtension,
+    access: Access<TenantAdmin>,
+    Path(id): Path<Uuid>,
+    JsonBody(change): JsonBody<AlertRuleChange>,
+) -> Result<Json<AlertRule>, Problem> {
+    check(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
+    let receiver = change.receiver();
+    match &receiver {
+        Some(receiver) => check_receiver(&policy, receiver)?,
+        None if !change.names_parts_of_a_receiver() => {}
+        None => {
+            let detail = "address, secret, template, content_type: only with channel, which replaces the whole receiver";
+            return Err(Problem::new(Kind::InvalidBody, detail));
+        }
+    }
+    let mut tx = api.tenant(access.tenant()).await?;
+    if !rules::change(&mut tx, id, access.only_app(), &change).await? {
+        return Err(no_rule());
+    }
+    if let Some(receiver) = &receiver {
+        ask_recipients(&policy, &mut tx, receiver).await?;
+    }
+    let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
+    let rule = described(&policy, &mut tx, rule).await?;
+    let detail = serde_json::json!({"enabled": rule.enabled, "threshold": rule.threshold, "channel": rule.channel,
+                                     "address": rule.address});
+    let actor = access.principal.key_id.to_string();
+    audit::append(&mut tx, &actor, "alert_rule.change", &id.to_string(), &detail).await?;
+    tx.commit().await?;
+    Ok(Json(rule))
+}

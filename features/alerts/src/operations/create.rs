@@ -1,0 +1,50 @@
+//! `POST /v1/alert-rules`.
+
+use super::{ask_recipients, check, check_receiver, described};
+use crate::receiver_policy::PolicyExtension;
+use crate::store::rules::{self, AlertRule, MOST_RULES, NewAlertRule};
+use axum::extract::State;
+use axum::{Extension, Json};
+use http::StatusCode;
+use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
+use unslide_store::audit;
+
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
+
+/// Create an alert rule
+///
+/// From now on its receiver gets a message when the condition is met: at least once, with the same `Idempotency-Key`
+/// (`Message-ID` of mail) for the same message. A message that the receiver does not take is sent again for 22 hours.
+/// Recipients of `mail` outside the operator's domains get one mail with a link, and alerts once they have confirmed there.
+/// Every event of a rule is also the event `alert_raised` of `GET /v1/events`. A tenant may have 100 rules. A key for one app makes rules for that app only.
+#[utoipa::path(post, path = "/v1/alert-rules", tag = "alerts", operation_id = "create_alert_rule",
+    request_body = NewAlertRule,
+    responses((status = 201, description = "The rule was made.", body = AlertRule), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn create_alert_rule(
+    State(api): State<Api>,
+    Extension(policy): PolicyExtension,
+    access: Access<TenantAdmin>,
+    JsonBody(mut new): JsonBody<NewAlertRule>,
+) -> Result<(StatusCode, Json<AlertRule>), Problem> {
+    new.app = access.app(new.app)?;
+    check(Some(&new.name), Some(new.condition), new.threshold, Some(new.digest_minutes))?;
+    if new.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
+        return Err(Problem::new(Kind::InvalidBody, "app: 1 to 255 bytes, no control characters"));
+    }
+    let receiver = new.receiver();
+    check_receiver(&policy, &receiver)?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let Some(rule) = rules::create(&mut tx, &new).await? else {
+        let detail = format!("a tenant has at most {MOST_RULES} alert rules; delete one");
+        return Err(Problem::new(Kind::LimitReached, detail));
+    };
+    ask_recipients(&policy, &mut tx, &receiver).await?;
+    let rule = described(&policy, &mut tx, rule).await?;
+    let detail =
+        serde_json::json!({"condition": rule.condition, "channel": rule.channel, "address": rule.address});
+    let actor = access.principal.key_id.to_string();
+    audit::append(&mut tx, &actor, "alert_rule.create", &rule.id.to_string(), &detail).await?;
+    tx.commit().await?;
+    Ok((StatusCode::CREATED, Json(rule)))
+}

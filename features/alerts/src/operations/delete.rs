@@ -1,0 +1,32 @@
+//! `DELETE /v1/alert-rules/{id}`.
+
+use super::no_rule;
+use crate::store::rules;
+use axum::extract::State;
+use http::StatusCode;
+use unslide_api::feature::operation::{Access, Api, Path, Problem, TenantAdmin, problems};
+use unslide_store::{Uuid, audit};
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Delete an alert rule
+///
+/// With its messages: those that wait are not sent.
+#[utoipa::path(delete, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "delete_alert_rule",
+    params(("id" = Uuid, Path, description = "The rule's id.")),
+    responses((status = 204, description = "The rule is deleted."), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn delete_alert_rule(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Path(id): Path<Uuid>,
+) -> Result<StatusCode, Problem> {
+    let mut tx = api.tenant(access.tenant()).await?;
+    if !rules::delete(&mut tx, id, access.only_app()).await? {
+        return Err(no_rule());
+    }
+    let actor = access.principal.key_id.to_string();
+    audit::append(&mut tx, &actor, "alert_rule.delete", &id.to_string(), &serde_json::json!({})).await?;
+    tx.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,27 @@
+//! `GET /v1/alert-rules/{id}`.
+
+use super::{described, no_rule};
+use crate::receiver_policy::PolicyExtension;
+use crate::store::rules::{self, AlertRule};
+use axum::extract::State;
+use axum::{Extension, Json};
+use unslide_api::feature::operation::{Access, Api, Path, Problem, TenantAdmin, problems};
+use unslide_store::Uuid;
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Get an alert rule
+#[utoipa::path(get, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "get_alert_rule",
+    params(("id" = Uuid, Path, description = "The rule's id.")),
+    responses((status = 200, description = "The rule.", body = AlertRule), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn get_alert_rule(
+    State(api): State<Api>,
+    Extension(policy): PolicyExtension,
+    access: Access<TenantAdmin>,
+    Path(id): Path<Uuid>,
+) -> Result<Json<AlertRule>, Problem> {
+    let mut tx = api.tenant(access.tenant()).await?;
+    let found = rules::get(&mut tx, id, access.only_app()).await?;
+    described(&policy, &mut tx, found.ok_or_else(no_rule)?).await.map(Json)
+}

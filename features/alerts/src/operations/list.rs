@@ -1,0 +1,33 @@
+//! `GET /v1/alert-rules`.
+
+use crate::receiver_policy::PolicyExtension;
+use crate::store::rules::{self, AlertRule};
+use axum::extract::State;
+use axum::{Extension, Json};
+use unslide_api::feature::operation::{
+    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, problems, time_and_id, timed,
+};
+
+problems!(Failures: InvalidParameter);
+
+/// List alert rules
+///
+/// The oldest first, without their secrets. A key that speaks for one app sees the rules of that app.
+#[utoipa::path(get, path = "/v1/alert-rules", tag = "alerts", operation_id = "list_alert_rules",
+    params(PageQuery),
+    responses((status = 200, description = "A page of rules.", body = Page<AlertRule>), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn list_alert_rules(
+    State(api): State<Api>,
+    Extension(policy): PolicyExtension,
+    access: Access<TenantAdmin>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<AlertRule>>, Problem> {
+    let list = List::of(access.tenant(), "list_alert_rules", &access.only_app());
+    let after = page.after(list, time_and_id)?;
+    let limit = page.limit()?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let mut found = rules::list(&mut tx, access.only_app(), after, limit + 1).await?;
+    policy.mail.describe(&mut tx, &mut found).await?;
+    Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
+}

@@ -1,0 +1,51 @@
+//! `GET /v1/alert-messages`.
+
+use crate::store::messages::{self, ListedAlertMessage};
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use unslide_api::feature::operation::{
+    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, parameter, problems, time_and_id, timed,
+};
+use unslide_store::Uuid;
+use utoipa::IntoParams;
+
+/// Which messages to list.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct AlertMessageQuery {
+    /// Only those of this rule.
+    #[param(value_type = Option<Uuid>)]
+    pub rule: Option<String>,
+    /// Entries a page, 1 to 500; 50 where absent.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 4096)]
+    pub cursor: Option<String>,
+}
+
+problems!(Failures: InvalidParameter);
+
+/// List alert messages
+///
+/// What was sent in the last 90 days and how that ended, the newest first.
+#[utoipa::path(get, path = "/v1/alert-messages", tag = "alerts", operation_id = "list_alert_messages",
+    params(AlertMessageQuery),
+    responses((status = 200, description = "A page of messages.", body = Page<ListedAlertMessage>), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn list_alert_messages(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Query(query): Query<AlertMessageQuery>,
+) -> Result<Json<Page<ListedAlertMessage>>, Problem> {
+    let rule: Option<Uuid> = query.rule.as_deref().map(|id| parameter("rule", id)).transpose()?;
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let list = List::of(access.tenant(), "list_alert_messages", &(rule, access.only_app()));
+    let after = page.after(list, time_and_id)?;
+    let limit = page.limit()?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let found = messages::list(&mut tx, rule, access.only_app(), after, limit + 1).await?;
+    Ok(Json(Page::of(found, limit, list, |last| timed(last.created_at, last.id))))
+}

@@ -1,0 +1,129 @@
+//! Alerts: rules, and the log of what was sent.
+
+mod change;
+mod create;
+mod delete;
+mod get;
+pub mod list;
+pub mod messages;
+mod send_again;
+mod test;
+
+pub use change::change_alert_rule;
+pub use create::create_alert_rule;
+pub use delete::delete_alert_rule;
+pub use send_again::send_alert_again;
+pub use test::test_alert_rule;
+
+use crate::receiver_policy::ReceiverPolicy;
+use crate::sending::check_secret;
+use crate::sending::receiver::check_url;
+use crate::store::recipients::MAX_UNCONFIRMED;
+use crate::store::rules::{AlertChannel, AlertCondition, AlertReceiver, AlertRule, TemplateType};
+use unslide_api::feature::operation::{Api, Kind, Problem, is_text};
+use unslide_store::TenantTx;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(create::create_alert_rule, list::list_alert_rules))
+        .routes(routes!(get::get_alert_rule, change::change_alert_rule, delete::delete_alert_rule))
+        .routes(routes!(test::test_alert_rule))
+        .routes(routes!(messages::list_alert_messages))
+        .routes(routes!(send_again::send_alert_again))
+}
+
+/// Units of a message that a person asks for, as many as those of 100 reports.
+const ALERT_UNITS: usize = 100;
+
+/// There is no such rule of this tenant.
+fn no_rule() -> Problem {
+    Problem::new(Kind::NotFound, "there is no such alert rule")
+}
+
+/// Checks what a rule's schema can't say.
+fn check(
+    name: Option<&str>,
+    condition: Option<AlertCondition>,
+    threshold: Option<f64>,
+    digest_minutes: Option<u16>,
+) -> Result<(), Problem> {
+    let (least, most) = match condition {
+        Some(AlertCondition::Spike) => (1.1, 1_000_000.0),
+        Some(AlertCondition::CrashFree) => (1.0, 100.0),
+        _ => (1.0, 1_000_000.0),
+    };
+    let wrong = if name.is_some_and(|name| !is_text(name, 200)) {
+        "name: 1 to 200 bytes, no control characters".to_owned()
+    } else if threshold.is_some_and(|value| !(least..=most).contains(&value)) {
+        format!("threshold: {least} to {most}")
+    } else if digest_minutes.is_some_and(|minutes| minutes > 1_440) {
+        "digest_minutes: at most 1440".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(Kind::InvalidBody, wrong))
+}
+
+/// Has the recipients of a rule asked that have to confirm.
+async fn ask_recipients(
+    policy: &ReceiverPolicy,
+    tx: &mut TenantTx,
+    receiver: &AlertReceiver,
+) -> Result<(), Problem> {
+    if policy.mail.ask(tx, receiver).await? {
+        return Ok(());
+    }
+    let detail = format!("a tenant has at most {MAX_UNCONFIRMED} recipients of mail that have not confirmed");
+    Err(Problem::new(Kind::LimitReached, detail))
+}
+
+/// Returns a rule with the statuses of its recipients.
+async fn described(
+    policy: &ReceiverPolicy,
+    tx: &mut TenantTx,
+    rule: AlertRule,
+) -> Result<AlertRule, Problem> {
+    let mut rules = [rule];
+    policy.mail.describe(tx, &mut rules).await?;
+    let [rule] = rules;
+    Ok(rule)
+}
+
+/// Checks where a rule's messages go.
+fn check_receiver(policy: &ReceiverPolicy, receiver: &AlertReceiver) -> Result<(), Problem> {
+    wrong_receiver(policy, receiver).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))
+}
+
+fn wrong_receiver(policy: &ReceiverPolicy, receiver: &AlertReceiver) -> Result<(), String> {
+    let AlertReceiver { channel, address, secret, template, content_type } = receiver;
+    if *channel == AlertChannel::Kafka && !address.is_empty() {
+        return Err("address: kafka has none".to_owned());
+    }
+    if *channel != AlertChannel::Kafka && !is_text(address.reveal(), 2_000) {
+        return Err("address: 1 to 2000 bytes, no control characters".to_owned());
+    }
+    if secret.reveal().len() > 500 || secret.reveal().chars().any(char::is_control) {
+        return Err("secret: at most 500 bytes, no control characters".to_owned());
+    }
+    if template.len() > 4_096 || template.contains('\0') {
+        return Err("template: at most 4096 bytes, none of them NUL".to_owned());
+    }
+    if *channel != AlertChannel::Webhook && !template.is_empty() {
+        return Err("template: only webhooks have one".to_owned());
+    }
+    if template.is_empty() && *content_type != TemplateType::Json {
+        return Err("content_type: only with a template; the usual body is JSON".to_owned());
+    }
+    check_secret(*channel, secret)?;
+    match channel {
+        AlertChannel::Kafka => Ok(()),
+        AlertChannel::Mail if !policy.sends_mail => {
+            Err("channel: this service does not send mail; its operator sets api.alerts.smtp_url".to_owned())
+        }
+        AlertChannel::Mail => policy.mail.check(address),
+        _ => check_url(address, &policy.allowed).map(drop),
+    }
+}

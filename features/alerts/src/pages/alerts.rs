@@ -1,0 +1,232 @@
+//! `/console/alerts`: the tenant's rules, and the alerts that it received.
+
+use crate::operations::list::list_alert_rules;
+use crate::operations::messages::{AlertMessageQuery, list_alert_messages};
+use crate::operations::{
+    change_alert_rule, create_alert_rule, delete_alert_rule, send_alert_again, test_alert_rule,
+};
+use crate::receiver_policy::PolicyExtension;
+use crate::store::messages::{AlertStatus, ListedAlertMessage};
+use crate::store::rules::{
+    AlertChannel, AlertCondition, AlertRecipient, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
+    RecipientStatus, TemplateType,
+};
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use time::{Duration, OffsetDateTime};
+use unslide_api::feature::operation::{
+    Api, JsonBody, Kind, MAX_LIMIT, PageQuery, Path, Problem, Query, TenantAdmin,
+};
+use unslide_api::feature::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, html};
+use unslide_model::Secret;
+use unslide_store::Uuid;
+
+/// The path of the page.
+pub const PATH: &str = "/console/alerts";
+/// How long "mute" lasts.
+const MUTED: Duration = Duration::hours(24);
+
+#[derive(Template)]
+#[template(path = "alerts/rules.html", askama = escaping)]
+struct AlertsPage {
+    shell: Shell,
+    rules: Vec<AlertRule>,
+    messages: Vec<ListedAlertMessage>,
+    next: Option<String>,
+    channels: Vec<AlertChannel>,
+    only_app: Option<String>,
+}
+
+/// `GET /console/alerts`.
+pub async fn page(
+    State(api): State<Api>,
+    policy: PolicyExtension,
+    signed: SignedIn<TenantAdmin>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let access = signed.access;
+    let only_app = access.only_app().map(str::to_owned);
+    // A tenant has fewer rules than a page can have.
+    let all = PageQuery { limit: Some(MAX_LIMIT), cursor: None };
+    let Json(rules) =
+        list_alert_rules(State(api.clone()), policy.clone(), access.clone(), Query(all)).await?;
+    let query = AlertMessageQuery { cursor: state.text("cursor"), ..AlertMessageQuery::default() };
+    let channels =
+        AlertChannel::ALL.into_iter().filter(|one| *one != AlertChannel::Mail || policy.sends_mail);
+    let channels = channels.collect();
+    let Json(sent) = list_alert_messages(State(api), access, Query(query)).await?;
+    html(&AlertsPage {
+        shell: Shell::of(signed.viewer, "alerts", "Alerts"),
+        rules: rules.items,
+        messages: sent.items,
+        next: sent.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
+        channels,
+        only_app,
+    })
+}
+
+fn condition_word(condition: AlertCondition) -> &'static str {
+    match condition {
+        AlertCondition::NewGroup => "a new group",
+        AlertCondition::Regression => "a resolved group is back",
+        AlertCondition::Spike => "many more reports than usual",
+        AlertCondition::MissingSymbols => "symbols are missing",
+        AlertCondition::CrashFree => "too many sessions crash",
+    }
+}
+
+fn channel_word(channel: AlertChannel) -> &'static str {
+    match channel {
+        AlertChannel::Webhook => "webhook",
+        AlertChannel::Slack => "Slack",
+        AlertChannel::Feishu => "Feishu or Lark",
+        AlertChannel::Dingtalk => "DingTalk",
+        AlertChannel::Wecom => "WeCom",
+        AlertChannel::Mail => "mail",
+        AlertChannel::Kafka => "topic crash.alerts",
+    }
+}
+
+/// The recipients that get no alerts, with the reason.
+fn recipient_notes(rule: &AlertRule) -> Vec<String> {
+    let note = |one: &AlertRecipient| match one.status {
+        RecipientStatus::Allowed | RecipientStatus::Confirmed => None,
+        RecipientStatus::Waiting => Some(format!("waiting for confirmation: {}", one.address)),
+        RecipientStatus::Refused => Some(format!("wants no alerts: {}", one.address)),
+    };
+    rule.recipients.iter().filter_map(note).collect()
+}
+
+fn is_muted(rule: &AlertRule, now: OffsetDateTime) -> bool {
+    rule.muted_until.is_some_and(|until| until > now)
+}
+
+fn rule_status(rule: &AlertRule, now: OffsetDateTime) -> (&'static str, &'static str, String) {
+    match rule.muted_until.filter(|until| *until > now) {
+        _ if !rule.enabled => ("", "○", "off".to_owned()),
+        Some(until) => ("warn", "◐", format!("muted for {} h", (until - now).whole_hours() + 1)),
+        None => ("good", "●", "on".to_owned()),
+    }
+}
+
+/// What of a condition its threshold says.
+fn threshold(rule: &AlertRule) -> String {
+    match rule.condition {
+        AlertCondition::NewGroup | AlertCondition::Regression => String::new(),
+        AlertCondition::Spike => format!(": {} times", rule.threshold),
+        AlertCondition::MissingSymbols => format!(": {} reports or more", rule.threshold),
+        AlertCondition::CrashFree => format!(": less than {} % crash-free", rule.threshold),
+    }
+}
+
+/// When messages of a rule are sent.
+fn pace(rule: &AlertRule) -> String {
+    let digest = (rule.digest_minutes > 0).then(|| format!("at most every {} min", rule.digest_minutes));
+    let clock = time::macros::format_description!("[hour]:[minute]");
+    let quiet = rule.quiet_hours.map(|hours| {
+        let [from, to] = [hours.from, hours.to].map(|time| time.format(clock).unwrap_or_default());
+        format!("quiet {from} to {to} UTC")
+    });
+    [digest, quiet].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn message_status(message: &ListedAlertMessage) -> (&'static str, &'static str, &'static str) {
+    match message.status {
+        AlertStatus::Waiting => ("warn", "◐", "waiting"),
+        AlertStatus::Delivered => ("good", "●", "delivered"),
+        AlertStatus::Failed => ("bad", "○", "given up"),
+        AlertStatus::Muted => ("", "○", "muted"),
+    }
+}
+
+/// `POST /console/alerts`.
+pub async fn create(
+    api: State<Api>,
+    policy: PolicyExtension,
+    signed: SignedIn<TenantAdmin>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let rule = NewAlertRule {
+        name: form.text("name"),
+        app: form.get("app").map(str::to_owned),
+        condition: form.word("condition")?,
+        threshold: form.number("threshold")?,
+        channel: form.word("channel")?,
+        address: Secret::new(form.text("address")),
+        secret: Secret::new(form.text("secret")),
+        template: form.text("template"),
+        content_type: content_type(&form)?,
+        digest_minutes: form.number("digest_minutes")?.unwrap_or(0),
+        quiet_hours: quiet_hours(&form)?,
+    };
+    let _ = create_alert_rule(api, policy, signed.access, JsonBody(rule)).await?;
+    Ok(Redirect::to(PATH).into_response())
+}
+
+fn content_type(form: &SentForm) -> Result<TemplateType, Problem> {
+    if form.has("content_type") { form.word("content_type") } else { Ok(TemplateType::default()) }
+}
+
+fn quiet_hours(form: &SentForm) -> Result<Option<QuietHours>, Problem> {
+    let (Some(from), Some(to)) = (form.get("quiet_from"), form.get("quiet_to")) else { return Ok(None) };
+    let hours = serde_json::json!({"from": from, "to": to});
+    let read = serde_json::from_value(hours);
+    read.map(Some).map_err(|_| Problem::new(Kind::InvalidBody, "quiet hours: times such as 22:00 and 07:00"))
+}
+
+/// `POST /console/alerts/{id}/{action}`: `test`, `mute`, `unmute`, `on`, `off`, `delete`.
+pub async fn act(
+    api: State<Api>,
+    policy: PolicyExtension,
+    signed: SignedIn<TenantAdmin>,
+    Path((id, action)): Path<(Uuid, String)>,
+) -> Result<Response, Problem> {
+    let (access, now, id) = (signed.access, api.clock.now(), Path(id));
+    let change = match action.as_str() {
+        "test" => {
+            test_alert_rule(api, policy, access, id).await?;
+            return Ok(Redirect::to(PATH).into_response());
+        }
+        "delete" => {
+            delete_alert_rule(api, access, id).await?;
+            return Ok(Redirect::to(PATH).into_response());
+        }
+        "mute" => AlertRuleChange { muted_until: Some(now + MUTED), ..AlertRuleChange::default() },
+        "unmute" => AlertRuleChange { muted_until: Some(now), ..AlertRuleChange::default() },
+        "on" | "off" => AlertRuleChange { enabled: Some(action == "on"), ..AlertRuleChange::default() },
+        _ => return Err(Problem::new(Kind::NotFound, "alert rules have no such action")),
+    };
+    let Json(_) = change_alert_rule(api, policy, access, id, JsonBody(change)).await?;
+    Ok(Redirect::to(PATH).into_response())
+}
+
+/// `POST /console/alerts/{id}/receiver`: another receiver.
+pub async fn change_receiver(
+    api: State<Api>,
+    policy: PolicyExtension,
+    signed: SignedIn<TenantAdmin>,
+    id: Path<Uuid>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let change = AlertRuleChange {
+        channel: Some(form.word("channel")?),
+        address: Secret::new(form.text("address")),
+        secret: Secret::new(form.text("secret")),
+        template: form.text("template"),
+        content_type: content_type(&form)?,
+        ..AlertRuleChange::default()
+    };
+    let Json(_) = change_alert_rule(api, policy, signed.access, id, JsonBody(change)).await?;
+    Ok(Redirect::to(PATH).into_response())
+}
+
+/// `POST /console/alert-messages/{id}/send`.
+pub async fn send(
+    api: State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    id: Path<Uuid>,
+) -> Result<Response, Problem> {
+    send_alert_again(api, signed.access, id).await?;
+    Ok(Redirect::to(PATH).into_response())
+}

@@ -1,0 +1,254 @@
+//! How each kind of receiver wants a message, and how it says that it took it.
+//!
+//! Sources: Standard Webhooks 1.0 (webhooks; headers and signature); Slack "Sending messages using incoming
+//! webhooks"; Feishu "Custom bot usage guide" (the sign has the text to sign as its key); DingTalk "Custom robot
+//! security settings"; WeCom "Group robot configuration".
+
+use super::receiver::ReceiverAnswer;
+use super::text::{document, fill, plain};
+use crate::store::messages::ClaimedAlertMessage;
+use crate::store::rules::{AlertChannel, TemplateType};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use unslide_model::Secret;
+
+/// Before the key of a webhook, in base64.
+const WEBHOOK_SECRET: &str = "whsec_";
+/// Characters of a receiver's answer that an error repeats.
+const LONGEST_ANSWER: usize = 200;
+
+/// A POST that is to be sent.
+pub struct AlertRequest {
+    /// Where to, a secret.
+    pub url: Secret,
+    /// Headers beside the content type.
+    pub headers: Vec<(&'static str, String)>,
+    /// What the body is.
+    pub content_type: TemplateType,
+    /// The body.
+    pub body: String,
+}
+
+/// Checks that a channel can sign with a secret; the empty one stands for none.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_secret(channel: AlertChannel, secret: &Secret) -> Result<(), String> {
+    match channel {
+        _ if secret.is_empty() => Ok(()),
+        AlertChannel::Webhook => match webhook_key(secret) {
+            Some(key) if (24..=64).contains(&key.len()) => Ok(()),
+            _ => Err(format!("secret: {WEBHOOK_SECRET} and 24 to 64 bytes in base64")),
+        },
+        AlertChannel::Feishu | AlertChannel::Dingtalk => Ok(()),
+        AlertChannel::Kafka => Err("secret: kafka has none".to_owned()),
+        AlertChannel::Slack | AlertChannel::Wecom | AlertChannel::Mail => {
+            Err(format!("secret: {channel} has none; the address is what is secret"))
+        }
+    }
+}
+
+fn webhook_key(secret: &Secret) -> Option<Vec<u8>> {
+    STANDARD.decode(secret.reveal().strip_prefix(WEBHOOK_SECRET)?).ok()
+}
+
+fn signature(key: &[u8], signed: &[u8]) -> Result<String, String> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|_| "the secret cannot be used")?;
+    mac.update(signed);
+    Ok(STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+/// The request for a message, at a time in seconds since 1970.
+///
+/// # Errors
+/// Where the secret cannot be used.
+pub fn request(message: &ClaimedAlertMessage, public_url: &str, now: i64) -> Result<AlertRequest, String> {
+    let text = plain(message, public_url);
+    let mut url = message.address.clone();
+    let mut headers = vec![("idempotency-key", message.id.to_string())];
+    let secret = message.secret.reveal();
+    let body = match message.channel {
+        AlertChannel::Webhook => webhook(message, public_url, now, &mut headers)?,
+        // What stands in angle brackets is a mention or a link.
+        AlertChannel::Slack => {
+            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            json!({"text": text}).to_string()
+        }
+        AlertChannel::Feishu => {
+            // A tag could be a mention.
+            let mut body = json!({"msg_type": "text", "content": {"text": text.replace('<', "‹")}});
+            if !secret.is_empty() {
+                let sign = signature(format!("{now}\n{secret}").as_bytes(), b"")?;
+                body["timestamp"] = now.to_string().into();
+                body["sign"] = sign.into();
+            }
+            body.to_string()
+        }
+        AlertChannel::Dingtalk => {
+            if !secret.is_empty() {
+                let millis = now.saturating_mul(1_000);
+                let sign = signature(secret.as_bytes(), format!("{millis}\n{secret}").as_bytes())?;
+                let query = form_urlencoded::Serializer::new(String::new())
+                    .append_pair("timestamp", &millis.to_string())
+                    .append_pair("sign", &sign)
+                    .finish();
+                let joint = if url.reveal().contains('?') { '&' } else { '?' };
+                url = Secret::new(format!("{}{joint}{query}", url.reveal()));
+            }
+            json!({"msgtype": "text", "text": {"content": text}}).to_string()
+        }
+        AlertChannel::Wecom => json!({"msgtype": "text", "text": {"content": text}}).to_string(),
+        AlertChannel::Mail | AlertChannel::Kafka => return Err("it is not sent by HTTP".to_owned()),
+    };
+    // Only webhooks have another.
+    Ok(AlertRequest { url, headers, content_type: message.content_type, body })
+}
+
+fn webhook(
+    message: &ClaimedAlertMessage,
+    public_url: &str,
+    now: i64,
+    headers: &mut Vec<(&'static str, String)>,
+) -> Result<String, String> {
+    let body = if message.template.is_empty() {
+        document(message, public_url).to_string()
+    } else {
+        fill(&message.template, message, public_url)
+    };
+    headers.push(("webhook-id", message.id.to_string()));
+    headers.push(("webhook-timestamp", now.to_string()));
+    if !message.secret.is_empty() {
+        let key = webhook_key(&message.secret).ok_or("the secret cannot be used")?;
+        let signature = signature(&key, format!("{}.{now}.{body}", message.id).as_bytes())?;
+        headers.push(("webhook-signature", format!("v1,{signature}")));
+    }
+    Ok(body)
+}
+
+/// Checks that the receiver took the message. Some chats answer with status 200 that they did not.
+///
+/// # Errors
+/// Returns what the receiver said instead, for the tenant. Of a receiver in the operator's networks that is the status
+/// alone: a rule must not read what servers there answer.
+pub fn check_answer(channel: AlertChannel, answer: &ReceiverAnswer) -> Result<(), String> {
+    let ReceiverAnswer { status, body, is_in_networks } = answer;
+    let refused = || {
+        if *is_in_networks {
+            return format!("The receiver answered with HTTP {status} and did not take the message");
+        }
+        let text: String = String::from_utf8_lossy(body).chars().take(LONGEST_ANSWER).collect();
+        format!("The receiver answered with HTTP {status}: {}", unslide_report::text::escaped(&text))
+    };
+    if !(200..300).contains(status) {
+        return Err(refused());
+    }
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    let is_taken = match channel {
+        AlertChannel::Mail | AlertChannel::Kafka => true,
+        // A service compatible with Slack may say so.
+        AlertChannel::Webhook | AlertChannel::Slack => answer["ok"] != false,
+        AlertChannel::Feishu => answer["code"] == 0,
+        AlertChannel::Dingtalk | AlertChannel::Wecom => answer["errcode"] == 0,
+    };
+    if is_taken { Ok(()) } else { Err(refused()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::tests::message;
+    use super::*;
+
+    fn made(channel: AlertChannel, secret: &str) -> AlertRequest {
+        let mut message = message(channel, &["New: <!channel> & co"], 1);
+        message.secret = Secret::new(secret);
+        request(&message, "", 1_600_000_000).unwrap()
+    }
+
+    /// The vector of the specification's reference libraries.
+    #[test]
+    fn a_webhook_is_signed_as_standard_webhooks_has_it() {
+        let key = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let signed = r#"msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{"test": 2432232314}"#;
+        assert_eq!(
+            signature(&key, signed.as_bytes()).unwrap(),
+            "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+        );
+        let sent = made(AlertChannel::Webhook, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+        let names: Vec<&str> = sent.headers.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["idempotency-key", "webhook-id", "webhook-timestamp", "webhook-signature"]);
+        let read: Value = serde_json::from_str(&sent.body).unwrap();
+        assert_eq!((&read["count"], &read["events"][0]["app"]), (&json!(1), &json!("shop")));
+    }
+
+    #[test]
+    fn texts_mention_nobody() {
+        let body = |channel| serde_json::from_str::<Value>(&made(channel, "").body).unwrap();
+        let text = body(AlertChannel::Slack);
+        assert!(text["text"].as_str().unwrap().starts_with("New: &lt;!channel&gt; &amp; co\n"), "{text}");
+        let text = body(AlertChannel::Feishu);
+        assert!(text["content"]["text"].as_str().unwrap().starts_with("New: ‹!channel> & co\n"), "{text}");
+        assert_eq!(text["sign"], Value::Null);
+    }
+
+    #[test]
+    fn chats_are_signed_in_their_own_ways() {
+        let feishu: Value = serde_json::from_str(&made(AlertChannel::Feishu, "word").body).unwrap();
+        let expected = signature(b"1600000000\nword", b"").unwrap();
+        assert_eq!((&feishu["timestamp"], &feishu["sign"]), (&json!("1600000000"), &json!(expected)));
+        let dingtalk = made(AlertChannel::Dingtalk, "word");
+        let expected = signature(b"word", b"1600000000000\nword").unwrap();
+        let query = form_urlencoded::byte_serialize(expected.as_bytes()).collect::<String>();
+        assert_eq!(
+            dingtalk.url.reveal(),
+            format!("https://example.com/hook?timestamp=1600000000000&sign={query}")
+        );
+    }
+
+    #[test]
+    fn an_error_in_an_answer_of_status_200_is_an_error() {
+        for (taken, channel, status, body) in [
+            (true, AlertChannel::Slack, 200, "ok"),
+            (true, AlertChannel::Webhook, 204, ""),
+            (true, AlertChannel::Webhook, 200, r#"{"ok":true}"#),
+            (false, AlertChannel::Webhook, 200, r#"{"ok":false}"#),
+            (true, AlertChannel::Slack, 200, r#"{"ok":true}"#),
+            (false, AlertChannel::Slack, 200, r#"{"ok":false,"error":"channel_not_found"}"#),
+            (false, AlertChannel::Webhook, 302, ""),
+            (false, AlertChannel::Slack, 404, "no_service"),
+            (true, AlertChannel::Feishu, 200, r#"{"code":0,"msg":"success"}"#),
+            (false, AlertChannel::Feishu, 200, r#"{"code":19021,"msg":"sign match fail"}"#),
+            (true, AlertChannel::Dingtalk, 200, r#"{"errcode":0,"errmsg":"ok"}"#),
+            (false, AlertChannel::Wecom, 200, r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#),
+            (false, AlertChannel::Wecom, 200, "<html>"),
+        ] {
+            let answer = |is_in_networks| ReceiverAnswer { status, body: body.into(), is_in_networks };
+            let checked = check_answer(channel, &answer(false));
+            assert_eq!(checked.is_ok(), taken, "{channel} {status} {body}");
+            if let Err(text) = checked {
+                assert!(text.contains(body), "{text}");
+                let hidden = check_answer(channel, &answer(true)).unwrap_err();
+                assert!(body.is_empty() || !hidden.contains(body), "{hidden}");
+            }
+        }
+        let answer = ReceiverAnswer { status: 502, body: b"down\x1b[2J".into(), is_in_networks: false };
+        let text = check_answer(AlertChannel::Webhook, &answer).unwrap_err();
+        assert_eq!(text, "The receiver answered with HTTP 502: down\\u{1b}[2J");
+    }
+
+    #[test]
+    fn a_secret_is_one_that_the_channel_can_use() {
+        for (fine, channel, secret) in [
+            (true, AlertChannel::Webhook, ""),
+            (true, AlertChannel::Webhook, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+            (false, AlertChannel::Webhook, "word"),
+            (false, AlertChannel::Webhook, "whsec_word"),
+            (true, AlertChannel::Dingtalk, "SECword"),
+            (false, AlertChannel::Slack, "word"),
+        ] {
+            assert_eq!(check_secret(channel, &Secret::new(secret)).is_ok(), fine, "{channel} {secret}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Alerts as records of a topic.
+
+use super::text::document;
+use crate::store::messages::ClaimedAlertMessage;
+use unslide_model::TenantId;
+use unslide_proto::headers;
+use unslide_stream::{OutRecord, Producer};
+
+/// The topic of alerts.
+pub struct AlertTopic {
+    /// Writes the records.
+    pub producer: Producer,
+    /// The topic's name.
+    pub name: String,
+}
+
+impl AlertTopic {
+    /// Writes a message as the JSON that webhooks get.
+    ///
+    /// # Errors
+    /// Where the broker did not take it.
+    pub async fn send(
+        &self,
+        tenant: &TenantId,
+        message: &ClaimedAlertMessage,
+        public_url: &str,
+    ) -> Result<(), String> {
+        let record = OutRecord::to(self.name.as_str(), document(message, public_url).to_string())
+            .key(tenant.as_str().to_owned())
+            .header(headers::TENANT, tenant.as_str().to_owned())
+            .header(headers::IDEMPOTENCY_KEY, message.id.to_string());
+        self.producer.send(&record).await.map(drop).map_err(|error| {
+            tracing::warn!(error = %error, "an alert could not be written to Kafka");
+            "Kafka did not take it.".to_owned()
+        })
+    }
+}

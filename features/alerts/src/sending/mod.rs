@@ -1,0 +1,373 @@
+//! Sends the alerts of all tenants to where they want them.
+//!
+//! Every process of the api does: the database gives each message to one of them at a time.
+//! `store` decides what is sent; here are the channels.
+
+mod channels;
+mod kafka;
+mod mail;
+mod networks;
+pub mod receiver;
+mod recipients;
+mod settings;
+mod text;
+
+pub use channels::check_secret;
+pub use kafka::AlertTopic;
+pub use networks::AllowedReceivers;
+pub use recipients::MailPolicy;
+pub use settings::Alerts;
+
+use crate::store::messages::{self, ClaimedAlertMessage, MOST_ATTEMPTS};
+use crate::store::rules::AlertChannel;
+use crate::store::{self, AlertStep, DueAlert, recipients as stored};
+use mail::{AlertMail, Mailer};
+use prometheus::IntCounterVec;
+use receiver::{HttpSender, PostError, ReceiverAnswer};
+use recipients::MailAdmission;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use unslide_api::entropy::{Entropy, write_token};
+use unslide_model::{Clock, TenantId};
+use unslide_report::text::escaped;
+use unslide_store::{Store, StoreError, Uuid};
+
+/// Between two looks at what is due after the database has failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// Rules that one look gives for each step.
+const AT_ONCE: u16 = 100;
+/// Messages that are sent at once, each of another tenant.
+const SENDS: usize = 32;
+/// How long a delivery may take, whatever its channel waits for. Shorter than the lease of a message.
+const LONGEST_DELIVERY: Duration = Duration::from_secs(45);
+
+/// What delivers messages.
+pub struct AlertSender {
+    store: Store,
+    http: HttpSender,
+    mailer: Option<Mailer>,
+    policy: MailPolicy,
+    entropy: Entropy,
+    topic: AlertTopic,
+    /// Where the console is, for links; empty where that is not known.
+    public_url: String,
+    outcomes: IntCounterVec,
+    clock: Arc<dyn Clock>,
+    every: Duration,
+}
+
+impl AlertSender {
+    /// Makes the sender. Settings that cannot be used were refused with the configuration.
+    ///
+    /// # Errors
+    /// Where no HTTP client can be made.
+    pub fn new(
+        store: Store,
+        settings: &Alerts,
+        topic: AlertTopic,
+        public_url: &str,
+        outcomes: IntCounterVec,
+        clock: Arc<dyn Clock>,
+    ) -> Result<AlertSender, reqwest::Error> {
+        Ok(AlertSender {
+            store,
+            http: HttpSender::new(settings.receivers().unwrap_or_default())?,
+            mailer: settings.mailer().ok().flatten(),
+            policy: settings.mail_policy(public_url),
+            entropy: Entropy::default(),
+            topic,
+            public_url: public_url.trim_end_matches('/').to_owned(),
+            outcomes,
+            clock,
+            every: Duration::from_millis(settings.every_millis),
+        })
+    }
+
+    /// Begins to send, until `stop`. What is being sent then is sent again by another process, if its outcome was
+    /// not noted.
+    pub fn start(self, stop: CancellationToken) -> JoinHandle<()> {
+        let sender = Arc::new(self);
+        tokio::spawn(async move {
+            let mut sends = JoinSet::new();
+            let mut tenants = BTreeSet::new();
+            while !stop.is_cancelled() {
+                let pause = match sender.look(&mut sends, &mut tenants).await {
+                    Ok(()) => sender.every,
+                    Err(error) => {
+                        tracing::warn!(error = %error, "alerts could not be looked for");
+                        AFTER_FAILURE
+                    }
+                };
+                let until = tokio::time::Instant::now() + pause;
+                while let Some(ended) = tokio::select! {
+                    () = stop.cancelled() => None,
+                    () = tokio::time::sleep_until(until) => None,
+                    Some(ended) = sends.join_next() => Some(ended),
+                } {
+                    match ended {
+                        Ok(tenant) => drop(tenants.remove(&tenant)),
+                        // Which one it was is not known: forget them all, the database keeps them apart.
+                        Err(_) => tenants.clear(),
+                    }
+                }
+            }
+        })
+    }
+
+    async fn look(
+        self: &Arc<AlertSender>,
+        sends: &mut JoinSet<TenantId>,
+        tenants: &mut BTreeSet<TenantId>,
+    ) -> Result<(), StoreError> {
+        if self.mailer.is_some() {
+            for (tenant, address) in stored::confirmations_due(&self.store, AT_ONCE).await? {
+                if sends.len() < SENDS && tenants.insert(tenant.clone()) {
+                    sends.spawn(self.clone().ask_next(tenant, address));
+                }
+            }
+        }
+        // A failure may have taken as long as a statement may: one of each tenant in a round.
+        let mut failed = Vec::new();
+        for DueAlert { tenant, rule, step } in store::due(&self.store, AT_ONCE).await? {
+            if failed.contains(&(tenant.clone(), step)) {
+                continue;
+            }
+            let prepared = match step {
+                AlertStep::Evaluate => self.evaluate(&tenant, rule).await,
+                AlertStep::Collect => self.collect(&tenant, rule).await,
+                AlertStep::Send => {
+                    if sends.len() < SENDS && tenants.insert(tenant.clone()) {
+                        sends.spawn(self.clone().send_next(tenant, rule));
+                    }
+                    continue;
+                }
+            };
+            if let Err(error) = prepared {
+                tracing::warn!(error = %error, %rule, "an alert's rule could not be evaluated");
+                failed.push((tenant, step));
+            }
+        }
+        Ok(())
+    }
+
+    async fn evaluate(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(tenant).await?;
+        let evaluated = store::evaluate(&mut tx, rule).await;
+        if evaluated.is_ok() {
+            return tx.commit().await;
+        }
+        tx.rollback().await?;
+        // Else it would be the first one of its tenant in every round.
+        let mut tx = self.store.tenant(tenant).await?;
+        store::postpone(&mut tx, rule).await?;
+        tx.commit().await?;
+        evaluated.map(drop)
+    }
+
+    async fn collect(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(tenant).await?;
+        messages::collect(&mut tx, rule).await?;
+        tx.commit().await
+    }
+
+    /// Sends a rule's next message, and returns its tenant.
+    async fn send_next(self: Arc<AlertSender>, tenant: TenantId, rule: Uuid) -> TenantId {
+        if let Err(error) = self.send(&tenant, rule).await {
+            tracing::warn!(error = %error, %rule, "an alert could not be taken or noted");
+        }
+        tenant
+    }
+
+    async fn send(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(tenant).await?;
+        let Some(message) = messages::claim(&mut tx, rule).await? else { return tx.commit().await };
+        let admission = match message.channel {
+            AlertChannel::Mail => self.policy.admit(&mut tx, &message).await?,
+            _ => MailAdmission::Send(Vec::new()),
+        };
+        tx.commit().await?;
+        let (outcome, held) = match admission {
+            MailAdmission::Send(to) => {
+                let mail = AlertMail { tenant, message: &message, to };
+                (bounded(self.deliver(&mail)).await, None)
+            }
+            MailAdmission::Held { outcome, reason } => (Err(reason), Some(outcome)),
+        };
+        let word = match (&outcome, held) {
+            (Ok(()), _) => "delivered",
+            (Err(_), _) if message.attempt >= MOST_ATTEMPTS => "given_up",
+            (Err(_), held) => held.unwrap_or("retried"),
+        };
+        self.outcomes.with_label_values(&[word]).inc();
+        let mut tx = self.store.tenant(tenant).await?;
+        messages::finish(&mut tx, &message, outcome.as_ref().copied().map_err(String::as_str)).await?;
+        tx.commit().await
+    }
+
+    /// Sends a confirmation mail, and returns its tenant.
+    async fn ask_next(self: Arc<AlertSender>, tenant: TenantId, address: String) -> TenantId {
+        if let Err(error) = self.ask(&tenant, &address).await {
+            tracing::warn!(error = %error, "a confirmation mail could not be taken or noted");
+        }
+        tenant
+    }
+
+    async fn ask(&self, tenant: &TenantId, address: &str) -> Result<(), StoreError> {
+        let (Some(mailer), true) = (&self.mailer, self.policy.can_ask) else { return Ok(()) };
+        let (Ok(token), Ok(id)) = (self.entropy.token(), self.entropy.token()) else { return Ok(()) };
+        let mut tx = self.store.tenant(tenant).await?;
+        let claimed = stored::claim_confirmation(&mut tx, address, &token, self.policy.per_day).await?;
+        tx.commit().await?;
+        let Some(claimed) = claimed else { return Ok(()) };
+        let link = format!("{}/console/mail/{}", self.public_url, write_token(&token));
+        let outcome = bounded(mailer.ask(tenant, address, &link, &write_token(&id))).await;
+        let mut tx = self.store.tenant(tenant).await?;
+        stored::finish_confirmation(&mut tx, address, claimed, outcome.is_ok()).await?;
+        tx.commit().await
+    }
+
+    /// Says why not, for the tenant: nothing of the service's inside.
+    async fn deliver(&self, mail: &AlertMail<'_>) -> Result<(), String> {
+        let AlertMail { tenant, message, .. } = mail;
+        match message.channel {
+            AlertChannel::Mail => self.send_mail(mail).await,
+            AlertChannel::Kafka => self.topic.send(tenant, message, &self.public_url).await,
+            _ => self.post(message).await,
+        }
+    }
+
+    async fn send_mail(&self, mail: &AlertMail<'_>) -> Result<(), String> {
+        let mailer = self.mailer.as_ref().ok_or("this service does not send mail")?;
+        let sent = mailer.send(mail, &self.public_url).await;
+        if sent.is_err() {
+            // The server took none. If nothing is known of it, the mails stay counted.
+            let mails = u32::try_from(mail.to.len()).unwrap_or(u32::MAX);
+            if let Err(error) = self.return_mails(mail.tenant, mails).await {
+                tracing::warn!(error = %error, "mails that were not sent stay counted");
+            }
+        }
+        sent
+    }
+
+    async fn return_mails(&self, tenant: &TenantId, mails: u32) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(tenant).await?;
+        stored::return_mails(&mut tx, mails).await?;
+        tx.commit().await
+    }
+
+    async fn post(&self, message: &ClaimedAlertMessage) -> Result<(), String> {
+        let now = self.clock.now().unix_timestamp();
+        let request = channels::request(message, &self.public_url, now)?;
+        let answer = self.http.post(&request).await.map_err(|error| {
+            if let PostError::Unreachable(cause) = &error {
+                tracing::warn!(rule = %message.rule, error = text_with_causes(cause), "a receiver of alerts does not answer");
+            }
+            error.to_string()
+        })?;
+        channels::check_answer(message.channel, &answer).inspect_err(|_| {
+            let ReceiverAnswer { status, body, .. } = &answer;
+            let body = String::from_utf8_lossy(body);
+            tracing::info!(rule = %message.rule, status, body = %escaped(&body), "a receiver refuses an alert");
+        })
+    }
+}
+
+/// Returns the text of an error and of its causes.
+fn text_with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// Ends a delivery that takes too long: its tenant's next message waits for it.
+async fn bounded(delivery: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    let ended = tokio::time::timeout(LONGEST_DELIVERY, delivery).await;
+    ended.unwrap_or_else(|_| Err("The receiver did not answer in time".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mail::tests::{send, server};
+    use super::*;
+    use crate::store::rules;
+    use prometheus::Opts;
+    use serde_json::json;
+    use unslide_harness::TestServers;
+    use unslide_model::SystemClock;
+    use unslide_stream::Producer;
+
+    /// Proves: fairness
+    #[tokio::test]
+    async fn rules_of_a_tenant_that_cannot_be_evaluated_leave_those_of_others_their_turn() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let servers = TestServers::start("alerts", |_| {}).await;
+        let rule = json!({"name": "sessions", "condition": "crash_free", "channel": "kafka", "address": ""});
+        // The rules of one tenant alone fill a look.
+        for (tenant, rules) in [("acme", AT_ONCE), ("umbrella", 1)] {
+            let tenant = TenantId::new(tenant).unwrap();
+            servers.make_tenant(&tenant).await;
+            let mut tx = servers.store.tenant(&tenant).await.unwrap();
+            for _ in 0..rules {
+                let new = serde_json::from_value(rule.clone()).unwrap();
+                rules::create(&mut tx, &new).await.unwrap().unwrap();
+            }
+            tx.commit().await.unwrap();
+        }
+        let crashing = "INSERT INTO session_days (tenant, app, version, day, sessions, crashed, squares, installations,
+                                                  crashed_installations, users, crashed_users)
+                        SELECT slug, 'shop', '1.0', (now() AT TIME ZONE 'UTC')::date, 200, 100, 200, '', '', '', ''
+                        FROM tenants";
+        servers.execute(crashing).await;
+        let slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+                        BEGIN RAISE EXCEPTION 'slow' USING ERRCODE = 'query_canceled'; END $$;
+                    CREATE TRIGGER slow BEFORE INSERT ON alert_events FOR EACH ROW WHEN (NEW.tenant = 'acme')
+                    EXECUTE FUNCTION slow()";
+        servers.execute(slow).await;
+        let producer = Producer::new(&servers.kafka).unwrap();
+        let topic = AlertTopic { producer, name: servers.kafka.topics().alerts };
+        let outcomes = IntCounterVec::new(Opts::new("outcomes", "Outcomes."), &["outcome"]).unwrap();
+        let (store, clock) = (servers.store.clone(), Arc::new(SystemClock));
+        let sender = AlertSender::new(store, &Alerts::default(), topic, "", outcomes, clock).unwrap();
+        let sender = Arc::new(sender);
+        for looks in 1..=2 {
+            sender.look(&mut JoinSet::new(), &mut BTreeSet::new()).await.unwrap();
+            let events = "SELECT count(*) FROM alert_events WHERE tenant = 'umbrella'";
+            assert_eq!(servers.number(events).await, 1);
+            let put_off = "SELECT count(*) FROM alert_rules
+                           WHERE tenant = 'acme' AND next_evaluation_at > created_at";
+            assert_eq!(servers.number(put_off).await, looks, "one in a look");
+        }
+        drop(sender);
+        servers.stop(false).await;
+    }
+
+    /// Its socket stays open, and nothing comes.
+    #[tokio::test]
+    async fn a_delivery_to_a_server_that_stops_answering_ends() {
+        let (asked, is_asked) = tokio::sync::oneshot::channel();
+        let mut asked = Some(asked);
+        let mailer = server(move |_| {
+            if let Some(asked) = asked.take() {
+                let _ = asked.send(());
+            }
+            None
+        });
+        let mailer = mailer.await;
+        let waiting = async {
+            is_asked.await.unwrap();
+            // From here on only the delivery's own end is waited for.
+            tokio::time::pause();
+        };
+        let (outcome, ()) = tokio::join!(bounded(send(&mailer)), waiting);
+        assert_eq!(outcome.unwrap_err(), "The receiver did not answer in time");
+    }
+}

@@ -1,0 +1,189 @@
+//! What a message says.
+
+use crate::store::events::AlertEvent;
+use crate::store::messages::ClaimedAlertMessage;
+use crate::store::rules::TemplateType;
+use serde_json::{Value, json};
+use time::format_description::well_known::Rfc3339;
+use unslide_report::text::escaped;
+
+/// Bytes of a text: what the smallest of the chats takes.
+const LONGEST: usize = 2_000;
+
+/// The subject: what happened, or how much.
+pub fn headline(message: &ClaimedAlertMessage) -> String {
+    match message.named.as_slice() {
+        [one] if message.events == 1 => escaped(&one.headline).into_owned(),
+        _ => format!("{}: {} alerts", escaped(&message.rule_name), message.events),
+    }
+}
+
+/// The page about an event, where the console's address is known.
+pub fn link(event: &AlertEvent, public_url: &str) -> String {
+    if public_url.is_empty() { String::new() } else { format!("{public_url}{}", event.path) }
+}
+
+/// The whole as lines of text, at most 2,000 bytes. Nothing in it changes how it is read.
+pub fn plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
+    let mut text = headline(message);
+    let mut told = 0;
+    for event in &message.named {
+        let lines = event_lines(event, message.events > 1, public_url);
+        if text.len() + lines.len() + 40 > LONGEST {
+            break;
+        }
+        text.push_str(&lines);
+        told += 1;
+    }
+    if message.events > told {
+        text.push_str(&format!("\nand {} more", message.events - told));
+    }
+    text
+}
+
+fn event_lines(event: &AlertEvent, with_headline: bool, public_url: &str) -> String {
+    let what = if with_headline { escaped(&event.headline).into_owned() } else { String::new() };
+    let of = [event.app.as_str(), event.version.as_str()].map(escaped).join(" ").trim().to_owned();
+    let lines = [what, escaped(&event.detail).into_owned(), of, link(event, public_url)];
+    lines.iter().filter(|line| !line.is_empty()).map(|line| format!("\n{line}")).collect()
+}
+
+/// The whole as JSON, for webhooks.
+pub fn document(message: &ClaimedAlertMessage, public_url: &str) -> Value {
+    let events = message.named.iter().map(|event| {
+        json!({
+            "occurred_at": event.occurred_at.format(&Rfc3339).unwrap_or_default(),
+            "headline": event.headline,
+            "detail": event.detail,
+            "app": event.app,
+            "version": event.version,
+            "link": link(event, public_url),
+        })
+    });
+    json!({
+        "type": "alert",
+        "id": message.id,
+        "created_at": message.created_at.format(&Rfc3339).unwrap_or_default(),
+        "rule": {"id": message.rule, "name": message.rule_name},
+        "count": message.events,
+        "events": events.collect::<Vec<_>>(),
+    })
+}
+
+/// A template with its fields replaced, each escaped to stand between the quotes of a JSON text, or as a value of a form.
+pub fn fill(template: &str, message: &ClaimedAlertMessage, public_url: &str) -> String {
+    let first = message.named.first();
+    let of_first = |read: fn(&AlertEvent) -> &str| first.map(read).unwrap_or_default().to_owned();
+    let mut filled = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        filled.push_str(before);
+        let field = after.split_once("}}").and_then(|(name, after)| {
+            let value = match name.trim() {
+                "headline" => headline(message),
+                "detail" => of_first(|event| &event.detail),
+                "app" => of_first(|event| &event.app),
+                "version" => of_first(|event| &event.version),
+                "link" => first.map(|event| link(event, public_url)).unwrap_or_default(),
+                "count" => message.events.to_string(),
+                "text" => plain(message, public_url),
+                _ => return None,
+            };
+            Some((value, after))
+        });
+        match field {
+            Some((value, after)) => {
+                filled.push_str(&escaped_for(message.content_type, value));
+                rest = after;
+            }
+            None => {
+                filled.push_str("{{");
+                rest = after;
+            }
+        }
+    }
+    filled + rest
+}
+
+fn escaped_for(content_type: TemplateType, value: String) -> String {
+    match content_type {
+        TemplateType::Json => {
+            let quoted = Value::String(value).to_string();
+            quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default().to_owned()
+        }
+        TemplateType::Form => form_urlencoded::byte_serialize(value.as_bytes()).collect(),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::store::rules::AlertChannel;
+    use time::OffsetDateTime;
+    use unslide_model::Secret;
+    use unslide_store::Uuid;
+
+    pub fn message(channel: AlertChannel, headlines: &[&str], events: i64) -> ClaimedAlertMessage {
+        let event = |headline: &&str| AlertEvent {
+            occurred_at: OffsetDateTime::UNIX_EPOCH,
+            headline: (*headline).to_owned(),
+            detail: "Cart.total".to_owned(),
+            app: "shop".to_owned(),
+            version: "2.0".to_owned(),
+            path: "/console/groups/1".to_owned(),
+        };
+        ClaimedAlertMessage {
+            id: Uuid::from_u128(5),
+            attempt: 1,
+            created_at: OffsetDateTime::UNIX_EPOCH,
+            rule: Uuid::from_u128(6),
+            rule_name: "bugs".to_owned(),
+            channel,
+            address: Secret::new("https://example.com/hook"),
+            secret: Secret::default(),
+            template: String::new(),
+            content_type: TemplateType::Json,
+            events,
+            named: headlines.iter().map(event).collect(),
+        }
+    }
+
+    #[test]
+    fn a_text_tells_of_each_event_and_of_how_many_more() {
+        let one = message(AlertChannel::Slack, &["New: a\nb"], 1);
+        let text = plain(&one, "https://unslide.example.com");
+        assert_eq!(text, "New: a\\nb\nCart.total\nshop 2.0\nhttps://unslide.example.com/console/groups/1");
+        let many = message(AlertChannel::Slack, &["New: a", "New: b"], 30);
+        assert_eq!(
+            plain(&many, ""),
+            "bugs: 30 alerts\nNew: a\nCart.total\nshop 2.0\nNew: b\nCart.total\nshop 2.0\nand 28 more"
+        );
+        let long = "x".repeat(900);
+        let much = message(AlertChannel::Slack, &[long.as_str(); 5], 5);
+        assert!(plain(&much, "").len() <= LONGEST);
+        assert!(plain(&much, "").ends_with("\nand 3 more"));
+    }
+
+    #[test]
+    fn a_template_stays_json_whatever_is_put_in() {
+        let one = message(AlertChannel::Webhook, &["say \"hi\" \\ {{app}}"], 1);
+        let filled = fill(
+            r#"{"msg":"{{ headline }} in {{app}} {{version}}","n":{{count}},"x":"{{nope}} {{"}"#,
+            &one,
+            "",
+        );
+        let read: Value = serde_json::from_str(&filled).unwrap();
+        assert_eq!(read["msg"], "say \"hi\" \\ {{app}} in shop 2.0");
+        assert_eq!((&read["n"], &read["x"]), (&json!(1), &json!("{{nope}} {{")));
+    }
+
+    #[test]
+    fn a_template_stays_a_form_whatever_is_put_in() {
+        let mut one = message(AlertChannel::Webhook, &["a&to=1 +\u{e9}%\n{{app}}"], 1);
+        one.content_type = TemplateType::Form;
+        let filled = fill("to=%2B15550100&n={{count}}&text={{headline}} in {{app}}", &one, "");
+        let read: Vec<(String, String)> = form_urlencoded::parse(filled.as_bytes()).into_owned().collect();
+        let expected = [("to", "+15550100"), ("n", "1"), ("text", "a&to=1 +\u{e9}%\\n{{app}} in shop")];
+        assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+}

@@ -1,0 +1,224 @@
+//! Rules over time: whether their condition is fulfilled now.
+
+use super::events::{AlertCause, NEW_GROUP, raise_for};
+use super::missing::{self, UnnotedImages};
+use super::rules::AlertCondition;
+use time::{Duration, OffsetDateTime};
+use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
+use unslide_store::{Result, TenantTx, Uuid};
+
+/// The time between two evaluations of a rule.
+const EVERY: Duration = Duration::minutes(5);
+/// How long symbols may come after reports before they count as missing: a build's pipeline uploads them meanwhile.
+const SYMBOLS_MAY_TAKE: Duration = Duration::minutes(30);
+/// Crashes that an hour must have to be a spike.
+const LEAST_OF_A_SPIKE: i64 = 20;
+/// Independent sessions that a day of a version must have before a share is made of them: a sample counts as what came.
+const LEAST_SESSIONS: i64 = 100;
+/// The days before today that the usual hour is the mean of.
+const USUAL_DAYS: i32 = 7;
+/// Causes that one evaluation finds, of those that the rule has no event for: the others are found by the next one.
+const MOST_CAUSES: u32 = 100;
+
+/// A rule that is evaluated.
+struct Evaluated {
+    id: Uuid,
+    app: Option<String>,
+    threshold: f64,
+    created_at: OffsetDateTime,
+}
+
+/// Notes what fulfils a rule now, with the moment of the next evaluation in the same transaction, unless it is too
+/// early. Returns the number of new events.
+pub async fn evaluate(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
+    let Some((condition, found)) = take(tx, rule).await? else { return Ok(0) };
+    let causes = match condition {
+        AlertCondition::NewGroup => still_provisional(tx, &found).await?,
+        AlertCondition::Regression => Vec::new(),
+        AlertCondition::Spike => spikes(tx, &found).await?,
+        AlertCondition::MissingSymbols => without_symbols(tx, &found).await?,
+        AlertCondition::CrashFree => crashing(tx, &found).await?,
+    };
+    if causes.is_empty() { Ok(0) } else { raise_for(tx, rule, &causes).await }
+}
+
+/// Leaves out one evaluation, after one that failed and took the moment of the next one back with it.
+pub async fn postpone(tx: &mut TenantTx, rule: Uuid) -> Result<()> {
+    take(tx, rule).await.map(drop)
+}
+
+/// A rule that is due, with the moment of its next evaluation set.
+async fn take(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCondition, Evaluated)>> {
+    let (connection, tenant, now) = tx.parts();
+    let found = sqlx::query!(
+        r#"UPDATE alert_rules SET next_evaluation_at = $4
+           WHERE tenant = $1 AND id = (
+               SELECT id FROM alert_rules WHERE tenant = $1 AND id = $2 AND enabled AND next_evaluation_at <= $3
+               FOR NO KEY UPDATE SKIP LOCKED)
+           RETURNING app, condition AS "condition: AlertCondition", threshold, created_at"#,
+        tenant,
+        rule,
+        now,
+        now + EVERY
+    )
+    .fetch_optional(connection)
+    .await?;
+    let evaluated = found.map(|found| {
+        let (app, threshold, created_at) = (found.app, found.threshold, found.created_at);
+        (found.condition, Evaluated { id: rule, app, threshold, created_at })
+    });
+    Ok(evaluated)
+}
+
+/// New groups whose symbols did not come in time.
+async fn still_provisional(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+    let (connection, tenant, now) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT id, title, culprit, app, first_version FROM groups
+         WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND provisional AND merged_into IS NULL
+           AND first_seen <= $3 AND first_seen >= $4
+           AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $6
+                                                            AND e.cause = $7::text || groups.id)
+         ORDER BY first_seen LIMIT $5",
+        tenant,
+        rule.app,
+        now - SYMBOLS_MAY_TAKE,
+        rule.created_at.max(now - SYMBOLS_MAY_TAKE - Duration::DAY),
+        i64::from(MOST_CAUSES),
+        rule.id,
+        NEW_GROUP
+    )
+    .fetch_all(connection)
+    .await?;
+    let causes = rows
+        .into_iter()
+        .map(|row| AlertCause::new_group(row.id, &row.title, &row.culprit, &row.app, &row.first_version));
+    Ok(causes.collect())
+}
+
+/// Apps with many more crashes in this hour or the one before it than in a usual one.
+async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+    let (connection, tenant, now) = tx.parts();
+    let today = now.to_offset(time::UtcOffset::UTC).date();
+    let rows = sqlx::query!(
+        r#"SELECT l.app AS "app!", l.crashes AS "crashes!", coalesce(u.crashes, 0)::float8 / ($5 * 24) AS "usual!",
+                  c.cause AS "cause!"
+           FROM (SELECT DISTINCT ON (h.app) h.app, h.hour, h.crashes
+                 FROM (SELECT app, hour, sum(fatal)::bigint AS crashes FROM app_hours
+                       WHERE tenant = $1 AND hour > $3 AND hour <= $4 AND ($2::text IS NULL OR app = $2)
+                       GROUP BY app, hour) h
+                 ORDER BY h.app, h.crashes DESC, h.hour DESC) l
+           LEFT JOIN (SELECT app, sum(fatal)::bigint AS crashes FROM app_days
+                      WHERE tenant = $1 AND day < $6 AND day >= $6 - $5::integer AND ($2::text IS NULL OR app = $2)
+                      GROUP BY app) u ON u.app = l.app
+           CROSS JOIN LATERAL (SELECT 'spike:' || l.app || ':' || (l.hour AT TIME ZONE 'UTC')::date) AS c (cause)
+           WHERE l.crashes >= $7 AND l.crashes > $8::float8 * coalesce(u.crashes, 0) / ($5 * 24)
+             AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $10 AND e.cause = c.cause)
+           ORDER BY l.crashes DESC, l.app LIMIT $9"#,
+        tenant,
+        rule.app,
+        now - Duration::hours(2),
+        now,
+        USUAL_DAYS,
+        today,
+        LEAST_OF_A_SPIKE,
+        rule.threshold,
+        i64::from(MOST_CAUSES),
+        rule.id
+    )
+    .fetch_all(connection)
+    .await?;
+    let causes = rows.into_iter().map(|row| AlertCause {
+        cause: row.cause,
+        headline: format!("{} crashes of {} in an hour", row.crashes, row.app),
+        detail: format!(
+            "In an hour of the last {USUAL_DAYS} days there were {}.",
+            format_decimals(row.usual, 1)
+        ),
+        path: path("/console/reports", &row.app),
+        app: row.app,
+        version: String::new(),
+    });
+    Ok(causes.collect())
+}
+
+/// Versions with too many crashed sessions on a day. Yesterday counts, too, because an app reports a crashed session when it
+/// starts again; days before the rule do not.
+async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+    let (connection, tenant, now) = tx.parts();
+    let day = |time: OffsetDateTime| time.to_offset(time::UtcOffset::UTC).date();
+    let from = day(now).saturating_sub(Duration::DAY).max(day(rule.created_at));
+    let rows = sqlx::query!(
+        r#"SELECT app, version, s.day, sessions, 100 * (sessions - crashed)::float8 / sessions AS "share!", c.cause AS "cause!"
+           FROM session_days s
+           CROSS JOIN LATERAL (SELECT 'crash_free:' || s.app || ':' || s.version || ':' || s.day) AS c (cause)
+           WHERE tenant = $1 AND day >= $2 AND day <= $8 AND ($3::text IS NULL OR app = $3) AND sessions >= $4
+             AND sessions::float8 * sessions >= $4 * greatest(squares, sessions)::float8
+             AND 100 * (sessions - crashed)::float8 / sessions < $5
+             AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $7 AND e.cause = c.cause)
+           ORDER BY s.day DESC, sessions DESC, app, version LIMIT $6"#,
+        tenant,
+        from,
+        rule.app,
+        LEAST_SESSIONS,
+        rule.threshold,
+        i64::from(MOST_CAUSES),
+        rule.id,
+        day(now)
+    )
+    .fetch_all(connection)
+    .await?;
+    let causes = rows.into_iter().map(|row| AlertCause {
+        cause: row.cause,
+        headline: format!(
+            "Only {} of the sessions of {} {} are crash-free",
+            format_hundredths_of_percent(round_fraction_below_whole(row.share / 100.0, 10_000)),
+            row.app,
+            row.version
+        ),
+        detail: format!(
+            "Of {} sessions of {} (UTC); the rule asks for {} %.",
+            row.sessions, row.day, rule.threshold
+        ),
+        path: path("/console/versions", &row.app),
+        app: row.app,
+        version: row.version,
+    });
+    Ok(causes.collect())
+}
+
+/// Images of apps whose symbols did not come in time.
+async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+    let images = UnnotedImages {
+        rule: rule.id,
+        app: rule.app.as_deref(),
+        least_reports: rule.threshold,
+        first_seen_until: tx.now() - SYMBOLS_MAY_TAKE,
+        last_seen_since: rule.created_at,
+    };
+    let late = missing::unnoted(tx, &images, MOST_CAUSES).await?;
+    let causes = late.into_iter().map(|one| {
+        let app = one.apps.first().cloned().unwrap_or_default();
+        AlertCause {
+            cause: format!("missing:{}", one.image.debug_id),
+            headline: format!("Symbols of {} are missing", one.image.name),
+            detail: format!(
+                "{} reports of {} wait for the dSYM {} ({}).",
+                one.image.reports,
+                one.versions.join(", "),
+                one.image.debug_id,
+                one.image.arch
+            ),
+            path: path("/console/symbols", &app),
+            app,
+            version: one.versions.last().cloned().unwrap_or_default(),
+        }
+    });
+    Ok(causes.collect())
+}
+
+/// A page of the console for an app.
+fn path(page: &str, app: &str) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("app", app).finish();
+    format!("{page}?{query}")
+}

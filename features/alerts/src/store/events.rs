@@ -1,0 +1,242 @@
+//! Events: what fulfilled a rule's condition.
+
+use super::rules::{AlertCondition, AlertRule};
+use time::{Duration, OffsetDateTime};
+use unslide_store::groups::GroupEvent;
+use unslide_store::{Result, TenantTx, Uuid};
+
+/// The beginning of the cause of a new group; the group's id follows.
+pub(super) const NEW_GROUP: &str = "new:";
+/// The beginning of the path of a group's page in the console; the group's id follows.
+const GROUP_PAGE: &str = "/console/groups/";
+
+/// Something that may fulfil rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertCause {
+    /// What identifies it, such as `new:GROUP`: a rule gets one event for it.
+    pub cause: String,
+    /// What happened, in one line.
+    pub headline: String,
+    /// More, in one line.
+    pub detail: String,
+    /// The app.
+    pub app: String,
+    /// The version.
+    pub version: String,
+    /// The path of the console's page about it.
+    pub path: String,
+}
+
+impl AlertCause {
+    /// A group that is new.
+    #[must_use]
+    pub fn new_group(id: Uuid, title: &str, culprit: &str, app: &str, version: &str) -> AlertCause {
+        AlertCause {
+            cause: format!("{NEW_GROUP}{id}"),
+            headline: format!("New: {title}"),
+            detail: culprit.to_owned(),
+            app: app.to_owned(),
+            version: version.to_owned(),
+            path: format!("{GROUP_PAGE}{id}"),
+        }
+    }
+}
+
+/// An event of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertEvent {
+    /// When it happened.
+    pub occurred_at: OffsetDateTime,
+    /// What happened, in one line.
+    pub headline: String,
+    /// More, in one line.
+    pub detail: String,
+    /// The app.
+    pub app: String,
+    /// The version.
+    pub version: String,
+    /// The path of the console's page about it.
+    pub path: String,
+}
+
+/// Notes causes of a condition for every rule that waits for it, in the transaction of the causes. Returns the number
+/// of events.
+pub async fn raise(tx: &mut TenantTx, condition: AlertCondition, causes: &[AlertCause]) -> Result<u64> {
+    if causes.is_empty() {
+        return Ok(0);
+    }
+    write(tx, Some(condition), None, causes).await
+}
+
+/// How old a report may be that alerts: older ones come by a replay of the topic. A reader that catches up after an
+/// outage alerts about the reports that it finds. An event that was sent before has its row.
+const OLDEST: Duration = Duration::DAY;
+
+/// Notes groups that are new or came back. The evaluation of the rules handles a group that lacks symbols.
+pub async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> {
+    continue_events(tx, events).await?;
+    let (mut new, mut back) = (Vec::new(), Vec::new());
+    let oldest = tx.now() - OLDEST;
+    for event in events.iter().filter(|event| event.received_at() >= oldest) {
+        match event {
+            GroupEvent::Created { provisional: true, .. } => {}
+            GroupEvent::Created { group, app, title, culprit, version, .. } => {
+                new.push(AlertCause::new_group(*group, title, culprit, app, version));
+            }
+            GroupEvent::Regressed { group, app, title, version, received_at } => back.push(AlertCause {
+                cause: format!("back:{group}:{}", received_at.unix_timestamp_nanos()),
+                headline: format!("Back: {title}"),
+                detail: format!("It was resolved, and version {version} has it again."),
+                app: app.clone(),
+                version: version.clone(),
+                path: format!("{GROUP_PAGE}{group}"),
+            }),
+        }
+    }
+    raise(tx, AlertCondition::NewGroup, &new).await?;
+    raise(tx, AlertCondition::Regression, &back).await?;
+    Ok(())
+}
+
+/// Notes which groups go on as others: their reports have moved there. An event tells of one such group too, of a
+/// second one it does not.
+async fn continue_events(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> {
+    let (mut former, mut groups) = (Vec::new(), Vec::new());
+    for event in events {
+        if let GroupEvent::Created { group, moved_from, .. } = event {
+            former.extend(moved_from.iter().copied());
+            groups.resize(former.len(), *group);
+        }
+    }
+    if former.is_empty() {
+        return Ok(());
+    }
+    let (connection, tenant, _) = tx.parts();
+    // Where reports of one group move to several new ones, any of them continues it.
+    sqlx::query!(
+        "UPDATE alert_events e SET continued_by = $4::text || n.id
+         FROM unnest($2::uuid[], $3::uuid[]) AS n (former, id)
+         WHERE e.tenant = $1 AND (e.cause = $4::text || n.former AND e.continued_by IS NULL
+                                  OR e.continued_by = $4::text || n.former)",
+        tenant,
+        &former,
+        &groups,
+        NEW_GROUP
+    )
+    .execute(connection)
+    .await?;
+    hand_over(tx, &former).await
+}
+
+/// Moves the events of groups that are gone to the groups that continue them: where a former group comes back with
+/// other reports, it is new. The text of a message stays as it is.
+pub async fn hand_over(tx: &mut TenantTx, former: &[Uuid]) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE alert_events e
+         SET cause = h.continued_by, continued_by = NULL,
+             path = CASE WHEN e.message IS NULL THEN replace(h.continued_by, $3, $4) ELSE e.path END
+         FROM (SELECT DISTINCT ON (f.rule, f.continued_by) f.rule, f.cause, f.continued_by
+               FROM unnest($2::uuid[]) AS n (id)
+               JOIN alert_events f ON f.tenant = $1 AND f.cause = $3::text || n.id AND f.continued_by IS NOT NULL
+               WHERE NOT EXISTS (SELECT FROM groups g WHERE g.tenant = $1 AND g.id = n.id)
+                 AND NOT EXISTS (SELECT FROM alert_events o
+                                 WHERE o.tenant = $1 AND o.rule = f.rule AND o.cause = f.continued_by)
+               ORDER BY f.rule, f.continued_by, f.occurred_at, f.cause) h
+         WHERE e.tenant = $1 AND e.rule = h.rule AND e.cause = h.cause",
+        tenant,
+        former,
+        NEW_GROUP,
+        GROUP_PAGE
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The cause of a rule's test.
+const TEST: &str = "test";
+
+/// Has a rule send a test. One that waits is sent once, and one that was sent makes way: a rule has one test.
+pub async fn raise_test(tx: &mut TenantTx, rule: &AlertRule) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    // The message goes with its only event.
+    sqlx::query!(
+        "DELETE FROM alert_messages m USING alert_events e
+         WHERE e.tenant = $1 AND e.cause = $3 AND e.rule = $2
+           AND m.tenant = $1 AND m.id = e.message AND m.status <> 'waiting' AND m.events = 1",
+        tenant,
+        rule.id,
+        TEST
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "DELETE FROM alert_events e USING alert_messages m
+         WHERE e.tenant = $1 AND e.cause = $3 AND e.rule = $2
+           AND m.tenant = $1 AND m.id = e.message AND m.status <> 'waiting'",
+        tenant,
+        rule.id,
+        TEST
+    )
+    .execute(connection)
+    .await?;
+    let cause = AlertCause {
+        cause: TEST.to_owned(),
+        headline: format!("Test of the alert rule {}", rule.name),
+        detail: "Nothing happened: somebody asked for this message.".to_owned(),
+        app: rule.app.clone().unwrap_or_default(),
+        version: String::new(),
+        path: "/console/alerts".to_owned(),
+    };
+    raise_for(tx, rule.id, &[cause]).await?;
+    Ok(())
+}
+
+/// Notes causes for one rule, whatever its condition.
+pub async fn raise_for(tx: &mut TenantTx, rule: Uuid, causes: &[AlertCause]) -> Result<u64> {
+    write(tx, None, Some(rule), causes).await
+}
+
+async fn write(
+    tx: &mut TenantTx,
+    condition: Option<AlertCondition>,
+    rule: Option<Uuid>,
+    causes: &[AlertCause],
+) -> Result<u64> {
+    let column =
+        |text: fn(&AlertCause) -> &String| -> Vec<String> { causes.iter().map(text).cloned().collect() };
+    let (connection, tenant, now) = tx.parts();
+    let written = sqlx::query!(
+        "WITH raised AS (
+         INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
+         SELECT $1, r.id, n.cause, $4, n.headline, n.detail, n.app, n.version, n.path
+         FROM alert_rules r
+         JOIN unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
+              AS n (cause, headline, detail, app, version, path)
+              ON r.app IS NULL OR r.app = n.app OR r.id = $3
+         WHERE r.tenant = $1 AND (r.condition = $2 AND r.enabled OR r.id = $3)
+           AND NOT EXISTS (SELECT FROM alert_events e
+                           WHERE e.tenant = $1 AND e.rule = r.id AND e.continued_by = n.cause)
+         ORDER BY r.id, n.cause
+         ON CONFLICT DO NOTHING
+         RETURNING rule, headline, app, path)
+         INSERT INTO live_events (tenant, kind, app, data, occurred_at)
+         SELECT $1, 'alert_raised', r.app,
+                jsonb_build_object('app', r.app, 'rule', r.rule, 'headline', r.headline, 'path', r.path), $4
+         FROM raised r",
+        tenant,
+        condition.map(AlertCondition::as_str),
+        rule,
+        now,
+        &column(|cause| &cause.cause),
+        &column(|cause| &cause.headline),
+        &column(|cause| &cause.detail),
+        &column(|cause| &cause.app),
+        &column(|cause| &cause.version),
+        &column(|cause| &cause.path)
+    )
+    .execute(connection)
+    .await?;
+    Ok(written.rows_affected())
+}

@@ -1,0 +1,299 @@
+//! Messages: what is sent about the events of a rule, and how that ended.
+
+use super::events::AlertEvent;
+use super::rules::{AlertChannel, TemplateType, quiet_hours};
+use serde::Serialize;
+use time::{Duration, OffsetDateTime};
+use unslide_model::Secret;
+use unslide_store::sql::words;
+use unslide_store::{Result, TenantTx, Uuid};
+use utoipa::ToSchema;
+
+/// The least time between two messages of a rule.
+const PACE: Duration = Duration::seconds(10);
+/// How long a sender has for a message before another one sends it again.
+pub const LEASE: Duration = Duration::minutes(1);
+/// The pause after the first failure; each further one is three times as long, up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::seconds(10);
+const LONGEST_PAUSE: Duration = Duration::hours(6);
+/// How often a message is tried: for about 22 hours.
+pub const MOST_ATTEMPTS: i32 = 11;
+/// Events that one message takes; further ones wait for the next.
+const MOST_EVENTS: i64 = 10_000;
+/// Events that a message names.
+const NAMED_EVENTS: i64 = 20;
+/// Bytes of a receiver's answer or of an error that are kept.
+const LONGEST_ERROR: usize = 500;
+
+words! {
+    /// How far a message is.
+    pub enum AlertStatus {
+        /// It is sent, or sent again, when it is due.
+        Waiting = "waiting",
+        /// The receiver took it.
+        Delivered = "delivered",
+        /// It was given up.
+        Failed = "failed",
+        /// Its rule was muted.
+        Muted = "muted",
+    }
+}
+
+/// A message as the log of deliveries shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = AlertMessage)]
+pub struct ListedAlertMessage {
+    /// Its id, which the receiver gets with every attempt.
+    pub id: Uuid,
+    /// Its rule.
+    pub rule: Uuid,
+    /// The rule's name.
+    pub rule_name: String,
+    /// `waiting`, `delivered`, `failed` or `muted`.
+    #[schema(value_type = String, example = "delivered")]
+    pub status: AlertStatus,
+    /// What its first event is about.
+    pub headline: String,
+    /// Events that it tells of.
+    pub events: i64,
+    /// Attempts so far.
+    pub attempts: i32,
+    /// What went wrong last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// When it was made.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    /// When it is tried next, while it waits.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<OffsetDateTime>,
+    /// When the receiver took it.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub delivered_at: Option<OffsetDateTime>,
+}
+
+/// A message that this process sends now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedAlertMessage {
+    /// Its id.
+    pub id: Uuid,
+    /// Which attempt this is, from 1.
+    pub attempt: i32,
+    /// When it was made.
+    pub created_at: OffsetDateTime,
+    /// The rule's id.
+    pub rule: Uuid,
+    /// The rule's name.
+    pub rule_name: String,
+    /// How it is delivered.
+    pub channel: AlertChannel,
+    /// Where to.
+    pub address: Secret,
+    /// What it is signed with; empty for none.
+    pub secret: Secret,
+    /// The body of a webhook; empty for the usual one.
+    pub template: String,
+    /// What the template is.
+    pub content_type: TemplateType,
+    /// Events that it tells of.
+    pub events: i64,
+    /// The first of them, at most 20.
+    pub named: Vec<AlertEvent>,
+}
+
+/// Puts the events of a rule that wait into a message, unless it is too early for one. Returns whether there is one.
+pub async fn collect(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
+    let (connection, tenant, now) = tx.parts();
+    let found = sqlx::query!(
+        "SELECT muted_until, digest_minutes, quiet_from, quiet_to FROM alert_rules
+         WHERE tenant = $1 AND id = $2 AND next_message_at <= $3 FOR NO KEY UPDATE SKIP LOCKED",
+        tenant,
+        rule,
+        now
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(found) = found else { return Ok(false) };
+    let quiet_until = quiet_hours(found.quiet_from, found.quiet_to).and_then(|hours| hours.end(now));
+    let next = quiet_until.unwrap_or_else(|| now + PACE.max(Duration::minutes(found.digest_minutes.into())));
+    sqlx::query!(
+        "UPDATE alert_rules SET next_message_at = $3 WHERE tenant = $1 AND id = $2",
+        tenant,
+        rule,
+        next
+    )
+    .execute(&mut *connection)
+    .await?;
+    if quiet_until.is_some() {
+        return Ok(false);
+    }
+    let muted = found.muted_until.is_some_and(|until| until > now);
+    let status = if muted { AlertStatus::Muted } else { AlertStatus::Waiting };
+    // An event with a cause that changes meanwhile waits for the next message, and is not counted here.
+    sqlx::query!(
+        "WITH message AS MATERIALIZED (SELECT unslide_uuid($3) AS id), collected AS (
+             UPDATE alert_events e SET message = message.id
+             FROM message, (SELECT w.cause FROM alert_events w
+                            WHERE w.tenant = $1 AND w.rule = $2 AND w.message IS NULL
+                            ORDER BY w.occurred_at, w.headline, w.path, w.cause LIMIT $5) waiting
+             WHERE e.tenant = $1 AND e.rule = $2 AND e.cause = waiting.cause
+             RETURNING e.message
+         )
+         INSERT INTO alert_messages (id, tenant, rule, status, events, due_at, created_at)
+         SELECT message, $1, $2, $4, count(*), $3, $3 FROM collected GROUP BY message",
+        tenant,
+        rule,
+        now,
+        status.as_str(),
+        MOST_EVENTS
+    )
+    .execute(connection)
+    .await?;
+    Ok(true)
+}
+
+/// Takes a message of a rule that is due, for [`LEASE`]: commit before it is sent.
+pub async fn claim(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertMessage>> {
+    let (connection, tenant, now) = tx.parts();
+    let row = sqlx::query!(
+        r#"UPDATE alert_messages m SET attempts = m.attempts + 1, due_at = $4
+           FROM alert_rules r
+           WHERE m.tenant = $1 AND r.tenant = $1 AND r.id = m.rule AND m.id = (
+               SELECT n.id FROM alert_messages n
+               WHERE n.tenant = $1 AND n.rule = $2 AND n.status = 'waiting' AND n.due_at <= $3
+               ORDER BY n.due_at, n.id LIMIT 1 FOR UPDATE SKIP LOCKED)
+           RETURNING m.id, m.attempts, m.created_at, m.events, r.name, r.channel AS "channel: AlertChannel", r.address,
+                     r.secret, r.template, r.content_type AS "content_type: TemplateType""#,
+        tenant,
+        rule,
+        now,
+        now + LEASE
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let named = sqlx::query_as!(
+        AlertEvent,
+        "SELECT occurred_at, headline, detail, app, version, path FROM alert_events
+         WHERE tenant = $1 AND message = $2 ORDER BY occurred_at, headline, path, cause LIMIT $3",
+        tenant,
+        row.id,
+        NAMED_EVENTS
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(Some(ClaimedAlertMessage {
+        id: row.id,
+        attempt: row.attempts,
+        created_at: row.created_at,
+        rule,
+        rule_name: row.name,
+        channel: row.channel,
+        address: Secret::new(row.address),
+        secret: Secret::new(row.secret),
+        template: row.template,
+        content_type: row.content_type,
+        events: row.events,
+        named,
+    }))
+}
+
+/// Notes how an attempt ended. One that failed is repeated later, up to [`MOST_ATTEMPTS`].
+pub async fn finish(
+    tx: &mut TenantTx,
+    message: &ClaimedAlertMessage,
+    outcome: std::result::Result<(), &str>,
+) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    let status = match outcome {
+        Ok(()) => AlertStatus::Delivered,
+        Err(_) if message.attempt >= MOST_ATTEMPTS => AlertStatus::Failed,
+        Err(_) => AlertStatus::Waiting,
+    };
+    let error =
+        outcome.err().map(|error| error.chars().take(LONGEST_ERROR).collect::<String>().replace('\0', ""));
+    sqlx::query!(
+        "UPDATE alert_messages
+         SET status = $4, due_at = $5, last_error = $6, delivered_at = CASE WHEN $4 = 'delivered' THEN $7::timestamptz END
+         WHERE tenant = $1 AND id = $2 AND attempts = $3 AND status = 'waiting'",
+        tenant,
+        message.id,
+        message.attempt,
+        status.as_str(),
+        now + pause(message.attempt),
+        error,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The time until the next attempt after this many.
+pub(super) fn pause(attempts: i32) -> Duration {
+    let factor = 3_i32.saturating_pow(attempts.saturating_sub(1).unsigned_abs());
+    FIRST_PAUSE.checked_mul(factor).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)
+}
+
+/// The messages of the transaction's tenant, the newest first, from the one after `after` on: its time
+/// and its id. With `rule` those of this rule, with `app` those of this app's rules.
+pub async fn list(
+    tx: &mut TenantTx,
+    rule: Option<Uuid>,
+    app: Option<&str>,
+    after: Option<(OffsetDateTime, Uuid)>,
+    limit: u32,
+) -> Result<Vec<ListedAlertMessage>> {
+    let (connection, tenant, _) = tx.parts();
+    let (at, id) = after.unzip();
+    Ok(sqlx::query_as!(
+        ListedAlertMessage,
+        r#"SELECT m.id, m.rule, r.name AS rule_name, m.status AS "status: AlertStatus", m.events, m.attempts, m.last_error,
+                  m.created_at, CASE WHEN m.status = 'waiting' THEN m.due_at END AS due_at, m.delivered_at,
+                  coalesce((SELECT e.headline FROM alert_events e WHERE e.tenant = m.tenant AND e.message = m.id
+                            ORDER BY e.occurred_at, e.headline, e.path, e.cause LIMIT 1), '') AS "headline!"
+           FROM alert_messages m JOIN alert_rules r ON r.tenant = m.tenant AND r.id = m.rule
+           WHERE m.tenant = $1 AND ($2::uuid IS NULL OR m.rule = $2) AND ($3::text IS NULL OR r.app = $3)
+             AND ($4::timestamptz IS NULL OR (m.created_at, m.id) < ($4, $5::uuid))
+           ORDER BY m.created_at DESC, m.id DESC LIMIT $6"#,
+        tenant,
+        rule,
+        app,
+        at,
+        id,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Makes a message due now, with the same id and all its attempts, whatever its status; with `app` only one of that
+/// app's rules. Returns whether there is such a message.
+pub async fn send_again(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
+    let (connection, tenant, now) = tx.parts();
+    let found = sqlx::query!(
+        "UPDATE alert_messages m SET status = 'waiting', attempts = 0, due_at = $4
+         FROM alert_rules r
+         WHERE m.tenant = $1 AND m.id = $2 AND r.tenant = $1 AND r.id = m.rule AND ($3::text IS NULL OR r.app = $3)",
+        tenant,
+        id,
+        app,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(found.rows_affected() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_go_on_for_about_a_day() {
+        assert_eq!([1, 2, 3].map(pause), [10, 30, 90].map(Duration::seconds));
+        assert_eq!(pause(i32::MAX), LONGEST_PAUSE);
+        let whole: Duration = (1..MOST_ATTEMPTS).map(pause).sum();
+        assert_eq!(whole.whole_hours(), 21);
+    }
+}

@@ -1,0 +1,83 @@
+//! Alerts: rules of tenants, the events that fulfil them, and the messages that tell of these.
+//!
+//! An event is written in the transaction of its cause (see [`events::raise`]), or by the evaluation of a rule over
+//! time, together with the moment of the next one. A message collects the events that wait for it, so that many at
+//! once are one message. A sender claims it for a while and notes how it ended: if the sender
+//! dies, another one sends it again, with the same id.
+
+mod evaluate;
+pub mod events;
+pub mod messages;
+mod missing;
+pub mod recipients;
+pub mod rules;
+
+pub use evaluate::{evaluate, postpone};
+
+use time::Duration;
+use unslide_model::TenantId;
+use unslide_store::groups::GroupEvent;
+use unslide_store::sql::{TenantColumn, in_pages, words};
+use unslide_store::{HookFuture, Result, Store, StoreHook, TenantTx, Uuid};
+
+/// Notes events in the transactions that store reports and delete groups.
+pub const HOOK: StoreHook = StoreHook { feature: crate::NAME, groups_changed, groups_deleted };
+
+fn groups_changed<'t>(tx: &'t mut TenantTx, changed: &'t [GroupEvent]) -> HookFuture<'t> {
+    Box::pin(events::raise_for_groups(tx, changed))
+}
+
+fn groups_deleted<'t>(tx: &'t mut TenantTx, ids: &'t [Uuid]) -> HookFuture<'t> {
+    Box::pin(events::hand_over(tx, ids))
+}
+
+/// How long events and messages are kept.
+const KEPT: Duration = Duration::days(90);
+
+words! {
+    /// What is to be done for a rule.
+    pub enum AlertStep {
+        /// Look whether its condition is fulfilled.
+        Evaluate = "evaluate",
+        /// Put its events into a message.
+        Collect = "collect",
+        /// Send a message.
+        Send = "send",
+    }
+}
+
+/// A rule that something is to be done for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueAlert {
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// The rule.
+    pub rule: Uuid,
+    /// What is to be done.
+    pub step: AlertStep,
+}
+
+/// The rules of all tenants that something is to be done for now, at most `limit` for each step, one of each tenant in
+/// turn.
+pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
+    let rows = sqlx::query!(
+        r#"SELECT tenant AS "tenant!: TenantColumn", rule AS "rule!", step AS "step!: AlertStep"
+           FROM unslide_alerts_due($1, $2)"#,
+        store.now(),
+        i32::from(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    let due = rows.into_iter();
+    Ok(due.map(|row| DueAlert { tenant: row.tenant.into(), rule: row.rule, step: row.step }).collect())
+}
+
+/// Forgets events and messages that are 90 days old, and recipients that have not confirmed. Returns their number.
+pub async fn purge(store: &Store) -> Result<u64> {
+    let before = store.now() - KEPT;
+    let alerts = in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_alerts_purge($1, $2) AS "gone!""#, before, rows)
+            .fetch_one(store.pool())
+    });
+    Ok(alerts.await? + recipients::purge(store).await?)
+}

@@ -1,0 +1,481 @@
+//! Rules: what a tenant wants to be notified of, and where.
+
+use serde::{Deserialize, Serialize};
+use time::{OffsetDateTime, Time};
+use unslide_model::{Secret, timestamp};
+use unslide_store::sql::words;
+use unslide_store::{Result, TenantTx, Uuid};
+use utoipa::ToSchema;
+
+/// Rules that a tenant may have.
+pub const MOST_RULES: i64 = 100;
+
+words! {
+    /// What a rule waits for.
+    pub enum AlertCondition {
+        /// A bug that was not known.
+        NewGroup = "new_group",
+        /// A resolved bug that is back in a newer version.
+        Regression = "regression",
+        /// Many more reports of an app in an hour than in its usual one.
+        Spike = "spike",
+        /// Reports that lack symbols of an app's own image.
+        MissingSymbols = "missing_symbols",
+        /// A version too many of whose sessions crash.
+        CrashFree = "crash_free",
+    }
+}
+
+impl AlertCondition {
+    /// The threshold where none is given: how many times the usual hour a spike has, how many reports lack symbols,
+    /// the least share of sessions without a crash, in per cent.
+    #[must_use]
+    pub fn usual_threshold(self) -> f64 {
+        match self {
+            AlertCondition::NewGroup | AlertCondition::Regression => 0.0,
+            AlertCondition::Spike => 3.0,
+            AlertCondition::MissingSymbols => 1.0,
+            AlertCondition::CrashFree => 99.0,
+        }
+    }
+}
+
+words! {
+    /// How a message is delivered.
+    pub enum AlertChannel {
+        /// A POST of JSON, signed as Standard Webhooks has it.
+        Webhook = "webhook",
+        /// An incoming webhook of Slack, or of what speaks like it.
+        Slack = "slack",
+        /// A custom bot of Feishu or Lark.
+        Feishu = "feishu",
+        /// A custom robot of DingTalk.
+        Dingtalk = "dingtalk",
+        /// A group robot of WeCom.
+        Wecom = "wecom",
+        /// Mail.
+        Mail = "mail",
+        /// A record of the topic `crash.alerts`.
+        Kafka = "kafka",
+    }
+}
+
+words! {
+    /// The content type of a webhook's body, which decides how values in a template are escaped.
+    #[derive(Default)]
+    pub enum TemplateType {
+        /// A JSON text.
+        #[default]
+        Json = "application/json",
+        /// The fields of a form.
+        Form = "application/x-www-form-urlencoded",
+    }
+}
+
+words! {
+    /// Whether alerts are sent to a recipient of mail.
+    pub enum RecipientStatus {
+        /// The operator allows its domain. No row says so.
+        Allowed = "allowed",
+        /// It was asked, and gets no alerts until it has confirmed.
+        Waiting = "waiting_for_confirmation",
+        /// It takes alerts.
+        Confirmed = "confirmed",
+        /// It takes none.
+        Refused = "refused",
+    }
+}
+
+/// A recipient of mail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct AlertRecipient {
+    /// Its address.
+    #[schema(example = "team@example.com")]
+    pub address: String,
+    /// `allowed` by the operator, `waiting_for_confirmation`, `confirmed` or `refused`.
+    #[schema(value_type = String, example = "confirmed")]
+    pub status: RecipientStatus,
+}
+
+time::serde::format_description!(clock_time, Time, "[hour]:[minute]");
+
+/// Hours of each day (UTC) in which nothing is sent; one message after them has all that happened meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuietHours {
+    /// Their begin.
+    #[serde(with = "clock_time")]
+    #[schema(value_type = String, pattern = "^[0-9]{2}:[0-9]{2}$", example = "22:00")]
+    pub from: Time,
+    /// Their end, on the next day where it is not after the begin. Equal to the begin: no hours at all.
+    #[serde(with = "clock_time")]
+    #[schema(value_type = String, pattern = "^[0-9]{2}:[0-9]{2}$", example = "07:00")]
+    pub to: Time,
+}
+
+impl QuietHours {
+    /// When it is over, if `at` lies in it.
+    #[must_use]
+    pub fn end(self, at: OffsetDateTime) -> Option<OffsetDateTime> {
+        let (from, to, now) = (self.from, self.to, at.time());
+        let inside = if from <= to { from <= now && now < to } else { now >= from || now < to };
+        let end = at.replace_time(to);
+        inside.then(|| if end > at { end } else { end + time::Duration::DAY })
+    }
+}
+
+/// A rule to be made.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewAlertRule {
+    /// Its name for people.
+    #[schema(min_length = 1, max_length = 200, example = "new bugs of the shop")]
+    pub name: String,
+    /// The app (bundle identifier) that it is about; all where absent.
+    #[schema(max_length = 255)]
+    pub app: Option<String>,
+    /// `new_group`, `regression`, `spike`, `missing_symbols` or `crash_free`.
+    #[schema(value_type = String, example = "new_group")]
+    pub condition: AlertCondition,
+    /// Of `spike`: how many times the crashes of a usual hour; 3 where absent. Of `missing_symbols`: reports that wait
+    /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99.
+    pub threshold: Option<f64>,
+    /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `mail` or `kafka`.
+    #[schema(value_type = String, example = "webhook")]
+    pub channel: AlertChannel,
+    /// The URL of the receiver; for `mail` the recipients, at most 10, separated by commas; for `kafka` nothing. Never
+    /// shown again in full.
+    #[schema(value_type = Option<String>, max_length = 2000, example = "https://alerts.example.com/unslide")]
+    #[serde(default)]
+    pub address: Secret,
+    /// Signs messages: of a webhook as `whsec_` and base64, of Feishu and DingTalk as they show it. Never shown again.
+    #[schema(value_type = Option<String>, max_length = 500)]
+    #[serde(default)]
+    pub secret: Secret,
+    /// The body of a webhook in which `{{headline}}`, `{{detail}}`, `{{app}}`, `{{version}}`, `{{link}}`, `{{count}}`
+    /// and `{{text}}` are replaced, escaped for its content type; a JSON document that describes all where absent.
+    #[schema(max_length = 4096)]
+    #[serde(default)]
+    pub template: String,
+    /// What `template` is: `application/json`, also where absent, or `application/x-www-form-urlencoded`.
+    #[schema(value_type = Option<String>, example = "application/json")]
+    #[serde(default)]
+    pub content_type: TemplateType,
+    /// The least minutes between two messages; what happens meanwhile is in the next one. 0 where absent.
+    #[schema(maximum = 1440)]
+    #[serde(default)]
+    pub digest_minutes: u16,
+    /// Hours in which nothing is sent.
+    pub quiet_hours: Option<QuietHours>,
+}
+
+/// Where a rule's messages go.
+#[derive(Clone, Debug)]
+pub struct AlertReceiver {
+    /// How they are delivered.
+    pub channel: AlertChannel,
+    /// Where to.
+    pub address: Secret,
+    /// Signs them; empty for none.
+    pub secret: Secret,
+    /// The body of a webhook; empty for the usual one.
+    pub template: String,
+    /// What the template is.
+    pub content_type: TemplateType,
+}
+
+impl NewAlertRule {
+    /// Where its messages go.
+    #[must_use]
+    pub fn receiver(&self) -> AlertReceiver {
+        let NewAlertRule { channel, address, secret, template, content_type, .. } = self.clone();
+        AlertReceiver { channel, address, secret, template, content_type }
+    }
+}
+
+impl AlertRuleChange {
+    /// True where a receiver has fields besides its channel.
+    #[must_use]
+    pub fn names_parts_of_a_receiver(&self) -> bool {
+        let texts = [self.address.reveal(), self.secret.reveal(), self.template.as_str()];
+        texts.iter().any(|text| !text.is_empty()) || self.content_type != TemplateType::default()
+    }
+
+    /// Where its messages go from now on; `None` where that stays.
+    #[must_use]
+    pub fn receiver(&self) -> Option<AlertReceiver> {
+        let AlertRuleChange { channel, address, secret, template, content_type, .. } = self.clone();
+        channel.map(|channel| AlertReceiver { channel, address, secret, template, content_type })
+    }
+}
+
+/// What changes of a rule; what is absent stays.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AlertRuleChange {
+    /// Its name for people.
+    #[schema(min_length = 1, max_length = 200)]
+    pub name: Option<String>,
+    /// See [`NewAlertRule`].
+    pub threshold: Option<f64>,
+    /// False: nothing new fulfils it. What waits is still sent.
+    pub enabled: Option<bool>,
+    /// Until then its messages are noted and not sent. A time in the past ends it.
+    #[serde(deserialize_with = "timestamp::deserialize")]
+    pub muted_until: Option<OffsetDateTime>,
+    /// See [`NewAlertRule`].
+    #[schema(maximum = 1440)]
+    pub digest_minutes: Option<u16>,
+    /// See [`NewAlertRule`]. Equal ends: none.
+    pub quiet_hours: Option<QuietHours>,
+    /// Another receiver, with its `address`, `secret`, `template` and `content_type`: those of the one before are not
+    /// kept. What waits goes to the new one.
+    #[schema(value_type = Option<String>, example = "webhook")]
+    pub channel: Option<AlertChannel>,
+    /// See [`NewAlertRule`]. Only with `channel`.
+    #[schema(value_type = Option<String>, max_length = 2000)]
+    pub address: Secret,
+    /// See [`NewAlertRule`]. Only with `channel`.
+    #[schema(value_type = Option<String>, max_length = 500)]
+    pub secret: Secret,
+    /// See [`NewAlertRule`]. Only with `channel`.
+    #[schema(max_length = 4096)]
+    pub template: String,
+    /// See [`NewAlertRule`]. Only with `channel`.
+    #[schema(value_type = Option<String>, example = "application/json")]
+    pub content_type: TemplateType,
+}
+
+/// A rule, without its secrets.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct AlertRule {
+    /// Its id.
+    pub id: Uuid,
+    /// Its name for people.
+    pub name: String,
+    /// The app that it is about; absent where it is about all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// What it waits for.
+    #[schema(value_type = String, example = "new_group")]
+    pub condition: AlertCondition,
+    /// What the condition is compared with.
+    pub threshold: f64,
+    /// How its messages are delivered.
+    #[schema(value_type = String, example = "webhook")]
+    pub channel: AlertChannel,
+    /// Where to: of a URL its scheme and host.
+    #[schema(example = "https://alerts.example.com/…")]
+    pub address: String,
+    /// Of `mail`: the recipients, and whether alerts are sent to them.
+    #[schema(max_items = 10)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recipients: Vec<AlertRecipient>,
+    /// True where its messages are signed.
+    pub signed: bool,
+    /// False: nothing new fulfils it.
+    pub enabled: bool,
+    /// Until then its messages are not sent.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub muted_until: Option<OffsetDateTime>,
+    /// The least minutes between two messages.
+    pub digest_minutes: i32,
+    /// Hours in which nothing is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quiet_hours: Option<QuietHours>,
+    /// When it was made.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+}
+
+/// An address as it may be shown: what follows a URL's host is a secret.
+fn shown(channel: AlertChannel, address: &str) -> String {
+    if matches!(channel, AlertChannel::Mail | AlertChannel::Kafka) {
+        return address.to_owned();
+    }
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}/…")
+}
+
+/// Makes a rule; `None` where the tenant has 100.
+pub async fn create(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<AlertRule>> {
+    let (connection, tenant, now) = tx.parts();
+    // Two at once must not both be the last one.
+    sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('alert rules of ' || $1, 0))", tenant)
+        .execute(&mut *connection)
+        .await?;
+    let id = sqlx::query_scalar!(
+        "INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
+                                  content_type, digest_minutes, quiet_from, quiet_to, next_message_at,
+                                  next_evaluation_at, created_at)
+         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $2, $2, $2
+         WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id",
+        tenant,
+        now,
+        new.name,
+        new.app,
+        new.condition.as_str(),
+        new.threshold.unwrap_or(new.condition.usual_threshold()),
+        new.channel.as_str(),
+        new.address.reveal(),
+        new.secret.reveal(),
+        new.template,
+        new.content_type.as_str(),
+        i32::from(new.digest_minutes),
+        new.quiet_hours.map(|hours| hours.from),
+        new.quiet_hours.map(|hours| hours.to),
+        MOST_RULES
+    )
+    .fetch_optional(connection)
+    .await?;
+    match id {
+        Some(id) => get(tx, id, None).await,
+        None => Ok(None),
+    }
+}
+
+/// The rules of the transaction's tenant, the oldest first; with `app` those of this app alone. At most `limit` of those
+/// behind `after`.
+pub async fn list(
+    tx: &mut TenantTx,
+    app: Option<&str>,
+    after: Option<(OffsetDateTime, Uuid)>,
+    limit: u32,
+) -> Result<Vec<AlertRule>> {
+    let rules = select(tx, None, app).await?.into_iter();
+    let behind = rules.filter(|rule| after.is_none_or(|after| (rule.created_at, rule.id) > after));
+    Ok(behind.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
+}
+
+/// A rule; with `app` only one of that app.
+pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<AlertRule>> {
+    Ok(select(tx, Some(id), app).await?.pop())
+}
+
+async fn select(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) -> Result<Vec<AlertRule>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT id, name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
+                  address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to, created_at
+           FROM alert_rules
+           WHERE tenant = $1 AND ($2::uuid IS NULL OR id = $2) AND ($3::text IS NULL OR app = $3)
+           ORDER BY created_at, id LIMIT $4"#,
+        tenant,
+        id,
+        app,
+        MOST_RULES
+    )
+    .fetch_all(connection)
+    .await?;
+    let rules = rows.into_iter().map(|row| AlertRule {
+        id: row.id,
+        name: row.name,
+        app: row.app,
+        condition: row.condition,
+        threshold: row.threshold,
+        channel: row.channel,
+        address: shown(row.channel, &row.address),
+        recipients: Vec::new(),
+        signed: row.signed,
+        enabled: row.enabled,
+        muted_until: row.muted_until,
+        digest_minutes: row.digest_minutes,
+        quiet_hours: quiet_hours(row.quiet_from, row.quiet_to),
+        created_at: row.created_at,
+    });
+    Ok(rules.collect())
+}
+
+/// The quiet hours of a row.
+pub(super) fn quiet_hours(from: Option<Time>, to: Option<Time>) -> Option<QuietHours> {
+    let (from, to) = from.zip(to)?;
+    (from != to).then_some(QuietHours { from, to })
+}
+
+/// Changes a rule; with `app` only one of that app. Returns whether there is such a rule.
+pub async fn change(
+    tx: &mut TenantTx,
+    id: Uuid,
+    app: Option<&str>,
+    change: &AlertRuleChange,
+) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    let receiver = change.receiver();
+    let receiver = receiver.as_ref();
+    let changed = sqlx::query!(
+        "UPDATE alert_rules
+         SET name = coalesce($4, name), threshold = coalesce($5, threshold), enabled = coalesce($6, enabled),
+             muted_until = coalesce($7, muted_until), digest_minutes = coalesce($8, digest_minutes),
+             quiet_from = coalesce($9, quiet_from), quiet_to = coalesce($10, quiet_to),
+             channel = coalesce($11, channel), address = coalesce($12, address), secret = coalesce($13, secret),
+             template = coalesce($14, template), content_type = coalesce($15, content_type)
+         WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
+        tenant,
+        id,
+        app,
+        change.name,
+        change.threshold,
+        change.enabled,
+        change.muted_until,
+        change.digest_minutes.map(i32::from),
+        change.quiet_hours.map(|hours| hours.from),
+        change.quiet_hours.map(|hours| hours.to),
+        receiver.map(|receiver| receiver.channel.as_str()),
+        receiver.map(|receiver| receiver.address.reveal()),
+        receiver.map(|receiver| receiver.secret.reveal()),
+        receiver.map(|receiver| receiver.template.as_str()),
+        receiver.map(|receiver| receiver.content_type.as_str())
+    )
+    .execute(connection)
+    .await?;
+    Ok(changed.rows_affected() > 0)
+}
+
+/// Deletes a rule with its events and messages; with `app` only one of that app. Returns whether there was one.
+pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    let deleted = sqlx::query!(
+        "DELETE FROM alert_rules WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
+        tenant,
+        id,
+        app
+    )
+    .execute(connection)
+    .await?;
+    Ok(deleted.rows_affected() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::{datetime, time};
+
+    #[test]
+    fn quiet_hours_may_go_over_midnight() {
+        let night = QuietHours { from: time!(22:00), to: time!(7:00) };
+        assert_eq!(night.end(datetime!(2026-11-20 21:59 UTC)), None);
+        assert_eq!(night.end(datetime!(2026-11-20 22:00 UTC)), Some(datetime!(2026-11-21 7:00 UTC)));
+        assert_eq!(night.end(datetime!(2026-11-21 6:59 UTC)), Some(datetime!(2026-11-21 7:00 UTC)));
+        assert_eq!(night.end(datetime!(2026-11-21 7:00 UTC)), None);
+        let noon = QuietHours { from: time!(12:00), to: time!(13:00) };
+        assert_eq!(noon.end(datetime!(2026-11-20 12:30 UTC)), Some(datetime!(2026-11-20 13:00 UTC)));
+        assert_eq!(noon.end(datetime!(2026-11-20 13:00 UTC)), None);
+    }
+
+    #[test]
+    fn what_follows_the_host_of_an_address_is_not_shown() {
+        for (channel, address, expected) in [
+            (
+                AlertChannel::Slack,
+                "https://hooks.example.com/services/T0/B0/x",
+                "https://hooks.example.com/…",
+            ),
+            (AlertChannel::Webhook, "https://user:word@example.com:8443?key=1", "https://example.com:8443/…"),
+            (AlertChannel::Mail, "a@example.com, b@example.com", "a@example.com, b@example.com"),
+        ] {
+            assert_eq!(shown(channel, address), expected);
+        }
+    }
+}

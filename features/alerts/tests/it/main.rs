@@ -1,0 +1,10 @@
+//! Alerts on real servers: what is stored, what is sent, and what the console shows.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod mail;
+mod messages;
+mod page;
+mod recipients;
+mod sending;
+mod world;

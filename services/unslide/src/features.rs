@@ -1,0 +1,38 @@
+//! The features of the product. Nothing else in this program names one.
+
+use unslide_feature::Feature;
+use unslide_runtime::config::ConfigReader;
+
+/// Reads the settings of a feature and makes it.
+type ReadFeature = fn(&mut ConfigReader) -> Feature;
+
+/// Every feature, in the order in which their hooks run in a transaction: the order in which they lock rows.
+const FEATURES: &[ReadFeature] = &[
+    // Rules of tenants, and messages about what fulfils them.
+    unslide_alerts::read,
+];
+
+/// Makes every feature with its settings.
+pub fn read(reader: &mut ConfigReader) -> Vec<Feature> {
+    FEATURES.iter().map(|read| read(reader)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use unslide_runtime::config::Sources;
+
+    #[test]
+    fn hooks_run_in_the_order_of_the_list_in_every_service() {
+        let features = read(&mut Sources::new(None, []).read());
+        let order: Vec<&str> = features.iter().map(|feature| feature.api.name).collect();
+        let of_hooks = |hooks: Vec<unslide_store::StoreHook>| -> Vec<&str> {
+            hooks.into_iter().map(|hook| hook.feature).collect()
+        };
+        assert_eq!(of_hooks(unslide_feature::hooks(&features)), order);
+        assert_eq!(of_hooks(unslide_feature::for_api(&features).hooks), order);
+        assert_eq!(of_hooks(unslide_feature::for_builder(&features).hooks), order);
+        assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), order.len(), "each is named once");
+    }
+}

@@ -1,0 +1,172 @@
+//! A migrated database with a clock that a test moves, and reports to fill it with: for the statements of features.
+
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Connection, Row};
+use std::sync::Arc;
+use time::{Duration, OffsetDateTime};
+use unslide_model::{ContentHash, DebugId, FixedClock, ReportGrouping, ReportId, Secret, TenantId};
+use unslide_store::reports::{self, Arrival, Effects, FrameTotals, ImageUse, ReportDetails};
+use unslide_store::tenants::{self, QuotaLimits};
+use unslide_store::{Settings, Store, StoreHook, partitions};
+use unslide_testkit::{databases, servers};
+
+/// 20 November 2026, 08:00 UTC.
+const START_MICROS: i64 = 1_795_161_600_000_000;
+
+/// The time at which each test begins.
+#[must_use]
+pub fn start() -> OffsetDateTime {
+    OffsetDateTime::UNIX_EPOCH + Duration::microseconds(START_MICROS)
+}
+
+/// The tenant whose reports are stored.
+#[must_use]
+pub fn acme() -> TenantId {
+    TenantId::new("acme").expect("a tenant")
+}
+
+/// A tenant that has no reports.
+#[must_use]
+pub fn umbrella() -> TenantId {
+    TenantId::new("umbrella").expect("a tenant")
+}
+
+/// The database of one test.
+pub struct TestDatabase {
+    name: String,
+    url: String,
+    clock: Arc<FixedClock>,
+    /// The store with the hooks that are tested.
+    pub store: Store,
+}
+
+impl TestDatabase {
+    /// Makes a migrated database with the tenants [`acme`] and [`umbrella`], and tables for the days around [`start`].
+    pub async fn new(hooks: &[StoreHook]) -> TestDatabase {
+        let name = servers::unique("unslide-feature").replace('-', "_");
+        let migrate = async |url| {
+            unslide_store::migrate(&Secret::new(url)).await.expect("migrated");
+        };
+        let url = databases::create(&name, migrate).await;
+        let clock = Arc::new(FixedClock::at_micros(START_MICROS));
+        let settings = Settings { max_connections: 8, ..Settings::with_url(url.clone()) };
+        let store =
+            Store::connect_timed(&settings, clock.clone()).await.expect("a database").with_hooks(hooks);
+        for tenant in [acme(), umbrella()] {
+            let mut tx = store.tenant(&tenant).await.expect("a transaction");
+            let made = tenants::create(&mut tx, tenant.as_str(), &QuotaLimits::default()).await;
+            made.expect("the database").expect("a new tenant");
+            tx.commit().await.expect("committed");
+        }
+        let day = start().date();
+        partitions::ensure(&store, day - Duration::days(3), day + Duration::DAY).await.expect("partitions");
+        TestDatabase { name, url, clock, store }
+    }
+
+    /// Lets time pass.
+    pub fn wait(&self, time: Duration) {
+        self.clock.advance_micros(i64::try_from(time.whole_microseconds()).expect("a short time"));
+    }
+
+    /// The time by the clock.
+    #[must_use]
+    pub fn now(&self) -> OffsetDateTime {
+        unslide_model::Clock::now(&*self.clock)
+    }
+
+    /// Stores reports of [`acme`] with their effects.
+    pub async fn store(&self, arrivals: &[Arrival]) {
+        self.store_as(arrivals, Effects::Now).await;
+    }
+
+    /// Stores reports of [`acme`].
+    pub async fn store_as(&self, arrivals: &[Arrival], effects: Effects) {
+        let mut tx = self.store.tenant(&acme()).await.expect("a transaction");
+        reports::store(&mut tx, arrivals, effects, None).await.expect("stored");
+        tx.commit().await.expect("committed");
+    }
+
+    /// Rows as the owner sees them: those of all tenants.
+    pub async fn rows(&self, query: &str) -> Vec<PgRow> {
+        let mut owner = PgConnection::connect(&self.url).await.expect("PostgreSQL");
+        let rows = sqlx::query(AssertSqlSafe(query.to_owned())).fetch_all(&mut owner).await.expect(query);
+        owner.close().await.expect("closed");
+        rows
+    }
+
+    /// The number that a query gives to the owner.
+    pub async fn number(&self, query: &str) -> i64 {
+        self.rows(query).await[0].get(0)
+    }
+
+    /// Changes the database as its owner.
+    pub async fn execute(&self, statement: &str) {
+        databases::execute(&self.url, statement).await;
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        let name = self.name.clone();
+        // A runtime of its own, on a thread of its own: this one is busy with the test.
+        let dropped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let statement = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+            runtime.expect("a runtime").block_on(databases::execute(&servers::postgres(), &statement));
+        })
+        .join();
+        assert!(dropped.is_ok() || std::thread::panicking(), "the test's database was not dropped");
+    }
+}
+
+/// Report number `n`, as it comes first: one app image without symbols, one system image.
+#[must_use]
+pub fn arrival(n: u8) -> Arrival {
+    let body = format!("{{\"n\":{n},\"revision\":1}}");
+    Arrival {
+        report_id: ReportId([n; 16]),
+        content_hash: ContentHash([n; 32]),
+        revision: 1,
+        received_at: start() + Duration::seconds(n.into()),
+        body: unslide_proto::body::compress(body.as_bytes()),
+        size: body.len().try_into().expect("a short body"),
+        facts: ReportDetails {
+            app: "com.acme.shop".into(),
+            version: "1.0".into(),
+            build: "100".into(),
+            kind: "mach".into(),
+            status: "partial".into(),
+            frames: FrameTotals { total: 10, symbolicated: 4, device: 2, device_app: 1, missing: 4 },
+            grouping: Some(grouping(n % 3, true)),
+            ..ReportDetails::default()
+        },
+        images: vec![missing_image(1, false), missing_image(200, true)],
+        origin: None,
+        traceparent: None,
+    }
+}
+
+/// Bug number `n`, before or after its symbols came.
+#[must_use]
+pub fn grouping(n: u8, provisional: bool) -> ReportGrouping {
+    ReportGrouping {
+        fingerprint: [if provisional { n } else { 100 + n }; 16],
+        kind: "crash".into(),
+        provisional,
+        title: format!("bug {n}"),
+        culprit: "Cart.total (Cart.swift)".into(),
+    }
+}
+
+fn missing_image(n: u8, system: bool) -> ImageUse {
+    ImageUse {
+        debug_id: DebugId([n; 16]),
+        name: format!("image-{n}"),
+        arch: "arm64".into(),
+        system,
+        found: false,
+        stripped: false,
+        failed: false,
+        seen_generation: 0,
+    }
+}

@@ -1,0 +1,410 @@
+//! For each operation of the document a request that names things of one tenant: a caller who asks something
+//! of every operation goes through these, so that an operation without a case is missed by none.
+
+use crate::reports::{A, crash, store};
+use crate::world::{Answer, World, tenant};
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use time::OffsetDateTime;
+use unslide_model::{ContentHash, Owner, Scope};
+use unslide_store::Uuid;
+use unslide_store::app_settings::{self, AppSettings};
+use unslide_store::app_signals::SignalSettings;
+use unslide_store::keys::{self, NewApiKey};
+
+/// A report that only one case is about.
+const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
+/// A report of a merged group.
+const MERGED: &str = "44444444-4444-4444-4444-444444444444";
+
+pub fn document() -> Value {
+    serde_json::to_value(unslide_api::document(&crate::world::api_features().features)).unwrap()
+}
+
+/// Every operation: id, method, path template, the operation.
+pub fn operations(document: &Value) -> Vec<(String, Method, String, Value)> {
+    let mut operations = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap().to_owned();
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            operations.push((id, method, path.clone(), operation.clone()));
+        }
+    }
+    operations
+}
+
+/// How a request with another tenant's key must end.
+pub enum Foreign {
+    /// What it names does not exist for that tenant.
+    NotFound,
+    /// An empty list.
+    Empty,
+    /// An empty list; what is listed is of no app, so that a key for one app may not ask.
+    EmptyOfNoApp,
+    /// A stream without events.
+    Quiet,
+    /// The request names nothing of any tenant: it acts for the key's own.
+    Own(fn(&Value)),
+    /// Only operators get here, who may name any tenant.
+    Operators,
+}
+
+pub struct Case {
+    pub path: String,
+    pub body: Option<Value>,
+    pub foreign: Foreign,
+}
+
+impl Case {
+    fn new(path: impl Into<String>, foreign: Foreign) -> Case {
+        Case { path: path.into(), body: None, foreign }
+    }
+
+    fn body(self, body: Value) -> Case {
+        Case { body: Some(body), ..self }
+    }
+}
+
+/// Things of the tenant acme, and for each operation of the document a request that names them.
+pub async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
+    let cases = made(world, key).await;
+    let operations = operations(&document());
+    let ids: BTreeSet<&str> = operations.iter().map(|(id, ..)| id.as_str()).collect();
+    assert_eq!(ids, cases.keys().copied().collect(), "every operation has its case here");
+    cases
+}
+
+async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
+    let file = b"\xcf\xfa\xed\xfe some bytes".to_vec();
+    let hash = sha256(&file);
+    let upload = world.post("/v1/symbols", key, file).await.expect(202);
+    let upload = upload["id"].as_str().unwrap();
+    let debug_id = crate::symbols::stored(world, "acme").await;
+    let file = b"\xcf\xfa\xed\xfe some system's bytes".to_vec();
+    let system_hash = sha256(&file);
+    let system_upload = world.post("/v1/system/symbols", key, file).await.expect(202);
+    let system_upload = system_upload["id"].as_str().unwrap();
+    let system_id = crate::symbols::stored_by(world, &Owner::System, None).await;
+    // The bytes of a case are one part of an upload that waits for it, and of one that has it.
+    let file = Value::String("\u{cf}".to_owned());
+    let in_parts = |n: u8| json!({"size": 15, "sha256": ContentHash([n; 32]).to_string()});
+    let begin = async |routes: &str, n| {
+        let begun = world.post_json(&format!("{routes}/uploads"), key, &in_parts(n)).await.expect(200);
+        begun["id"].as_str().unwrap().to_owned()
+    };
+    let fill = async |routes: &str, id: String| {
+        let case = Case::new(format!("{routes}/uploads/{id}/parts/1"), Foreign::NotFound).body(file.clone());
+        attempt(world, &Method::PUT, &case, key).await.expect(204);
+        id
+    };
+    let (own, systems) = ("/v1/symbols", "/v1/system/symbols");
+    let (open, filled) = (begin(own, 2).await, fill(own, begin(own, 3).await).await);
+    let (system_open, system_filled) =
+        (begin(systems, 2).await, fill(systems, begin(systems, 3).await).await);
+    store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let capture = crate::signals::captures::analysed(world, "acme", key).await;
+    let reprocess = world.post_json("/v1/reprocess", key, &json!({"version": "1.0"})).await.expect(202);
+    assert_eq!((&reprocess["count"], &reprocess["status"]), (&1.into(), &"running".into()));
+    let reprocess = reprocess["id"].as_str().unwrap();
+    store(world, "acme", &crash(DOOMED, "1.0"), 1, world.host.clock.now()).await;
+    crate::signals::sessions::store(world, "acme", &[crate::signals::sessions::now(world, "s1")]).await;
+    crate::signals::metrics::store(world, "acme", &[crate::signals::metrics::now(world, "m1")]).await;
+    let mut hang = crash(MERGED, "1.0");
+    hang["crash"]["error"]["type"] = "hang".into();
+    hang["system"]["app_memory"] = json!({"memory_limit": 2_u64 << 30});
+    store(world, "acme", &hang, 1, world.host.clock.now()).await;
+    let groups = world.get("/v1/groups?kind=crash", key).await.expect(200);
+    let group = groups["items"][0]["id"].as_str().unwrap();
+    let merged = world.get("/v1/groups?kind=hang", key).await.expect(200);
+    let merged = merged["items"][0]["id"].as_str().unwrap();
+    let merging = json!({"groups": [merged]});
+    world.post_json(&format!("/v1/groups/{group}/merge"), key, &merging).await.expect(200);
+    let made =
+        world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
+    let made = made["id"].as_str().unwrap();
+    let revoked = revoked_key(world).await.0;
+    world.post_json("/v1/tenants", key, &json!({"id": "wayne"})).await.expect(201);
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let settings = AppSettings {
+        source_url: "https://git.example.com/{path}".into(),
+        signals: SignalSettings { hangs: 0, ..SignalSettings::default() },
+        ..AppSettings::default()
+    };
+    assert!(app_settings::put(&mut tx, "com.example.shop", &settings).await.unwrap());
+    tx.commit().await.unwrap();
+    let (rule, alert) = crate::alerts::rule_with_message(world, "acme").await;
+    let (doomed_rule, _) = crate::alerts::rule_with_message(world, "acme").await;
+    let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
+    let quarantined = crate::dead_letters::quarantine::quarantined(world, Some("acme"), "panicked", 1).await;
+    let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
+    let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
+    let one = |rest: &str| format!("/{letter}{rest}");
+    let no_match = |body: &Value| assert_eq!(body["matched"], 0);
+    let all_missing = |body: &Value| {
+        assert_eq!((&body["items"][0]["status"], &body["ready"]), (&"missing".into(), &false.into()));
+    };
+    let without_symbols = |body: &Value| assert_eq!(body["symbolication"]["tenant"], "umbrella");
+    let keeps_all = |answer: &Value| assert_eq!(answer["signals"]["hangs"], 1);
+    let no_source_url = |settings: &Value| assert_eq!(settings["source_url"], "");
+    let own_keys = |body: &Value| assert_eq!(body["items"].as_array().unwrap().len(), 1, "its own key");
+    BTreeMap::from([
+        (
+            "upload_symbols",
+            Case::new("/v1/symbols", Foreign::Own(|body| assert_eq!(body["existing"], false)))
+                .body(Value::String("\u{cf}".to_owned())),
+        ),
+        ("get_upload", Case::new(format!("/v1/symbols/uploads/{upload}"), Foreign::NotFound)),
+        ("find_upload", Case::new(format!("/v1/symbols/uploads/by-content/{hash}"), Foreign::NotFound)),
+        (
+            "begin_upload",
+            Case::new("/v1/symbols/uploads", Foreign::Own(|body| assert_eq!(body["parts"], json!([]))))
+                .body(in_parts(1)),
+        ),
+        (
+            "upload_part",
+            Case::new(format!("/v1/symbols/uploads/{open}/parts/1"), Foreign::NotFound).body(file.clone()),
+        ),
+        ("complete_upload", Case::new(format!("/v1/symbols/uploads/{filled}/complete"), Foreign::NotFound)),
+        ("list_symbols", Case::new("/v1/symbols", Foreign::Empty)),
+        ("get_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
+        ("delete_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
+        (
+            "check_symbols",
+            Case::new("/v1/symbols/check", Foreign::Own(all_missing)).body(json!({"debug_ids": [debug_id]})),
+        ),
+        (
+            "send_reports",
+            Case::new("/v1/reports", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
+                .body(crash(A, "1.0")),
+        ),
+        (
+            "send_capture",
+            Case::new(
+                "/v1/captures?app=com.example.shop&kind=profile",
+                Foreign::Own(|body| assert_eq!(body["existing"], false)),
+            )
+            .body(Value::String("\u{cf}".to_owned())),
+        ),
+        ("list_captures", Case::new("/v1/captures", Foreign::Empty)),
+        ("get_capture", Case::new(format!("/v1/captures/{capture}"), Foreign::NotFound)),
+        ("get_capture_file", Case::new(format!("/v1/captures/{capture}/files/file"), Foreign::NotFound)),
+        (
+            "compare_captures",
+            Case::new(format!("/v1/captures/{capture}/compare/{capture}"), Foreign::NotFound),
+        ),
+        ("delete_capture", Case::new(format!("/v1/captures/{capture}"), Foreign::NotFound)),
+        (
+            "send_sessions",
+            Case::new("/v1/sessions", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
+                .body(crate::signals::sessions::event("s1", "2026-11-20T08:00:00Z")),
+        ),
+        (
+            "send_metrics",
+            Case::new("/v1/metrics", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
+                .body(crate::signals::metrics::payload("m1", "2026-11-20T08:00:00Z")),
+        ),
+        ("compare_versions", Case::new("/v1/apps/com.example.shop/health/versions", Foreign::NotFound)),
+        ("break_down_metric", Case::new(crate::signals::metrics::LAUNCHES_BY_MODEL, Foreign::NotFound)),
+        ("get_signals", Case::new("/v1/apps/com.example.shop/signals", Foreign::Own(keeps_all))),
+        ("get_session", Case::new("/v1/sessions/s1?app=com.example.shop", Foreign::NotFound)),
+        ("get_network", Case::new("/v1/apps/com.example.shop/network", Foreign::NotFound)),
+        ("get_health", Case::new("/v1/apps/com.example.shop/health", Foreign::NotFound)),
+        ("list_memory_limits", Case::new("/v1/apps/com.example.shop/memory-limits", Foreign::NotFound)),
+        ("list_reports", Case::new("/v1/reports", Foreign::Empty)),
+        ("get_report", Case::new(format!("/v1/reports/{A}"), Foreign::NotFound)),
+        ("get_report_profile", Case::new(format!("/v1/reports/{MERGED}/profile"), Foreign::NotFound)),
+        ("explain_report", Case::new(format!("/v1/reports/{A}/explain"), Foreign::NotFound)),
+        ("symbolicate", Case::new("/v1/symbolicate", Foreign::Own(without_symbols)).body(crash(A, "1.0"))),
+        (
+            "create_reprocess",
+            Case::new("/v1/reprocess", Foreign::Own(|body| assert_eq!(body["count"], 0)))
+                .body(json!({"app": "com.example.shop"})),
+        ),
+        ("get_reprocess", Case::new(format!("/v1/reprocess/{reprocess}"), Foreign::NotFound)),
+        ("list_dead_letters", letters("", Foreign::EmptyOfNoApp)),
+        ("get_dead_letter", letters(&one(""), Foreign::NotFound)),
+        ("get_dead_letter_body", letters(&one("/body"), Foreign::NotFound)),
+        ("replay_dead_letter", letters(&one("/replay"), Foreign::NotFound).body(json!({"again": true}))),
+        ("replay_dead_letters", letters("/replay", Foreign::Own(no_match)).body(json!({"dry_run": true}))),
+        ("operator_list_dead_letters", any("")),
+        ("operator_get_dead_letter", any(&one(""))),
+        ("operator_get_dead_letter_body", any(&one("/body"))),
+        ("operator_replay_dead_letter", any(&one("/replay")).body(json!({"again": true}))),
+        ("operator_replay_dead_letters", any("/replay").body(json!({"dry_run": true}))),
+        ("operator_list_quarantined", Case::new("/v1/operator/quarantine", Foreign::Operators)),
+        (
+            "operator_get_quarantined",
+            Case::new(format!("/v1/operator/quarantine/{quarantined}"), Foreign::Operators),
+        ),
+        (
+            "operator_replay_quarantined",
+            Case::new(format!("/v1/operator/quarantine/{quarantined}/replay"), Foreign::Operators),
+        ),
+        ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
+        ("list_app_settings", Case::new("/v1/app-settings", Foreign::Empty)),
+        (
+            "set_app_settings",
+            Case::new("/v1/app-settings", Foreign::Own(no_source_url))
+                .body(json!({"app": "com.example.shop"})),
+        ),
+        ("list_audit_log", Case::new("/v1/audit-log", Foreign::EmptyOfNoApp)),
+        ("list_groups", Case::new("/v1/groups", Foreign::Empty)),
+        ("follow_events", Case::new("/v1/events?seconds=1&after=0", Foreign::Quiet)),
+        ("get_grouping_rules", Case::new("/v1/grouping-rules", Foreign::Own(|_| {}))),
+        (
+            "set_grouping_rules",
+            Case::new("/v1/grouping-rules", Foreign::Own(|body| assert_eq!(body["version"], 1)))
+                .body(json!({"text": "ignore function Log.*"})),
+        ),
+        (
+            "try_grouping_rules",
+            Case::new("/v1/grouping-rules/trial", Foreign::Own(|body| assert_eq!(body["looked"], 0)))
+                .body(json!({"text": "ignore function Log.*"})),
+        ),
+        ("get_group", Case::new(format!("/v1/groups/{group}"), Foreign::NotFound)),
+        (
+            "create_alert_rule",
+            Case::new("/v1/alert-rules", Foreign::Own(|body| assert_eq!(body["condition"], "new_group")))
+                .body(crate::alerts::rule("https://alerts.example.com/hook")),
+        ),
+        ("list_alert_rules", Case::new("/v1/alert-rules", Foreign::Empty)),
+        ("get_alert_rule", Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound)),
+        (
+            "change_alert_rule",
+            Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound).body(json!({"enabled": false})),
+        ),
+        ("test_alert_rule", Case::new(format!("/v1/alert-rules/{rule}/test"), Foreign::NotFound)),
+        ("delete_alert_rule", Case::new(format!("/v1/alert-rules/{doomed_rule}"), Foreign::NotFound)),
+        ("list_alert_messages", Case::new("/v1/alert-messages", Foreign::Empty)),
+        ("send_alert_again", Case::new(format!("/v1/alert-messages/{alert}/send"), Foreign::NotFound)),
+        (
+            "change_group",
+            Case::new(format!("/v1/groups/{group}"), Foreign::NotFound).body(json!({"status": "resolved"})),
+        ),
+        ("list_group_activity", Case::new(format!("/v1/groups/{group}/activity"), Foreign::NotFound)),
+        (
+            "comment_on_group",
+            Case::new(format!("/v1/groups/{group}/comments"), Foreign::NotFound).body(json!({"text": "a"})),
+        ),
+        ("merge_groups", Case::new(format!("/v1/groups/{group}/merge"), Foreign::NotFound).body(merging)),
+        (
+            "split_group",
+            Case::new(format!("/v1/groups/{group}/split"), Foreign::NotFound).body(json!({"group": merged})),
+        ),
+        ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
+        ("delete_report", Case::new(format!("/v1/reports/{DOOMED}"), Foreign::NotFound)),
+        ("list_missing_symbols", Case::new("/v1/missing-symbols", Foreign::Empty)),
+        (
+            "upload_system_symbols",
+            Case::new("/v1/system/symbols", Foreign::Operators).body(Value::String("\u{cf}".to_owned())),
+        ),
+        (
+            "get_system_upload",
+            Case::new(format!("/v1/system/symbols/uploads/{system_upload}"), Foreign::Operators),
+        ),
+        (
+            "find_system_upload",
+            Case::new(format!("/v1/system/symbols/uploads/by-content/{system_hash}"), Foreign::Operators),
+        ),
+        (
+            "begin_system_upload",
+            Case::new("/v1/system/symbols/uploads", Foreign::Operators).body(in_parts(1)),
+        ),
+        (
+            "upload_system_part",
+            Case::new(format!("/v1/system/symbols/uploads/{system_open}/parts/1"), Foreign::Operators)
+                .body(file),
+        ),
+        (
+            "complete_system_upload",
+            Case::new(format!("/v1/system/symbols/uploads/{system_filled}/complete"), Foreign::Operators),
+        ),
+        ("list_system_symbols", Case::new("/v1/system/symbols", Foreign::Operators)),
+        ("get_system_symbols", Case::new(format!("/v1/system/symbols/{system_id}"), Foreign::Operators)),
+        ("delete_system_symbols", Case::new(format!("/v1/system/symbols/{system_id}"), Foreign::Operators)),
+        ("create_tenant", Case::new("/v1/tenants", Foreign::Operators).body(json!({"id": "stark"}))),
+        ("list_tenants", Case::new("/v1/tenants", Foreign::Operators)),
+        ("list_tenant_usage", Case::new("/v1/tenant-usage", Foreign::Operators)),
+        ("get_tenant", Case::new("/v1/tenants/acme", Foreign::Operators)),
+        (
+            "change_tenant",
+            Case::new("/v1/tenants/acme", Foreign::Operators).body(json!({"limits": {"retention_days": 30}})),
+        ),
+        ("delete_tenant", Case::new("/v1/tenants/wayne", Foreign::Operators)),
+        ("list_tenant_keys", Case::new("/v1/tenants/acme/keys", Foreign::Operators)),
+        ("revoke_tenant_key", Case::new(format!("/v1/tenants/acme/keys/{revoked}"), Foreign::Operators)),
+        (
+            "create_tenant_key",
+            Case::new("/v1/tenants/acme/keys", Foreign::Operators)
+                .body(json!({"name": "x", "scopes": ["symbols:read"]})),
+        ),
+        (
+            "create_key",
+            Case::new("/v1/keys", Foreign::Own(|body| assert!(body["text"].is_string())))
+                .body(json!({"name": "x", "scopes": ["symbols:read"]})),
+        ),
+        ("list_keys", Case::new("/v1/keys", Foreign::Own(own_keys))),
+        ("revoke_key", Case::new(format!("/v1/keys/{made}"), Foreign::NotFound)),
+    ])
+}
+
+pub async fn attempt(world: &World, method: &Method, case: &Case, key: &str) -> Answer {
+    let request = world.request(method.clone(), &case.path, key);
+    let answer = world
+        .send(match &case.body {
+            // A first letter stands for these bytes; others come behind them.
+            Some(Value::String(more)) => {
+                let more = more.trim_start_matches('\u{cf}').as_bytes();
+                request.body([&b"\xcf\xfa\xed\xfe some bytes"[..], more].concat())
+            }
+            Some(body) => request.body(body.to_string()),
+            None => request,
+        })
+        .await;
+    // What holds for every answer of every operation.
+    assert_eq!(answer.headers["cache-control"], "no-store", "{method} {}", case.path);
+    answer
+}
+
+pub fn key_of(scopes: &[Scope], app: Option<&str>, expires_at: Option<OffsetDateTime>) -> NewApiKey {
+    NewApiKey { name: "test".into(), scopes: scopes.to_vec(), app: app.map(str::to_owned), expires_at }
+}
+
+/// A key of acme with every scope that was revoked.
+pub async fn revoked_key(world: &World) -> (Uuid, String) {
+    let (id, key) = world.make_key("acme", &key_of(&Scope::ALL, None, None)).await;
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    assert!(keys::revoke(&mut tx, id, None).await.unwrap());
+    tx.commit().await.unwrap();
+    (id, key)
+}
+
+fn sha256(bytes: &[u8]) -> ContentHash {
+    ContentHash(Sha256::digest(bytes).into())
+}
+
+/// The same case of something that nobody ever had: the path with other ids in the place of its own.
+pub fn absent(template: &str, case: &Case) -> Case {
+    let letters = template.contains("dead-letters/");
+    let parts = template.split('/').zip(case.path.split('/'));
+    let parts = parts.map(|(template, part)| match part.parse::<Uuid>() {
+        _ if !template.starts_with('{') => part.to_owned(),
+        Ok(_) => Uuid::from_u128(0x0198_0000_0000_7000_8000_0000_0000_0001).to_string(),
+        Err(_) if part.parse::<ContentHash>().is_ok() => "0".repeat(64),
+        // A part's number is no name of anything by itself.
+        Err(_) if part.parse::<u32>().is_ok() => part.to_owned(),
+        // A dead letter's id ends in its offset.
+        Err(_) if letters => format!("{}-987654321", part.rsplit_once('-').unwrap().0),
+        // What is asked of it stays.
+        Err(_) => match part.split_once('?') {
+            Some((_, query)) => format!("never-existed?{query}"),
+            None => "never-existed".to_owned(),
+        },
+    });
+    let path = parts.collect::<Vec<_>>().join("/");
+    assert_ne!(path, case.path, "{template} names something");
+    Case { path, body: case.body.clone(), foreign: Foreign::NotFound }
+}

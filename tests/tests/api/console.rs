@@ -1,0 +1,1040 @@
+//! The console: who gets in, who sees what, and what a page does with texts of others.
+
+use crate::cases::key_of;
+use crate::reports::{A, crash, hang, store, store_late};
+use crate::world::{Browser, World, form, links, location, tenant};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use unslide_model::Scope;
+use unslide_store::{erasure, keys};
+
+const B: &str = "22222222-2222-2222-2222-222222222222";
+const COOKIE: &str = "unslide_console=";
+/// Every page that needs no name of anything, with the scope that it needs.
+pub const PAGES: [(&str, Scope); 14] = [
+    ("/console", Scope::ReportsRead),
+    ("/console/groups", Scope::ReportsRead),
+    ("/console/reports", Scope::ReportsRead),
+    ("/console/captures", Scope::ReportsRead),
+    ("/console/versions", Scope::ReportsRead),
+    ("/console/health", Scope::ReportsRead),
+    ("/console/health/breakdown", Scope::ReportsRead),
+    ("/console/symbols", Scope::SymbolsRead),
+    ("/console/dead-letters", Scope::TenantAdmin),
+    ("/console/alerts", Scope::TenantAdmin),
+    ("/console/keys", Scope::TenantAdmin),
+    ("/console/audit-log", Scope::TenantAdmin),
+    ("/console/settings", Scope::TenantAdmin),
+    ("/console/tenants", Scope::Operator),
+];
+
+#[tokio::test]
+async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
+    let world = World::start().await;
+    let (id, key) = world.make_key("acme", &key_of(&Scope::ALL, None, None)).await;
+    let browser = Browser::new(&world);
+    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+    assert_eq!(
+        location(&browser.get("/console/groups?q=a").await),
+        "/console/sign-in?next=%2Fconsole%2Fgroups%3Fq%3Da"
+    );
+    let wrong =
+        format!("{}{}", key.get(..key.len() - 1).unwrap(), if key.ends_with('a') { 'b' } else { 'a' });
+    for bad in ["", "unslide", &wrong] {
+        let refused = browser.sign_in(bad, "").await;
+        assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+        assert!(!refused.headers.contains_key("set-cookie") && refused.text.contains("was not accepted"));
+        assert!(bad.is_empty() || !refused.text.contains(&format!("\"{bad}\"")), "a key is not written back");
+    }
+    let accepted = browser.sign_in(&key, "/console/groups?q=a").await;
+    assert_eq!(location(&accepted), "/console/groups?q=a");
+    let cookie = accepted.headers["set-cookie"].to_str().unwrap();
+    assert!(cookie.starts_with(COOKIE), "{cookie}");
+    for part in ["; Path=/console", "; HttpOnly", "; SameSite=Strict", "; Max-Age=43200"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(!cookie.contains("Secure"), "plain HTTP to this machine: {cookie}");
+    let browser = Browser::with_cookie(&world, cookie.split(';').next().unwrap());
+    let page = browser.get("/console").await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.text.contains("acme") && page.text.contains("Robin") && !page.text.contains(&key));
+    let kept = "SELECT count(*) FROM console_sessions s WHERE to_jsonb(s)::text LIKE '%' || ";
+    let token = browser.cookie.trim_start_matches(COOKIE);
+    for secret in [token, key.get(key.len() - 40..).unwrap()] {
+        assert_eq!(world.number(&format!("{kept}'{secret}' || '%'")).await, 0);
+    }
+    assert_eq!(world.number("SELECT count(*) FROM audit_log WHERE action = 'console.sign_in'").await, 1);
+    // The session ends with its key.
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    keys::revoke(&mut tx, id, None).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+    world.until_refused(&key).await;
+    assert_eq!(browser.sign_in(&key, "").await.status, StatusCode::UNAUTHORIZED);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_ends_by_sign_out_by_its_time_and_with_its_tenant() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let out = Browser::signed_in(&world, &key).await;
+    let gone = out.post("/console/sign-out", String::new()).await;
+    assert_eq!(location(&gone), "/console/sign-in");
+    assert!(gone.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
+    assert_eq!(location(&out.get("/console").await), "/console/sign-in");
+    let over = Browser::signed_in(&world, &key).await;
+    let mut database = world.connect().await;
+    sqlx::query("UPDATE console_sessions SET ends_at = now() - interval '1 second'")
+        .execute(&mut database)
+        .await
+        .unwrap();
+    assert_eq!(location(&over.get("/console").await), "/console/sign-in");
+    assert_eq!(unslide_store::console_sessions::purge(&world.store).await.unwrap(), 1);
+    let ends = world
+        .make_key(
+            "acme",
+            &key_of(&Scope::ALL, None, Some(world.host.clock.now() + Duration::from_secs(3_600))),
+        )
+        .await;
+    let expired = Browser::signed_in(&world, &ends.1).await;
+    sqlx::query("UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE id = $1")
+        .bind(ends.0)
+        .execute(&mut database)
+        .await
+        .unwrap();
+    sqlx::Connection::close(database).await.unwrap();
+    assert_eq!(location(&expired.get("/console").await), "/console/sign-in");
+    let deleted = Browser::signed_in(&world, &key).await;
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    erasure::begin(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(location(&deleted.get("/console").await), "/console/sign-in");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_form_of_another_site_changes_nothing() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let other = world.make_key("acme", &key_of(&[Scope::ReportsRead], None, None)).await.0;
+    for path in [
+        "/console/sign-out".to_owned(),
+        format!("/console/keys/{other}/revoke"),
+        "/console/keys".to_owned(),
+        "/console/sign-in".to_owned(),
+        format!("/console/groups/{other}/update"),
+        format!("/console/groups/{other}/merge"),
+    ] {
+        for (name, value) in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+            ("accept", "*/*"),
+        ] {
+            let request =
+                browser.request(Method::POST, &path).header(name, value).body(form(&[("key", &key)]));
+            let refused = browser.send(request).await;
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{path} {name}: {value}");
+            assert!(!refused.headers.contains_key("set-cookie"));
+        }
+    }
+    assert_eq!(browser.get("/console").await.status, StatusCode::OK, "still signed in");
+    assert_eq!(world.number("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL").await, 0);
+    let own =
+        browser.request(Method::POST, &format!("/console/keys/{other}/revoke")).header("origin", &world.url);
+    assert_eq!(location(&browser.send(own).await), "/console/keys");
+    assert_eq!(world.number("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL").await, 1);
+    // A link of another site brings no cookie: the page is asked for once more, from here.
+    let from_elsewhere = Browser::new(&world);
+    let request =
+        from_elsewhere.request(Method::GET, "/console/groups").header("sec-fetch-site", "cross-site");
+    let again = from_elsewhere.send(request).await;
+    assert!(
+        again.text.contains("http-equiv=\"refresh\"") && again.text.contains("/console/groups"),
+        "{}",
+        again.text
+    );
+    world.stop().await;
+}
+
+/// What the key of another tenant, or one for another app, gets for an id is what an id gets that nothing has.
+#[tokio::test]
+async fn an_id_in_the_search_field_opens_what_it_names() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let group = groups["items"][0]["id"].as_str().unwrap().to_owned();
+    let capture = crate::signals::captures::analysed(&world, "acme", &key).await;
+    let upload = world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe some bytes".to_vec()).await.expect(202);
+    let upload = upload["id"].as_str().unwrap().to_owned();
+    let image = crate::symbols::stored(&world, "acme").await.to_string();
+    let named = [
+        (A.to_owned(), format!("/console/reports/{A}")),
+        (group.clone(), format!("/console/groups/{group}")),
+        (capture.clone(), format!("/console/captures/{capture}")),
+        (upload.clone(), format!("/console/symbols?upload={upload}")),
+        (image.clone(), format!("/console/symbols?debug_id={image}")),
+    ];
+    let browser = Browser::signed_in(&world, &key).await;
+    let other_app = world.key_for("acme", &Scope::ALL, Some("com.example.other")).await;
+    let strangers = [world.master("umbrella").await, other_app];
+    let fields = ["/console/search", "/console/groups", "/console/reports"];
+    for (id, path) in &named {
+        let bare = id.replace('-', "");
+        let forms = [id.clone(), id.to_uppercase(), bare.clone(), format!(" {} ", bare.to_uppercase())];
+        for (field, text) in fields.iter().flat_map(|field| forms.iter().map(move |text| (field, text))) {
+            let answer = browser.get(&format!("{field}?{}", form(&[("q", text)]))).await;
+            assert_eq!(location(&answer), path, "{field} {text}");
+        }
+        assert_eq!(browser.get(path).await.status, StatusCode::OK, "{path}");
+    }
+    assert!(
+        browser.page(&named[3].1).await.contains("No object was found in it"),
+        "an upload is shown alone"
+    );
+    for stranger in &strangers {
+        let stranger = Browser::signed_in(&world, stranger).await;
+        for (id, field) in named.iter().flat_map(|(id, _)| fields.map(|field| (id, field))) {
+            let page = |id: &str| format!("{field}?{}", form(&[("q", id)]));
+            let nothing = "00000000-1111-2222-3333-444444444444";
+            let answer = stranger.page(&page(id)).await;
+            assert!(answer.contains("Nothing that the key sees has this id"), "{field} {id}: {answer}");
+            assert_eq!(answer, stranger.page(&page(nothing)).await.replace(nothing, id), "{field} {id}");
+        }
+    }
+    // Without the scope of symbols there is no page of an upload.
+    let reader = world.key("acme", &[Scope::ReportsRead]).await;
+    let reader = Browser::signed_in(&world, &reader).await;
+    assert!(reader.page(&format!("/console/groups?q={upload}")).await.contains("has this id"));
+    // Every page has the field.
+    for (page, _) in PAGES {
+        assert!(browser.page(page).await.contains("name=\"q\""), "{page}");
+    }
+    world.stop().await;
+}
+
+/// A browser keeps the cookie of a session over HTTPS only, or from its own machine.
+#[tokio::test]
+async fn a_sign_in_over_plain_http_says_what_is_needed() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let browser = Browser::new(&world);
+    let from = |method: Method, headers: &[(&str, &str)]| {
+        let request = browser.request(method, "/console/sign-in").body(form(&[("key", &key)]));
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
+    };
+    let (host, plain) = (("host", "crashes.example.com:8080"), ("origin", "http://crashes.example.com:8080"));
+    let words = "The console needs HTTPS here, or an SSH tunnel to localhost";
+    for (method, headers) in [
+        (Method::GET, vec![host]),
+        (Method::POST, vec![host, plain]),
+        (Method::POST, vec![host, ("origin", "null")]),
+        (Method::POST, vec![host]),
+    ] {
+        let answer = browser.send(from(method.clone(), &headers)).await;
+        assert!(answer.text.contains(words), "{method} {headers:?}: {}", answer.text);
+        assert!(!answer.headers.contains_key("set-cookie"), "{method} {headers:?}");
+        let expected = if method == Method::GET { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+        assert_eq!(answer.status, expected, "{method} {headers:?}");
+    }
+    // Over HTTPS a browser signs in with its origin alone.
+    let secure = ("origin", "https://crashes.example.com:8080");
+    let answer = browser.send(from(Method::POST, &[host, secure])).await;
+    assert!(answer.status == StatusCode::SEE_OTHER && answer.headers.contains_key("set-cookie"));
+    let page = browser.page("/console/sign-in").await;
+    assert!(!page.contains(words) && !page.contains("only to you"), "{page}");
+    world.stop().await;
+}
+
+/// What a user can mend is no matter for the operator.
+#[tokio::test]
+async fn a_form_that_is_refused_names_the_field_and_no_operator() {
+    let world = World::start().await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let key = world.master("acme").await;
+    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let merge = format!("/console/groups/{}/merge", groups["items"][0]["id"].as_str().unwrap());
+    let alert = |address: &str| {
+        form(&[("name", "n"), ("condition", "new_group"), ("channel", "webhook"), ("address", address)])
+    };
+    for (path, body, field) in [
+        ("/console/keys", form(&[("name", "n")]), "scopes"),
+        ("/console/alerts", alert("nowhere"), "address"),
+        ("/console/alerts", form(&[("name", "n"), ("condition", "none")]), "condition"),
+        (merge.as_str(), form(&[("group", "x")]), "group"),
+    ] {
+        let answer = browser.post(path, body).await;
+        assert!(answer.status.is_client_error(), "{path}: {}", answer.status);
+        assert!(answer.text.contains(field), "{path} names {field}: {}", answer.text);
+        assert!(!answer.text.contains("operator") && !answer.text.contains(".."), "{path}: {}", answer.text);
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_sign_in_leads_back_to_the_console_only() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let browser = Browser::new(&world);
+    for foreign in [
+        "https://evil.example/console",
+        "//evil.example",
+        "/\\evil.example",
+        "/docs",
+        "/console//evil.example",
+        "/console\r\nx: y",
+        "javascript:alert(1)",
+    ] {
+        assert_eq!(location(&browser.sign_in(&key, foreign).await), "/console", "{foreign}");
+        let page = browser.get(&format!("/console/sign-in?{}", form(&[("next", foreign)]))).await;
+        assert!(page.text.contains("name=\"next\" value=\"/console\""), "{}", page.text);
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_names_the_scope_that_is_missing() {
+    let world = World::start().await;
+    for (path, scope) in PAGES {
+        let others: Vec<Scope> =
+            Scope::ALL.into_iter().filter(|other| *other != scope && *other != Scope::Operator).collect();
+        let browser = Browser::signed_in(&world, &world.key("acme", &others).await).await;
+        let page = browser.get(path).await;
+        assert_eq!(page.status, StatusCode::FORBIDDEN, "{path}");
+        assert!(page.text.contains(&format!("needs the scope {scope}")), "{}", page.text);
+        assert!(page.text.contains("Sign out"), "the session is still there");
+        let browser = Browser::signed_in(&world, &world.key("acme", &[scope]).await).await;
+        assert_eq!(browser.get(path).await.status, StatusCode::OK, "{path}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_page_of_versions_health_says_what_became_worse() {
+    let world = World::start().await;
+    crate::signals::metrics::store_two_versions(&world, "acme").await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let page = browser.get("/console/health?app=com.example.shop").await;
+    for words in ["compared with 1.0", "Launch", "p95", "1.7 s", "worse", "api.example.com", "141 ms"] {
+        assert!(page.text.contains(words), "{words}: {}", page.text);
+    }
+    assert!(!page.text.contains("Energy"), "nothing was sent of it");
+    let path = "/console/health/breakdown?app=com.example.shop&version=1.1&metric=launch_time";
+    assert!(links(&page.text).iter().any(|link| link == path), "{}", page.text);
+    let breakdown = browser.get(path).await;
+    for words in ["By device", "iPhone16,1", "By system", "iOS 26.1", "p95", "1.7 s", "200 values"] {
+        assert!(breakdown.text.contains(words), "{words}: {}", breakdown.text);
+    }
+    let failed = browser.get(&path.replace("launch_time", "request_failures")).await;
+    assert!(failed.text.contains("0.00 %"), "{}", failed.text);
+    assert_eq!(browser.get(&path.replace("launch_time", "weight")).await.status, StatusCode::BAD_REQUEST);
+    let other = browser.get(&path.replace("1.1", "9.9")).await;
+    assert!(other.text.contains("Nothing that names a device"), "{}", other.text);
+    let nothing = browser.get("/console/health?app=com.example.bank").await;
+    assert!(nothing.text.contains("No session events and no metrics came"), "{}", nothing.text);
+    world.stop().await;
+}
+
+/// Follows every link of the console from its first page on: each page with its path.
+pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut waiting: Vec<String> = vec!["/console".to_owned()];
+    let mut pages = Vec::new();
+    while let Some(path) = waiting.pop() {
+        let other = !path.starts_with("/console") || path.starts_with("/console/assets/");
+        // Only forms lead there.
+        let form = [
+            "/sign-out",
+            "/revoke",
+            "/delete",
+            "/replay",
+            "/upload",
+            "/update",
+            "/comment",
+            "/merge",
+            "/split",
+            "/trial",
+            "-rules",
+            "/mute",
+            "/unmute",
+            "/on",
+            "/off",
+            "/test",
+            "/receiver",
+            "/send",
+        ]
+        .iter()
+        .any(|end| path.ends_with(end));
+        if form || !seen.insert(path.clone()) {
+            continue;
+        }
+        let answer = if other { browser.world.get(&path, "").await } else { browser.get(&path).await };
+        assert!(answer.status.is_success(), "{path} answers {}: {}", answer.status, answer.text);
+        if !other && !path.ends_with("/json") && !path.contains("/text") {
+            waiting.extend(links(&answer.text));
+            pages.push((path, answer.text));
+        }
+    }
+    assert!(seen.len() > 12, "{seen:?}");
+    pages
+}
+
+const SECRET: &str = "umbrellas-own";
+
+#[tokio::test]
+async fn a_session_sees_its_tenants_things_and_every_link_answers() {
+    let world = World::start().await;
+    let now = world.host.clock.now();
+    store(&world, "acme", &crash(A, "1.0"), 1, now).await;
+    store(&world, "acme", &hang("33333333-3333-3333-3333-333333333333", "1.0", 900), 1, now).await;
+    let mut other = crash(B, SECRET);
+    other["system"]["CFBundleIdentifier"] = SECRET.into();
+    store(&world, "umbrella", &other, 1, now).await;
+    crate::symbols::stored(&world, "acme").await;
+    let letter = crate::dead_letters::letter(&world, Some("umbrella"), SECRET, None, Some(b"{")).await;
+    crate::dead_letters::letter(&world, Some("acme"), "not_json", None, Some(b"{")).await;
+    let group = world.get("/v1/groups", &world.master("umbrella").await).await.expect(200);
+    let group = group["items"][0]["id"].as_str().unwrap().to_owned();
+    let acme = Browser::signed_in(&world, &world.master("acme").await).await;
+    let pages = crawl(&acme).await;
+    for wanted in ["/console/groups/", "/console/reports/", "/explain", "/flame"] {
+        assert!(pages.iter().any(|(path, _)| path.contains(wanted)), "{wanted}");
+    }
+    for (path, page) in &pages {
+        assert!(!page.contains(SECRET) && !page.contains(B), "{path}: {page}");
+    }
+    for foreign in [
+        format!("/console/dead-letters/{letter}"),
+        format!("/console/groups/{group}"),
+        format!("/console/reports/{B}"),
+        format!("/console/reports/{B}/json"),
+        format!("/console/reports/{B}/text"),
+        format!("/console/reports/{B}/explain"),
+        format!("/console/reports/{B}/flame"),
+        format!("/console/groups/{group}/flame"),
+    ] {
+        assert_eq!(acme.get(&foreign).await.status, StatusCode::NOT_FOUND, "{foreign}");
+    }
+    let umbrella = Browser::signed_in(&world, &world.master("umbrella").await).await;
+    assert!(umbrella.get("/console").await.text.contains(SECRET));
+    let hours = acme.get("/console?days=1").await.text;
+    assert!(hours.contains("Crashes by hour") && hours.contains("0 in the 24 hours before"), "{hours}");
+    assert!(!hours.contains(SECRET) && umbrella.get("/console?days=1").await.text.contains(SECRET));
+    // A key for one app has the pages of that app.
+    let only = world.key_for("umbrella", &[Scope::ReportsRead], Some("com.example.other")).await;
+    let only = Browser::signed_in(&world, &only).await;
+    for path in ["/console", "/console/groups", "/console/reports", "/console/versions"] {
+        assert!(!only.get(path).await.text.contains(SECRET), "{path}");
+    }
+    assert_eq!(only.get(&format!("/console/reports/{B}")).await.status, StatusCode::NOT_FOUND);
+    let asked = only.get(&format!("/console/groups?app={SECRET}")).await;
+    assert_eq!(asked.status, StatusCode::FORBIDDEN);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_is_made_and_shown_once_and_revoked_with_what_it_made() {
+    let world = World::start().await;
+    let scopes = [Scope::TenantAdmin, Scope::ReportsRead];
+    let browser = Browser::signed_in(&world, &world.key("acme", &scopes).await).await;
+    let path = "/console/keys";
+    let page = browser.page(path).await;
+    assert!(page.contains("value=\"tenant:admin\"") && !page.contains("value=\"symbols:write\""), "{page}");
+    let new = [("name", "<b>pipeline"), ("scope", "tenant:admin"), ("scope", "reports:read")];
+    let ends = [("ends", "2999-12-31")];
+    let made = browser.post(path, form(&[&new[..], &ends].concat())).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+    assert!(made.text.contains("&#60;b&#62;pipeline") && made.text.contains("2999-12-31"), "{}", made.text);
+    let text = made.text.split("data-copy=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    world.get("/v1/reports", &text).await.expect(200);
+    let below = json!({"name": "below", "scopes": ["reports:read"], "expires_at": "2999-12-30T00:00:00Z"});
+    let below = world.post_json("/v1/keys", &text, &below).await.expect(201);
+    let listed = browser.page(path).await;
+    assert!(!listed.contains(&text), "{listed}");
+    for wanted in ["the command line", "with the 1 key that it made", "&#60;b&#62;pipeline "] {
+        assert!(listed.contains(wanted), "{wanted}: {listed}");
+    }
+    for (wrong, status) in [
+        (&[("name", "x"), ("scope", "symbols:write")][..], StatusCode::FORBIDDEN),
+        (&[("name", "x"), ("scope", "operator")], StatusCode::FORBIDDEN),
+        (&[("name", "x"), ("scope", "everything")], StatusCode::BAD_REQUEST),
+        (&[("name", "x")], StatusCode::BAD_REQUEST),
+        (&[("name", "x"), ("scope", "reports:read"), ("ends", "soon")], StatusCode::BAD_REQUEST),
+    ] {
+        assert_eq!(browser.post(path, form(wrong)).await.status, status, "{wrong:?}");
+    }
+    let keys = world.get("/v1/keys", &text).await.expect(200);
+    let is_made = |key: &&Value| key["name"] == "<b>pipeline";
+    let id = keys["items"].as_array().unwrap().iter().find(is_made).unwrap()["id"].clone();
+    let revoke = format!("{path}/{}/revoke", id.as_str().unwrap());
+    assert_eq!(location(&browser.post(&revoke, form(&[("cascade", "true")])).await), path);
+    world.get("/v1/reports", below["text"].as_str().unwrap()).await.expect_problem(401, "unauthorized");
+    world.stop().await;
+}
+
+/// The first address of a page that begins so.
+fn link_to(page: &str, begin: &str) -> String {
+    links(page).into_iter().find(|link| link.starts_with(begin)).unwrap_or_else(|| panic!("{begin}: {page}"))
+}
+
+#[tokio::test]
+async fn a_groups_devices_and_systems_lead_to_their_reports() {
+    let world = World::start().await;
+    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    for (id, model, version) in [(A, "iPhone16,1", "18.3.1"), (B, "iPad8,1", "17.0 & 1")] {
+        let mut report = crash(id, "1.0");
+        report["system"]["machine"] = model.into();
+        report["system"]["system_name"] = "iOS".into();
+        report["system"]["system_version"] = version.into();
+        store(&world, "acme", &report, 1, now).await;
+    }
+    let found = world.get("/v1/groups", &key).await.expect(200);
+    let id = found["items"][0]["id"].as_str().unwrap();
+    let browser = Browser::signed_in(&world, &key).await;
+    // Both reports name one device.
+    let overview = browser.page("/console").await;
+    assert!(overview.contains("<dt>Newly affected devices</dt><dd>1</dd>"), "{overview}");
+    let group = browser.page(&format!("/console/groups/{id}")).await;
+    let list = format!("/console/reports?group={id}");
+    for (filter, chip, there, gone) in [
+        ("model=iPhone16", "device iPhone16,1", A, B),
+        ("os_version=iOS+17", "system iOS 17.0 &#38; 1", B, A),
+    ] {
+        let page = browser.page(&link_to(&group, &format!("{list}&{filter}"))).await;
+        let report = |id: &str| format!("/console/reports/{id}");
+        assert!(page.contains(&report(there)) && !page.contains(&report(gone)), "{filter}: {page}");
+        assert!(page.contains(chip), "{chip}: {page}");
+        assert!(links(&page).contains(&list), "the way back to all reports of the group: {page}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_letter_shows_its_headers_and_the_beginning_of_its_value() {
+    let world = World::start().await;
+    let value = b"<script>alert(1)</script>\nsecond line";
+    let text =
+        crate::dead_letters::letter(&world, Some("acme"), "not_json", Some(b"a key"), Some(value)).await;
+    let binary =
+        crate::dead_letters::letter(&world, Some("acme"), "not_json", None, Some(b"\x1f\x8b\xff")).await;
+    let empty = crate::dead_letters::letter(&world, Some("acme"), "not_json", None, None).await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let list = browser.page("/console/dead-letters").await;
+    let path = |id: &str| format!("/console/dead-letters/{id}");
+    assert!(
+        list.contains(&format!("data-part=\"{}\"", path(&text))) && !list.contains("second line"),
+        "{list}"
+    );
+    let page = browser.page(&path(&text)).await;
+    let escaped = "&#60;script&#62;alert(1)&#60;/script&#62;\nsecond line";
+    for wanted in [escaped, "not_json", "a key", "Value: 37 B", "/replay"] {
+        assert!(page.contains(wanted), "{wanted}: {page}");
+    }
+    assert!(!page.contains("<script>alert"), "{page}");
+    assert!(browser.page(&path(&binary)).await.contains("1f 8b ff"));
+    assert!(browser.page(&path(&empty)).await.contains("The record has no value."));
+    assert_eq!(browser.get(&path("none")).await.status, StatusCode::BAD_REQUEST);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_letter_is_replayed_by_its_button() {
+    let world = World::start().await;
+    let letter = crate::dead_letters::letter(&world, Some("acme"), "not_json", None, Some(b"{")).await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    assert!(browser.get("/console/dead-letters").await.text.contains(&format!("{letter}/replay")));
+    let replayed = browser.post(&format!("/console/dead-letters/{letter}/replay"), String::new()).await;
+    assert_eq!(location(&replayed), "/console/dead-letters");
+    assert_eq!(world.sent(1).await.len(), 1);
+    let again = browser.post(&format!("/console/dead-letters/{letter}/replay"), String::new()).await;
+    assert_eq!(again.status, StatusCode::CONFLICT);
+    assert!(again.text.contains("<h1>"), "a page: {}", again.text);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_thread_that_a_page_has_no_room_for_has_a_page_of_its_own() {
+    let world = World::start().await;
+    let id = "0000000a-1111-1111-1111-111111111111";
+    let mut large = crash(id, "large");
+    let thread = large["crash"]["threads"][0].clone();
+    let frames = vec![thread["backtrace"]["contents"][0].clone(); 200];
+    let threads = (0..40).map(|index| {
+        let mut thread = thread.clone();
+        thread["index"] = index.into();
+        thread["crashed"] = (index == 7).into();
+        thread["backtrace"]["contents"] = frames.clone().into();
+        thread
+    });
+    large["crash"]["threads"] = threads.collect();
+    store(&world, "acme", &large, 1, world.host.clock.now()).await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let page = browser.get(&format!("/console/reports/{id}")).await.text;
+    assert!(page.find("Thread 7").unwrap() < page.find("Thread 0").unwrap(), "the crash first");
+    assert_eq!(page.matches("data-part=").count(), 15, "25 threads of 200 frames fit");
+    assert!(!page.contains("are left out here"));
+    let last = format!("/console/reports/{id}/threads/39");
+    assert!(page.contains(&last));
+    let frames = |page: &str| page.matches("call-frame").count();
+    assert_eq!(frames(&browser.get(&last).await.text), frames(&page) / 25);
+    let none = browser.get(&format!("/console/reports/{id}/threads/40")).await;
+    assert_eq!(none.status, StatusCode::NOT_FOUND);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_sampled_before_an_end_is_never_shown_as_its_cause() {
+    let world = World::start().await;
+    let id = "0000000b-1111-1111-1111-111111111111";
+    let mut ended = crash(id, "ended");
+    let frames = ended["crash"]["threads"][0]["backtrace"]["contents"].clone();
+    ended.as_object_mut().unwrap().remove("crash");
+    ended["crash_type"] = "foom_crash".into();
+    ended["system"]["app_memory"] = json!({"memory_footprint": 92, "memory_limit": 100});
+    ended["stack_oom"] = json!([{"frames": frames, "size": 1024, "count": 1},
+        {"frames": frames, "size": "4096", "count": 2}]);
+    store(&world, "acme", &ended, 1, world.host.clock.now()).await;
+    let key = world.master("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let page = browser.get(&format!("/console/reports/{id}")).await.text;
+    for shown in ["Last sampled stack", "not why it ended", "Other sampled stacks"] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    let verdict = "Ended: out of memory in the foreground (rule: crash type; confidence: medium; footprint: 92 % of the limit)";
+    assert!(page.contains(verdict), "{page}");
+    assert!(
+        page.find("4096 bytes in 2").unwrap() < page.find("1024 bytes in 1").unwrap(),
+        "the largest first"
+    );
+    assert!(!page.contains("class=\"tag bad\">crashed") && !page.contains("Copy crashed thread"));
+    let page = browser.get(&format!("/console/reports/{id}/explain?thread=0")).await.text;
+    assert!(page.contains("Last sampled stack"), "{page}");
+    let text = browser.get(&format!("/console/reports/{id}/text")).await.text;
+    assert!(
+        text.contains("Last Sampled Stack (not the cause): 4096 bytes in 2 allocations")
+            && text.contains(verdict)
+    );
+    let groups = world.get("/v1/groups?kind=out_of_memory", &key).await.expect(200);
+    assert_eq!(groups["items"][0]["title"], "Out of memory in the foreground");
+    for group in groups["items"].as_array().unwrap() {
+        let page = browser.get(&format!("/console/groups/{}", group["id"].as_str().unwrap())).await.text;
+        assert!(!page.contains("class=\"stack\""), "{page}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_group() {
+    let world = World::start().await;
+    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    let id = |number: u8| format!("0000000{number}-1111-1111-1111-111111111111");
+    for (number, version, millis) in [(1, "1.0", 900), (2, "1.0", 2_300), (3, "2.0", 150_000)] {
+        let mut hang = hang(&id(number), version, millis);
+        hang["report"]["sampled"] = json!(0.5);
+        store(&world, "acme", &hang, 1, now).await;
+    }
+    store(&world, "acme", &crash(A, "1.0"), 1, now).await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let report = browser.get(&format!("/console/reports/{}", id(2))).await.text;
+    assert!(report.contains("took 2.3 s") && report.contains(&format!("/console/reports/{}/flame", id(2))));
+    let page = browser.get(&format!("/console/reports/{}/flame", id(2))).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+    for wanted in [
+        "10 samples",
+        "Shop + 0x2000 (Shop, app) \u{2014} 8 samples, 80.0 %",
+        "Top functions",
+        "In the order of time",
+        "920 ms \u{2013} 4.6 s",
+        "<svg",
+    ] {
+        assert!(page.text.contains(wanted), "{wanted} in {}", page.text);
+    }
+    let found = world.get("/v1/groups?kind=hang", &key).await.expect(200);
+    let group = format!("/console/groups/{}", found["items"][0]["id"].as_str().unwrap());
+    let shown = browser.get(&group).await.text;
+    for wanted in ["How long it took", "900 ms", "2.3 s", "2 min 30 s", &format!("{group}/flame")] {
+        assert!(shown.contains(wanted), "{wanted} in {shown}");
+    }
+    // Counts and charts are scaled, the samples of a flame graph are not.
+    let estimated = "Estimated from a sample.";
+    assert!(shown.contains("about 6 reports") && shown.contains(estimated), "{shown}");
+    let list = browser.get("/console/groups?kind=hang").await.text;
+    assert!(list.contains(estimated), "{list}");
+    let merged = browser.get(&format!("{group}/flame")).await.text;
+    assert!(merged.contains("30 samples from 3 reports") && merged.contains("compared with"), "{merged}");
+    let one = browser.get(&format!("{group}/flame?version=1.0")).await.text;
+    assert!(one.contains("20 samples from 2 reports of 1.0"), "{one}");
+    let compared = browser.get(&format!("{group}/flame?version=1.0&compare=2.0")).await.text;
+    for wanted in ["16 before, 8 after: 0.0 percentage points", "1.0 \u{2192} 2.0", "No function's share"] {
+        assert!(compared.contains(wanted), "{wanted} in {compared}");
+    }
+    // A crash was not sampled.
+    let crash = world.get("/v1/groups?kind=crash", &key).await.expect(200);
+    let crash = format!("/console/groups/{}", crash["items"][0]["id"].as_str().unwrap());
+    for none in [format!("/console/reports/{A}/flame"), format!("{crash}/flame")] {
+        assert_eq!(browser.get(&none).await.status, StatusCode::NOT_FOUND, "{none}");
+    }
+    let crash = browser.get(&crash).await.text;
+    assert!(!crash.contains("/flame") && !crash.contains(estimated), "{crash}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_memory_warning_leads_to_what_was_captured_in_its_run() {
+    let world = World::start().await;
+    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    let run = "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7B10";
+    let mut warning = crash(A, "1.0");
+    warning["crash"]["error"] =
+        json!({"type": "user", "user_reported": {"backtrace": ["__MEMORY_LEVEL__NON_FATAL__"]}});
+    store(&world, "acme", &warning, 1, now).await;
+    store(&world, "acme", &crash(B, "1.0"), 1, now).await;
+    let mut database = world.connect().await;
+    sqlx::query("UPDATE reports SET run_id = $1::text::uuid").bind(run).execute(&mut database).await.unwrap();
+    sqlx::Connection::close(database).await.unwrap();
+    let mut sent = Vec::new();
+    for (query, body) in [
+        (
+            format!("session_id={run}"),
+            "main;draw 1
+",
+        ),
+        (
+            format!("session_id={}", run.to_lowercase()),
+            "main;draw 2
+",
+        ),
+        (
+            "session_id=another".to_owned(),
+            "main;draw 3
+",
+        ),
+    ] {
+        let path = format!("/v1/captures?app=com.example.shop&kind=profile&{query}");
+        let capture = world.post(&path, &key, body).await.expect(202);
+        sent.push(format!("/console/captures/{}", capture["id"].as_str().unwrap()));
+    }
+    let browser = Browser::signed_in(&world, &key).await;
+    let page = links(&browser.page(&format!("/console/reports/{A}")).await);
+    let named: Vec<bool> = sent.iter().map(|capture| page.contains(capture)).collect();
+    assert_eq!(named, [true, true, false], "{page:?}");
+    assert!(!browser.page(&format!("/console/reports/{B}")).await.contains("Captures of this run"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_jetsam_event_shows_its_processes_and_what_it_says_of_limits() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let mut event = json!({"report": {"id": B}, "largestProcess": "Maps", "product": "iPhone16,1",
+        "build": "iPhone OS 18.3.1 (22D72)", "memoryStatus": {"pageSize": 16_384, "compressorSize": 64,
+        "memoryPages": {"free": 128, "<b>wired": 192}},
+        "system": {"CFBundleIdentifier": "com.example.shop", "process_name": "Shop"}});
+    event["processes"] = json!([
+        {"name": "Maps", "rpages": 128_000, "states": ["suspended"]},
+        {"name": "Maps", "rpages": 64, "states": []},
+        {"name": "Shop", "rpages": 131_072, "lifetimeMax": 140_000, "states": ["frontmost"], "reason": "per-process-limit"},
+        {"name": "<script>alert(1)</script>", "rpages": 640, "states": []}]);
+    store(&world, "acme", &event, 1, world.host.clock.now()).await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let page = browser.page(&format!("/console/reports/{B}")).await;
+    for wanted in [
+        "Memory of the device",
+        "per-process-limit",
+        "frontmost",
+        "2.0 GiB",
+        "Maps</span> <span class=\"tag\">largest",
+    ] {
+        assert!(page.contains(wanted), "{wanted} in {page}");
+    }
+    assert_eq!(page.matches("<span class=\"tag\">largest").count(), 1, "{page}");
+    assert!(!page.contains("<script>alert") && !page.contains("<b>wired"), "{page}");
+    let found = world.get("/v1/apps/com.example.shop/memory-limits", &key).await.expect(200);
+    let limit = &found["limits"][0];
+    assert_eq!((&limit["model"], &limit["os_version"]), (&json!("iPhone16,1"), &json!("18.3.1")));
+    assert_eq!((&limit["median"], &limit["reports"]), (&json!(2_u64 << 30), &json!(1)));
+    let health = browser.page("/console/health?app=com.example.shop").await;
+    assert!(health.contains("Memory limits") && health.contains("2.0 GiB"), "{health}");
+    world.get("/v1/apps/com.example.other/memory-limits", &key).await.expect_problem(404, "not-found");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn hostile_names_are_text_in_a_flame_graph() {
+    let world = World::start().await;
+    let mut report = hang(B, "1.0", 900);
+    let frames = report["crash"]["error"]["profile"]["frames"].as_array_mut().unwrap();
+    for (frame, name) in frames.iter_mut().zip(hostile()) {
+        *frame = json!({"instruction_addr": 1, "symbol_name": name});
+    }
+    store(&world, "acme", &report, 1, world.host.clock.now()).await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let page = browser.get(&format!("/console/reports/{B}/flame")).await.text;
+    assert!(page.contains("<svg"), "{page}");
+    for name in hostile() {
+        assert!(!page.contains(&name), "{name} in {page}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_form_uploads_symbols() {
+    let world = World::start().await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let part = reqwest::multipart::Part::bytes(b"\xcf\xfa\xed\xfe some bytes".to_vec()).file_name("Shop");
+    let form = reqwest::multipart::Form::new().part("file", part);
+    let request =
+        browser.request(Method::POST, "/console/symbols/upload").header("sec-fetch-site", "same-origin");
+    assert_eq!(location(&browser.send(request.multipart(form)).await), "/console/symbols");
+    let page = browser.get("/console/symbols").await;
+    assert!(page.text.contains("Shop") && page.text.contains("queued"), "{}", page.text);
+    world.stop().await;
+}
+
+/// Texts that would be more than texts, where a page did not escape them.
+fn hostile() -> [String; 4] {
+    [
+        "<script>alert(1)</script>".to_owned(),
+        "\" onmouseover=\"alert(1)' x='".to_owned(),
+        "a\u{202e}b\u{2066}c\u{7}d\u{1b}[31m".to_owned(),
+        format!("<img src=x>{}", "A".repeat(490)),
+    ]
+}
+
+fn named(id: &str, text: &str) -> Value {
+    let mut crash = crash(id, text);
+    crash["system"]["CFBundleIdentifier"] = text.into();
+    crash["system"]["CFBundleVersion"] = text.into();
+    crash["binary_images"][0]["name"] = format!("/x/{text}").into();
+    crash["crash"]["error"] = json!({"type": "nsexception", "reason": text, "nsexception": {"name": text}});
+    crash["crash"]["threads"][0]["name"] = text.into();
+    let frame = &mut crash["crash"]["threads"][0]["backtrace"]["contents"][0];
+    frame["object_name"] = text.into();
+    frame["symbol_name"] = text.into();
+    frame["symbol_addr"] = 0x1_0000_0f00_u64.into();
+    crash
+}
+
+#[tokio::test]
+async fn texts_of_others_stay_texts() {
+    let world = World::start().await;
+    let now = world.host.clock.now();
+    for (number, text) in hostile().iter().enumerate() {
+        let id = format!("0000000{number}-1111-1111-1111-111111111111");
+        store(&world, "acme", &named(&id, text), 1, now).await;
+    }
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let mut shown = 0;
+    // A file of CSV is no page: no browser reads its texts as HTML.
+    let pages = crawl(&browser).await;
+    for (path, page) in pages.into_iter().filter(|(path, _)| !path.starts_with("/console/export/")) {
+        shown += page.matches("&#60;script&#62;alert(1)").count();
+        for raw in ["<script>alert", "<img", "\" onmouseover", "' x='"] {
+            assert!(!page.contains(raw), "{raw} on {path}: {page}");
+        }
+        let obeyed = |c: char| {
+            (c.is_control() && !matches!(c, '\n' | '\t'))
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        let found: Vec<char> = page.chars().filter(|c| obeyed(*c)).collect();
+        // The values of options and of hidden fields are sent back as they are; nobody reads them.
+        let sent_back =
+            ["<option value=\"a\u{202e}b", "<input type=\"hidden\" name=\"new_in\" value=\"a\u{202e}b"];
+        let values: usize = sent_back.iter().map(|start| page.matches(start).count()).sum();
+        assert!(found.len() <= values * 4, "{found:?} on {path}");
+    }
+    assert!(shown > 10, "{shown}");
+    let long = "A".repeat(2_000);
+    let asked = browser.get(&format!("/console/groups?q={}", "%3Cscript%3E")).await;
+    assert!(asked.status.is_success() && !asked.text.contains("<script>"), "{}", asked.text);
+    assert_eq!(browser.get(&format!("/console/groups?q={long}")).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(browser.get("/console/groups?cursor=zz").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(browser.get("/console/nowhere").await.status, StatusCode::NOT_FOUND);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_form_says_where_the_source_code_is_and_the_audit_log_who_sent_it() {
+    let world = World::start().await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let url = "https://git.example.com/{version}/{path}?\"><b>#L{line}";
+    let settings = [("app", "com.example.shop"), ("source_url", url), ("source_root", "/ci/shop")];
+    assert_eq!(location(&browser.post("/console/settings", form(&settings)).await), "/console/settings");
+    let listed = browser.get("/console/settings").await.text;
+    assert!(listed.contains("&#34;&#62;&#60;b&#62;#L{line}") && listed.contains("/ci/shop"), "{listed}");
+    let script = [("app", "com.example.shop"), ("source_url", "javascript:alert({path})")];
+    assert_eq!(browser.post("/console/settings", form(&script)).await.status, StatusCode::BAD_REQUEST);
+    let log = browser.get("/console/audit-log").await.text;
+    assert!(log.contains("app_settings.change") && !log.contains("<b>#L"), "{log}");
+    assert!(browser.get(&format!("/console/reports/{A}")).await.status.is_success());
+    world.stop().await;
+}
+
+/// A browser encodes each byte of it by three.
+#[tokio::test]
+async fn the_largest_grouping_rules_are_tried_and_set_by_forms() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let path = "/console/settings/grouping-rules";
+    let text = format!("# {}", "ü".repeat(32_767));
+    let tried = browser.post(&format!("{path}/trial"), form(&[("text", &text)])).await;
+    assert_eq!(tried.status, StatusCode::OK, "{}", tried.text);
+    assert_eq!(location(&browser.post(path, form(&[("text", &text)])).await), "/console/settings");
+    assert_eq!(world.get("/v1/grouping-rules", &key).await.expect(200)["rules"]["text"], text);
+    let longer = browser.post(path, form(&[("text", &text.repeat(2))])).await;
+    assert_eq!(longer.status, StatusCode::PAYLOAD_TOO_LARGE);
+    // The page has the rules before, to be restored.
+    assert_eq!(location(&browser.post(path, form(&[("text", "# none")])).await), "/console/settings");
+    let page = browser.page("/console/settings").await;
+    assert!(page.contains("Restore them") && page.contains(&text), "{page}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_group_of_two_bugs_leads_to_a_rule_that_splits_it() {
+    let world = World::start().await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let key = world.master("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let found = world.get("/v1/groups", &key).await.expect(200);
+    let path = format!("/console/groups/{}", found["items"][0]["id"].as_str().unwrap());
+    // While symbols are missing, no function is known.
+    let page = browser.page(&path).await;
+    assert!(page.contains("\"/console/settings#grouping-rules\""), "{page}");
+    let mut database = world.connect().await;
+    let better = "UPDATE groups SET provisional = false, culprit = 'Cart.total<b>(of:) (Cart.swift)'";
+    sqlx::query(better).execute(&mut database).await.unwrap();
+    sqlx::Connection::close(database).await.unwrap();
+    let rule = link_to(&browser.page(&path).await, "/console/settings?rule=");
+    let page = browser.page(&rule).await;
+    let suggested = "ignore function Cart.total&#60;b&#62;(of:)</textarea>";
+    assert!(page.contains(suggested) && page.contains("is a suggestion"), "{page}");
+    // It comes before the rules that are set, of which the first that matches decides, once; nothing is set by a link.
+    let text = "ignore image Shop\nignore function Cart.total<b>(of:)";
+    let first = "ignore function Cart.total&#60;b&#62;(of:)\nignore image Shop</textarea>";
+    for (set, expected) in [("ignore image Shop", first), (text, suggested)] {
+        browser.post("/console/settings/grouping-rules", form(&[("text", set)])).await;
+        let page = browser.page(&rule).await;
+        assert!(
+            page.contains(expected) && page.contains("first rule is a suggestion") == (set != text),
+            "{page}"
+        );
+        assert_eq!(world.get("/v1/grouping-rules", &key).await.expect(200)["rules"]["text"], set);
+    }
+    for other in ["hide%20image%20*", "ignore%20image%20*%0Aignore%20image%20a"] {
+        assert!(!browser.page(&format!("/console/settings?rule={other}")).await.contains("is a suggestion"));
+    }
+    let one_app =
+        world.key_for("acme", &[Scope::ReportsRead, Scope::GroupsWrite], Some("com.example.shop")).await;
+    let page = Browser::signed_in(&world, &one_app).await.page(&path).await;
+    assert!(page.contains("Split this group") && !page.contains("/console/settings?rule="), "{page}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_team_works_with_a_group_by_forms() {
+    let world = World::start().await;
+    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    store(&world, "acme", &crash(A, "1.0"), 1, now).await;
+    let mut hang = crash(B, "1.0");
+    hang["crash"]["error"]["type"] = "hang".into();
+    store(&world, "acme", &hang, 1, now).await;
+    let id = async |kind: &str| {
+        let found = world.get(&format!("/v1/groups?kind={kind}"), &key).await.expect(200);
+        found["items"][0]["id"].as_str().unwrap().to_owned()
+    };
+    let (group, other) = (id("crash").await, id("hang").await);
+    let browser = Browser::signed_in(&world, &key).await;
+    let path = format!("/console/groups/{group}");
+    let page = browser.get(&path).await.text;
+    for wanted in ["Resolve", "Ignore", "Assign", "No activity", "symbols missing", ">new<", &other] {
+        assert!(page.contains(wanted), "{wanted} in {page}");
+    }
+    let send = async |action: &str, fields: &[(&str, &str)]| {
+        let answer = browser.post(&format!("{path}/{action}"), form(fields)).await;
+        assert_eq!(location(&answer), path, "{}", answer.text);
+        browser.get(&path).await.text
+    };
+    let page = send("update", &[("assignee", "<Kim>")]).await;
+    assert!(page.contains("assigned to &#60;Kim&#62;") && page.contains("<b>Robin</b>"), "{page}");
+    let page = send("comment", &[("text", "one\r\n<b>two</b>")]).await;
+    assert!(page.contains("one\n&#60;b&#62;two&#60;/b&#62;"), "{page}");
+    let pasted = format!("{}/console/groups/{other}", world.url);
+    let page = send("merge", &[("group", &pasted), ("group", "")]).await;
+    assert!(page.contains("Merged groups") && page.contains("2 reports"), "{page}");
+    let merged = browser.get(&format!("/console/groups/{other}")).await.text;
+    assert!(merged.contains("This group is merged") && !merged.contains("Reopen"), "{merged}");
+    let page = send("split", &[("group", &other)]).await;
+    assert!(!page.contains("Merged groups") && page.contains("split off a group"), "{page}");
+    let page = send("update", &[("status", "resolved"), ("resolved_in", "2.0")]).await;
+    assert!(page.contains("resolved in 2.0") && page.contains("Reopen"), "{page}");
+    let listed =
+        async |query: &str| browser.get(&format!("/console/groups{query}")).await.text.contains(&path);
+    assert!(
+        !listed("").await
+            && listed("?status=resolved").await
+            && listed("?status=all&assignee=%3CKim%3E").await
+    );
+    store(&world, "acme", &crash("55555555-5555-5555-5555-555555555555", "2.1"), 1, now).await;
+    assert!(listed("").await);
+    assert!(browser.get(&path).await.text.contains("regressed in 2.1"));
+    let wrong = browser.post(&format!("{path}/merge"), form(&[("group", "nothing")])).await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    // Who may only look sees no forms, and can send none.
+    let reader = Browser::signed_in(&world, &world.key("acme", &[Scope::ReportsRead]).await).await;
+    let page = reader.get(&path).await.text;
+    assert!(page.contains("Activity") && !page.contains("<textarea"), "{page}");
+    let refused = reader.post(&format!("{path}/update"), form(&[("status", "open")])).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_page_of_a_replaced_group_leads_to_the_group_that_took_its_reports() {
+    let world = World::start().await;
+    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    for id in [A, B] {
+        store(&world, "acme", &crash(id, "1.0"), 1, now).await;
+    }
+    let found = world.get("/v1/groups", &key).await.expect(200);
+    let old = found["items"][0]["id"].as_str().unwrap().to_owned();
+    let browser = Browser::signed_in(&world, &key).await;
+    let path = format!("/console/groups/{old}");
+    let forms = async |action: &str, field: (&str, &str)| {
+        location(&browser.post(&format!("{path}/{action}"), form(&[field])).await).to_owned()
+    };
+    assert_eq!(forms("comment", ("text", "Who has the dSYM?")).await, path);
+    for (id, fingerprint) in [(A, 7), (B, 8)] {
+        store_late(&world, "acme", &crash(id, "1.0"), fingerprint).await;
+    }
+    let answer = browser.get(&path).await;
+    assert_eq!(answer.status, StatusCode::TEMPORARY_REDIRECT, "{}", answer.text);
+    let new = answer.headers["location"].to_str().unwrap().to_owned();
+    let page = browser.page(&new).await;
+    for wanted in
+        ["Who has the dSYM?", "in a group that this one replaced", "moved here from a group that is gone:"]
+    {
+        assert!(page.contains(wanted), "{wanted} in {page}");
+    }
+    assert!(!page.contains(&old), "{page}");
+    // The other group has a link to it.
+    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let others = groups["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap());
+    let other = others.map(|id| format!("/console/groups/{id}")).find(|path| *path != new).unwrap();
+    let page = browser.page(&other).await;
+    assert!(page.contains("Most of its reports, and what was said there") && page.contains(&new), "{page}");
+    // A form of a page that was opened before.
+    assert_eq!(forms("update", ("status", "resolved")).await, path);
+    let group = world.get(&format!("/v1/groups/{old}"), &key).await.expect(200);
+    assert_eq!(group["status"], "resolved");
+    world.stop().await;
+}

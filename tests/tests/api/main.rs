@@ -1,0 +1,21 @@
+//! The api as its clients see it: over HTTP, against real PostgreSQL, Kafka and S3.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod alerts;
+mod cases;
+mod console;
+mod dead_letters;
+mod events;
+mod http;
+mod limits;
+mod lists;
+mod openapi;
+mod reports;
+mod round_trips;
+mod sign_ins;
+mod signals;
+mod statement_counts;
+mod symbols;
+mod tenants;
+mod world;

@@ -1,0 +1,145 @@
+//! `POST /v1/metrics`, and what versions are compared by.
+
+use crate::world::{World, tenant};
+use serde_json::{Value, json};
+use time::format_description::well_known::Rfc3339;
+use unslide_model::Scope;
+use unslide_proto::headers;
+use unslide_signals::event::GatewayEvent;
+use unslide_signals::metrics::MetricPayload;
+use unslide_store::metrics::{self, MetricArrival};
+use unslide_store::partitions;
+use unslide_stream::scan;
+
+/// How long version 1.0 takes to launch, by device model.
+pub const LAUNCHES_BY_MODEL: &str =
+    "/v1/apps/com.example.shop/health/breakdown?version=1.0&metric=launch_time&by=model";
+
+/// A payload of a period that ended then.
+pub fn payload(id: &str, measured_at: &str) -> Value {
+    json!({"id": id, "app": "com.example.shop", "version": "1.0", "device": "iPhone16,1", "os": "iOS 26.1",
+        "measured_at": measured_at,
+        "measurements": [{"name": "launch_time", "unit": "ms", "value": 800}],
+        "requests": [{"host": "api.example.com", "dns": 12, "total": 140}], "other": {"kept": true}})
+}
+
+/// A payload of a period that ends now.
+pub fn now(world: &World, id: &str) -> Value {
+    payload(id, &world.host.clock.now().format(&Rfc3339).unwrap())
+}
+
+/// Counts payloads as an indexer does.
+pub async fn store(world: &World, of: &str, payloads: &[Value]) {
+    let received_at = world.host.clock.now();
+    let read = |payload: &Value| MetricPayload::read(payload.to_string().as_bytes()).unwrap();
+    let arrivals: Vec<_> =
+        payloads.iter().map(|payload| MetricArrival { event: read(payload), received_at }).collect();
+    for arrival in &arrivals {
+        partitions::ensure(&world.store, arrival.event.day(), arrival.event.day()).await.unwrap();
+    }
+    let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
+    let all: Vec<_> = arrivals.iter().collect();
+    metrics::store(&mut tx, &all, time::Date::MIN).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// Counts 200 payloads of each of two versions: the newer one launches slower.
+pub async fn store_two_versions(world: &World, of: &str) {
+    let mut payloads = Vec::new();
+    for (version, launch) in [("1.0", 800), ("1.1", 1_600)] {
+        for n in 0..200 {
+            let mut payload = now(world, &format!("{version}-{n}"));
+            payload["version"] = version.into();
+            payload["measurements"][0]["value"] = (launch + n).into();
+            payloads.push(payload);
+        }
+    }
+    store(world, of, &payloads).await;
+}
+
+#[tokio::test]
+async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_named() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsWrite]).await;
+    let mut apple = now(&world, "m1");
+    apple["metric_kit"] = json!({"timeStampEnd": "2026-11-20 08:00:00 +0000", "metaData": {},
+        "cpuMetrics": {"cumulativeCPUTime": "3 jiffies"}});
+    let body = apple.to_string();
+    let expected =
+        json!({"accepted": 1, "too_old": 0, "switched_off": 0, "unread": ["cpuMetrics.cumulativeCPUTime"]});
+    assert_eq!(world.post("/v1/metrics", &key, body.clone()).await.expect(202), expected);
+    let topic = world.config.kafka.topics().metrics;
+    let records = scan::whole_topic(&world.config.kafka, &topic).await.unwrap();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].value.as_deref(), Some(body.as_bytes()));
+    assert_eq!(records[0].headers.text(headers::TENANT), Some("acme"));
+    assert_eq!(records[0].key.as_deref(), Some(&b"acme/m1"[..]));
+    let bad = json!([now(&world, "m2"), {"id": "m3", "app": "com.example.shop"}]);
+    let detail = world.post("/v1/metrics", &key, bad.to_string()).await.expect_problem(400, "invalid-body");
+    assert!(detail.starts_with("event 1: `measured_at` must be"), "{detail}");
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../../docs/schema/metrics-v1.json")).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    assert!(schema.is_valid(&apple) && schema.is_valid(&apple["metric_kit"]));
+    assert!(!schema.is_valid(&json!({"id": "m1", "sampled": 2})));
+    let example = super::sent_example(include_str!("../../../../docs/metrics.md"), "2026-11-20T08:00:00Z");
+    assert!(schema.is_valid(&example) && MetricPayload::read(example.to_string().as_bytes()).is_ok());
+    world.stop().await;
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn versions_and_hosts_are_told_for_their_tenant_alone() {
+    let world = World::start().await;
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    store_two_versions(&world, "acme").await;
+    let path = "/v1/apps/com.example.shop/health/versions";
+    let found = world.get(path, &acme).await.expect(200);
+    let newest = &found["versions"][0];
+    assert_eq!((&newest["version"], &newest["version_before"]), (&"1.1".into(), &"1.0".into()));
+    let launch: Vec<&Value> =
+        newest["signals"].as_array().unwrap().iter().filter(|one| one["signal"] == "launch_time").collect();
+    assert_eq!(launch.len(), 2);
+    assert!(launch.iter().all(|one| one["change"] == "worse" && one["unit"] == "ms"), "{launch:?}");
+    let network = world.get("/v1/apps/com.example.shop/network?version=1.0", &acme).await.expect(200);
+    let host = &network["hosts"][0];
+    assert_eq!((&host["host"], &host["requests"]), (&"api.example.com".into(), &200.0.into()));
+    for path in [path, "/v1/apps/com.example.shop/network"] {
+        world.get(path, &umbrella).await.expect_problem(404, "not-found");
+        let other = world.key_for("acme", &[Scope::ReportsRead], Some("com.example.bank")).await;
+        world.get(path, &other).await.expect_problem(404, "not-found");
+        world.get(&format!("{path}?days=91"), &acme).await.expect_problem(400, "invalid-parameter");
+    }
+    world.stop().await;
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn a_metric_is_broken_down_for_its_tenant_alone() {
+    let world = World::start().await;
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    store_two_versions(&world, "acme").await;
+    let found = world.get(LAUNCHES_BY_MODEL, &acme).await.expect(200);
+    assert_eq!((&found["unit"], &found["by"]), (&"ms".into(), &"model".into()));
+    assert_eq!(found["values"].as_array().unwrap().len(), 1);
+    let values = &found["values"][0];
+    assert_eq!((&values["value"], &values["observations"]), (&"iPhone16,1".into(), &200.0.into()));
+    assert!((values["p50"].as_f64().unwrap() / 900.0 - 1.0).abs() < 0.02, "{values}");
+    let by = |metric: &str, by: &str| {
+        LAUNCHES_BY_MODEL.replace("launch_time", metric).replace("by=model", &format!("by={by}"))
+    };
+    let systems = world.get(&by("requests", "os_version"), &acme).await.expect(200);
+    let system = &systems["values"][0];
+    assert_eq!((&system["value"], &system["failed"]), (&"iOS 26.1".into(), &0.0.into()));
+    assert!(system["p50"].is_null(), "requests have no values");
+    let hosts = world.get(&by("request_total", "host"), &acme).await.expect(200);
+    assert_eq!(hosts["values"][0]["value"], "api.example.com");
+    world.get(&by("launch_time", "host"), &acme).await.expect_problem(404, "not-found");
+    for wrong in [by("weight", "model"), by("requests", "colour"), format!("{LAUNCHES_BY_MODEL}&days=91")] {
+        world.get(&wrong, &acme).await.expect_problem(400, "invalid-parameter");
+    }
+    world.get(LAUNCHES_BY_MODEL, &umbrella).await.expect_problem(404, "not-found");
+    let other = world.key_for("acme", &[Scope::ReportsRead], Some("com.example.bank")).await;
+    world.get(LAUNCHES_BY_MODEL, &other).await.expect_problem(404, "not-found");
+    world.stop().await;
+}

@@ -1,0 +1,351 @@
+//! An operation, and a page of the console, costs the same statements however many rows there are.
+
+use crate::cases::{Case, Foreign, attempt, cases, document, operations};
+use crate::console::{PAGES, crawl};
+use crate::reports::{A, crash, hang, store};
+use crate::round_trips::{Passed, counted, with_images};
+use crate::signals::{metrics, sessions};
+use crate::world::Browser;
+use crate::world::{World, tenant};
+use crate::{alerts, dead_letters, symbols};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::Duration;
+use unslide_model::{ContentHash, DebugId, Owner, Scope};
+use unslide_store::Uuid;
+use unslide_store::dead_letters::DeadLetterId;
+
+/// Rows of each kind at first, and later.
+const FEW: u8 = 2;
+const MANY: u8 = 40;
+/// Operations that have no number of statements, with the reason.
+const EXEMPT: [(&str, &str); 1] = [("follow_events", "asks the database every second until the client goes")];
+/// Pages that cost more for more rows, with the reason.
+const EXEMPT_PAGES: [(&str, &str); 2] = [
+    ("/console/groups/*/flame", "reads the bodies of a bounded number of reports, one at a time"),
+    ("/console/export/", "asks its list for 50 entries at a time"),
+];
+/// Days of metrics are read 100 at a time. Those of as many versions and hosts are fewer.
+const MOST_MEASURED: u8 = 12;
+const APP: &str = "com.example.shop";
+
+fn id_of(kind: u32, n: u32) -> String {
+    Uuid::from_u128(u128::from(kind) << 64 | u128::from(n) << 8 | 1).to_string()
+}
+
+/// The report that has `rows` images and variants.
+fn report_of(rows: u8) -> String {
+    id_of(1, rows.into())
+}
+
+/// What is asked, with the key that asks.
+struct Subject {
+    world: World,
+    key: String,
+    cases: BTreeMap<&'static str, Case>,
+}
+
+impl Subject {
+    /// The last part of a case's path.
+    fn named(&self, case: &str) -> &str {
+        self.cases[case].path.rsplit('/').next().unwrap()
+    }
+
+    /// Adds rows of each kind.
+    async fn fill(&self, rows: Range<u8>) {
+        let (world, key, now) = (&self.world, &self.key, self.world.host.clock.now());
+        let put = async |path: &str, body: Value| {
+            let request = world.request(Method::PUT, path, key).body(body.to_string());
+            world.send(request).await.expect(200);
+        };
+        let upload = |case: &str| self.named(case).parse::<Uuid>().unwrap();
+        for n in 0..rows.end {
+            let mut variant = with_images(&report_of(rows.end), rows.end.into());
+            variant["user"] = n.into();
+            store(world, "acme", &variant, 1, now).await;
+        }
+        for n in rows.clone() {
+            let (version, app) = (format!("2.{n}"), format!("com.example.app{n}"));
+            let mut own = with_images(&id_of(2, n.into()), 2);
+            own["binary_images"][0]["uuid"] = id_of(3, n.into()).into();
+            for (field, value) in
+                [("CFBundleShortVersionString", &version), ("machine", &format!("iPhone{n},1"))]
+            {
+                own["system"][field] = value.as_str().into();
+            }
+            (own["system"]["system_name"], own["system"]["system_version"]) =
+                ("iOS".into(), version.as_str().into());
+            own["system"]["app_memory"] = json!({"memory_limit": 2_u64 << 30});
+            let name = format!("Exception{n}");
+            own["crash"]["error"] =
+                json!({"type": "nsexception", "reason": name, "nsexception": {"name": name}});
+            store(world, "acme", &own, 1, now).await;
+            let mut other = crash(&id_of(4, n.into()), "1.0");
+            other["system"]["CFBundleIdentifier"] = app.as_str().into();
+            store(world, "acme", &other, 1, now).await;
+            store(world, "acme", &hang(&id_of(5, n.into()), "1.0", 900), 1, now).await;
+
+            let mut events =
+                [sessions::now(world, &format!("of {n}")), sessions::now(world, &format!("new {n}"))];
+            events[1]["version"] = version.as_str().into();
+            sessions::store(world, "acme", &events).await;
+            let mut payloads =
+                [metrics::now(world, &format!("of {n}")), metrics::now(world, &format!("new {n}"))];
+            payloads[0]["device"] = format!("iPhone{n},1").into();
+            payloads[0]["requests"][0]["host"] = format!("{n}.example.com").into();
+            payloads[1]["version"] = version.as_str().into();
+            if n < MOST_MEASURED {
+                metrics::store(world, "acme", &payloads).await;
+            }
+
+            for (owner, case) in
+                [(Owner::Tenant(tenant("acme")), "get_upload"), (Owner::System, "get_system_upload")]
+            {
+                symbols::object(world, &owner, upload(case), &DebugId([n + 1; 16]), true).await;
+            }
+            let capture = format!("/v1/captures?app={APP}&version=1.0&kind=profile&session_id=s1");
+            world.post(&capture, key, format!("main;draw {}\n", n + 1)).await.expect(202);
+            let letter =
+                DeadLetterId { topic_id: "0a".repeat(16), partition: 0, offset: 1_000 + i64::from(n) };
+            dead_letters::note(world, dead_letters::noted(world, letter, Some("acme"), "not_json")).await;
+            dead_letters::quarantine::quarantined(world, Some("acme"), "panicked", 100 + i64::from(n)).await;
+            alerts::rule_with_message(world, "acme").await;
+            world.key("acme", &[Scope::SymbolsRead]).await;
+            world.make_tenant(&tenant(&format!("tenant{n}"))).await;
+            put("/v1/app-settings", json!({"app": app, "source_root": "/ci"})).await;
+            let comment = &self.cases["comment_on_group"].path;
+            world.post_json(comment, key, &json!({"text": "a"})).await.expect(201);
+        }
+        put("/v1/grouping-rules", json!({"text": format!("ignore function Of{}", rows.end)})).await;
+        for (owner, case) in [("acme", "get_symbols"), ("~system", "get_system_symbols")] {
+            self.add_objects(owner, self.named(case), rows.end).await;
+        }
+        self.merge(usize::from(rows.end) / 2).await;
+        assert!(self.others().await.len() > rows.len(), "each exception is a group");
+    }
+
+    /// Gives a debug id as many more objects.
+    async fn add_objects(&self, owner: &str, debug_id: &str, rows: u8) {
+        let objects = format!(
+            "INSERT INTO objects (tenant, content_hash, debug_id, name, arch, kind, size, status, created_at, updated_at)
+             SELECT '{owner}', sha256(('{debug_id}' || n)::bytea), '{debug_id}', 'Shop', 'arm64', 'dsym', 1, 'ready', now(),
+                    now()
+             FROM generate_series(1, {rows}) AS n ON CONFLICT DO NOTHING;
+             INSERT INTO symbol_slots (tenant, debug_id, generation, quality, content_hash, updated_at)
+             VALUES ('{owner}', '{debug_id}', 1, 1, sha256(('{debug_id}' || 1)::bytea), now()) ON CONFLICT DO NOTHING"
+        );
+        self.world.execute(&objects).await;
+    }
+
+    /// The other groups of the app, in an order that stays.
+    async fn others(&self) -> Vec<String> {
+        let group = self.named("get_group");
+        let ids = format!(
+            "SELECT string_agg(id::text, ' ' ORDER BY first_seen, id) FROM groups
+             WHERE tenant = 'acme' AND app = '{APP}' AND id <> '{group}'"
+        );
+        self.world.text(&ids).await.split(' ').map(str::to_owned).collect()
+    }
+
+    /// Merges this number of the other groups into the group of the cases, and splits off the rest.
+    async fn merge(&self, number: usize) {
+        let (group, others) = (self.named("get_group"), self.others().await);
+        let merged = format!(
+            "UPDATE groups SET merged_into = NULL WHERE merged_into IS NOT NULL;
+             UPDATE groups SET merged_into = '{group}' WHERE id = ANY (string_to_array('{}', ' ')::uuid[])",
+            others[..number].join(" ")
+        );
+        self.world.execute(&merged).await;
+    }
+
+    /// A request of an operation. One that takes something away has a thing of its own, with `rows` rows that
+    /// depend on it; one that takes a list has a list of as many. Work that is done for one thing after the other is
+    /// asked for once: a report that rules are tried on, a file of a form, and of replays of dead letters the dry run.
+    async fn request(&self, id: &str, rows: u8, n: u32) -> Case {
+        let (world, key, case) = (&self.world, &self.key, &self.cases[id]);
+        let (mut path, mut body) = (case.path.replace(A, &report_of(rows)), case.body.clone());
+        let unique = u32::from(rows) * 100 + n;
+        let hash = || ContentHash(std::array::from_fn(|at| (unique >> (8 * (at % 2))) as u8)).to_string();
+        let owner = if id.contains("system") { "~system" } else { "acme" };
+        let each = |one: &dyn Fn(u32) -> Value| Some((0..rows.into()).map(one).collect::<Value>());
+        match id {
+            "upload_symbols" | "upload_system_symbols" | "send_capture" => {
+                body = Some(format!("\u{cf}{unique}").into());
+            }
+            "begin_upload" | "begin_system_upload" => body = Some(json!({"size": 15, "sha256": hash()})),
+            "complete_upload" | "complete_system_upload" => {
+                let uploads = path.split_once("/uploads/").unwrap().0.to_owned() + "/uploads";
+                let wanted = json!({"size": 15, "sha256": hash()});
+                let begun = world.post_json(&uploads, key, &wanted).await.expect(200)["id"].clone();
+                let upload = format!("{uploads}/{}", begun.as_str().unwrap());
+                let part = Case {
+                    path: format!("{upload}/parts/1"),
+                    body: Some("\u{cf}".into()),
+                    foreign: Foreign::NotFound,
+                };
+                attempt(world, &Method::PUT, &part, key).await.expect(204);
+                path = format!("{upload}/complete");
+            }
+            "check_symbols" => body = Some(json!({"debug_ids": each(&|n| id_of(3, n).into())})),
+            "send_reports" => body = each(&|n| with_images(&id_of(6, n), rows.into())),
+            "symbolicate" => body = Some(with_images(A, rows.into())),
+            "send_sessions" => body = each(&|n| sessions::event(&n.to_string(), "2026-11-20T08:00:00Z")),
+            "send_metrics" => body = each(&|n| metrics::payload(&n.to_string(), "2026-11-20T08:00:00Z")),
+            "try_grouping_rules" => body = Some(json!({"text": "ignore function Log.*", "reports": 1})),
+            "set_grouping_rules" => body = Some(json!({"text": format!("ignore function Log{unique}")})),
+            // A tenant has few at once.
+            "create_reprocess" => world.execute("UPDATE reprocesses SET status = 'done'").await,
+            "change_group" => {
+                body = Some(json!({"status": if n.is_multiple_of(2) { "resolved" } else { "open" }}));
+            }
+            "change_alert_rule" => body = Some(json!({"enabled": n.is_multiple_of(2)})),
+            "change_tenant" => body = Some(json!({"limits": {"retention_days": 30 + n}})),
+            "create_tenant" => body = Some(json!({"id": format!("stark{unique}")})),
+            "merge_groups" => {
+                self.merge(0).await;
+                body = Some(json!({"groups": self.others().await[..rows.into()]}));
+            }
+            "split_group" => {
+                self.merge(rows.into()).await;
+                body = Some(json!({"group": self.others().await[0]}));
+            }
+            "delete_report" => {
+                let doomed = with_images(&id_of(7, unique), rows.into());
+                store(world, "acme", &doomed, 1, world.host.clock.now()).await;
+                path = format!("/v1/reports/{}", id_of(7, unique));
+            }
+            "delete_symbols" | "delete_system_symbols" => {
+                let debug_id = id_of(8, unique);
+                self.add_objects(owner, &debug_id, rows).await;
+                path = path.replace(self.named(id), &debug_id);
+            }
+            "delete_capture" => {
+                let sent = format!("/v1/captures?app={APP}&version=1.0&kind=profile");
+                let sent = world.post(&sent, key, format!("main;delete {unique}\n")).await.expect(202);
+                path = format!("/v1/captures/{}", sent["id"].as_str().unwrap());
+            }
+            "revoke_key" | "revoke_tenant_key" => {
+                let (made, _) =
+                    world.make_key("acme", &crate::cases::key_of(&[Scope::SymbolsRead], None, None)).await;
+                for _ in 0..rows {
+                    world.key("acme", &[Scope::SymbolsRead]).await;
+                }
+                let below = format!(
+                    "UPDATE api_keys SET made_by = '{made}' WHERE id IN (
+                         SELECT id FROM api_keys WHERE tenant = 'acme' ORDER BY created_at DESC, id DESC LIMIT {rows})"
+                );
+                world.execute(&below).await;
+                // The new keys are noticed, and the request's own is looked up again, before anything is counted.
+                tokio::time::sleep(Duration::from_millis(1_200)).await;
+                world.get("/v1/keys?limit=1", &self.key).await.expect(200);
+                path = format!("{}?cascade=true", path.replace(self.named(id), &made.to_string()));
+            }
+            "delete_tenant" => {
+                let slug = format!("wayne{unique}");
+                world.make_tenant(&tenant(&slug)).await;
+                for _ in 0..rows {
+                    world.key(&slug, &[Scope::SymbolsRead]).await;
+                }
+                path = format!("/v1/tenants/{slug}");
+            }
+            "delete_alert_rule" => {
+                let (rule, _) = alerts::rule_with_message(world, "acme").await;
+                path = format!("/v1/alert-rules/{rule}");
+            }
+            _ => {}
+        }
+        Case { path, body, foreign: Foreign::NotFound }
+    }
+
+    /// The statements of each operation and of each page: the least of several requests, as something that is done
+    /// beside requests may fall into one. Less are made where they cost what they cost before.
+    async fn costs(
+        &self,
+        passed: &Passed,
+        rows: u8,
+        pages: &BTreeMap<String, String>,
+        before: &Costs,
+    ) -> Costs {
+        let tries = if before.is_empty() { 3 } else { 8 };
+        let mut operations = operations(&document());
+        assert!(EXEMPT.iter().all(|(exempt, _)| operations.iter().any(|(id, ..)| id == exempt)));
+        operations.retain(|(id, ..)| EXEMPT.iter().all(|(exempt, _)| exempt != id));
+        operations.sort_by_key(|(_, method, ..)| (*method == Method::DELETE, *method != Method::GET));
+        let browser = Browser::signed_in(&self.world, &self.key).await;
+        let mut costs = Costs::new();
+        for (shape, path) in pages {
+            let path = path.replace(A, &report_of(rows));
+            let mut least = usize::MAX;
+            for _ in 0..tries {
+                let sent = passed.settled().await.0;
+                browser.page(&path).await;
+                least = least.min(passed.settled().await.0 - sent);
+                if before.get(shape) == Some(&least) {
+                    break;
+                }
+            }
+            costs.insert(shape.clone(), least);
+        }
+        for (id, method, ..) in &operations {
+            let mut least = usize::MAX;
+            for n in 0..tries {
+                let case = self.request(id, rows, n).await;
+                let sent = passed.settled().await.0;
+                let answer = attempt(&self.world, method, &case, &self.key).await;
+                least = least.min(passed.settled().await.0 - sent);
+                assert!(answer.status.is_success(), "{id}: {}", answer.text);
+                if before.get(id) == Some(&least) {
+                    break;
+                }
+            }
+            costs.insert(id.clone(), least);
+        }
+        costs
+    }
+}
+
+/// Statements by operation or page.
+type Costs = BTreeMap<String, usize>;
+
+/// A page's address without the names and the values in it.
+fn shape(path: &str) -> String {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let is_name = |part: &str| part.chars().any(|c| c.is_ascii_digit());
+    let parts: Vec<&str> = path.split('/').map(|part| if is_name(part) { "*" } else { part }).collect();
+    let names: BTreeSet<&str> = query.split('&').filter_map(|pair| pair.split('=').next()).collect();
+    format!("{} {}", parts.join("/"), names.into_iter().collect::<Vec<_>>().join(" ")).trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_operation_and_page_costs_the_same_statements_however_many_rows_there_are() {
+    // Nothing relays here what workers are to learn.
+    let (world, passed) = counted(|limits| limits.announce_seconds = 0).await;
+    let key = world.master("acme").await;
+    let cases = cases(&world, &key).await;
+    let subject = Subject { world, key, cases };
+    subject.fill(0..FEW).await;
+    let browser = Browser::signed_in(&subject.world, &subject.key).await;
+    let pages = crawl(&browser).await.into_iter().map(|(path, _)| (shape(&path), path));
+    let mut pages: BTreeMap<String, String> = pages.collect();
+    pages.retain(|shape, _| EXEMPT_PAGES.iter().all(|(exempt, _)| !shape.starts_with(exempt)));
+    pages.extend(PAGES.map(|(path, _)| (path.to_owned(), path.to_owned())));
+    for case in ["get_group", "get_capture", "compare_captures", "explain_report", "get_report"] {
+        let path = subject.cases[case].path.replace("/v1/", "/console/");
+        pages.insert(path.clone(), path);
+    }
+    for part in ["json", "text", "threads/0"] {
+        let path = format!("/console/reports/{A}/{part}");
+        pages.insert(path.clone(), path);
+    }
+    let few = subject.costs(&passed, FEW, &pages, &Costs::new()).await;
+    subject.fill(FEW..MANY).await;
+    let many = subject.costs(&passed, MANY, &pages, &few).await;
+    let differ = few.iter().filter(|(name, cost)| many[*name] != **cost);
+    let differ: Vec<String> =
+        differ.map(|(name, cost)| format!("{name}: {cost} and {}", many[name])).collect();
+    assert!(differ.is_empty(), "statements with few rows and with many: {differ:#?}");
+    assert!(few["get_report"] > 1 && few["/console/groups"] > 1, "the proxy counts: {few:?}");
+    subject.world.stop().await;
+}

@@ -1,0 +1,71 @@
+//! The product's api, with every feature, and its servers.
+
+pub use unslide_world::{
+    Answer, Browser, eventually, form, links, location, padded, report, signing, slow, tenant,
+};
+
+use std::ops::{Deref, DerefMut};
+use unslide_api::{ApiFeatures, Config, RequestLimits};
+use unslide_feature::Feature;
+
+/// The settings of features.
+#[derive(Default)]
+pub struct FeatureSettings {
+    pub alerts: unslide_alerts::Config,
+}
+
+/// Every feature of the product.
+pub fn features(settings: FeatureSettings) -> Vec<Feature> {
+    vec![unslide_alerts::feature(settings.alerts)]
+}
+
+/// What they add to the api.
+pub fn api_features() -> ApiFeatures {
+    unslide_feature::for_api(&features(FeatureSettings::default()))
+}
+
+/// A running api with every feature.
+pub struct World(unslide_world::World);
+
+impl World {
+    pub async fn start() -> World {
+        World::with(|_| {}).await
+    }
+
+    /// A world with other bounds.
+    pub async fn with(change: impl FnOnce(&mut RequestLimits)) -> World {
+        World::configured(|config| change(&mut config.api.limits)).await
+    }
+
+    /// A world with an api that is configured beyond the addresses of its servers.
+    pub async fn configured(change: impl FnOnce(&mut Config)) -> World {
+        World(unslide_world::World::start(api_features(), change).await)
+    }
+
+    /// A world in which no feature changes anything by itself.
+    pub async fn still(change: impl FnOnce(&mut Config)) -> World {
+        let mut settings = FeatureSettings::default();
+        settings.alerts.api.alerts.every_millis = 86_400_000;
+        let features = unslide_feature::for_api(&features(settings));
+        World(unslide_world::World::start(features, change).await)
+    }
+
+    /// Stops the api, which must drain, and takes everything away.
+    pub async fn stop(self) {
+        self.0.stop().await;
+    }
+}
+
+impl Deref for World {
+    type Target = unslide_world::World;
+
+    fn deref(&self) -> &unslide_world::World {
+        &self.0
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut unslide_world::World {
+        &mut self.0
+    }
+}
