@@ -1,6 +1,7 @@
 //! The shape of the workspace: layers, names, documents and promises against the code.
 
 mod documents;
+mod features;
 mod layering;
 mod names;
 mod origins;

@@ -1,0 +1,64 @@
+//! The walls of features: the core does not know them, and the binary names each in one place.
+
+use super::layering::{sources, top};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The word by which a source would name each feature.
+const WORDS: [(&str, &str); 1] = [("alerts", "alert")];
+/// The list of features.
+const LIST: &str = "services/unslide/src/features.rs";
+/// Sources of the core with a feature's word, with the reason.
+const ACCEPTED: [(&str, &str); 6] = [
+    ("crates/proto/src/topics.rs", "topics are made and checked as one list, before any feature starts"),
+    ("crates/stream/src/topics/admin.rs", "as the names of topics"),
+    ("crates/stream/src/access/mod.rs", "as the names of topics"),
+    ("crates/stream/src/settings.rs", "as the names of topics"),
+    ("crates/stream/src/client.rs", "a level of librdkafka's log"),
+    ("services/unslide/src/demo", "a client: it sends requests to a running service"),
+];
+
+/// The production code of a source.
+fn production(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn no_core_source_names_a_feature() {
+    let folders: BTreeSet<String> = std::fs::read_dir(top().join("features"))
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(folders.iter().all(|folder| WORDS.iter().any(|(feature, _)| feature == folder)), "{folders:?}");
+    let mut wrong = Vec::new();
+    for path in sources() {
+        let shown = path.strip_prefix(top()).unwrap().display().to_string();
+        let is_core = shown.starts_with("crates/") || shown.starts_with("services/");
+        let is_test = shown.split('/').any(|part| part == "tests" || part == "testkit");
+        if !is_core || is_test || shown == LIST || ACCEPTED.iter().any(|(known, _)| shown.starts_with(known))
+        {
+            continue;
+        }
+        let text = production(&path).to_lowercase();
+        for (feature, word) in WORDS {
+            for (number, _) in text.lines().enumerate().filter(|(_, line)| line.contains(word)) {
+                wrong.push(format!("{shown}:{} names the feature {feature}", number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_exception_is_needed() {
+    for (known, why) in ACCEPTED {
+        let is_needed = sources().iter().any(|path| {
+            let shown = path.strip_prefix(top()).unwrap().display().to_string();
+            let text = std::fs::read_to_string(path).unwrap().to_lowercase();
+            shown.starts_with(known) && WORDS.iter().any(|(_, word)| text.contains(word))
+        });
+        assert!(is_needed, "{known} ({why}) needs no exception");
+    }
+}
