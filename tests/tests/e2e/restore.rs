@@ -6,7 +6,6 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use std::time::Duration;
 use unslide_proto::headers;
 use unslide_tests::app::App;
-use unslide_tests::clock::Ahead;
 use unslide_tests::installation::{Installation, TENANT};
 
 const SERVICES: [&str; 4] = ["builder", "api", "indexer", "symbolizer"];
@@ -56,12 +55,9 @@ async fn wait_stored(installation: &Installation, app: &App, count: usize) {
     installation.client().wait_for(&path, SOON, has).await;
 }
 
-/// Runs fsck with a clock by which all files are old. Returns its exit code, and problems with their subjects.
-fn fsck(installation: &Installation, clock: &Ahead) -> (i32, Vec<[String; 2]>) {
-    let variables = clock.variables();
-    let variables: Vec<(&str, &str)> =
-        variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let (code, output, error) = installation.command_with(&["fsck", "--json"], &variables);
+/// Runs fsck. Returns its exit code, and problems with their subjects.
+fn fsck(installation: &Installation) -> (i32, Vec<[String; 2]>) {
+    let (code, output, error) = installation.command(&["fsck", "--json", "--age", "0s"]);
     let answer: Value = serde_json::from_str(&output).unwrap_or_else(|e| panic!("{e}: {output}{error}"));
     let findings = answer["findings"].as_array().expect("findings").iter();
     let text = |finding: &Value, name: &str| finding[name].as_str().unwrap_or_default().to_owned();
@@ -76,7 +72,6 @@ fn problems(findings: &[[String; 2]]) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_restore_of_the_database_nothing_is_lost_and_fsck_says_what_is_to_be_done() {
     let mut installation = Installation::start().await;
-    let clock = Ahead::build(installation.folder(), Duration::from_secs(7_200));
     let (app, next) = (App::fixture("app"), App::fixture("app-next"));
     installation.client().upload(app.dsym.clone()).await;
     send(&installation, TENANT, &app, 1..4).await;
@@ -86,7 +81,7 @@ async fn after_a_restore_of_the_database_nothing_is_lost_and_fsck_says_what_is_t
     stop_services(&mut installation);
     copy_database(&installation, &database, &backup).await;
     start_services(&mut installation).await;
-    assert_eq!(fsck(&installation, &clock), (0, Vec::new()));
+    assert_eq!(fsck(&installation), (0, Vec::new()));
 
     // What the backup does not have.
     send(&installation, TENANT, &app, 4..6).await;
@@ -104,7 +99,7 @@ async fn after_a_restore_of_the_database_nothing_is_lost_and_fsck_says_what_is_t
     // The reports that came since are stored again, without a command.
     installation.key = key.clone();
     wait_stored(&installation, &app, 5).await;
-    let (code, findings) = fsck(&installation, &clock);
+    let (code, findings) = fsck(&installation);
     let found = ["reports_without_tenant", "files_without_tenant", "symbols_without_row"];
     assert!(found.iter().all(|problem| problems(&findings).contains(problem)), "{findings:?}");
     assert_eq!(code, 6);
@@ -117,7 +112,7 @@ async fn after_a_restore_of_the_database_nothing_is_lost_and_fsck_says_what_is_t
     installation.make_tenant(LATER);
     wait_stored(&installation, &app, 2).await;
     installation.client().upload(app.dsym.clone()).await;
-    let (_, findings) = fsck(&installation, &clock);
+    let (_, findings) = fsck(&installation);
     // What is left is bytes that nobody reads.
     assert!(findings.iter().all(|[problem, _]| problem == "file_without_row"), "{findings:?}");
 
@@ -126,10 +121,15 @@ async fn after_a_restore_of_the_database_nothing_is_lost_and_fsck_says_what_is_t
     let gone = format!("t/{LATER}/symbols");
     let folder = walk(&objects, &gone).expect("the folder of symbols");
     std::fs::remove_dir_all(&folder).expect("removed");
-    let (code, findings) = fsck(&installation, &clock);
+    let (code, findings) = fsck(&installation);
     let missing = findings.iter().filter(|[problem, of]| problem == "file_missing" && of.starts_with(&gone));
     assert_eq!((code, missing.count()), (6, 2), "{findings:?}");
-    installation.command_succeeds(&["symbols", "backfill", "--all", "--yes", "--tenant", LATER]);
+    installation.command_succeeds(&["symbols", "backfill", "--all", "--tenant", LATER]);
+    let end = tokio::time::Instant::now() + SOON;
+    while problems(&fsck(&installation).1).contains(&"file_missing") {
+        assert!(tokio::time::Instant::now() < end, "nothing is built again");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     let mut admin = PgConnection::connect(&installation.place().postgres).await.expect("PostgreSQL");
     let drop = format!("DROP DATABASE {backup} WITH (FORCE)");
     admin.execute(AssertSqlSafe(drop)).await.expect("dropped");

@@ -12,15 +12,13 @@ use unslide_store::symbols::files;
 use unslide_store::uploads::UploadStatus;
 use unslide_store::{Store, StoreError, captures, segments, tenants};
 
-/// A file that is younger may be written before its row.
-const SETTLED_AFTER: Duration = Duration::hours(1);
 /// Keys of one request of a listing, and tenants of one of the database.
 const PAGE: u16 = 1_000;
 
 /// A file that a row needs: what it is, and what brings it back.
 struct Needed {
     what: String,
-    repair: &'static str,
+    repair: String,
 }
 
 /// The files that the rows of one owner speak of.
@@ -35,14 +33,20 @@ struct KnownFiles {
 
 const UPLOAD_AGAIN: &str = "upload the file again";
 const RESTORE: &str = "restore this object from an older version in the bucket";
-const BUILD_AGAIN: &str = "unslide symbols backfill --all --yes";
 
-/// Compares the files of all owners, and finds those of tenants that do not exist.
+/// Compares the files of all owners, and finds those of tenants that do not exist. A file without a row counts once it is as
+/// old as `age`: it may be written before its row.
 ///
 /// # Errors
 /// If the database or object storage fails.
-pub async fn check(store: &Store, objects: &ObjectStore, findings: &mut Findings) -> Result<(), BoxError> {
-    check_owner(store, objects, &Owner::System, findings).await?;
+pub async fn check(
+    store: &Store,
+    objects: &ObjectStore,
+    age: Duration,
+    findings: &mut Findings,
+) -> Result<(), BoxError> {
+    let before = store.clock().now() - age;
+    check_owner(store, objects, &Owner::System, before, findings).await?;
     let (mut known, mut last) = (BTreeSet::new(), None);
     loop {
         let page = tenants::list(store, last.as_ref(), PAGE.into()).await?;
@@ -51,7 +55,7 @@ pub async fn check(store: &Store, objects: &ObjectStore, findings: &mut Findings
         for tenant in page {
             // The files of a deleted tenant are on their way out.
             if tenant.state != tenants::TenantStanding::Deleted {
-                check_owner(store, objects, &Owner::Tenant(tenant.id.clone()), findings).await?;
+                check_owner(store, objects, &Owner::Tenant(tenant.id.clone()), before, findings).await?;
             }
             known.insert(tenant.id);
         }
@@ -64,12 +68,12 @@ async fn check_owner(
     store: &Store,
     objects: &ObjectStore,
     owner: &Owner,
+    written_before: OffsetDateTime,
     findings: &mut Findings,
 ) -> Result<(), BoxError> {
-    let now = store.clock().now();
-    let before = known_files(store, owner).await?;
-    let (listed, unknown) = compare(objects, &keys::owner_prefix(owner), &before, now).await?;
-    let missing: Vec<&String> = before.needed.keys().filter(|key| !listed.contains(*key)).collect();
+    let known = known_files(store, owner).await?;
+    let (listed, unknown) = compare(objects, &keys::owner_prefix(owner), &known, written_before).await?;
+    let missing: Vec<&String> = known.needed.keys().filter(|key| !listed.contains(*key)).collect();
     if missing.is_empty() && unknown.is_empty() {
         return Ok(());
     }
@@ -81,7 +85,7 @@ async fn check_owner(
                 problem: Problem::FileMissing,
                 subject: key.clone(),
                 detail: needed.what.clone(),
-                repair: needed.repair.to_owned(),
+                repair: needed.repair.clone(),
             });
         }
     }
@@ -94,12 +98,13 @@ async fn check_owner(
     Ok(())
 }
 
-/// Lists all files below a prefix. Returns the keys of those that rows need, and of the older ones that no row speaks of.
+/// Lists all files below a prefix. Returns the keys of those that rows need, and of those that no row speaks of and that were
+/// written before a moment.
 async fn compare(
     objects: &ObjectStore,
     prefix: &Prefix,
     known: &KnownFiles,
-    now: OffsetDateTime,
+    before: OffsetDateTime,
 ) -> Result<(BTreeSet<String>, Vec<String>), StorageError> {
     let (mut needed, mut unknown, mut after) = (BTreeSet::new(), Vec::new(), None);
     loop {
@@ -108,7 +113,7 @@ async fn compare(
             let key = key.to_string();
             if known.needed.contains_key(&key) {
                 needed.insert(key);
-            } else if !known.names(&key) && modified.is_some_and(|at| at + SETTLED_AFTER < now) {
+            } else if !known.names(&key) && modified.is_some_and(|at| at <= before) {
                 unknown.push(key);
             }
         }
@@ -201,8 +206,8 @@ async fn known_files(store: &Store, owner: &Owner) -> Result<KnownFiles, StoreEr
 }
 
 impl KnownFiles {
-    fn need(&mut self, key: String, what: String, repair: &'static str) {
-        self.needed.insert(key, Needed { what, repair });
+    fn need(&mut self, key: String, what: String, repair: &str) {
+        self.needed.insert(key, Needed { what, repair: repair.to_owned() });
     }
 
     fn allow(&mut self, key: String) {
@@ -233,10 +238,18 @@ impl KnownFiles {
         let Some(id) = debug_id else { return };
         let symbols = keys::symbols(owner.own(*id));
         self.prefixes.insert(symbols.prefix().as_str().to_owned());
+        let build_again = match owner {
+            Owner::Tenant(tenant) => format!("unslide symbols backfill --all --tenant {tenant}"),
+            Owner::System => "unslide symbols backfill --all --yes".to_owned(),
+        };
         if let Some((version, sha256)) = object.symcache {
-            self.need(symbols.symcache(version, &sha256).to_string(), what("the symcache"), BUILD_AGAIN);
+            self.need(symbols.symcache(version, &sha256).to_string(), what("the symcache"), &build_again);
             if object.answers {
-                self.need(symbols.alias(version).to_string(), what("the symcache that answers"), BUILD_AGAIN);
+                self.need(
+                    symbols.alias(version).to_string(),
+                    what("the symcache that answers"),
+                    &build_again,
+                );
             }
         }
     }

@@ -5,6 +5,7 @@ mod finding;
 
 use crate::configuration::{self, Administration, Configured};
 use crate::prelude::*;
+use crate::quantity;
 use finding::{Finding, Findings, Problem};
 use std::collections::BTreeSet;
 use unslide_artifacts::ObjectStore;
@@ -20,6 +21,9 @@ pub struct Arguments {
     /// How many of each kind to print
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
+    /// How old a file without a row is before it counts, such as 90s or 1h: services write some files before their rows
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = quantity::seconds)]
+    age: u32,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -33,7 +37,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         let store = boot::database(&servers.postgres).await?;
         check_kafka(&store, &servers, &mut findings).await?;
         let objects = ObjectStore::s3(&objects).await;
-        Box::pin(files::check(&store, &objects, &mut findings)).await
+        let age = time::Duration::seconds(arguments.age.into());
+        Box::pin(files::check(&store, &objects, age, &mut findings)).await
     })?;
     let (kept, counts) = findings.finish();
     if arguments.json {
