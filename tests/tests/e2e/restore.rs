@@ -59,7 +59,7 @@ async fn wait_stored(installation: &Installation, app: &App, count: usize) {
 fn fsck(installation: &Installation) -> (i32, Vec<[String; 2]>) {
     let (code, output, error) = installation.command(&["fsck", "--json", "--age", "0s"]);
     let answer: Value = serde_json::from_str(&output).unwrap_or_else(|e| panic!("{e}: {output}{error}"));
-    let findings = answer["findings"].as_array().expect("findings").iter();
+    let findings = answer["disagreements"].as_array().expect("a list").iter();
     let text = |finding: &Value, name: &str| finding[name].as_str().unwrap_or_default().to_owned();
     (code, findings.map(|finding| [text(finding, "problem"), text(finding, "subject")]).collect())
 }

@@ -1,6 +1,6 @@
 //! The rows of an owner against its files in object storage.
 
-use super::finding::{Finding, Findings, Problem};
+use super::disagreement::{Disagreement, Disagreements, Problem};
 use crate::failure::BoxError;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Duration, OffsetDateTime};
@@ -43,10 +43,10 @@ pub async fn check(
     store: &Store,
     objects: &ObjectStore,
     age: Duration,
-    findings: &mut Findings,
+    found: &mut Disagreements,
 ) -> Result<(), BoxError> {
     let before = store.clock().now() - age;
-    check_owner(store, objects, &Owner::System, before, findings).await?;
+    check_owner(store, objects, &Owner::System, before, found).await?;
     let (mut known, mut last) = (BTreeSet::new(), None);
     loop {
         let page = tenants::list(store, last.as_ref(), PAGE.into()).await?;
@@ -55,12 +55,12 @@ pub async fn check(
         for tenant in page {
             // The files of a deleted tenant are on their way out.
             if tenant.state != tenants::TenantStanding::Deleted {
-                check_owner(store, objects, &Owner::Tenant(tenant.id.clone()), before, findings).await?;
+                check_owner(store, objects, &Owner::Tenant(tenant.id.clone()), before, found).await?;
             }
             known.insert(tenant.id);
         }
     }
-    without_tenant(objects, &known, findings).await?;
+    without_tenant(objects, &known, found).await?;
     Ok(())
 }
 
@@ -69,7 +69,7 @@ async fn check_owner(
     objects: &ObjectStore,
     owner: &Owner,
     written_before: OffsetDateTime,
-    findings: &mut Findings,
+    found: &mut Disagreements,
 ) -> Result<(), BoxError> {
     let known = known_files(store, owner).await?;
     let (listed, unknown) = compare(objects, &keys::owner_prefix(owner), &known, written_before).await?;
@@ -81,7 +81,7 @@ async fn check_owner(
     let after = known_files(store, owner).await?;
     for key in missing {
         if let Some(needed) = after.needed.get(key) {
-            findings.add(Finding {
+            found.add(Disagreement {
                 problem: Problem::FileMissing,
                 subject: key.clone(),
                 detail: needed.what.clone(),
@@ -91,8 +91,8 @@ async fn check_owner(
     }
     let mut told = BTreeSet::new();
     for key in unknown.into_iter().filter(|key| !after.names(key)) {
-        if let Some(finding) = without_row(owner, &key, &mut told) {
-            findings.add(finding);
+        if let Some(disagreement) = without_row(owner, &key, &mut told) {
+            found.add(disagreement);
         }
     }
     Ok(())
@@ -125,22 +125,22 @@ async fn compare(
 }
 
 /// Says what a file without a row is; `None` if another file of the same symbols was told.
-fn without_row(owner: &Owner, key: &str, told: &mut BTreeSet<String>) -> Option<Finding> {
+fn without_row(owner: &Owner, key: &str, told: &mut BTreeSet<String>) -> Option<Disagreement> {
     let below = key.strip_prefix(keys::owner_prefix(owner).as_str()).unwrap_or(key);
     let mut parts = below.split('/');
-    let finding = |problem, detail: String, repair: &str| {
-        Some(Finding { problem, subject: key.to_owned(), detail, repair: repair.to_owned() })
+    let disagreement = |problem, detail: String, repair: &str| {
+        Some(Disagreement { problem, subject: key.to_owned(), detail, repair: repair.to_owned() })
     };
     match (parts.next(), parts.next(), parts.next()) {
         (Some("symbols"), Some(folder), Some(rest)) => {
             let digits = format!("{folder}{rest}");
             let uuid = digits.parse::<DebugId>().map_or(digits, |id| id.to_string());
             let detail = format!("symbols of {uuid} of {owner} answer reports, and no list shows them");
-            told.insert(uuid).then(|| finding(Problem::SymbolsWithoutRow, detail, UPLOAD_AGAIN))?
+            told.insert(uuid).then(|| disagreement(Problem::SymbolsWithoutRow, detail, UPLOAD_AGAIN))?
         }
         // The indexer takes care of them.
         (Some("outputs"), ..) => None,
-        _ => finding(
+        _ => disagreement(
             Problem::FileWithoutRow,
             format!("no row of {owner} names it"),
             "delete the object, or leave it",
@@ -152,7 +152,7 @@ fn without_row(owner: &Owner, key: &str, told: &mut BTreeSet<String>) -> Option<
 async fn without_tenant(
     objects: &ObjectStore,
     known: &BTreeSet<TenantId>,
-    findings: &mut Findings,
+    found: &mut Disagreements,
 ) -> Result<(), StorageError> {
     let mut after: Option<ObjectKey> = None;
     loop {
@@ -163,7 +163,7 @@ async fn without_tenant(
             continue;
         };
         if !TenantId::new(folder).is_ok_and(|tenant| known.contains(&tenant)) {
-            findings.add(Finding {
+            found.add(Disagreement {
                 problem: Problem::FilesWithoutTenant,
                 subject: folder.to_owned(),
                 detail: format!("there are objects below t/{folder}/"),
@@ -181,7 +181,7 @@ async fn known_files(store: &Store, owner: &Owner) -> Result<KnownFiles, StoreEr
         let key = keys::upload(owner.own(id)).to_string();
         match status {
             UploadStatus::Queued | UploadStatus::Building => {
-                known.need(key, format!("upload {id} waits for it"), UPLOAD_AGAIN)
+                known.need(key, format!("upload {id} waits for it"), UPLOAD_AGAIN);
             }
             _ => known.allow(key),
         }

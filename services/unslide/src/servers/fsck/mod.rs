@@ -1,12 +1,12 @@
 //! `unslide fsck`: compares what PostgreSQL, object storage and Kafka say. A restore of one of them may part them.
 
+mod disagreement;
 mod files;
-mod finding;
 
 use crate::configuration::{self, Administration, Configured};
 use crate::prelude::*;
 use crate::quantity;
-use finding::{Finding, Findings, Problem};
+use disagreement::{Disagreement, Disagreements, Problem};
 use std::collections::BTreeSet;
 use unslide_artifacts::ObjectStore;
 use unslide_store::{Store, deferred, positions, tenants};
@@ -32,17 +32,17 @@ pub struct Arguments {
 /// Compares, and prints what was found with what repairs it.
 pub fn run(arguments: &Arguments) -> Outcome {
     let (servers, objects) = configuration::servers(&arguments.configured)?;
-    let mut findings = Findings::new(arguments.limit);
+    let mut found = Disagreements::new(arguments.limit);
     boot::block_on(async {
         let store = boot::database(&servers.postgres).await?;
-        check_kafka(&store, &servers, &mut findings).await?;
+        check_kafka(&store, &servers, &mut found).await?;
         let objects = ObjectStore::s3(&objects).await;
         let age = time::Duration::seconds(arguments.age.into());
-        Box::pin(files::check(&store, &objects, age, &mut findings)).await
+        Box::pin(files::check(&store, &objects, age, &mut found)).await
     })?;
-    let (kept, counts) = findings.finish();
+    let (kept, counts) = found.finish();
     if arguments.json {
-        Console::get().json(&json!({ "clean": kept.is_empty(), "counts": counts, "findings": kept }))?;
+        Console::get().json(&json!({ "clean": kept.is_empty(), "counts": counts, "disagreements": kept }))?;
     } else {
         print(&kept);
         for (problem, count) in &counts {
@@ -55,8 +55,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(if kept.is_empty() { Exit::Ready } else { Exit::Unbalanced })
 }
 
-fn print(findings: &[Finding]) {
-    for Finding { problem, subject, detail, repair } in findings {
+fn print(found: &[Disagreement]) {
+    for Disagreement { problem, subject, detail, repair } in found {
         say!("{problem}: {subject}: {detail}");
         say!("    repair: {repair}");
     }
@@ -66,12 +66,12 @@ fn print(findings: &[Finding]) {
 async fn check_kafka(
     store: &Store,
     servers: &Administration,
-    findings: &mut Findings,
+    found: &mut Disagreements,
 ) -> Result<(), BoxError> {
     let misplaced = unslide_indexer::misplaced_positions(store, &servers.kafka).await?;
     for reset in misplaced {
         let before = reset.before;
-        findings.add(Finding {
+        found.add(Disagreement {
             problem: Problem::PositionOutsideTopic,
             subject: format!("{}/{}", before.topic, before.partition),
             detail: format!(
@@ -92,7 +92,7 @@ async fn check_kafka(
                 Some(oldest.map_or(range.oldest_at, |at: time::OffsetDateTime| at.min(range.oldest_at))),
             )
         });
-        findings.add(Finding {
+        found.add(Disagreement {
             problem: Problem::ReportsWithoutTenant,
             subject: tenant.to_string(),
             detail: format!(

@@ -37,7 +37,7 @@ impl fmt::Display for Problem {
 
 /// One disagreement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct Disagreement {
     /// Its kind.
     pub problem: Problem,
     /// What it concerns: a partition, a tenant or a key.
@@ -49,29 +49,29 @@ pub struct Finding {
 }
 
 /// All that was found: some of each kind, and the number of all.
-pub struct Findings {
+pub struct Disagreements {
     most: usize,
-    kept: Vec<Finding>,
+    kept: Vec<Disagreement>,
     counts: BTreeMap<Problem, usize>,
 }
 
-impl Findings {
+impl Disagreements {
     /// Keeps at most so many of each kind.
-    pub fn new(most: usize) -> Findings {
-        Findings { most, kept: Vec::new(), counts: BTreeMap::new() }
+    pub fn new(most: usize) -> Disagreements {
+        Disagreements { most, kept: Vec::new(), counts: BTreeMap::new() }
     }
 
     /// Adds one.
-    pub fn add(&mut self, finding: Finding) {
-        let count = self.counts.entry(finding.problem).or_default();
+    pub fn add(&mut self, disagreement: Disagreement) {
+        let count = self.counts.entry(disagreement.problem).or_default();
         *count += 1;
         if *count <= self.most {
-            self.kept.push(finding);
+            self.kept.push(disagreement);
         }
     }
 
     /// Returns those that were kept, by kind, and the number of all of each kind.
-    pub fn finish(mut self) -> (Vec<Finding>, BTreeMap<Problem, usize>) {
+    pub fn finish(mut self) -> (Vec<Disagreement>, BTreeMap<Problem, usize>) {
         self.kept.sort_by(|a, b| (a.problem, &a.subject).cmp(&(b.problem, &b.subject)));
         (self.kept, self.counts)
     }
@@ -83,19 +83,19 @@ mod tests {
 
     #[test]
     fn some_of_each_kind_are_kept_and_all_are_counted() {
-        let finding = |problem, subject: &str| Finding {
+        let disagreement = |problem, subject: &str| Disagreement {
             problem,
             subject: subject.to_owned(),
             detail: String::new(),
             repair: String::new(),
         };
-        let mut findings = Findings::new(2);
+        let mut found = Disagreements::new(2);
         for subject in ["c", "b", "a"] {
-            findings.add(finding(Problem::FileMissing, subject));
+            found.add(disagreement(Problem::FileMissing, subject));
         }
-        findings.add(finding(Problem::PositionOutsideTopic, "t/0"));
-        let (kept, counts) = findings.finish();
-        let subjects: Vec<&str> = kept.iter().map(|finding| finding.subject.as_str()).collect();
+        found.add(disagreement(Problem::PositionOutsideTopic, "t/0"));
+        let (kept, counts) = found.finish();
+        let subjects: Vec<&str> = kept.iter().map(|disagreement| disagreement.subject.as_str()).collect();
         assert_eq!(subjects, ["t/0", "b", "c"]);
         assert_eq!(counts, [(Problem::PositionOutsideTopic, 1), (Problem::FileMissing, 3)].into());
     }
