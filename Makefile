@@ -5,11 +5,12 @@ CACHE := $(or $(UNSLIDE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unslide)
 SERVERS := $(CARGO_TARGET_DIR)/debug/unslide-servers
 SERVERS_DATA ?= $(CURDIR)/.unslide/servers
 
-.PHONY: help demo screens test servers servers-down chaos bench bench-grouping bench-queries fuzz release fmt lint prepare clean-cache
+.PHONY: help demo screens test check servers servers-down chaos bench bench-grouping bench-queries fuzz release fmt lint prepare clean-cache
 
 help:
 	@echo 'make demo          the whole path, from an upload to an enriched report (installs what is missing)'
 	@echo 'make test          formatting, lints, all tests, licences, queries, manifests'
+	@echo 'make check CRATE=unslide-report [TEST=name]   formatting, lints and tests of one crate'
 	@echo 'make screens       screenshots of the console in SCREENS (.unslide/screens)'
 	@echo 'make servers       Kafka and PostgreSQL for tests in the background; prints what to export'
 	@echo 'make servers-down  stop them'
@@ -33,6 +34,9 @@ demo:
 
 test:
 	@scripts/test
+
+check:
+	@scripts/check $(CRATE) $(TEST)
 
 SCREENS ?= $(CURDIR)/.unslide/screens
 screens:

@@ -11,6 +11,7 @@ mod http;
 mod limits;
 mod lists;
 mod openapi;
+mod outline;
 mod reports;
 mod round_trips;
 mod sign_ins;

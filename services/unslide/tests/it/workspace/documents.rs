@@ -11,8 +11,10 @@ const NO_SETTINGS: [&str; 1] = ["process.last_dealloced_nsexception.backtrace"];
 fn pages() -> Vec<(PathBuf, String)> {
     let mut pages: Vec<PathBuf> =
         ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(|name| top().join(name)).into();
-    let docs = std::fs::read_dir(top().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    pages.extend(docs.filter(|path| path.extension().is_some_and(|end| end == "md")));
+    for folder in ["docs", "docs/decisions", "crates"] {
+        let entries = std::fs::read_dir(top().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        pages.extend(entries.filter(|path| path.extension().is_some_and(|end| end == "md")));
+    }
     pages.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
 }
 
@@ -44,6 +46,35 @@ fn links_between_the_pages_lead_somewhere() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The names between backquotes in the first column of the tables of a page.
+fn first_column(page: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(top().join(page)).unwrap();
+    let cells = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
+    let names = cells.flat_map(|(cell, _)| cell.split('`').step_by(2).map(str::to_owned).collect::<Vec<_>>());
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn the_data_model_has_every_table() {
+    let mut tables = BTreeSet::new();
+    for entry in std::fs::read_dir(top().join("migrations")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let made = text.lines().filter_map(|line| line.strip_prefix("CREATE TABLE ")?.split_once(' '));
+        tables.extend(made.map(|(name, _)| name.to_owned()));
+    }
+    assert!(tables.len() > 50, "{tables:?}");
+    assert_eq!(first_column("docs/data-model.md"), tables);
+}
+
+#[test]
+fn every_decision_is_in_the_list() {
+    let list = std::fs::read_to_string(top().join("docs/decisions/README.md")).unwrap();
+    for entry in std::fs::read_dir(top().join("docs/decisions")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(name == "README.md" || list.contains(&format!("({name})")), "{name}");
+    }
 }
 
 #[test]
