@@ -1,6 +1,7 @@
 //! What has to be done from time to time: tables ahead, old days dropped, reports that a replay put off, bodies
 //! into segments.
 
+pub mod input;
 pub mod orphans;
 pub mod tenants;
 

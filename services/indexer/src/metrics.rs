@@ -78,6 +78,8 @@ pub struct Metrics {
     pub latency_seconds: Histogram,
     in_flight: IntGaugeVec,
     lag: IntGaugeVec,
+    /// Records that wait for symbolizers.
+    pub input_lag: IntGauge,
     /// Records that were deferred.
     pub deferred_records: IntCounter,
     deferred_waiting: IntGaugeVec,
@@ -132,6 +134,10 @@ impl Metrics {
                 "unslide_indexer_in_flight_bytes",
                 "Bytes of the records that are being read and stored, with external bodies.",
                 &READER,
+            )?,
+            input_lag: make.gauge(
+                "unslide_indexer_input_lag_records",
+                "Records of the input topics that no symbolizer has taken yet.",
             )?,
             lag: make.gauges(
                 "unslide_indexer_lag_records",

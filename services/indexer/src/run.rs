@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::deferral;
 use crate::maintenance::orphans::Orphans;
 use crate::maintenance::tenants::TenantWatch;
-use crate::maintenance::{self, MaintenanceParts};
+use crate::maintenance::{self, MaintenanceParts, input};
 use crate::metrics::{Metrics, ReaderLabel, TenantGauges};
 use crate::pipeline::quarantine::Quarantine;
 use crate::pipeline::replays;
@@ -104,6 +104,7 @@ pub async fn run(config: Config, hooks: Vec<StoreHook>, host: Host) -> Result<()
     let logs = readers.iter().filter(|(name, _)| *name == "reports").map(|(_, reader)| reader.state());
     let (logs, shutdown) = (logs.collect(), host.shutdown.clone());
     let tenants = TenantWatch::new(store.clone(), tenant_gauges, config.tenants.symbol_bytes);
+    let input = input::run(config.kafka.clone(), metrics.clone(), host.shutdown.clone());
     let parts = MaintenanceParts { bodies, orphans, tenants };
     let maintenance = maintenance::run(store.clone(), own, metrics, logs, parts, shutdown);
     let replays = replays::run(store.clone(), config.kafka.clone(), pipelines, host.shutdown.clone());
@@ -111,7 +112,7 @@ pub async fn run(config: Config, hooks: Vec<StoreHook>, host: Host) -> Result<()
         reader.announce().await;
     }
     let readers = join_all(readers.into_iter().map(|(_, reader)| reader.run()));
-    tokio::join!(readers, maintenance, replays);
+    tokio::join!(readers, maintenance, replays, input);
     store.close().await;
     Ok(())
 }

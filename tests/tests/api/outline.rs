@@ -48,7 +48,8 @@ fn operation_line(method: &str, path: &str, operation: &Value) -> String {
     let taken: Vec<String> = parameters.chain(body).collect();
     let answers: Vec<String> = members(&operation["responses"])
         .map(|(status, response)| {
-            let bodies = members(&response["content"]).filter(|(kind, _)| *kind != "application/problem+json");
+            let bodies =
+                members(&response["content"]).filter(|(kind, _)| *kind != "application/problem+json");
             let shapes: Vec<String> = bodies
                 .map(|(kind, content)| match kind.as_str() {
                     "application/json" => shape(&content["schema"]),
@@ -109,13 +110,17 @@ fn shape_of_type(kind: &str, schema: &Value) -> String {
         "null" => "null".to_owned(),
         kind => {
             let format = schema["format"].as_str().map_or_else(String::new, |format| format!("({format})"));
-            format!("{kind}{format}{}", bounds(schema, &["minimum", "maximum", "maxLength", "pattern", "default"]))
+            format!(
+                "{kind}{format}{}",
+                bounds(schema, &["minimum", "maximum", "maxLength", "pattern", "default"])
+            )
         }
     }
 }
 
 fn inline(schema: &Value, properties: &Map<String, Value>) -> String {
-    let member = |(name, value): (&String, &Value)| format!("{name}{}: {}", optional(schema, name), shape(value));
+    let member =
+        |(name, value): (&String, &Value)| format!("{name}{}: {}", optional(schema, name), shape(value));
     properties.iter().map(member).collect::<Vec<_>>().join(", ")
 }
 

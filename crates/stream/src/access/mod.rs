@@ -266,7 +266,7 @@ const LIST: &[Listed] = {
         ),
         tenant_topics(Indexer, &[OUTPUT], &[Read, DescribeConfigs]),
         tenant_topics(Indexer, &[INPUT], &[Describe, DescribeConfigs]),
-        groups(Indexer, &[POSITIONED_GROUP, SCAN_GROUP], &[Describe]),
+        groups(Indexer, &[POSITIONED_GROUP, SCAN_GROUP, "unslide.live"], &[Describe]),
         topics(Migrate, ALL_TOPICS, &[Create, Describe]),
         tenant_topics(Migrate, &[INPUT, OUTPUT], &[Create, Describe]),
         topics(Audit, &[INPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, REQUESTS], &[Read]),

@@ -174,6 +174,16 @@ impl Scanner {
         group: &str,
         places: &[(String, i32)],
     ) -> Result<BTreeMap<(String, i32), i64>, StreamError> {
+        self.committed_within(group, places, OFFSETS)
+    }
+
+    /// As [`Scanner::committed`], for as long as the caller can wait.
+    pub(crate) fn committed_within(
+        &self,
+        group: &str,
+        places: &[(String, i32)],
+        timeout: Duration,
+    ) -> Result<BTreeMap<(String, i32), i64>, StreamError> {
         let failed = |e| StreamError::kafka(format!("asking for the offsets of the group {group}"), e);
         // A client asks for the offsets of its own group only. It does not join.
         let mut config = self.settings.consumer();
@@ -183,7 +193,7 @@ impl Scanner {
         for (topic, partition) in places {
             asked.add_partition(topic, *partition);
         }
-        let told = client.committed_offsets(asked, OFFSETS).map_err(failed)?;
+        let told = client.committed_offsets(asked, timeout).map_err(failed)?;
         let mut found = BTreeMap::new();
         for element in told.elements() {
             element.error().map_err(failed)?;

@@ -6,6 +6,7 @@ pub mod guarantee;
 pub mod http;
 pub mod late;
 pub mod latency;
+pub mod outages;
 pub mod queries;
 mod quota;
 pub mod scale;

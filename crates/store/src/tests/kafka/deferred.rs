@@ -150,8 +150,9 @@ async fn nothing_is_deferred_of_a_deleted_tenant_and_its_ranges_go() {
         }
     }
     assert!(ranges(&database).await.is_empty());
+    // A tenant that was never there may be made again: a database was restored.
     for tenant in ["acme", "nobody"] {
         extend(&database, &range(tenant, 0, 8, 9)).await;
     }
-    assert!(ranges(&database).await.is_empty());
+    assert_eq!(ranges(&database).await, [range("nobody", 0, 8, 9)]);
 }

@@ -7,7 +7,7 @@ use std::fmt;
 /// The kind of a disagreement, by a word that does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Problem {
+pub enum DisagreementKind {
     /// A position of the indexer lies outside its topic.
     PositionOutsideTopic,
     /// Reports wait in Kafka for a tenant that does not exist.
@@ -22,15 +22,15 @@ pub enum Problem {
     FileWithoutRow,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for DisagreementKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Problem::PositionOutsideTopic => "position outside topic",
-            Problem::ReportsWithoutTenant => "reports without tenant",
-            Problem::FilesWithoutTenant => "files without tenant",
-            Problem::FileMissing => "file missing",
-            Problem::SymbolsWithoutRow => "symbols without row",
-            Problem::FileWithoutRow => "file without row",
+            DisagreementKind::PositionOutsideTopic => "position outside topic",
+            DisagreementKind::ReportsWithoutTenant => "reports without tenant",
+            DisagreementKind::FilesWithoutTenant => "files without tenant",
+            DisagreementKind::FileMissing => "file missing",
+            DisagreementKind::SymbolsWithoutRow => "symbols without row",
+            DisagreementKind::FileWithoutRow => "file without row",
         })
     }
 }
@@ -39,7 +39,7 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Disagreement {
     /// Its kind.
-    pub problem: Problem,
+    pub problem: DisagreementKind,
     /// What it concerns: a partition, a tenant or a key.
     pub subject: String,
     /// What is known of it.
@@ -52,7 +52,7 @@ pub struct Disagreement {
 pub struct Disagreements {
     most: usize,
     kept: Vec<Disagreement>,
-    counts: BTreeMap<Problem, usize>,
+    counts: BTreeMap<DisagreementKind, usize>,
 }
 
 impl Disagreements {
@@ -71,7 +71,7 @@ impl Disagreements {
     }
 
     /// Returns those that were kept, by kind, and the number of all of each kind.
-    pub fn finish(mut self) -> (Vec<Disagreement>, BTreeMap<Problem, usize>) {
+    pub fn finish(mut self) -> (Vec<Disagreement>, BTreeMap<DisagreementKind, usize>) {
         self.kept.sort_by(|a, b| (a.problem, &a.subject).cmp(&(b.problem, &b.subject)));
         (self.kept, self.counts)
     }
@@ -91,12 +91,15 @@ mod tests {
         };
         let mut found = Disagreements::new(2);
         for subject in ["c", "b", "a"] {
-            found.add(disagreement(Problem::FileMissing, subject));
+            found.add(disagreement(DisagreementKind::FileMissing, subject));
         }
-        found.add(disagreement(Problem::PositionOutsideTopic, "t/0"));
+        found.add(disagreement(DisagreementKind::PositionOutsideTopic, "t/0"));
         let (kept, counts) = found.finish();
         let subjects: Vec<&str> = kept.iter().map(|disagreement| disagreement.subject.as_str()).collect();
         assert_eq!(subjects, ["t/0", "b", "c"]);
-        assert_eq!(counts, [(Problem::PositionOutsideTopic, 1), (Problem::FileMissing, 3)].into());
+        assert_eq!(
+            counts,
+            [(DisagreementKind::PositionOutsideTopic, 1), (DisagreementKind::FileMissing, 3)].into()
+        );
     }
 }

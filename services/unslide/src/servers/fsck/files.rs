@@ -1,6 +1,6 @@
 //! The rows of an owner against its files in object storage.
 
-use super::disagreement::{Disagreement, Disagreements, Problem};
+use super::disagreement::{Disagreement, DisagreementKind, Disagreements};
 use crate::failure::BoxError;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Duration, OffsetDateTime};
@@ -82,7 +82,7 @@ async fn check_owner(
     for key in missing {
         if let Some(needed) = after.needed.get(key) {
             found.add(Disagreement {
-                problem: Problem::FileMissing,
+                problem: DisagreementKind::FileMissing,
                 subject: key.clone(),
                 detail: needed.what.clone(),
                 repair: needed.repair.clone(),
@@ -136,12 +136,13 @@ fn without_row(owner: &Owner, key: &str, told: &mut BTreeSet<String>) -> Option<
             let digits = format!("{folder}{rest}");
             let uuid = digits.parse::<DebugId>().map_or(digits, |id| id.to_string());
             let detail = format!("symbols of {uuid} of {owner} answer reports, and no list shows them");
-            told.insert(uuid).then(|| disagreement(Problem::SymbolsWithoutRow, detail, UPLOAD_AGAIN))?
+            told.insert(uuid)
+                .then(|| disagreement(DisagreementKind::SymbolsWithoutRow, detail, UPLOAD_AGAIN))?
         }
         // The indexer takes care of them.
         (Some("outputs"), ..) => None,
         _ => disagreement(
-            Problem::FileWithoutRow,
+            DisagreementKind::FileWithoutRow,
             format!("no row of {owner} names it"),
             "delete the object, or leave it",
         ),
@@ -164,7 +165,7 @@ async fn without_tenant(
         };
         if !TenantId::new(folder).is_ok_and(|tenant| known.contains(&tenant)) {
             found.add(Disagreement {
-                problem: Problem::FilesWithoutTenant,
+                problem: DisagreementKind::FilesWithoutTenant,
                 subject: folder.to_owned(),
                 detail: format!("there are objects below t/{folder}/"),
                 repair: format!("unslide tenant create {folder}, then upload its dSYMs again"),

@@ -6,7 +6,7 @@ mod files;
 use crate::configuration::{self, Administration, Configured};
 use crate::prelude::*;
 use crate::quantity;
-use disagreement::{Disagreement, Disagreements, Problem};
+use disagreement::{Disagreement, DisagreementKind, Disagreements};
 use std::collections::BTreeSet;
 use unslide_artifacts::ObjectStore;
 use unslide_store::{Store, deferred, positions, tenants};
@@ -72,7 +72,7 @@ async fn check_kafka(
     for reset in misplaced {
         let before = reset.before;
         found.add(Disagreement {
-            problem: Problem::PositionOutsideTopic,
+            problem: DisagreementKind::PositionOutsideTopic,
             subject: format!("{}/{}", before.topic, before.partition),
             detail: format!(
                 "the indexer is to go on at offset {} of the topic {}, and the first one of the topic {} is {}",
@@ -93,7 +93,7 @@ async fn check_kafka(
             )
         });
         found.add(Disagreement {
-            problem: Problem::ReportsWithoutTenant,
+            problem: DisagreementKind::ReportsWithoutTenant,
             subject: tenant.to_string(),
             detail: format!(
                 "{records} reports wait in Kafka, the oldest since {}",

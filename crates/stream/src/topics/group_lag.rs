@@ -1,0 +1,35 @@
+//! How far a consumer group is behind, seen from outside of it.
+
+use super::topic_facts::topics_facts;
+use crate::client::ASK;
+use crate::error::StreamError;
+use crate::read::scan::Scanner;
+use crate::settings::Settings;
+use std::collections::BTreeMap;
+
+/// Returns the number of offsets between what a group has committed and the ends of these topics. A partition without a
+/// committed offset counts from its first record. Topics that do not exist are left out.
+///
+/// # Errors
+/// Returns an error if Kafka does not answer, or refuses to describe a topic or the group.
+pub async fn group_lag(settings: &Settings, group: String, topics: Vec<String>) -> Result<u64, StreamError> {
+    let facts = topics_facts(settings, topics.clone()).await?;
+    let mut held = BTreeMap::new();
+    for (topic, facts) in topics.into_iter().zip(facts) {
+        match facts {
+            Ok(facts) => held.extend(
+                facts.partitions.iter().map(|held| ((topic.clone(), held.partition), (held.start, held.end))),
+            ),
+            Err(StreamError::NoTopic(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let (scanner, places) = (Scanner::open(settings)?, held.keys().cloned().collect::<Vec<_>>());
+    let asked = tokio::task::spawn_blocking(move || scanner.committed_within(&group, &places, ASK));
+    let committed = asked.await.map_err(|_| StreamError::Ended("group offsets".to_owned()))??;
+    let waiting = held.iter().map(|(place, (start, end))| {
+        let next = committed.get(place).copied().unwrap_or(*start).max(*start);
+        u64::try_from(end - next).unwrap_or(0)
+    });
+    Ok(waiting.sum())
+}

@@ -1,0 +1,44 @@
+//! What waits for symbolizers, told by an indexer: also if no symbolizer runs that could tell it.
+
+use crate::metrics::Metrics;
+use std::time::Duration;
+use unslide_proto::lanes;
+use unslide_runtime::{Shutdown, causes};
+use unslide_stream::{Settings, StreamError, admin, group_lag};
+
+/// Pause between two questions to Kafka.
+const ASK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Sets the gauge of the live lane's lag twice a minute, until the shutdown begins. If Kafka does not answer, the gauge stays:
+/// what waited waits.
+pub async fn run(kafka: Settings, metrics: Metrics, shutdown: Shutdown) {
+    let mut is_failing = false;
+    loop {
+        let asked = tokio::select! {
+            asked = input_lag(&kafka) => asked,
+            () = shutdown.begun() => return,
+        };
+        match &asked {
+            Ok(records) => metrics.input_lag.set(i64::try_from(*records).unwrap_or(i64::MAX)),
+            // Once is enough.
+            Err(_) if is_failing => {}
+            Err(error) => tracing::warn!(error = causes(error), "what waits for symbolizers is not known"),
+        }
+        is_failing = asked.is_err();
+        tokio::select! {
+            () = tokio::time::sleep(ASK_INTERVAL) => {}
+            () = shutdown.begun() => return,
+        }
+    }
+}
+
+/// Asks how many records of the input topics the live lane has not taken.
+async fn input_lag(kafka: &Settings) -> Result<u64, StreamError> {
+    let names = kafka.topics();
+    let mut topics = vec![names.input.clone()];
+    if kafka.tenant_topics {
+        let own = admin::topics_matching(kafka, |topic| names.tenant_of_input(topic).is_some());
+        topics.extend(own.await?);
+    }
+    group_lag(kafka, lanes::group(&kafka.topic_prefix, lanes::LIVE), topics).await
+}
