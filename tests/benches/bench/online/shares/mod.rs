@@ -69,14 +69,10 @@ pub async fn print(input: &Input, full: bool) {
         let sending = send(&noisy, flood, first * 1_000, connections, &large, &over);
         let (beside, sent, ()) = tokio::join!(neighbour.waits(flood.kind, first, moments), sending, timer);
         accepted += sent;
+        println!("    beside {}: {}; {sent} accepted", flood.name, texts(&beside));
         let began = Instant::now();
         wait_done(&installation, flood.kind, accepted).await;
-        println!(
-            "    beside {}: {}; {sent} accepted, all done {:.1} s after the flood",
-            flood.name,
-            texts(&beside),
-            began.elapsed().as_secs_f64()
-        );
+        println!("      all of it done {:.1} s after the flood", began.elapsed().as_secs_f64());
     }
     let deferred = installation.metric("indexer", "unslide_indexer_deferred_records_total").await;
     println!("  {} reports were deferred", deferred.unwrap_or(0.0));
