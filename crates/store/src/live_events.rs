@@ -44,7 +44,7 @@ pub type EventNumber = i64;
 pub struct LiveEvent {
     /// Its number.
     pub number: EventNumber,
-    /// What happened: a [`LiveEventKind`], or a word of a feature.
+    /// The kind of the event: a [`LiveEventKind`], or a word of a feature.
     pub kind: String,
     /// More of it.
     pub data: Value,

@@ -54,7 +54,7 @@ pub struct ProcessingHistory {
 /// One step of the work on a record, in microseconds since the Unix epoch.
 #[derive(Clone, Debug)]
 pub struct ProcessingStep {
-    /// What was done, such as `fetch symbols`.
+    /// The name of the step, such as `fetch symbols`.
     pub name: &'static str,
     /// The beginning.
     pub began_micros: i64,

@@ -27,7 +27,7 @@ pub struct Process {
     pub traces: TraceVariables,
 }
 
-/// What the variables `OTEL_…` say.
+/// The settings in the variables `OTEL_…`.
 #[derive(Clone, Debug, Default)]
 pub struct TraceVariables {
     /// The collector, if spans are exported.

@@ -55,7 +55,7 @@ pub(super) struct SpanExport {
     account: Arc<Account>,
 }
 
-/// What came of the spans.
+/// The counts of spans by their end, and the state of the collector.
 #[derive(Debug)]
 struct Account {
     /// Spans in the queue and in the request under way.
@@ -64,7 +64,7 @@ struct Account {
     is_failing: AtomicBool,
     /// Nothing is queued any more.
     is_stopped: AtomicBool,
-    /// What the client said of the last request that failed.
+    /// The client's error of the last request that failed.
     failure: Mutex<Option<String>>,
     collector: String,
     exported: IntCounter,
@@ -176,7 +176,7 @@ fn exporter(
     Ok(exporter)
 }
 
-/// What the spans of a service are of. Later attributes win over earlier ones.
+/// Describes the process that the spans are of. Later attributes win over earlier ones.
 fn resource(settings: &TraceSettings, service: &str) -> Resource {
     let named = settings.service_name.iter().map(|name| KeyValue::new("service.name", name.clone()));
     Resource::builder_empty()

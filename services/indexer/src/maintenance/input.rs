@@ -1,4 +1,4 @@
-//! What waits for symbolizers, told by an indexer: also if no symbolizer runs that could tell it.
+//! The lag of symbolizers, told by an indexer: also if no symbolizer runs that could tell it.
 
 use crate::metrics::Metrics;
 use std::time::Duration;

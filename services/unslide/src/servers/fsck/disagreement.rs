@@ -1,4 +1,4 @@
-//! What the servers disagree on.
+//! Disagreements of PostgreSQL, object storage and Kafka.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -40,15 +40,15 @@ impl fmt::Display for DisagreementKind {
 pub struct Disagreement {
     /// Its kind.
     pub problem: DisagreementKind,
-    /// What it concerns: a partition, a tenant or a key.
+    /// A partition, a tenant or a key that it concerns.
     pub subject: String,
-    /// What is known of it.
+    /// Its details, for a person.
     pub detail: String,
-    /// What ends it.
+    /// The command or the step that ends it.
     pub repair: String,
 }
 
-/// All that was found: some of each kind, and the number of all.
+/// The disagreements that were found: some of each kind, and the number of all.
 pub struct Disagreements {
     most: usize,
     kept: Vec<Disagreement>,

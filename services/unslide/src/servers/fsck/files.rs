@@ -13,9 +13,9 @@ use unslide_store::uploads::UploadStatus;
 use unslide_store::{Store, StoreError, captures, segments, tenants};
 
 /// Keys of one request of a listing, and tenants of one of the database.
-const PAGE: u16 = 1_000;
+const LISTING_LIMIT: u16 = 1_000;
 
-/// A file that a row needs: what it is, and what brings it back.
+/// A file that a row needs, with its meaning and the step that brings it back.
 struct Needed {
     what: String,
     repair: String,
@@ -27,7 +27,7 @@ struct KnownFiles {
     needed: BTreeMap<String, Needed>,
     /// Files that may be there.
     allowed: BTreeSet<String>,
-    /// What keys begin with that may be there.
+    /// Beginnings of keys that may be there.
     prefixes: BTreeSet<String>,
 }
 
@@ -49,7 +49,7 @@ pub async fn check(
     check_owner(store, objects, &Owner::System, before, found).await?;
     let (mut known, mut last) = (BTreeSet::new(), None);
     loop {
-        let page = tenants::list(store, last.as_ref(), PAGE.into()).await?;
+        let page = tenants::list(store, last.as_ref(), LISTING_LIMIT.into()).await?;
         let Some(end) = page.last() else { break };
         last = Some(end.id.clone());
         for tenant in page {
@@ -108,7 +108,7 @@ async fn compare(
 ) -> Result<(BTreeSet<String>, Vec<String>), StorageError> {
     let (mut needed, mut unknown, mut after) = (BTreeSet::new(), Vec::new(), None);
     loop {
-        let page = objects.list(prefix, after.as_ref(), PAGE).await?;
+        let page = objects.list(prefix, after.as_ref(), LISTING_LIMIT).await?;
         for ListingEntry { key, modified, .. } in page.entries {
             let key = key.to_string();
             if known.needed.contains_key(&key) {
