@@ -159,7 +159,8 @@ mod tests {
             ),
             (
                 "--group staging.unslide.positioned",
-                "--operation Describe --group staging.unslide.positioned --group staging.unslide.scan",
+                "--operation Describe --group staging.unslide.positioned --group staging.unslide.scan \
+                 --group staging.unslide.live",
             ),
         ] {
             let command = printed.iter().find(|command| command.contains(rule)).unwrap();
