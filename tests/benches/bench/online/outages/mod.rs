@@ -195,7 +195,8 @@ impl World {
         for (api, port) in APIS.into_iter().zip(self.ports) {
             let mut installation = self.installation.lock().await;
             let process = installation.take(api);
-            let ended = tokio::task::block_in_place(|| process.terminate());
+            // The requests go on meanwhile.
+            let ended = tokio::task::spawn_blocking(|| process.terminate()).await.expect("ended");
             assert!(ended.success(), "{api} ended with {ended}");
             start_api(&mut installation, api, port, &self.database);
             installation.wait_ready(api).await;

@@ -8,10 +8,8 @@ use unslide_tests::client::Client;
 /// Reports of one request.
 const REPORTS: u32 = 200;
 /// Frames of the longest stacks of an allocation log, and stacks whose outermost frame is their thread.
-const STACK_FRAMES: u32 = 500;
-const STACKS: u32 = 1_000;
-/// Events of a log: with the table of its stacks 17.6 MB.
-const EVENTS: u32 = 300_000;
+const STACK_FRAMES: u32 = 50;
+const STACKS: u32 = 10_000;
 
 /// What is sent, and what the neighbour waits for beside it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,6 +53,14 @@ pub struct Dsym<'a> {
     pub debug_id: DebugId,
 }
 
+/// The files that a flood sends.
+pub struct Files<'a> {
+    /// The dSYM of each upload.
+    pub dsym: Dsym<'a>,
+    /// Events of an allocation log: 300,000 with the table of its stacks have 17.6 MB.
+    pub events: u32,
+}
+
 impl Dsym<'_> {
     /// Returns the file with another debug id, which makes it another upload.
     ///
@@ -71,15 +77,15 @@ impl Dsym<'_> {
 
 impl Flood {
     /// Sends the request with this number. Returns what it contained, or `None` if it was not accepted.
-    pub async fn send(&self, client: &Client, number: u32, dsym: &Dsym<'_>) -> Option<u32> {
+    pub async fn send(&self, client: &Client, number: u32, files: &Files<'_>) -> Option<u32> {
         let (count, answer) = match self.body {
             Body::Reports { new_apps } => {
                 (REPORTS, client.attempt("/v1/reports", Some(reports(number, new_apps))).await)
             }
-            Body::Symbols => (1, client.attempt("/v1/symbols", Some(dsym.numbered(number))).await),
+            Body::Symbols => (1, client.attempt("/v1/symbols", Some(files.dsym.numbered(number))).await),
             Body::Allocations => {
                 let path = "/v1/captures?app=com.noisy.app&kind=malloc_log&layout=index";
-                (1, client.attempt_form(path, allocations(number)).await)
+                (1, client.attempt_form(path, allocations(number, files.events)).await)
             }
         };
         answer.is_some_and(|(status, _)| status == 202).then_some(count)
@@ -94,9 +100,9 @@ fn reports(request: u32, new_apps: bool) -> Vec<u8> {
 }
 
 /// A log in which each block is live at the end and was allocated by one of many deep stacks.
-fn allocations(number: u32) -> Form {
+fn allocations(number: u32, events: u32) -> Form {
     let slots = u64::from(STACKS * STACK_FRAMES);
-    let events = (0..u64::from(EVENTS)).flat_map(|event| {
+    let events = (0..u64::from(events)).flat_map(|event| {
         // The stacks are visited far apart, so that no cache of the last one helps.
         let stack = event.wrapping_mul(7_919).wrapping_add(u64::from(number)) % slots;
         [48, (0x6000_0000_0000 + event * 48) ^ 0x5555, stack, 2]

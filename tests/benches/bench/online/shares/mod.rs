@@ -4,7 +4,7 @@
 mod floods;
 
 use crate::input::Input;
-use floods::{Dsym, FLOODS, Flood, Kind};
+use floods::{Dsym, FLOODS, Files, Flood, Kind};
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -43,7 +43,8 @@ pub async fn print(input: &Input, full: bool) {
     let neighbour = Neighbour { client: installation.client(), dsym };
     installation.make_tenant(NOISY);
     let noisy = installation.client();
-    let large = Dsym { file: &input.dsym, debug_id: input.debug_id };
+    let dsym = Dsym { file: &input.dsym, debug_id: input.debug_id };
+    let files = Files { dsym, events: if full { 300_000 } else { 1_000 } };
     for service in ["builder", "api", "indexer", "symbolizer"] {
         installation.wait_ready(service).await;
     }
@@ -66,7 +67,7 @@ pub async fn print(input: &Input, full: bool) {
             tokio::time::sleep(Duration::from_secs(flood_time)).await;
             over.store(true, Ordering::Relaxed);
         };
-        let sending = send(&noisy, flood, first * 1_000, connections, &large, &over);
+        let sending = send(&noisy, flood, first * 1_000, connections, &files, &over);
         let (beside, sent, ()) = tokio::join!(neighbour.waits(flood.kind, first, moments), sending, timer);
         accepted += sent;
         println!("    beside {}: {}; {sent} accepted", flood.name, texts(&beside));
@@ -144,14 +145,14 @@ async fn send(
     flood: &Flood,
     first: u32,
     connections: u32,
-    dsym: &Dsym<'_>,
+    files: &Files<'_>,
     over: &AtomicBool,
 ) -> u32 {
     let next = AtomicU32::new(first);
     let connections = (0..connections).map(|_| async {
         let mut accepted = 0;
         while !over.load(Ordering::Relaxed) {
-            match flood.send(noisy, next.fetch_add(1, Ordering::Relaxed), dsym).await {
+            match flood.send(noisy, next.fetch_add(1, Ordering::Relaxed), files).await {
                 Some(count) => accepted += count,
                 // A refused request is sent again after a while, as a device does.
                 None => tokio::time::sleep(POLL_INTERVAL).await,
