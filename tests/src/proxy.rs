@@ -87,6 +87,20 @@ impl Proxy {
         Proxy { address, state }
     }
 
+    /// Starts a proxy that passes on to the server of a URL. Returns it with the URL that leads through it.
+    ///
+    /// # Panics
+    /// If the URL has no address and port, or there is no port.
+    pub async fn for_url(url: &str) -> (Proxy, String) {
+        let (_, rest) = url.split_once("://").expect("a URL");
+        let authority = rest.split('/').next().unwrap_or_default();
+        let server = authority.rsplit('@').next().unwrap_or_default();
+        let proxy = Proxy::start().await;
+        proxy.forward_to(server.parse().unwrap_or_else(|error| panic!("{server}: {error}")));
+        let through = url.replacen(server, &proxy.address().to_string(), 1);
+        (proxy, through)
+    }
+
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {

@@ -53,8 +53,7 @@ impl World {
     /// Starts the servers and an installation, of which no service runs yet.
     pub async fn start(folder: &Path, dice: &mut Dice) -> World {
         let receivers = Receivers::start(dice).await;
-        let (kafka_proxy, postgres_proxy, objects_proxy) =
-            (Proxy::start().await, Proxy::start().await, Proxy::start().await);
+        let (kafka_proxy, objects_proxy) = (Proxy::start().await, Proxy::start().await);
         let data = folder.join("servers");
         let options = Options {
             data,
@@ -66,15 +65,12 @@ impl World {
         };
         let servers = Servers::start(&options, &|_| {}).expect("the servers start");
         kafka_proxy.forward_to(servers.kafka_listen());
-        let url = servers.postgres_url().to_owned();
-        let (before, rest) = url.split_once('@').expect("a URL with a password");
-        let (address, database) = rest.split_once('/').expect("a URL with a database");
-        postgres_proxy.forward_to(address.parse().expect("an address"));
+        let (postgres_proxy, postgres) = Proxy::for_url(servers.postgres_url()).await;
         let (objects, at, object_keys) = start_objects(folder).await;
         objects_proxy.forward_to(at);
         let place = Place {
             kafka: kafka_proxy.address().to_string(),
-            postgres: format!("{before}@{}/{database}", postgres_proxy.address()),
+            postgres,
             objects: format!("http://{}", objects_proxy.address()),
             object_keys,
             kafka_admin: None,

@@ -207,7 +207,8 @@ const fn groups(
 
 /// Symbolizers have a transactional id for each lane and worker: `unslide.<lane>.<worker>`.
 const LANE_TRANSACTIONS: &[&str] = &["unslide.live.", "unslide.retry.", "unslide.resymbolicate."];
-const LANE_GROUPS: &[&str] = &["unslide.live", "unslide.retry", "unslide.resymbolicate"];
+const LIVE_GROUP: &str = "unslide.live";
+const LANE_GROUPS: &[&str] = &[LIVE_GROUP, "unslide.retry", "unslide.resymbolicate"];
 
 /// The list. A service looks at the settings of every topic before it starts, also of those that it does not read.
 const LIST: &[Listed] = {
@@ -266,7 +267,7 @@ const LIST: &[Listed] = {
         ),
         tenant_topics(Indexer, &[OUTPUT], &[Read, DescribeConfigs]),
         tenant_topics(Indexer, &[INPUT], &[Describe, DescribeConfigs]),
-        groups(Indexer, &[POSITIONED_GROUP, SCAN_GROUP, "unslide.live"], &[Describe]),
+        groups(Indexer, &[POSITIONED_GROUP, SCAN_GROUP, LIVE_GROUP], &[Describe]),
         topics(Migrate, ALL_TOPICS, &[Create, Describe]),
         tenant_topics(Migrate, &[INPUT, OUTPUT], &[Create, Describe]),
         topics(Audit, &[INPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, REQUESTS], &[Read]),

@@ -174,34 +174,7 @@ impl Scanner {
         group: &str,
         places: &[(String, i32)],
     ) -> Result<BTreeMap<(String, i32), i64>, StreamError> {
-        self.committed_within(group, places, OFFSETS)
-    }
-
-    /// As [`Scanner::committed`], for as long as the caller can wait.
-    pub(crate) fn committed_within(
-        &self,
-        group: &str,
-        places: &[(String, i32)],
-        timeout: Duration,
-    ) -> Result<BTreeMap<(String, i32), i64>, StreamError> {
-        let failed = |e| StreamError::kafka(format!("asking for the offsets of the group {group}"), e);
-        // A client asks for the offsets of its own group only. It does not join.
-        let mut config = self.settings.consumer();
-        config.set("group.id", group);
-        let client: BaseConsumer<Logging> = config.create_with_context(Logging).map_err(failed)?;
-        let mut asked = TopicPartitionList::with_capacity(places.len());
-        for (topic, partition) in places {
-            asked.add_partition(topic, *partition);
-        }
-        let told = client.committed_offsets(asked, timeout).map_err(failed)?;
-        let mut found = BTreeMap::new();
-        for element in told.elements() {
-            element.error().map_err(failed)?;
-            if let Offset::Offset(offset) = element.offset() {
-                found.insert((element.topic().to_owned(), element.partition()), offset);
-            }
-        }
-        Ok(found)
+        committed_offsets(&self.settings, group, places, OFFSETS)
     }
 
     /// Waits until every transaction that was open below these `(partition, offset)` has ended.
@@ -345,6 +318,33 @@ pub async fn whole_topic(settings: &Settings, topic: &str) -> Result<Vec<Record>
         Ok(records)
     });
     read.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
+}
+
+/// The committed offsets of a group, as [`Scanner::committed`] gives them, for as long as the caller can wait.
+pub(crate) fn committed_offsets(
+    settings: &Settings,
+    group: &str,
+    places: &[(String, i32)],
+    timeout: Duration,
+) -> Result<BTreeMap<(String, i32), i64>, StreamError> {
+    let failed = |e| StreamError::kafka(format!("asking for the offsets of the group {group}"), e);
+    // A client asks for the offsets of its own group only. It does not join.
+    let mut config = settings.consumer();
+    config.set("group.id", group);
+    let client: BaseConsumer<Logging> = config.create_with_context(Logging).map_err(failed)?;
+    let mut asked = TopicPartitionList::with_capacity(places.len());
+    for (topic, partition) in places {
+        asked.add_partition(topic, *partition);
+    }
+    let told = client.committed_offsets(asked, timeout).map_err(failed)?;
+    let mut found = BTreeMap::new();
+    for element in told.elements() {
+        element.error().map_err(failed)?;
+        if let Offset::Offset(offset) = element.offset() {
+            found.insert((element.topic().to_owned(), element.partition()), offset);
+        }
+    }
+    Ok(found)
 }
 
 fn bounds(client: &BaseConsumer<Logging>, topic: &str, partition: i32) -> Result<(i64, i64), StreamError> {

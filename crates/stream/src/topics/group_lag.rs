@@ -3,7 +3,7 @@
 use super::topic_facts::topics_facts;
 use crate::client::ASK;
 use crate::error::StreamError;
-use crate::read::scan::Scanner;
+use crate::read::scan::committed_offsets;
 use crate::settings::Settings;
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ pub async fn group_lag(settings: &Settings, group: String, topics: Vec<String>) 
             Err(error) => return Err(error),
         }
     }
-    let (scanner, places) = (Scanner::open(settings)?, held.keys().cloned().collect::<Vec<_>>());
-    let asked = tokio::task::spawn_blocking(move || scanner.committed_within(&group, &places, ASK));
+    let (settings, places) = (settings.clone(), held.keys().cloned().collect::<Vec<_>>());
+    let asked = tokio::task::spawn_blocking(move || committed_offsets(&settings, &group, &places, ASK));
     let committed = asked.await.map_err(|_| StreamError::Ended("group offsets".to_owned()))??;
     let waiting = held.iter().map(|(place, (start, end))| {
         let next = committed.get(place).copied().unwrap_or(*start).max(*start);

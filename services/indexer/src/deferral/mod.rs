@@ -4,6 +4,7 @@
 //! Reports of a tenant that the database does not know are deferred too. Only symbolizers write reports, and they know their
 //! tenants: the database was restored to a moment before the tenant was made. They are stored once it is made again.
 
+mod known_tenants;
 mod losses;
 mod owner;
 pub mod reader;
@@ -12,6 +13,7 @@ use crate::failure::IndexerError;
 use crate::pipeline::Resources;
 use crate::records::Content;
 use crate::topics::Positions;
+use known_tenants::KnownTenants;
 pub use owner::OwnerRules;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,8 +39,7 @@ pub struct Deferral {
     rules: OwnerRules,
     /// The first deferred record of each tenant in each partition, unless it is known to be stored.
     waiting: Option<BTreeMap<TopicPartition, BTreeMap<TenantId, i64>>>,
-    /// Tenants that exist. A tenant that was deleted keeps its name.
-    known: BTreeSet<TenantId>,
+    known: KnownTenants,
     /// Tenants with records that do not exist.
     unknown: BTreeSet<TenantId>,
 }
@@ -50,7 +51,7 @@ impl Deferral {
             resources: resources.clone(),
             rules: OwnerRules::new(resources),
             waiting: None,
-            known: BTreeSet::new(),
+            known: KnownTenants::default(),
             unknown: BTreeSet::new(),
         }
     }
@@ -70,8 +71,8 @@ impl Deferral {
                 waiting.entry(place).or_default().insert(range.tenant, range.from);
             }
         }
-        let tenants = waiting.values().flat_map(BTreeMap::keys).cloned().collect();
-        self.unknown = tenants::unknown(&self.resources.store, &tenants).await?;
+        let tenants = waiting.values().flat_map(BTreeMap::keys);
+        self.unknown = self.known.find_unknown(&self.resources.store, tenants).await?;
         self.waiting = Some(waiting);
         Ok(())
     }
@@ -129,15 +130,13 @@ impl Deferral {
         if self.resources.content != Content::Reports {
             return Ok(());
         }
-        let is_new = |tenant: &&TenantId| !self.known.contains(*tenant) && !self.unknown.contains(*tenant);
-        let mut new: BTreeSet<TenantId> = owners.iter().flatten().filter(is_new).cloned().collect();
-        for tenant in tenants::unknown(&self.resources.store, &new).await? {
+        let named = owners.iter().flatten().filter(|tenant| !self.unknown.contains(*tenant));
+        let unknown = self.known.find_unknown(&self.resources.store, named).await?;
+        for tenant in &unknown {
             let topic = &self.resources.topics.shared;
             tracing::warn!(kafka.topic = topic, %tenant, "reports wait: their tenant does not exist, make it again");
-            new.remove(&tenant);
-            self.unknown.insert(tenant);
         }
-        self.known.append(&mut new);
+        self.unknown.extend(unknown);
         Ok(())
     }
 

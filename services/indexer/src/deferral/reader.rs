@@ -3,6 +3,7 @@
 //! It goes once through each partition with deferred records, for all tenants together, and keeps to what was deferred when
 //! it last asked: what lies behind that may be the first reader's.
 
+use super::known_tenants::KnownTenants;
 use super::{OwnerRules, losses, topic_names};
 use crate::failure::IndexerError;
 use crate::pipeline::quarantine::Quarantine;
@@ -21,7 +22,6 @@ use unslide_store::StoreError;
 use unslide_store::deferred::{self, DeferredRange};
 use unslide_store::positions::PartitionPosition;
 use unslide_store::reports::Effects;
-use unslide_store::tenants;
 use unslide_stream::admin::retention;
 use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
 
@@ -78,6 +78,7 @@ pub struct DeferredReader {
     /// The partitions of the session, with the ids of their topics.
     partitions: Positions,
     reading: Option<Reading>,
+    known: KnownTenants,
     /// Whether the logs still hold what was deferred has to be asked.
     unchecked: bool,
     reported: Option<Instant>,
@@ -97,6 +98,7 @@ impl DeferredReader {
             signals,
             partitions,
             reading: None,
+            known: KnownTenants::default(),
             unchecked: true,
             reported: None,
         }
@@ -141,8 +143,8 @@ impl DeferredReader {
         }
         self.unchecked = false;
         self.report(&ranges).await?;
-        let tenants = ranges.iter().map(|range| range.tenant.clone()).collect();
-        let unknown = tenants::unknown(&self.resources.store, &tenants).await?;
+        let tenants = ranges.iter().map(|range| &range.tenant);
+        let unknown = self.known.find_unknown(&self.resources.store, tenants).await?;
         ranges.retain(|range| !unknown.contains(&range.tenant));
         if ranges.is_empty() {
             self.reading = None;

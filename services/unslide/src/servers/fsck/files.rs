@@ -258,12 +258,10 @@ impl KnownFiles {
     fn add_capture(&mut self, tenant: &TenantId, capture: &captures::Capture) {
         let keys = keys::capture(tenant, capture.id);
         let what = |file: &str| format!("{file} of capture {}", capture.id);
-        for key in keys.all(&capture.form, []) {
-            // Some of its parts may be left out.
-            let is_sent = capture.files.iter().any(|file| key.ends_with(&format!("/{}", file.name)));
-            if is_sent {
-                self.need(key, what("a file"), RESTORE);
-            }
+        // Some of its parts may be left out.
+        let is_sent = |name: &str| capture.files.iter().any(|file| file.name == name);
+        for part in capture.form.parts().iter().filter(|part| is_sent(part.name)) {
+            self.need(keys.part(part.name).to_string(), what("a file"), RESTORE);
         }
         for run in capture.runs() {
             let key = keys.analysis(run).to_string();

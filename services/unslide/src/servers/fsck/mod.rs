@@ -4,6 +4,7 @@ mod disagreement;
 mod files;
 
 use crate::configuration::{self, Administration, Configured};
+use crate::moment;
 use crate::prelude::*;
 use crate::quantity;
 use disagreement::{Disagreement, DisagreementKind, Disagreements};
@@ -85,20 +86,13 @@ async fn check_kafka(
     let ranges = deferred::list(store, &topics.into_iter().collect::<Vec<_>>()).await?;
     let names: BTreeSet<_> = ranges.iter().map(|range| range.tenant.clone()).collect();
     for tenant in tenants::unknown(store, &names).await? {
-        let own = ranges.iter().filter(|range| range.tenant == tenant);
-        let (records, oldest) = own.fold((0, None), |(records, oldest), range| {
-            (
-                records + range.records,
-                Some(oldest.map_or(range.oldest_at, |at: time::OffsetDateTime| at.min(range.oldest_at))),
-            )
-        });
+        let own = || ranges.iter().filter(|range| range.tenant == tenant);
+        let records: i64 = own().map(|range| range.records).sum();
+        let oldest = own().map(|range| range.oldest_at.unix_timestamp() * 1_000).min().unwrap_or_default();
         found.add(Disagreement {
             problem: DisagreementKind::ReportsWithoutTenant,
             subject: tenant.to_string(),
-            detail: format!(
-                "{records} reports wait in Kafka, the oldest since {}",
-                oldest.map_or_else(String::new, |at| at.to_string())
-            ),
+            detail: format!("{records} reports wait in Kafka, the oldest since {}", moment::text(oldest)),
             repair: format!("unslide tenant create {tenant}"),
         });
     }

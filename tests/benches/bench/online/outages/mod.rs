@@ -97,15 +97,12 @@ impl World {
     async fn start(input: &Input) -> Option<World> {
         let folder = TempDir::new().expect("a folder");
         let s3 = S3Endpoint::start(&folder.path().join("objects"), BUCKET).expect("an S3 endpoint");
-        let (objects, postgres) = (Proxy::start().await, Proxy::start().await);
-        objects.forward_to(address(&s3.url()));
-        postgres.forward_to(address(&servers::postgres()));
-        let through = servers::postgres()
-            .replace(&address(&servers::postgres()).to_string(), &postgres.address().to_string());
+        let (objects, objects_url) = Proxy::for_url(&s3.url()).await;
+        let (postgres, postgres_url) = Proxy::for_url(&servers::postgres()).await;
         let place = Place {
             kafka: servers::kafka(),
             postgres: servers::postgres(),
-            objects: format!("http://{}", objects.address()),
+            objects: objects_url,
             object_keys: (s3.access_key.clone(), s3.secret_key.clone()),
             kafka_admin: None,
         };
@@ -114,7 +111,7 @@ impl World {
         let mut installation = Installation::prepare_on(&place, folder, &[]).await;
         let database = installation.database_url();
         let name = database.rsplit_once('/').expect("a name").1;
-        let url = format!("{}/{name}", through.rsplit_once('/').expect("a URL").0);
+        let url = format!("{}/{name}", postgres_url.rsplit_once('/').expect("a URL").0);
         for service in ["builder", "indexer", "symbolizer"] {
             installation.start_service(service, service, &[]);
         }
@@ -183,9 +180,6 @@ impl World {
     /// Makes a server's network bad for some seconds.
     async fn trouble(&self, server: &Proxy, weather: Weather, seconds: u64) {
         server.set(weather);
-        if weather == Weather::Refused {
-            server.cut();
-        }
         pause(seconds).await;
         server.set(Weather::Fair);
     }
@@ -215,11 +209,4 @@ fn start_api(installation: &mut Installation, name: &str, port: u16, database: &
         ("UNSLIDE_POSTGRES__URL", database),
     ];
     installation.start_service(name, "api", &settings);
-}
-
-/// The host and port of a URL.
-fn address(url: &str) -> std::net::SocketAddr {
-    let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    host.parse().unwrap_or_else(|error| panic!("{url}: {error}"))
 }

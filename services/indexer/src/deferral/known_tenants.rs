@@ -1,0 +1,26 @@
+//! Which tenants exist, asked once for each.
+
+use std::collections::BTreeSet;
+use unslide_model::TenantId;
+use unslide_store::{Store, StoreError, tenants};
+
+/// The tenants that are known to exist. One that was deleted keeps its name, so that none is asked for again.
+#[derive(Default)]
+pub struct KnownTenants(BTreeSet<TenantId>);
+
+impl KnownTenants {
+    /// Returns those of these tenants that do not exist.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn find_unknown(
+        &mut self,
+        store: &Store,
+        named: impl Iterator<Item = &TenantId>,
+    ) -> Result<BTreeSet<TenantId>, StoreError> {
+        let asked = named.filter(|tenant| !self.0.contains(*tenant)).cloned().collect();
+        let unknown = tenants::unknown(store, &asked).await?;
+        self.0.extend(asked.difference(&unknown).cloned());
+        Ok(unknown)
+    }
+}
