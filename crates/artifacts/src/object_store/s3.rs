@@ -12,6 +12,8 @@ use aws_sdk_s3::config::{
     BehaviorVersion, Credentials, Region, RequestChecksumCalculation, ResponseChecksumValidation,
 };
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
 use aws_smithy_http_client::tls;
@@ -89,18 +91,34 @@ fn time_of(modified: Option<aws_sdk_s3::primitives::DateTime>) -> Option<OffsetD
     OffsetDateTime::from_unix_timestamp_nanos(modified?.as_nanos()).ok()
 }
 
+/// A field that a good answer must have. A connection that breaks can leave a 200 without its body,
+/// which the SDK reads as an answer without fields.
+fn required<T>(field: Option<T>, name: &str, operation: &'static str, key: &str) -> Result<T, StorageError> {
+    field.ok_or_else(|| StorageError::Transient {
+        operation,
+        key: key.to_owned(),
+        detail: format!("the answer has no {name}"),
+    })
+}
+
+fn etag_of(etag: Option<String>, operation: &'static str, key: &ObjectKey) -> Result<ETag, StorageError> {
+    required(etag, "ETag", operation, key.as_str()).map(ETag)
+}
+
 fn head_of(
+    (operation, key): (&'static str, &ObjectKey),
     size: Option<i64>,
     etag: Option<String>,
     modified: Option<aws_sdk_s3::primitives::DateTime>,
     metadata: Option<HashMap<String, String>>,
-) -> Head {
-    Head {
-        size: u64::try_from(size.unwrap_or_default()).unwrap_or_default(),
-        etag: ETag(etag.unwrap_or_default()),
+) -> Result<Head, StorageError> {
+    let size = size.and_then(|size| u64::try_from(size).ok());
+    Ok(Head {
+        size: required(size, "Content-Length", operation, key.as_str())?,
+        etag: etag_of(etag, operation, key)?,
         modified: time_of(modified),
         metadata: metadata.unwrap_or_default().into_iter().collect::<BTreeMap<_, _>>(),
-    }
+    })
 }
 
 fn user_metadata(put: &Put) -> Option<HashMap<String, String>> {
@@ -208,7 +226,7 @@ impl S3 {
             .send()
             .await;
         match sent {
-            Ok(output) => Ok(ETag(output.e_tag.unwrap_or_default())),
+            Ok(output) => etag_of(output.e_tag, "put", key),
             Err(error) => Err(self.write_failure(failure("put", key.as_str(), &error), key, put).await),
         }
     }
@@ -244,7 +262,7 @@ impl S3 {
             .send()
             .await;
         let output = begun.map_err(|e| failure("put", key.as_str(), &e).into_error("put", key.as_str()))?;
-        Ok(output.upload_id.unwrap_or_default())
+        required(output.upload_id, "UploadId", "put", key.as_str())
     }
 
     pub(super) async fn put_part(
@@ -265,7 +283,7 @@ impl S3 {
             .send()
             .await;
         let output = sent.map_err(|e| failure("put", key.as_str(), &e).into_error("put", key.as_str()))?;
-        Ok(output.e_tag.unwrap_or_default())
+        Ok(etag_of(output.e_tag, "put", key)?.0)
     }
 
     pub(super) async fn complete_parts(
@@ -292,7 +310,7 @@ impl S3 {
             .send()
             .await;
         match sent {
-            Ok(output) => Ok(ETag(output.e_tag.unwrap_or_default())),
+            Ok(output) => etag_of(output.e_tag, "put", key),
             Err(error) => Err(self.write_failure(failure("put", key.as_str(), &error), key, put).await),
         }
     }
@@ -313,7 +331,8 @@ impl S3 {
         let sent = self.client.head_object().bucket(&self.bucket).key(key.as_str()).send().await;
         match sent {
             Ok(output) => {
-                Ok(Some(head_of(output.content_length, output.e_tag, output.last_modified, output.metadata)))
+                let HeadObjectOutput { content_length, e_tag, last_modified, metadata, .. } = output;
+                head_of(("head", key), content_length, e_tag, last_modified, metadata).map(Some)
             }
             Err(error) => match failure("head", key.as_str(), &error) {
                 // A HEAD's 404 has no body, so a bucket that is not there looks the same.
@@ -338,9 +357,9 @@ impl S3 {
             .await;
         match sent {
             Ok(output) => {
-                let head =
-                    head_of(output.content_length, output.e_tag, output.last_modified, output.metadata);
-                Ok(Some((head, DownloadBody::S3(output.body))))
+                let GetObjectOutput { body, content_length, e_tag, last_modified, metadata, .. } = output;
+                let head = head_of(("get", key), content_length, e_tag, last_modified, metadata)?;
+                Ok(Some((head, DownloadBody::S3(body))))
             }
             Err(error) => {
                 let status = error.raw_response().map(|response| response.status().as_u16());
@@ -373,7 +392,7 @@ impl S3 {
             .await;
         let output =
             sent.map_err(|e| failure("list", prefix.as_str(), &e).into_error("list", prefix.as_str()))?;
-        let more = output.is_truncated.unwrap_or_default();
+        let more = required(output.is_truncated, "IsTruncated", "list", prefix.as_str())?;
         let entries: Vec<_> = output
             .contents
             .unwrap_or_default()

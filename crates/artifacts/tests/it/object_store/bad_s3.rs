@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use unslide_artifacts::{ObjectStore, Operation, Settings, keys};
+use unslide_artifacts::{ObjectStore, Operation, Put, Settings, keys};
 use unslide_model::{Secret, TenantId};
 use uuid::Uuid;
 
@@ -13,6 +13,8 @@ enum Answer {
     Silence,
     Stall,
     CutOff,
+    /// A good status, and nothing of what it should come with.
+    Empty,
 }
 
 async fn server(answer: Answer) -> ObjectStore {
@@ -29,6 +31,10 @@ async fn server(answer: Answer) -> ObjectStore {
                     Answer::Silence => {}
                     Answer::Stall => socket.write_all(begun).await.unwrap(),
                     Answer::CutOff => return socket.write_all(begun).await.unwrap(),
+                    Answer::Empty => {
+                        let empty = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                        return socket.write_all(empty).await.unwrap();
+                    }
                 }
                 // Until the client gives up.
                 while socket.read(&mut head).await.is_ok_and(|read| read > 0) {}
@@ -69,6 +75,29 @@ async fn late_and_cut_off_answers_are_failures_for_now() {
     }
 }
 
+/// An upload that is begun without an id can never take a part.
+///
+/// Proves: outages
+#[tokio::test]
+async fn an_answer_without_its_fields_is_a_failure_for_now() {
+    let acme = TenantId::new("acme").unwrap();
+    let key = keys::upload(acme.scope(Uuid::nil()));
+    let store = server(Answer::Empty).await;
+    let failures = [
+        store.put(&key, "bytes".into(), &Put::default()).await.map(drop),
+        store.get(&key, 10).await.map(drop),
+        store.head(&key).await.map(drop),
+        store.list(&keys::tenant_prefix(&acme), None, 10).await.map(drop),
+        store.begin_parts(&key).await.map(drop),
+        store.put_part(&key, "1", 1, "part".into()).await.map(drop),
+        store.complete_parts(&key, "1", &["tag".into()], 4).await,
+    ];
+    for failure in failures {
+        let failure = failure.unwrap_err();
+        assert!(failure.is_transient(), "{failure}");
+    }
+}
+
 #[tokio::test]
 async fn requests_at_the_same_time_are_bounded() {
     let (store, memory) = ObjectStore::memory_with(&Settings { requests: 2, ..Settings::default() });
@@ -91,7 +120,7 @@ async fn requests_at_the_same_time_are_bounded() {
     let stats = store.stats();
     assert_eq!((stats.requests, stats.running, stats.waiting, stats.transient), (5, 0, 0, 0));
     // A download has its place until its last byte.
-    store.put(&key, "bytes".into(), &unslide_artifacts::Put::default()).await.unwrap();
+    store.put(&key, "bytes".into(), &Put::default()).await.unwrap();
     let download = store.open(&key).await.unwrap().unwrap();
     assert_eq!(store.stats().running, 1);
     drop(download);
