@@ -33,7 +33,6 @@ pub fn app(api: Api) -> Router {
     let (operations, _) = operations(&api).split_for_parts();
     let plain = Router::new()
         .route("/", get(|| async { Redirect::temporary("/console") }))
-        .route("/readyz", get(readyz))
         .route("/openapi.json", get(documents::openapi))
         .route("/schemas/{name}", get(documents::schema))
         .route("/docs", get(documents::reading_page))
@@ -43,7 +42,7 @@ pub fn app(api: Api) -> Router {
     let no_store = SetResponseHeaderLayer::overriding(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let no_sniff =
         SetResponseHeaderLayer::overriding(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    operations
+    let requests = operations
         .layer(no_store)
         .merge(plain)
         .merge(console::routes(&api))
@@ -53,9 +52,9 @@ pub fn app(api: Api) -> Router {
         .layer(from_fn(answers::keep))
         .layer(from_fn_with_state(api.clone(), bound_load))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(from_fn_with_state(api.clone(), observe))
-        .layer(no_sniff)
-        .with_state(api)
+        .layer(from_fn_with_state(api.clone(), observe));
+    // A balancer is no client: its checks are answered under any load, and their 503 is no failed request.
+    requests.route("/readyz", get(readyz)).layer(no_sniff).with_state(api)
 }
 
 /// Tells balancers whether to send requests here. The admin port tells which dependencies answer.

@@ -269,6 +269,8 @@ async fn too_many_requests_at_once_are_sent_away() {
         let refused = world.get("/v1/symbols", &umbrella).await;
         assert_eq!(refused.headers["retry-after"], "1");
         refused.expect_problem(503, "overloaded");
+        // A balancer that were sent away would take the process for one that is stopping.
+        assert_eq!(world.get("/readyz", "").await.text, "ok\n");
         more.close_channel();
     };
     let (held, ()) = tokio::join!(world.post("/v1/symbols/check", &acme, body), asking);
