@@ -4,7 +4,7 @@ use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::failure::{CommandError, Exit, Outcome, exit_code};
 use crate::offline::{explain, flame, jetsam, malloc_log, memory_graph, metrics, swift, symbolicate};
-use crate::online::{captures, dead_letter, groups, quarantine, reports, reprocess, symbols};
+use crate::online::{captures, dead_letter, doctor, groups, quarantine, reports, reprocess, symbols};
 use crate::output::{Console, say};
 use crate::servers::{audit, fsck, health, key, migrate, tenant};
 use crate::{configuration, serve, upload};
@@ -43,6 +43,8 @@ enum Command {
     Jetsam(jetsam::Arguments),
     /// Say what metric payloads, such as those of MetricKit, tell, without any server
     Metrics(metrics::Arguments),
+    /// Try whether this machine can use the API with its key, and say what the key is good for
+    Doctor(doctor::Arguments),
     /// List groups of reports, one bug each
     Groups(groups::Arguments),
     /// List stored reports
@@ -148,6 +150,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::MemoryGraph(arguments) => memory_graph::run(&arguments),
         Command::Jetsam(arguments) => jetsam::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Groups(arguments) => groups::run(arguments),
         Command::Reports(arguments) => reports::run(arguments),
         Command::Capture(command) => captures::run(command),

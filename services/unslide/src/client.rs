@@ -6,7 +6,7 @@ mod server;
 mod symbols;
 
 pub use captures::{FormContent, FormFile};
-pub use server::ApiServer;
+pub use server::{AnsweringServer, ApiServer};
 pub use symbols::{Accepted, Begun, BuiltObject, Upload};
 
 use crate::failure::exit::Exit;
@@ -18,6 +18,8 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
 use tokio::time::timeout;
 use unslide_model::Secret;
 
@@ -106,6 +108,17 @@ impl ClientError {
     }
 }
 
+/// The part of the OpenAPI document that names the version.
+#[derive(Deserialize)]
+struct ApiDocument {
+    info: ApiInfo,
+}
+
+#[derive(Deserialize)]
+struct ApiInfo {
+    version: String,
+}
+
 #[derive(Deserialize)]
 struct Refusal {
     title: String,
@@ -168,6 +181,25 @@ impl Client {
     /// The same, for system symbols rather than the tenant's own. Needs an operator's key.
     pub fn of_system(self) -> Client {
         Client { symbols: "/v1/system/symbols", ..self }
+    }
+
+    /// True if the key goes over the network as plain text.
+    pub fn is_insecure(&self) -> bool {
+        server::is_insecure(&self.url)
+    }
+
+    /// Asks which server answers.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn server(&self) -> Result<AnsweringServer, ClientError> {
+        let get = || self.prompt_answer(self.request(Method::GET, "/openapi.json"), self.short());
+        let answer = self.tries(get).await?;
+        let date = answer.headers().get("date").and_then(|date| date.to_str().ok());
+        // A date of HTTP has the form of one in a mail.
+        let date = date.and_then(|date| OffsetDateTime::parse(date, &Rfc2822).ok());
+        let document: ApiDocument = self.read(answer).await?;
+        Ok(AnsweringServer { version: document.info.version, date })
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {

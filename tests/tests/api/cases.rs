@@ -347,6 +347,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
                 .body(json!({"name": "x", "scopes": ["symbols:read"]})),
         ),
         ("list_keys", Case::new("/v1/keys", Foreign::Own(own_keys))),
+        ("get_key", Case::new("/v1/key", Foreign::Own(|body| assert!(body["scopes"].is_array())))),
         ("revoke_key", Case::new(format!("/v1/keys/{made}"), Foreign::NotFound)),
     ])
 }

@@ -29,6 +29,23 @@ async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {
     let pipeline =
         installation.command_succeeds(&["key", "create", "--tenant", TENANT, "--scope", "symbols:write"]);
     let pipeline = ["--api-key", pipeline.trim()];
+    let doctor = [&["doctor", "--scope", "symbols:write"], &pipeline[..]].concat();
+    let report = installation.command_succeeds(&doctor);
+    for line in [
+        "the API answers: unslide ",
+        "the key is in force: of the tenant acme\n",
+        "it can upload symbols (symbols:write)\n",
+        "it cannot send reports (reports:write)\n",
+    ] {
+        assert!(report.contains(line), "{line} is not in\n{report}");
+    }
+    assert!(!report.contains("warning"), "{report}");
+    let (status, report, error) = installation.command(&[&doctor[..], &["--scope", "reports:read"]].concat());
+    assert_eq!(status, 5, "{report}{error}");
+    assert!(
+        report.ends_with("missing: the key has not the scope reports:read; make one that has it\n"),
+        "{report}"
+    );
     let dry = installation.command_succeeds(&[&["upload", "--dry-run", &path], &pipeline[..]].concat());
     assert!(dry.ends_with("2 would be uploaded, 0 known before, 0 failed\n"), "{dry}");
     let output = installation.command_succeeds(&[&["upload", "--json", &path], &pipeline[..]].concat());

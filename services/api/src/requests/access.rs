@@ -20,10 +20,8 @@ use unslide_store::keys::{self, Principal};
 
 /// What an operation needs, as a type.
 pub trait Permission: Send + Sync + 'static {
-    /// The scope.
-    const SCOPE: Scope;
-    /// A scope that suffices as well.
-    const OR: Option<Scope> = None;
+    /// The scopes of which the key needs one.
+    const SCOPES: &'static [Scope];
 }
 
 macro_rules! permissions {
@@ -34,7 +32,7 @@ macro_rules! permissions {
             pub struct $name;
 
             impl Permission for $name {
-                const SCOPE: Scope = Scope::$name;
+                const SCOPES: &'static [Scope] = &[Scope::$name];
             }
         )+
     };
@@ -47,8 +45,15 @@ permissions!(SymbolsWrite, SymbolsRead, ReportsWrite, ReportsRead, GroupsWrite, 
 pub struct SymbolsState;
 
 impl Permission for SymbolsState {
-    const SCOPE: Scope = Scope::SymbolsRead;
-    const OR: Option<Scope> = Some(Scope::SymbolsWrite);
+    const SCOPES: &'static [Scope] = &[Scope::SymbolsRead, Scope::SymbolsWrite];
+}
+
+/// The key itself: any key may ask about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyKey;
+
+impl Permission for AnyKey {
+    const SCOPES: &'static [Scope] = &Scope::ALL;
 }
 
 /// Whose things the operations of a route are about, where not the tenant's own.
@@ -143,21 +148,22 @@ pub fn admit<P: Permission>(
     method: &Method,
 ) -> Result<Access<P>, Problem> {
     let reach = parts.extensions.get::<Reach>().copied();
-    let (needed, or) = if reach.is_some() { (Scope::Operator, None) } else { (P::SCOPE, P::OR) };
+    let needed: &[Scope] = if reach.is_some() { &[Scope::Operator] } else { P::SCOPES };
+    let for_operators = *needed == [Scope::Operator];
     // Only for a key that may do it: else every key could use the permits that are reserved for operators.
-    let operator = needed == Scope::Operator && principal.may(Scope::Operator) && principal.app.is_none();
+    let operator = for_operators && principal.may(Scope::Operator) && principal.app.is_none();
     let caller = if operator { Caller::Operator } else { Caller::Tenant };
     assign(&parts.extensions, api, caller(principal.tenant.clone()))?;
-    if !principal.may(needed) && !or.is_some_and(|scope| principal.may(scope)) {
-        let or = or.map(|scope| format!(" or {scope}")).unwrap_or_default();
-        let detail = format!("the operation needs the scope {needed}{or}");
+    if !needed.iter().any(|scope| principal.may(*scope)) {
+        let names: Vec<&str> = needed.iter().map(|scope| scope.as_str()).collect();
+        let detail = format!("the operation needs the scope {}", names.join(" or "));
         return Err(Problem::new(Kind::InsufficientScope, detail));
     }
-    if needed == Scope::Operator && principal.app.is_some() {
+    if for_operators && principal.app.is_some() {
         // There is nothing of all tenants that is of one app.
         return Err(Problem::new(Kind::InsufficientScope, "a key for one app can't act for operators"));
     }
-    if !principal.active && changes(needed, method) {
+    if !principal.active && needed.iter().all(|scope| changes(*scope, method)) {
         let detail = "a suspended tenant can look and take away, but add and change nothing";
         return Err(Problem::new(Kind::TenantSuspended, detail));
     }

@@ -4,11 +4,29 @@ use super::ClientError;
 use crate::quantity;
 use clap::Args;
 use reqwest::Url;
+use std::net::IpAddr;
 use std::time::Duration;
+use time::OffsetDateTime;
 use unslide_model::Secret;
 
 /// Where `unslide dev` and `docker compose` serve the API.
 const USUAL: &str = "http://127.0.0.1:8080";
+
+/// The server that answers at an address.
+pub struct AnsweringServer {
+    /// The version of the service.
+    pub version: String,
+    /// Its clock, to the second, if it tells.
+    pub date: Option<OffsetDateTime>,
+}
+
+/// True if requests to the address go over the network as plain text.
+pub(super) fn is_insecure(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else { return false };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let is_local = host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    url.scheme() == "http" && !is_local
+}
 
 /// Which API to talk to, and with which key.
 #[derive(Args, Clone)]
@@ -80,6 +98,20 @@ mod tests {
         for wrong in ["localhost:8080", "a b", "ftp://a", "http://", "/v1"] {
             let error = server(Some(wrong), None).address().unwrap_err();
             assert!(error.to_string().contains(wrong), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_address_in_plain_text_is_insecure_unless_it_is_this_machines() {
+        for (url, insecure) in [
+            ("http://crashes.example.com", true),
+            ("http://10.0.0.1:8080", true),
+            ("https://crashes.example.com", false),
+            ("http://localhost:8080", false),
+            ("http://127.0.0.1:8080", false),
+            ("http://[::1]:8080", false),
+        ] {
+            assert_eq!(is_insecure(url), insecure, "{url}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod captures;
 pub mod dead_letter;
+pub mod doctor;
 pub mod groups;
 pub mod listing;
 pub mod quarantine;

@@ -1,6 +1,7 @@
 //! API keys.
 
 pub mod create;
+mod get;
 pub mod list;
 mod revoke;
 
@@ -19,6 +20,7 @@ use unslide_store::{TenantTx, audit};
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(create::create_key, list::list_keys))
+        .routes(routes!(get::get_key))
         .routes(routes!(revoke::revoke_key))
 }
 

@@ -1,0 +1,48 @@
+//! `GET /v1/key`.
+
+use crate::operations::prelude::*;
+use crate::requests::access::AnyKey;
+use time::OffsetDateTime;
+use unslide_model::{Scope, TenantId};
+use unslide_store::Uuid;
+
+problems!(Failures:);
+
+/// The key of a request.
+#[derive(Serialize, ToSchema)]
+pub struct OwnKey {
+    /// The key's id.
+    pub id: Uuid,
+    /// The tenant that it belongs to.
+    #[schema(value_type = String)]
+    pub tenant: TenantId,
+    /// True if the tenant is suspended: it can look and take away, and add and change nothing.
+    pub suspended: bool,
+    /// What the key may do.
+    #[schema(value_type = Vec<String>, max_items = 7)]
+    pub scopes: Vec<Scope>,
+    /// The only app that it speaks for.
+    pub app: Option<String>,
+    /// When it ends by itself.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// Describe the key of this request
+///
+/// Any key may ask. `unslide doctor` uses it.
+#[utoipa::path(get, path = "/v1/key", tag = "keys", operation_id = "get_key",
+    responses((status = 200, description = "The key.", body = OwnKey), Failures),
+    security(("key" = ["symbols:write"]), ("key" = ["symbols:read"]), ("key" = ["reports:write"]), ("key" = ["reports:read"]),
+        ("key" = ["groups:write"]), ("key" = ["tenant:admin"]), ("key" = ["operator"])))]
+pub async fn get_key(access: Access<AnyKey>) -> Json<OwnKey> {
+    let principal = access.principal;
+    Json(OwnKey {
+        id: principal.key_id,
+        tenant: principal.tenant,
+        suspended: !principal.active,
+        scopes: principal.scopes,
+        app: principal.app,
+        expires_at: principal.expires_at,
+    })
+}

@@ -1,0 +1,99 @@
+//! `unslide doctor`: can this machine use the API with this key?
+
+use crate::client::AnsweringServer;
+use crate::prelude::*;
+use serde::Deserialize;
+use time::Duration;
+use unslide_model::{Clock, SystemClock};
+
+/// The largest difference between two clocks that is not worth a warning.
+const CLOCK_DIFFERENCE: Duration = Duration::minutes(1);
+
+/// What each scope is good for.
+const USES: [(&str, &str); 7] = [
+    ("symbols:write", "upload symbols"),
+    ("symbols:read", "ask for symbols and symbolicate"),
+    ("reports:write", "send reports"),
+    ("reports:read", "query reports, groups and versions"),
+    ("groups:write", "resolve, assign and merge groups"),
+    ("tenant:admin", "manage the tenant's keys and settings"),
+    ("operator", "manage every tenant"),
+];
+
+/// Arguments of `unslide doctor`.
+#[derive(Args)]
+#[command(after_help = "\
+It changes nothing. The command for a server is `unslide config check --connect`.
+
+Examples:
+  unslide doctor
+  unslide doctor --scope symbols:write")]
+pub struct Arguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// Fail unless the key has this scope, such as symbols:write for uploads; may be given several times
+    #[arg(long, value_name = "SCOPE", value_parser = USES.map(|(scope, _)| scope))]
+    scope: Vec<String>,
+}
+
+/// The key as the API describes it.
+#[derive(Deserialize)]
+struct OwnKey {
+    tenant: String,
+    suspended: bool,
+    scopes: Vec<String>,
+    app: Option<String>,
+    expires_at: Option<String>,
+}
+
+/// Tries the address, the clock and the key, and says what the key is good for.
+pub fn run(arguments: &Arguments) -> Outcome {
+    boot::block_on(async {
+        let client = Client::new(&arguments.server)?;
+        if client.is_insecure() {
+            say!("warning: the API's address begins with http://, so others on the way can read the key");
+        }
+        let server = client.server().await?;
+        say!("the API answers: unslide {}", server.version);
+        warn_of_differences(&server);
+        let key: OwnKey = client.get("/v1/key").await?;
+        describe(&key);
+        let missing: Vec<&str> = arguments
+            .scope
+            .iter()
+            .map(String::as_str)
+            .filter(|scope| !key.scopes.iter().any(|own| own == scope))
+            .collect();
+        if missing.is_empty() {
+            return Ok(Exit::Ready);
+        }
+        say!("missing: the key has not the scope {}; make one that has it", missing.join(" and "));
+        Ok(Exit::NotAllowed)
+    })
+}
+
+fn warn_of_differences(server: &AnsweringServer) {
+    let own = env!("CARGO_PKG_VERSION");
+    if server.version != own {
+        say!("warning: this command is of the version {own} and may not understand every answer");
+    }
+    let Some(date) = server.date else { return };
+    let ahead = SystemClock.now() - date;
+    if ahead.abs() > CLOCK_DIFFERENCE {
+        let side = if ahead.is_positive() { "ahead of" } else { "behind" };
+        say!("warning: the clock of this machine is {} s {side} the API's", ahead.abs().whole_seconds());
+    }
+}
+
+fn describe(key: &OwnKey) {
+    let app = key.app.as_ref().map(|app| format!(", for the app {app} alone")).unwrap_or_default();
+    let end = key.expires_at.as_ref().map(|end| format!(", until {end}")).unwrap_or_default();
+    say!("the key is in force: of the tenant {}{app}{end}", key.tenant);
+    if key.suspended {
+        say!("warning: the tenant is suspended: it can read and delete, and nothing else");
+    }
+    for (scope, good_for) in USES {
+        let may = if key.scopes.iter().any(|own| own == scope) { "can" } else { "cannot" };
+        say!("it {may} {good_for} ({scope})");
+    }
+}
