@@ -267,6 +267,11 @@ impl Installation {
         self.processes.insert(name.to_owned(), process);
     }
 
+    /// The address at which a process tells its readiness and its metrics.
+    pub fn admin_address(&mut self, name: &str) -> String {
+        format!("127.0.0.1:{}", self.admin_port(name))
+    }
+
     fn admin_port(&mut self, name: &str) -> String {
         let key = format!("admin {name}");
         self.environment.entry(key).or_insert_with(|| free_port().expect("a port").to_string()).clone()

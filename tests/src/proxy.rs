@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc, watch};
 
-/// What becomes of connections. The last four are for HTTP alone.
+/// What becomes of connections. The last five are for HTTP alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
     /// They are passed on as they are.
@@ -20,6 +20,8 @@ pub enum Weather {
     Slow(Duration),
     /// Requests are answered with an internal error.
     Errors,
+    /// Requests are answered with 403: their sender lacks a right.
+    Denied,
     /// One of three answers ends in the middle.
     Truncated,
     /// A byte of one of three pieces of bodies is another one, and not the same one twice.
@@ -56,8 +58,15 @@ pub struct Proxy {
 
 /// How much is passed on at once.
 const PIECE: usize = 16 << 10;
-const FAILURE: &str =
-    "<?xml version=\"1.0\"?><Error><Code>InternalError</Code><Message>chaos</Message></Error>";
+
+/// The status line's end and S3's code of an answer in place of the server's.
+fn failure(weather: Weather) -> Option<(&'static str, &'static str)> {
+    match weather {
+        Weather::Errors => Some(("500 Internal Server Error", "InternalError")),
+        Weather::Denied => Some(("403 Forbidden", "AccessDenied")),
+        _ => None,
+    }
+}
 
 impl Proxy {
     /// Listens on a free port of the loopback interface. Nothing is passed on before
@@ -186,10 +195,12 @@ async fn requests(
             while matches!(from.read(&mut piece).await, Ok(1..)) {}
             return Err(());
         }
-        if *state.weather.borrow() == Weather::Errors {
-            let head =
-                "HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/xml\r\nconnection: close";
-            let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{FAILURE}", FAILURE.len());
+        let weather = *state.weather.borrow();
+        if let Some((status, code)) = failure(weather) {
+            let body =
+                format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>chaos</Message></Error>");
+            let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/xml\r\nconnection: close");
+            let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
             let mut client = client.lock().await;
             client.write_all(answer.as_bytes()).await.map_err(drop)?;
             // What the client still sends would turn its answer into a reset.
@@ -216,7 +227,7 @@ async fn answers(mut from: OwnedReadHalf, to: Arc<Mutex<OwnedWriteHalf>>, state:
             _ => 0,
         };
         match weather {
-            Weather::Fair | Weather::Refused | Weather::Errors => {}
+            Weather::Fair | Weather::Refused | Weather::Errors | Weather::Denied => {}
             Weather::Slow(time) => tokio::time::sleep(time).await,
             Weather::Truncated | Weather::Corrupt => {
                 let count = state.pieces.fetch_add(1, Ordering::Relaxed);
@@ -303,6 +314,8 @@ mod tests {
 
         proxy.set(Weather::Errors);
         assert!(ask(&mut connect().await.unwrap()).await.starts_with("HTTP/1.1 500"));
+        proxy.set(Weather::Denied);
+        assert!(ask(&mut connect().await.unwrap()).await.starts_with("HTTP/1.1 403"));
 
         proxy.set(Weather::Slow(Duration::from_millis(1)));
         assert_eq!(body(&ask(&mut connect().await.unwrap()).await), "abcdef");

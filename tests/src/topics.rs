@@ -45,6 +45,7 @@ impl Record {
 }
 
 /// Reads topics from their start, committed records only.
+#[derive(Clone)]
 pub struct Topics {
     base: ClientConfig,
     producer: FutureProducer,

@@ -70,6 +70,9 @@ fn main() {
         if wanted("shares") {
             online::shares::print(&input, full).await;
         }
+        if wanted("scaling") {
+            online::scaling::print(&input, full).await;
+        }
         if parts.iter().any(|part| *part == "outages") {
             online::outages::print(&input, full).await;
         }

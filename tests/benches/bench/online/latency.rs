@@ -11,9 +11,10 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 use unslide_tests::installation::{Installation, TENANT};
 use unslide_tests::proxy::{Proxy, Weather};
+use unslide_tests::topics::Topics;
 
 /// Reports a second.
-const RATE: u32 = 60;
+pub const RATE: u32 = 60;
 const WORKER: &str = "symbolizer";
 const PARTITIONS: u32 = 4;
 /// The numbers of reports that warm the worker up, and of first reports.
@@ -47,13 +48,14 @@ pub async fn print(input: &Input, full: bool) {
     let all = f64::from(PARTITIONS);
     installation.wait_metric(WORKER, "unslide_symbolizer_partitions{lane=\"live\"", all).await;
 
-    measure(&installation, input, TENANT, WARM..WARM + 8).await;
+    let feed = Feed::of(&installation);
+    feed.measure(input, TENANT, WARM..WARM + 8).await;
     let (fast, slow) = slugs.split_at(tenants);
-    let fast = firsts(&installation, input, FIRST, fast).await;
+    let fast = feed.firsts(input, FIRST, fast).await;
     proxy.set(Weather::Slow(SLOW));
-    let slow = firsts(&installation, input, FIRST_SLOW, slow).await;
+    let slow = feed.firsts(input, FIRST_SLOW, slow).await;
     proxy.set(Weather::Fair);
-    let steady = measure(&installation, input, TENANT, 0..reports).await;
+    let steady = feed.measure(input, TENANT, 0..reports).await;
     installation.stop().await;
     println!("\nFrom producing a report to reading its answer as committed");
     let [half, most] = [0.5, 0.99].map(|share| steady.percentile(share));
@@ -66,35 +68,54 @@ pub async fn print(input: &Input, full: bool) {
     }
 }
 
-/// The first report of each tenant, one after the other: the worker has none of their symcaches.
-async fn firsts(installation: &Installation, input: &Input, from: u32, tenants: &[String]) -> Run {
-    let mut latencies = Vec::with_capacity(tenants.len());
-    for (number, tenant) in (from..).zip(tenants) {
-        latencies.extend(measure(installation, input, tenant, number..number + 1).await.latencies);
-    }
-    latencies.sort_unstable();
-    Run { latencies }
+/// The topics of an installation that reports go to and answers come from.
+pub struct Feed {
+    topics: Topics,
+    reports: String,
+    answers: String,
 }
 
-/// Sends the reports of these numbers at the rate; the times until each answer was read.
-async fn measure(installation: &Installation, input: &Input, tenant: &str, numbers: Range<u32>) -> Run {
-    let reader = reader(&installation.topic("crash.symbolicated"), true);
-    let awaited = numbers.clone();
-    let reading = tokio::task::spawn_blocking(move || read(&reader, &awaited));
-    let (topic, begin) = (installation.topic("crash.reports"), tokio::time::Instant::now());
-    let sends = (0..).zip(numbers).map(async |(index, number)| {
-        tokio::time::sleep_until(begin + Duration::from_secs(1) / RATE * index).await;
-        let (report, sent) = (input.report(number), Instant::now());
-        let partition = i32::try_from(number % PARTITIONS).expect("small");
-        installation.topics.produce(&topic, Some(partition), &[("tenant", tenant)], &report).await;
-        (number, sent)
-    });
-    let sent: BTreeMap<u32, Instant> = futures::future::join_all(sends).await.into_iter().collect();
-    let read = reading.await.expect("the reader ends");
-    let took = read.into_iter().map(|(number, at)| at.saturating_duration_since(sent[&number]).as_millis());
-    let mut latencies: Vec<u32> = took.map(|millis| u32::try_from(millis).unwrap_or(u32::MAX)).collect();
-    latencies.sort_unstable();
-    Run { latencies }
+impl Feed {
+    /// Returns the feed of an installation on the test servers.
+    pub fn of(installation: &Installation) -> Feed {
+        Feed {
+            topics: installation.topics.clone(),
+            reports: installation.topic("crash.reports"),
+            answers: installation.topic("crash.symbolicated"),
+        }
+    }
+
+    /// Sends the first report of each tenant, one after the other: the worker has none of their symcaches.
+    async fn firsts(&self, input: &Input, from: u32, tenants: &[String]) -> Run {
+        let mut latencies = Vec::with_capacity(tenants.len());
+        for (number, tenant) in (from..).zip(tenants) {
+            latencies.extend(self.measure(input, tenant, number..number + 1).await.latencies);
+        }
+        latencies.sort_unstable();
+        Run { latencies }
+    }
+
+    /// Sends the reports of these numbers at the rate. Returns the times until each answer was read.
+    pub async fn measure(&self, input: &Input, tenant: &str, numbers: Range<u32>) -> Run {
+        let reader = reader(&self.answers, true);
+        let awaited = numbers.clone();
+        let reading = tokio::task::spawn_blocking(move || read(&reader, &awaited));
+        let begin = tokio::time::Instant::now();
+        let sends = (0..).zip(numbers).map(async |(index, number)| {
+            tokio::time::sleep_until(begin + Duration::from_secs(1) / RATE * index).await;
+            let (report, sent) = (input.report(number), Instant::now());
+            let partition = i32::try_from(number % PARTITIONS).expect("small");
+            self.topics.produce(&self.reports, Some(partition), &[("tenant", tenant)], &report).await;
+            (number, sent)
+        });
+        let sent: BTreeMap<u32, Instant> = futures::future::join_all(sends).await.into_iter().collect();
+        let read = reading.await.expect("the reader ends");
+        let took =
+            read.into_iter().map(|(number, at)| at.saturating_duration_since(sent[&number]).as_millis());
+        let mut latencies: Vec<u32> = took.map(|millis| u32::try_from(millis).unwrap_or(u32::MAX)).collect();
+        latencies.sort_unstable();
+        Run { latencies }
+    }
 }
 
 /// When the answer of each of these numbers was read.

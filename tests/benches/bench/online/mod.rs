@@ -10,6 +10,7 @@ pub mod outages;
 pub mod queries;
 mod quota;
 pub mod scale;
+pub mod scaling;
 pub mod shares;
 pub mod store;
 pub mod unpacking;

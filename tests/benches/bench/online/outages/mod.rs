@@ -1,17 +1,20 @@
-//! What clients behind a load balancer see of outages and restarts: failed requests by what they need, and the slowest
-//! answer.
+//! What clients behind a load balancer see of outages and restarts (failed requests by what they need, and the slowest
+//! answer), and which of the shipped alerts fire.
 
 mod balancer;
+mod prometheus;
 
 use crate::input::Input;
 use balancer::Balancer;
-use std::collections::BTreeMap;
+use prometheus::{Prometheus, SPEED};
+use sqlx::{Connection, Executor, PgConnection};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
-use unslide_embedded::{S3Endpoint, free_port};
-use unslide_testkit::servers;
+use unslide_embedded::{Options, S3Endpoint, Servers, free_port};
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
 use unslide_tests::installation::{BUCKET, Installation, Place, TENANT};
@@ -19,7 +22,12 @@ use unslide_tests::proxy::{Proxy, Weather};
 
 /// The time between two requests of one kind.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(50);
+/// The time that an outage lasts.
+const OUTAGE: Duration = Duration::from_secs(45);
+/// The longest time for alerts of an outage to end before the next one begins.
+const CALM: Duration = Duration::from_secs(120);
 const APIS: [&str; 2] = ["api-1", "api-2"];
+const WORKERS: [&str; 3] = ["builder", "indexer", "symbolizer"];
 
 /// Requests by what they need.
 const REQUESTS: [(&str, Need); 4] = [
@@ -37,6 +45,67 @@ enum Need {
     Objects,
 }
 
+#[derive(Clone, Copy)]
+enum Server {
+    Kafka,
+    Objects,
+    Postgres,
+}
+
+/// What happens while requests are sent.
+#[derive(Clone, Copy)]
+enum Event {
+    Nothing,
+    /// Both APIs restart, one after the other.
+    Restart,
+    /// The network between all processes and a server changes.
+    Network(Server, Weather),
+    /// PostgreSQL answers and takes no writes, as one does whose disk is full.
+    NoWrites,
+    /// No process of a service is there.
+    Without(&'static str),
+}
+
+/// The events, and the alerts of which one at least has to fire for each.
+const EVENTS: [(&str, Event, &[&str]); 12] = [
+    ("nothing happens", Event::Nothing, &[]),
+    ("rolling restart of both APIs", Event::Restart, &[]),
+    (
+        "object storage refuses connections",
+        Event::Network(Server::Objects, Weather::Refused),
+        &["UnslideDependencyAway"],
+    ),
+    (
+        "object storage answers errors",
+        Event::Network(Server::Objects, Weather::Errors),
+        &["UnslideDependencyAway"],
+    ),
+    (
+        "object storage denies access",
+        Event::Network(Server::Objects, Weather::Denied),
+        &["UnslideObjectsRefused"],
+    ),
+    (
+        "object storage is slow, 5 s for each piece of an answer",
+        Event::Network(Server::Objects, Weather::Slow(Duration::from_secs(5))),
+        &["UnslideDependencyAway"],
+    ),
+    (
+        "PostgreSQL refuses connections",
+        Event::Network(Server::Postgres, Weather::Refused),
+        &["UnslideDependencyAway"],
+    ),
+    ("PostgreSQL takes no writes", Event::NoWrites, &["UnslideDependencyAway"]),
+    (
+        "Kafka refuses connections",
+        Event::Network(Server::Kafka, Weather::Refused),
+        &["UnslideDependencyAway"],
+    ),
+    ("no symbolizer runs", Event::Without("symbolizer"), &["UnslideServiceMissing"]),
+    ("no indexer runs", Event::Without("indexer"), &["UnslideServiceMissing"]),
+    ("no builder runs", Event::Without("builder"), &["UnslideServiceMissing"]),
+];
+
 /// What the requests of one kind came to.
 #[derive(Clone, Copy, Default)]
 struct Tally {
@@ -48,106 +117,124 @@ struct Tally {
 struct World {
     installation: Mutex<Installation>,
     client: Client,
+    prometheus: Prometheus,
+    kafka: Proxy,
     objects: Proxy,
     postgres: Proxy,
     ports: [u16; 2],
-    /// The URL of the database through its proxy.
-    database: String,
     report: Vec<u8>,
     dsym: Vec<u8>,
-    // The endpoint and the balancer end with it.
+    // All of these end with it.
+    servers: Servers,
     _s3: S3Endpoint,
     _balancer: Balancer,
+    _data: TempDir,
 }
 
-/// Prints a table for each outage. Without `full` it does nothing: an outage takes its time.
+/// Prints a table for each event. Without `full` it does nothing: an outage takes its time.
+///
+/// # Panics
+/// If an outage fires none of its alerts.
 pub async fn print(input: &Input, full: bool) {
     if !full {
         return;
     }
     let Some(world) = World::start(input).await else {
-        println!("\nhaproxy is not installed (Debian: haproxy): outages behind a balancer are not measured");
+        println!(
+            "\nhaproxy or prometheus is not installed (Debian: haproxy, prometheus): outages are not measured"
+        );
         return;
     };
     println!(
-        "\nTwo APIs behind haproxy, a request of each kind each {REQUEST_INTERVAL:?}: failed of sent, slowest answer"
+        "\nTwo APIs behind haproxy, a request of each kind each {REQUEST_INTERVAL:?}, an outage of {OUTAGE:?}: failed of \
+         sent, slowest answer; and the alerts that fire, with all durations of their rules divided by {SPEED}"
     );
-    world.measure("nothing happens", async |_| pause(10).await).await;
-    world.measure("rolling restart of both APIs", async |world| world.restart().await).await;
-    for (name, weather) in [
-        ("object storage refuses connections, 20 s", Weather::Refused),
-        ("object storage answers errors, 20 s", Weather::Errors),
-        ("object storage is slow, 20 s", Weather::Slow(Duration::from_secs(5))),
-    ] {
-        world.measure(name, async |world| world.trouble(&world.objects, weather, 20).await).await;
+    // Until Prometheus has read every process.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    world.calm().await;
+    let mut unheard = Vec::new();
+    for (name, event, alerts) in EVENTS {
+        let fired = world.measure(name, event).await;
+        if !alerts.is_empty() && !alerts.iter().any(|alert| fired.contains(*alert)) {
+            unheard.push(format!("{name}: none of {alerts:?} fired"));
+        }
+        world.calm().await;
     }
-    world
-        .measure("PostgreSQL refuses connections, 20 s", async |world| {
-            world.trouble(&world.postgres, Weather::Refused, 20).await;
-        })
-        .await;
     world.installation.into_inner().stop().await;
-}
-
-async fn pause(seconds: u64) {
-    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    assert!(unheard.is_empty(), "{}", unheard.join("\n"));
 }
 
 impl World {
     async fn start(input: &Input) -> Option<World> {
-        let folder = TempDir::new().expect("a folder");
-        let s3 = S3Endpoint::start(&folder.path().join("objects"), BUCKET).expect("an S3 endpoint");
+        let data = TempDir::new().expect("a folder");
+        let prometheus = Prometheus::start(data.path())?;
+        let ports = [free_port().expect("a port"), free_port().expect("a port")];
+        let balancer = Balancer::start(data.path(), ports)?;
+        let kafka = Proxy::start().await;
+        let servers = start_servers(&data, &kafka);
+        kafka.forward_to(servers.kafka_listen());
+        let s3 = S3Endpoint::start(&data.path().join("objects"), BUCKET).expect("an S3 endpoint");
         let (objects, objects_url) = Proxy::for_url(&s3.url()).await;
-        let (postgres, postgres_url) = Proxy::for_url(&servers::postgres()).await;
+        let (postgres, postgres_url) = Proxy::for_url(servers.postgres_url()).await;
         let place = Place {
-            kafka: servers::kafka(),
-            postgres: servers::postgres(),
+            kafka: kafka.address().to_string(),
+            postgres: postgres_url,
             objects: objects_url,
             object_keys: (s3.access_key.clone(), s3.secret_key.clone()),
             kafka_admin: None,
         };
-        let ports = [free_port().expect("a port"), free_port().expect("a port")];
-        let balancer = Balancer::start(folder.path(), ports)?;
+        let folder = TempDir::new().expect("a folder");
         let mut installation = Installation::prepare_on(&place, folder, &[]).await;
-        let database = installation.database_url();
-        let name = database.rsplit_once('/').expect("a name").1;
-        let url = format!("{}/{name}", postgres_url.rsplit_once('/').expect("a URL").0);
-        for service in ["builder", "indexer", "symbolizer"] {
+        for service in WORKERS {
             installation.start_service(service, service, &[]);
         }
         for (api, port) in APIS.into_iter().zip(ports) {
-            start_api(&mut installation, api, port, &url);
+            start_api(&mut installation, api, port);
         }
         installation.make_tenant(TENANT);
         let client = Client::new(&balancer.url, &installation.key);
-        for name in ["builder", "indexer", "symbolizer"].into_iter().chain(APIS) {
+        for name in WORKERS.into_iter().chain(APIS) {
             installation.wait_ready(name).await;
         }
         client.upload(input.dsym.clone()).await;
-        Some(World {
+        let world = World {
             installation: Mutex::new(installation),
             client,
+            prometheus,
+            kafka,
             objects,
             postgres,
             ports,
-            database: url,
             report: input.report(0),
             dsym: App::fixture("app").dsym,
+            servers,
             _s3: s3,
             _balancer: balancer,
-        })
+            _data: data,
+        };
+        world.watch(None).await;
+        Some(world)
     }
 
-    /// Sends requests of each kind while something happens, and for five seconds after it. Prints what came of them.
-    async fn measure(&self, name: &str, happening: impl AsyncFn(&World)) {
+    /// Lets Prometheus read every process, but one that is not there.
+    async fn watch(&self, without: Option<&str>) {
+        let mut installation = self.installation.lock().await;
+        let names = WORKERS.into_iter().chain(APIS).filter(|name| Some(*name) != without);
+        self.prometheus.set_targets(&names.map(|name| installation.admin_address(name)).collect::<Vec<_>>());
+    }
+
+    /// Sends requests of each kind while something happens, and for five seconds after it. Prints what came of them and
+    /// returns the alerts that fired.
+    async fn measure(&self, name: &str, event: Event) -> BTreeSet<String> {
         let over = AtomicBool::new(false);
         let kinds = REQUESTS.iter().map(|(name, need)| async { (*name, self.requests(*need, &over).await) });
         let happened = async {
-            happening(self).await;
-            pause(5).await;
+            self.happen(event).await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
             over.store(true, Ordering::Relaxed);
         };
-        let (tallies, ()) = tokio::join!(futures::future::join_all(kinds), happened);
+        let (tallies, (), fired) =
+            tokio::join!(futures::future::join_all(kinds), happened, self.alerts(&over));
         println!("  {name}");
         for (name, tally) in tallies.into_iter().collect::<BTreeMap<&str, Tally>>() {
             println!(
@@ -157,6 +244,9 @@ impl World {
                 tally.slowest.as_secs_f64()
             );
         }
+        let names: Vec<&str> = fired.iter().map(String::as_str).collect();
+        println!("    alerts: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") });
+        fired
     }
 
     async fn requests(&self, need: Need, over: &AtomicBool) -> Tally {
@@ -177,11 +267,66 @@ impl World {
         tally
     }
 
-    /// Makes a server's network bad for some seconds.
-    async fn trouble(&self, server: &Proxy, weather: Weather, seconds: u64) {
-        server.set(weather);
-        pause(seconds).await;
-        server.set(Weather::Fair);
+    /// Returns the alerts that begin to fire before it is over.
+    async fn alerts(&self, over: &AtomicBool) -> BTreeSet<String> {
+        let (before, mut fired) = (self.prometheus.firing().await, BTreeSet::new());
+        while !over.load(Ordering::Relaxed) {
+            fired.extend(self.prometheus.firing().await);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        fired.difference(&before).cloned().collect()
+    }
+
+    /// Waits until none of the alerts that are waited for fires, or long enough.
+    async fn calm(&self) {
+        let (began, wanted) = (Instant::now(), EVENTS.map(|(_, _, alerts)| alerts).concat());
+        while began.elapsed() < CALM
+            && self.prometheus.firing().await.iter().any(|alert| wanted.contains(&alert.as_str()))
+        {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn happen(&self, event: Event) {
+        match event {
+            Event::Nothing => tokio::time::sleep(Duration::from_secs(10)).await,
+            Event::Restart => self.restart().await,
+            Event::Network(server, weather) => {
+                let server = match server {
+                    Server::Kafka => &self.kafka,
+                    Server::Objects => &self.objects,
+                    Server::Postgres => &self.postgres,
+                };
+                server.set(weather);
+                tokio::time::sleep(OUTAGE).await;
+                server.set(Weather::Fair);
+            }
+            Event::NoWrites => {
+                self.set_read_only("on").await;
+                tokio::time::sleep(OUTAGE).await;
+                self.set_read_only("off").await;
+            }
+            Event::Without(service) => {
+                let process = self.installation.lock().await.take(service);
+                self.watch(Some(service)).await;
+                let ended = tokio::task::spawn_blocking(|| process.terminate()).await.expect("ended");
+                assert!(ended.success(), "{service} ended with {ended}");
+                tokio::time::sleep(OUTAGE).await;
+                let mut installation = self.installation.lock().await;
+                installation.start_service(service, service, &[]);
+                installation.wait_ready(service).await;
+                drop(installation);
+                self.watch(None).await;
+            }
+        }
+    }
+
+    async fn set_read_only(&self, value: &str) {
+        let mut admin = PgConnection::connect(self.servers.postgres_url()).await.expect("PostgreSQL");
+        let set = format!("ALTER SYSTEM SET default_transaction_read_only = {value}");
+        admin.execute("SET default_transaction_read_only = off").await.expect("set");
+        admin.execute(sqlx::AssertSqlSafe(set)).await.expect("set");
+        admin.execute("SELECT pg_reload_conf()").await.expect("reloaded");
     }
 
     /// Restarts both APIs, the second one once the first one is ready again.
@@ -192,21 +337,29 @@ impl World {
             // The requests go on meanwhile.
             let ended = tokio::task::spawn_blocking(|| process.terminate()).await.expect("ended");
             assert!(ended.success(), "{api} ended with {ended}");
-            start_api(&mut installation, api, port, &self.database);
+            start_api(&mut installation, api, port);
             installation.wait_ready(api).await;
             drop(installation);
-            pause(2).await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
         }
     }
 }
 
+/// Starts Kafka, which clients reach through a proxy, and PostgreSQL.
+fn start_servers(data: &TempDir, kafka: &Proxy) -> Servers {
+    let options = Options {
+        data: data.path().join("servers"),
+        kafka_listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().expect("a port")))),
+        kafka_advertised: Some(kafka.address()),
+        fast: true,
+        ..Options::default()
+    };
+    Servers::start(&options, &|_| {}).expect("the servers start")
+}
+
 /// Starts an API as an operator does it: with its default pause between SIGTERM and the end.
-fn start_api(installation: &mut Installation, name: &str, port: u16, database: &str) {
+fn start_api(installation: &mut Installation, name: &str, port: u16) {
     let listen = format!("127.0.0.1:{port}");
-    let settings = [
-        ("UNSLIDE_API__LISTEN", listen.as_str()),
-        ("UNSLIDE_API__STOP_DELAY", "5s"),
-        ("UNSLIDE_POSTGRES__URL", database),
-    ];
+    let settings = [("UNSLIDE_API__LISTEN", listen.as_str()), ("UNSLIDE_API__STOP_DELAY", "5s")];
     installation.start_service(name, "api", &settings);
 }
