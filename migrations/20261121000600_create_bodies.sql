@@ -51,19 +51,6 @@ CREATE TABLE report_frames (
 CREATE INDEX report_frames_segment ON report_frames (tenant, segment, at_offset);
 SELECT unslide_protect('report_frames', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- Bodies that the symbolizer stored as objects because they were too large for the topic, for as long as their report is kept.
-CREATE TABLE external_bodies (
-    tenant      text NOT NULL,
-    key         text NOT NULL,
-    received_at timestamptz NOT NULL,
-    report_id   uuid NOT NULL,
-    variant     integer NOT NULL,
-    PRIMARY KEY (tenant, key)
-);
-CREATE INDEX external_bodies_age ON external_bodies (tenant, received_at);
-CREATE INDEX external_bodies_report ON external_bodies (tenant, report_id);
-SELECT unslide_protect('external_bodies', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
-
 -- Objects that nothing refers to any more. They are deleted once no reader can still be at them.
 CREATE TABLE condemned_objects (
     tenant       text NOT NULL,

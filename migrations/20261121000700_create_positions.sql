@@ -33,8 +33,8 @@ CREATE TABLE unreadable_records (
 GRANT SELECT, INSERT, DELETE ON unreadable_records TO unslide_service;
 CREATE INDEX unreadable_records_age ON unreadable_records (seen_at);
 
--- Records that the indexer could not store through no fault of anything but themselves: it panicked on one, the database
--- refused its values, or its external body can't be read. The bytes stay in the topic; this says where.
+-- Records that the indexer could not store through no fault of anything but themselves: it panicked on one, or the
+-- database refused its values. The bytes stay in the topic; this says where.
 CREATE TABLE quarantined (
     id                  uuid PRIMARY KEY,
     -- NULL where the record names no tenant that exists: such rows are seen by operators only.
@@ -46,8 +46,6 @@ CREATE TABLE quarantined (
     at_offset           bigint NOT NULL,
     reason              text NOT NULL,
     detail              text NOT NULL,
-    -- The object that holds the record's body, which is kept for a replay.
-    body_key            text,
     quarantined_at      timestamptz NOT NULL,
     -- The last replay that was asked for, and how it ended; NULL while it is under way.
     replay_requested_at timestamptz,
@@ -58,7 +56,6 @@ CREATE TABLE quarantined (
     UNIQUE (topic_id, partition, at_offset)
 );
 CREATE INDEX quarantined_tenant ON quarantined (tenant, id);
-CREATE INDEX quarantined_body ON quarantined (tenant, body_key) WHERE body_key IS NOT NULL;
 CREATE INDEX quarantined_age ON quarantined (quarantined_at);
 -- NULL equals nothing, so the policy hides the rows without a tenant from every tenant.
 SELECT unslide_protect('quarantined', 'tenant', 'SELECT, INSERT, DELETE');

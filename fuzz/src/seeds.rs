@@ -85,7 +85,6 @@ fn reports_and_keys() {
     }
     for (name, key) in [
         ("segment", "t/acme/segments/2026-11-20/01890a5d-ac96-774b-bcce-b302099a8057"),
-        ("output", "t/acme/outputs/01010101-0101-0101-0101-010101010101/abab"),
         ("outside", "t/acme/../other/x"),
     ] {
         save("key", name, key.as_bytes());

@@ -9,14 +9,13 @@
 //! t/<tenant>/segments/<yyyy-mm-dd>/<uuid>                  stored reports
 //! t/<tenant>/captures/<uuid>/<part>                        a file of a capture, untouched
 //! t/<tenant>/captures/<uuid>/analysis-<N>                  what its Nth analysis says
-//! t/<tenant>/outputs/<report id>/<sha256>                  an enriched report too large for its topic
 //! system/uploads/…, system/objects/… and system/symbols/…   the same for system symbols
 //! .unslide-check/<microseconds>                            what `unslide config check --connect` puts and deletes
 //! ```
 
 use std::fmt;
 use time::Date;
-use unslide_model::{CaptureForm, ContentHash, DebugId, Owned, Owner, ReportId, Scoped, TenantId};
+use unslide_model::{CaptureForm, ContentHash, DebugId, Owned, Owner, TenantId};
 use uuid::Uuid;
 
 /// The key of one object. Made by this module only.
@@ -117,12 +116,6 @@ pub fn tenant_folder(key: &ObjectKey) -> Option<(&str, ObjectKey)> {
     Some((name, ObjectKey(format!("t/{name}/~"))))
 }
 
-/// The external bodies of one tenant, see [`output_body`].
-#[must_use]
-pub fn outputs_prefix(tenant: &TenantId) -> Prefix {
-    Prefix(format!("t/{tenant}/outputs/"))
-}
-
 /// Everything of one owner.
 #[must_use]
 pub fn owner_prefix(owner: &Owner) -> Prefix {
@@ -158,13 +151,6 @@ pub fn segment(tenant: &TenantId, day: Date, segment: Uuid) -> ObjectKey {
 pub fn segment_named(tenant: &TenantId, text: &str) -> Option<Uuid> {
     let below = text.strip_prefix(&tenant_prefix(tenant).0)?.strip_prefix("segments/")?;
     below.split_once('/')?.1.parse().ok()
-}
-
-/// An enriched report that is too large for its topic, by the SHA-256 of its bytes: written again it
-/// is the same object.
-#[must_use]
-pub fn output_body(report: &Scoped<ReportId>, sha256: &ContentHash) -> ObjectKey {
-    ObjectKey(format!("{}{}/{sha256}", outputs_prefix(&report.tenant).0, report.id))
 }
 
 /// An object that is put and deleted to see whether that is allowed, by the moment of that.
@@ -266,9 +252,6 @@ mod tests {
         assert_eq!(keys.debuginfo().as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/debuginfo");
         assert_eq!(keys.alias(1).as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/symcache-v1");
         assert!(symbols(Owner::System.own(id)).alias(1).as_str().starts_with("system/symbols/0f/"));
-        let body = output_body(&acme().scope(ReportId([1; 16])), &ContentHash([0xab; 32]));
-        let name = format!("t/acme/outputs/01010101-0101-0101-0101-010101010101/{}", "ab".repeat(32));
-        assert_eq!((body.as_str(), ObjectKey::of_tenant(&acme(), &name)), (&*name, Ok(body.clone())));
         let hash = ContentHash([0xab; 32]);
         assert_eq!(object(Owner::System.own(hash)).as_str(), format!("system/objects/{hash}"));
         assert_eq!(

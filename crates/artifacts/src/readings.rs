@@ -66,7 +66,7 @@ mod tests {
     use unslide_model::TenantId;
 
     async fn after(found: &[Result<u8, Wrong>]) -> (Result<Result<u8, Wrong>, StorageError>, usize) {
-        let key = ObjectKey::of_tenant(&TenantId::new("acme").unwrap(), "t/acme/outputs/one").unwrap();
+        let key = ObjectKey::of_tenant(&TenantId::new("acme").unwrap(), "t/acme/uploads/one").unwrap();
         let mut readings = found.iter().cloned();
         let mut count = 0;
         let read = || {

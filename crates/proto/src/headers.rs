@@ -53,11 +53,7 @@ pub const REPLAY_SIGNATURE: &str = "replay-signature";
 pub const REPLAY_SIGNATURE_KEY: &str = "replay-signature-key";
 /// When the replay was signed, milliseconds since the Unix epoch.
 pub const REPLAY_SIGNED_AT: &str = "replay-signed-at";
-/// Where the value was too large for the topic: the key of the object that holds it. The value is
-/// then a short JSON object that says the same.
-pub const BODY_KEY: &str = "body-key";
-/// Bytes of what was too large: the object named by [`BODY_KEY`], or of a dead letter the value that
-/// it came without.
+/// Of a dead letter that came without its value: the bytes of that.
 pub const BODY_BYTES: &str = "body-bytes";
 /// SHA-256 of the same bytes, lower-case hexadecimal.
 pub const BODY_SHA256: &str = "body-sha256";

@@ -7,7 +7,6 @@ use unslide_stream::StreamError;
 /// How often a record fails by itself before it is skipped.
 pub const TRIES: u32 = 3;
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
-const BODY_AT_FAULT: &str = "body_at_fault";
 
 /// Why a record by itself can't be stored: a stable word, and what exactly happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,16 +39,6 @@ impl Failure {
     pub fn is_timeout(&self) -> bool {
         self.reason == STATEMENT_TIMEOUT
     }
-
-    /// The object that holds its body can't be read.
-    pub fn of_body(error: &unslide_artifacts::StorageError) -> Failure {
-        Failure { reason: BODY_AT_FAULT, detail: causes(error) }
-    }
-
-    /// True where its body can't be read, and another one can.
-    pub fn is_of_body(&self) -> bool {
-        self.reason == BODY_AT_FAULT
-    }
 }
 
 /// Why a reader cannot go on.
@@ -61,8 +50,6 @@ pub enum IndexerError {
     Stream(#[from] StreamError),
     #[error("reading records failed")]
     Cpu(#[from] CpuError),
-    #[error("an external body can't be fetched")]
-    Objects(#[from] unslide_artifacts::StorageError),
     #[error(
         "the topic {topic} is another one than was read before (its id was {was} and is {is}): its offsets mean \
          something else, so nothing is stored until an operator resets the positions (unslide migrate --topics \
@@ -90,6 +77,6 @@ impl IndexerError {
             IndexerError::OtherTopic { .. }
                 | IndexerError::OutOfRange { .. }
                 | IndexerError::NotQuarantined { .. }
-        ) || matches!(self, IndexerError::Objects(error) if error.is_operators_fault())
+        )
     }
 }

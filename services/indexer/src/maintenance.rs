@@ -2,14 +2,12 @@
 //! into segments.
 
 pub mod input;
-pub mod orphans;
 pub mod tenants;
 
 use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::reader::State;
 use crate::segments::{BodyMover, MoveError};
-use orphans::Orphans;
 use std::time::Duration;
 use tenants::TenantWatch;
 use time::UtcOffset;
@@ -25,7 +23,6 @@ const SELDOM: Duration = Duration::from_secs(600);
 /// The parts of maintenance that have a state of their own.
 pub struct MaintenanceParts {
     pub bodies: BodyMover,
-    pub orphans: Orphans,
     pub tenants: TenantWatch,
 }
 
@@ -38,7 +35,7 @@ pub async fn run(
     parts: MaintenanceParts,
     shutdown: Shutdown,
 ) {
-    let MaintenanceParts { bodies, mut orphans, mut tenants } = parts;
+    let MaintenanceParts { bodies, mut tenants } = parts;
     let mut pause = Duration::ZERO;
     let mut looked: Option<Instant> = None;
     let mut waits = true;
@@ -60,9 +57,6 @@ pub async fn run(
                 let counted = reports::count_once(&store, PAGE).await;
                 over = bodies.expire().await.and(counted.map(drop).map_err(MoveError::from));
                 over_fails = over.is_err();
-            }
-            if let Err(trouble) = orphans.round().await {
-                tracing::warn!(error = causes(&trouble), "bodies without a report can't be looked for yet");
             }
             let watched = tenants.round().await;
             let more = bodies.round().await?;

@@ -132,7 +132,7 @@ impl Metrics {
             )?,
             in_flight: make.gauges(
                 "unslide_indexer_in_flight_bytes",
-                "Bytes of the records that are being read and stored, with external bodies.",
+                "Bytes of the records that are being read and stored.",
                 &READER,
             )?,
             input_lag: make.gauge(

@@ -1,5 +1,5 @@
-//! From records to rows: external bodies are fetched, records are read and stored, and where that fails
-//! through the fault of single records, those are found and skipped.
+//! From records to rows: records are read and stored, and where that fails through the fault of single
+//! records, those are found and skipped.
 
 mod batch;
 pub mod quarantine;
@@ -14,8 +14,7 @@ use crate::failure::IndexerError;
 use crate::failure::{Failure, TRIES};
 use crate::metrics::{Metrics, ReaderLabel};
 use crate::records::enriched::Unreadable;
-use crate::records::external_body::{self, HeldPartitions};
-use crate::records::{self, Content, Item, Parsed, ReadRecord, Reading};
+use crate::records::{self, Content, Item, Parsed, PolledRecord, ReadRecord, Reading};
 use crate::topics::Positions;
 use crate::topics::Topics;
 use batch::{BatchWriter, Write};
@@ -26,7 +25,6 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_artifacts::ObjectStore;
 use unslide_artifacts::segment::MAX_BODY_BYTES;
 use unslide_model::TenantId;
 use unslide_proto::topics::TopicNames;
@@ -59,8 +57,6 @@ pub struct Resources {
     pub kafka: unslide_stream::Settings,
     /// Where reports are stored.
     pub store: Store,
-    /// Where external bodies are.
-    pub objects: ObjectStore,
     /// The machine.
     pub host: Host,
     /// What is counted.
@@ -69,8 +65,6 @@ pub struct Resources {
     pub shares: Arc<FairShares>,
     /// Which records are skipped.
     pub quarantine: Quarantine,
-    /// Which external bodies can't be read, whatever session of the reader asks.
-    pub failing: external_body::FailingBodies,
     /// How a record is read.
     pub read: ReadRecord,
 }
@@ -127,7 +121,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// Where a server fails, a position was moved by someone else, or records fail that may not be
-    /// skipped. Where a body can't be read yet, its partition is left there and the others' records are stored.
+    /// skipped.
     pub async fn store(
         &mut self,
         records: Vec<Record>,
@@ -165,26 +159,20 @@ impl Pipeline {
         positions: &mut Positions,
         effects: Effects,
     ) -> Result<(), IndexerError> {
-        let Resources { settings, metrics, label, .. } = &self.resources;
+        let Resources { metrics, label, .. } = &self.resources;
         let (metrics, label) = (metrics.clone(), label.clone());
-        let polled: usize = records.iter().map(Record::size).sum();
-        let work = InFlight { metrics: &metrics, reader: &label };
-        work.set(polled);
+        let in_flight = InFlight { metrics: &metrics, reader: &label };
+        in_flight.set(records.iter().map(Record::size).sum());
         self.ran_out_of_time = false;
-        let mut held = HeldPartitions::default();
-        // External bodies are large: not more of them at once than a batch may have bytes.
-        for records in external_body::parts(records, settings.batch_bytes) {
-            let records = self.fetch(records, deferred, &mut held).await?;
-            let bodies = records.iter().filter(|fetched| fetched.key.is_some());
-            let bodies = bodies.filter_map(|fetched| fetched.record.value.as_ref());
-            work.set(polled + bodies.map(bytes::Bytes::len).sum::<usize>());
-            let items = self.read(records).await?;
-            self.store_items(items, positions, effects).await?;
-        }
+        let deferred_for = |record: &Record| deferred.get(&record.at).cloned();
+        let polled =
+            records.into_iter().map(|record| PolledRecord { deferred_for: deferred_for(&record), record });
+        let items = self.read(polled.collect()).await?;
+        self.store_items(items, positions, effects).await?;
         if !self.ran_out_of_time {
             self.bound.grow();
         }
-        self.finish(held).await
+        Ok(())
     }
 
     /// The records that are deferred.
@@ -220,10 +208,8 @@ impl Pipeline {
         quarantined: &QuarantinedRecord,
         record: Record,
     ) -> Result<Result<(), Failure>, IndexerError> {
-        let mut held = HeldPartitions::default();
-        let fetched = self.fetch(vec![record], &BTreeMap::new(), &mut held).await?;
-        self.finish(held).await?;
-        let Some(item) = self.read(fetched).await?.pop() else { return Ok(Ok(())) };
+        let polled = PolledRecord { record, deferred_for: None };
+        let Some(item) = self.read(vec![polled]).await?.pop() else { return Ok(Ok(())) };
         match item.parsed {
             Parsed::Failed(failure) => return Ok(Err(failure)),
             Parsed::Unreadable(Unreadable { reason, detail }) => return Ok(Err(Failure { reason, detail })),
@@ -232,38 +218,11 @@ impl Pipeline {
         caught(&self.resources.store, self.batches.replay(&item, quarantined)).await
     }
 
-    async fn fetch(
-        &self,
-        records: Vec<Record>,
-        deferred: &BTreeMap<RecordRef, TenantId>,
-        held: &mut HeldPartitions,
-    ) -> Result<Vec<external_body::FetchedBody>, IndexerError> {
-        let Resources { objects, host, failing, content, .. } = &self.resources;
-        let mut fetched = if content.is_of_gateways() {
-            // Gateways write these: a header of theirs must not name an object that is read.
-            records.into_iter().map(external_body::FetchedBody::inline).collect()
-        } else {
-            // The object store's client makes large futures.
-            Box::pin(external_body::read(objects, host, failing, records, held, self.pause())).await?
-        };
-        if !deferred.is_empty() {
-            for one in &mut fetched {
-                one.deferred_for = deferred.get(&one.record.at).cloned();
-            }
-        }
-        Ok(fetched)
-    }
-
-    async fn finish(&self, held: HeldPartitions) -> Result<(), IndexerError> {
-        let Resources { objects, host, failing, .. } = &self.resources;
-        Box::pin(held.finish(objects, host, failing, self.pause())).await
-    }
-
     fn pause(&self) -> Duration {
         self.resources.settings.batch_wait()
     }
 
-    async fn read(&self, records: Vec<external_body::FetchedBody>) -> Result<Vec<Item>, IndexerError> {
+    async fn read(&self, records: Vec<PolledRecord>) -> Result<Vec<Item>, IndexerError> {
         let Resources { host, kafka, content, signatures, read, .. } = &self.resources;
         let reading = Reading {
             content: *content,
@@ -411,11 +370,9 @@ async fn caught(
     }
 }
 
-/// The first of several items, where all of them failed. A body at fault says nothing here: another body was read
-/// before it counted as that.
+/// Returns the first of several items if all of them failed.
 fn all_failed(items: &[Item]) -> Option<(&Item, &Failure)> {
-    let is_compared = |item: &&Item| !item.is_deferred() && !item.failure().is_some_and(Failure::is_of_body);
-    let compared: Vec<&Item> = items.iter().filter(is_compared).collect();
+    let compared: Vec<&Item> = items.iter().filter(|item| !item.is_deferred()).collect();
     let [first, _, ..] = compared.as_slice() else { return None };
     let all = compared.iter().all(|item| item.failure().is_some());
     first.failure().filter(|_| all).map(|failure| (*first, failure))

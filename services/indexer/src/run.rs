@@ -2,7 +2,6 @@
 
 use crate::config::Config;
 use crate::deferral;
-use crate::maintenance::orphans::Orphans;
 use crate::maintenance::tenants::TenantWatch;
 use crate::maintenance::{self, MaintenanceParts, input};
 use crate::metrics::{Metrics, ReaderLabel, TenantGauges};
@@ -10,7 +9,6 @@ use crate::pipeline::quarantine::Quarantine;
 use crate::pipeline::replays;
 use crate::pipeline::{Pipeline, Resources};
 use crate::reader::{OutputReader, State};
-use crate::records::external_body::FailingBodies;
 use crate::records::{self, Content};
 use crate::segments::BodyMover;
 use crate::topics::Topics;
@@ -64,12 +62,10 @@ pub async fn run(config: Config, hooks: Vec<StoreHook>, host: Host) -> Result<()
         settings: config.indexer.clone(),
         kafka: config.kafka.clone(),
         store: store.clone(),
-        objects: objects.clone(),
         host: host.clone(),
         metrics: metrics.clone(),
         shares: Arc::new(deferral::new_shares()),
         quarantine: Quarantine::new(store.clone(), metrics.clone(), &label),
-        failing: FailingBodies::default(),
         read: records::parse,
         topics: topics.clone(),
         label,
@@ -99,13 +95,12 @@ pub async fn run(config: Config, hooks: Vec<StoreHook>, host: Host) -> Result<()
         .collect();
     register(&host, &store, &objects, &readers);
     let own = config.indexer.clone();
-    let orphans = Orphans::new(store.clone(), objects.clone(), outputs, config.kafka.clone());
     let bodies = BodyMover::new(store.clone(), objects, own.clone(), metrics.clone(), &host);
     let logs = readers.iter().filter(|(name, _)| *name == "reports").map(|(_, reader)| reader.state());
     let (logs, shutdown) = (logs.collect(), host.shutdown.clone());
     let tenants = TenantWatch::new(store.clone(), tenant_gauges, config.tenants.symbol_bytes);
     let input = input::run(config.kafka.clone(), metrics.clone(), host.shutdown.clone());
-    let parts = MaintenanceParts { bodies, orphans, tenants };
+    let parts = MaintenanceParts { bodies, tenants };
     let maintenance = maintenance::run(store.clone(), own, metrics, logs, parts, shutdown);
     let replays = replays::run(store.clone(), config.kafka.clone(), pipelines, host.shutdown.clone());
     for (_, reader) in &readers {

@@ -19,8 +19,6 @@ pub enum Reason {
     OverShare,
     /// The tenant is not known yet.
     UnknownTenant,
-    /// A body could not be stored for now.
-    NotStored,
 }
 
 impl Reason {
@@ -31,7 +29,6 @@ impl Reason {
             Reason::Cold => "cold",
             Reason::OverShare => "over_share",
             Reason::UnknownTenant => "unknown_tenant",
-            Reason::NotStored => "not_stored",
         }
     }
 }

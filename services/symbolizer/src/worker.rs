@@ -2,7 +2,6 @@
 
 use crate::admission::tenants::{AllowedUse, Tenants};
 use crate::metrics::Metrics;
-use crate::output::claim_check::{self, ClaimCheckBody};
 use crate::output::dead_letters::{DeadLetterTopic, Provenance};
 use crate::output::ledger::Ledger;
 use crate::output::tenant_topics::Outputs;
@@ -11,7 +10,7 @@ use crate::symbols::{Answers, SymbolSource};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
-use unslide_model::{Clock, ReportId, Scoped, TenantId, timestamp};
+use unslide_model::{Clock, ReportId, Scoped, TenantId};
 use unslide_proto::Message;
 use unslide_proto::headers;
 use unslide_proto::report::Resymbolicate;
@@ -38,7 +37,7 @@ pub struct Worker {
     pub signatures: Signatures,
     /// The symcaches.
     pub symbols: SymbolSource,
-    /// Where bodies go that are too large for Kafka.
+    /// Object storage, which holds the segments of stored reports.
     pub objects: ObjectStore,
     /// The installation's topics.
     pub topics: TopicNames,
@@ -70,16 +69,21 @@ pub struct ReportOutput {
     pub enriched: Enrichment,
     /// The record.
     pub record: OutRecord,
-    /// The report, where the record only refers to it.
-    pub body: Option<ClaimCheckBody>,
 }
 
 impl ReportOutput {
-    /// The enriched report.
+    /// Returns the enriched report.
     pub fn bytes(&self) -> &[u8] {
-        let whole = self.record.value.as_deref().unwrap_or_default();
-        self.body.as_ref().map_or(whole, |body| &body.bytes)
+        self.record.value.as_deref().unwrap_or_default()
     }
+}
+
+/// Error for an enriched report that has no form the output topic takes.
+#[derive(Debug, thiserror::Error)]
+#[error("the enriched report has {bytes} bytes, and a record of its topic may have {limit}")]
+pub struct OutputTooLarge {
+    bytes: usize,
+    limit: usize,
 }
 
 impl Worker {
@@ -136,10 +140,13 @@ impl Worker {
         })
     }
 
-    /// The planned report, enriched, as a record that the broker takes: with everything, else without the
-    /// calls of threads that did not crash, else with functions' names alone as far as they fit, else as a
-    /// reference to a body in object storage. No form grows beyond what the broker takes while it is
-    /// written, unless the report itself and the statuses of its frames do.
+    /// Enriches the planned report as a record that the broker takes: with everything, else without the
+    /// calls of threads that did not crash, else with functions' names alone as far as they fit. No form
+    /// grows beyond what the broker takes while it is written, unless the report itself and the statuses
+    /// of its frames do.
+    ///
+    /// # Errors
+    /// Returns [`OutputTooLarge`] if the smallest form does not fit.
     pub fn output(
         &self,
         plan: &Plan<'_, '_>,
@@ -147,7 +154,7 @@ impl Worker {
         answers: &Answers,
         history: &Provenance<'_>,
         context: Context<'_>,
-    ) -> ReportOutput {
+    ) -> Result<ReportOutput, OutputTooLarge> {
         let symbols = |id: &unslide_model::DebugId| -> Option<&ImageSymbols> { answers.get(id) };
         let revision = context.revision.unwrap_or(1);
         let topic = self.output_topic(&id.tenant, history);
@@ -160,18 +167,11 @@ impl Worker {
         let is_taken = |bytes: usize| around + bytes <= self.output_bytes;
         let mut enriched = plan.enrich_fitting(&symbols, &context, is_taken);
         let bytes = bytes::Bytes::from(std::mem::take(&mut enriched.bytes));
-        if is_taken(bytes.len()) {
-            record.value = Some(bytes);
-            return ReportOutput { enriched, record, body: None };
+        if !is_taken(bytes.len()) {
+            return Err(OutputTooLarge { bytes: around + bytes.len(), limit: self.output_bytes });
         }
-        // The object is named after its content. Each try of a record has to give the same object, so it has
-        // the time of the record's arrival and not that of the try.
-        let arrived = history.origin_millis.and_then(timestamp::from_millis);
-        let context = Context { processed_at: arrived.or(context.processed_at), ..context };
-        let mut enriched = plan.enrich_fitting(&symbols, &context, is_taken);
-        let bytes = bytes::Bytes::from(std::mem::take(&mut enriched.bytes));
-        let (record, body) = claim_check::apart(history, &topic, id, (revision, context.supersedes), bytes);
-        ReportOutput { enriched, record, body: Some(body) }
+        record.value = Some(bytes);
+        Ok(ReportOutput { enriched, record })
     }
 
     /// The ledger of a lane.

@@ -35,8 +35,6 @@ pub struct NewRecord {
     pub reason: String,
     /// What exactly happened.
     pub detail: String,
-    /// The key of the object that holds its body, where it has an external body.
-    pub body_key: Option<String>,
 }
 
 /// A record that the indexer could not store.
@@ -159,9 +157,9 @@ pub async fn add(tx: &mut BatchTx, record: &NewRecord) -> Result<bool> {
             Some(_) => {
                 let (connection, tenant, now) = own.parts();
                 let done = sqlx::query!(
-                    "INSERT INTO quarantined (id, tenant, topic, topic_id, partition, at_offset, reason, detail, body_key,
+                    "INSERT INTO quarantined (id, tenant, topic, topic_id, partition, at_offset, reason, detail,
                                               quarantined_at)
-                     VALUES (unslide_uuid($9), $1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
+                     VALUES (unslide_uuid($8), $1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
                     tenant,
                     record.topic,
                     record.topic_id,
@@ -169,7 +167,6 @@ pub async fn add(tx: &mut BatchTx, record: &NewRecord) -> Result<bool> {
                     record.offset,
                     record.reason,
                     detail,
-                    record.body_key,
                     now
                 )
                 .execute(connection)

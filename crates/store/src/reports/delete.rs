@@ -41,18 +41,6 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
         to_row32(variant),
         now
     )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "WITH gone AS (
-             DELETE FROM external_bodies WHERE tenant = $1 AND report_id = $2 AND variant = $3 RETURNING key)
-         INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, g.key, $4 FROM gone g
-         ON CONFLICT DO NOTHING",
-        tenant,
-        report_id.uuid(),
-        to_row32(variant),
-        now
-    )
     .execute(connection)
     .await?;
     drop_rest(tx, &[key.received_at], &[report_id.uuid()], &[to_row32(variant)]).await?;

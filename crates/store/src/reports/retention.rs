@@ -147,7 +147,6 @@ pub async fn forget_hours(tx: &mut TenantTx, limit: u32) -> Result<u64> {
 /// days: for when [`expire`] has nothing left to do, or the days' tables are about to go. At most
 /// `limit` objects. Returns their number.
 pub async fn condemn_days(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
-    let (end, _) = bounds(before);
     let (connection, tenant, now) = tx.parts();
     let segments = sqlx::query!(
         "WITH gone AS (
@@ -163,22 +162,8 @@ pub async fn condemn_days(tx: &mut TenantTx, before: Date, limit: u32) -> Result
     )
     .execute(&mut *connection)
     .await?;
-    let apart = sqlx::query!(
-        "WITH gone AS (
-             DELETE FROM external_bodies WHERE tenant = $1 AND key IN (
-                 SELECT key FROM external_bodies WHERE tenant = $1 AND received_at < $2 LIMIT $3)
-             RETURNING key)
-         INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, g.key, $4 FROM gone g
-         ON CONFLICT DO NOTHING",
-        tenant,
-        end,
-        i64::from(limit),
-        now
-    )
-    .execute(&mut *connection)
-    .await?;
     sqlx::query!("DELETE FROM system_waits WHERE tenant = $1 AND day < $2", tenant, before)
         .execute(connection)
         .await?;
-    Ok(segments.rows_affected() + apart.rows_affected())
+    Ok(segments.rows_affected())
 }

@@ -2,9 +2,9 @@
 
 use crate::column::TenantColumn;
 use crate::number::to_row32;
-use crate::{Result, Store, TenantTx, Uuid};
+use crate::{Result, Store, TenantTx};
 use time::{Duration, OffsetDateTime};
-use unslide_model::{ReportId, TenantId};
+use unslide_model::TenantId;
 
 /// Abandons the intents from before `before`: their writers have died. Returns their number.
 pub async fn abandon(store: &Store, before: OffsetDateTime) -> Result<i64> {
@@ -92,56 +92,4 @@ pub async fn forget(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
         .execute(connection)
         .await?;
     Ok(())
-}
-
-/// Notes objects that hold the bodies of stored reports besides the store itself, so that they go
-/// when the report goes: when it arrived, its id, its variant, the key. One that was condemned because
-/// no report had it is condemned no longer.
-pub async fn add_external_bodies(
-    tx: &mut TenantTx,
-    bodies: &[(OffsetDateTime, ReportId, u32, &str)],
-) -> Result<()> {
-    if bodies.is_empty() {
-        return Ok(());
-    }
-    let times: Vec<OffsetDateTime> = bodies.iter().map(|body| body.0).collect();
-    let ids: Vec<Uuid> = bodies.iter().map(|body| body.1.uuid()).collect();
-    let variants: Vec<i32> = bodies.iter().map(|body| to_row32(body.2)).collect();
-    let keys: Vec<String> = bodies.iter().map(|body| body.3.to_owned()).collect();
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "INSERT INTO external_bodies (tenant, key, received_at, report_id, variant)
-         SELECT $1, b.key, b.received_at, b.report_id, b.variant
-         FROM unnest($2::text[], $3::timestamptz[], $4::uuid[], $5::integer[]) AS b (key, received_at, report_id, variant)
-         ORDER BY b.key
-         ON CONFLICT DO NOTHING",
-        tenant,
-        &keys,
-        &times,
-        &ids,
-        &variants
-    )
-    .execute(connection)
-    .await?;
-    forget(tx, &keys).await
-}
-
-/// Condemns those of these external bodies that no row names: no stored report, and no record in
-/// quarantine. Returns their number.
-pub async fn condemn_unnamed(tx: &mut TenantTx, keys: &[String]) -> Result<u64> {
-    let (connection, tenant, now) = tx.parts();
-    let done = sqlx::query!(
-        "INSERT INTO condemned_objects (tenant, key, condemned_at)
-         SELECT $1, k, $3 FROM unnest($2::text[]) AS k
-         WHERE NOT EXISTS (SELECT FROM external_bodies a WHERE a.tenant = $1 AND a.key = k)
-           AND NOT EXISTS (SELECT FROM quarantined q WHERE q.tenant = $1 AND q.body_key = k)
-         ORDER BY k
-         ON CONFLICT DO NOTHING",
-        tenant,
-        keys,
-        now
-    )
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected())
 }

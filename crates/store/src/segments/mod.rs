@@ -12,10 +12,7 @@ mod condemned;
 mod write;
 
 pub(crate) use condemned::condemn_at;
-pub use condemned::{
-    Condemned, abandon, add_external_bodies, condemn, condemn_unnamed, condemned_due, forget, postpone,
-    undeleted,
-};
+pub use condemned::{Condemned, abandon, condemn, condemned_due, forget, postpone, undeleted};
 pub use write::{
     MovedBody, PendingBody, PendingDay, SegmentIntent, begin, finish, give_up, new_id, page, pending,
 };

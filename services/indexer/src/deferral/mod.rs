@@ -19,7 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::{TenantId, cost};
-use unslide_proto::headers;
 use unslide_runtime::fairness::FairShares;
 use unslide_store::deferred;
 use unslide_store::tenants::{self, TenantStanding};
@@ -170,8 +169,7 @@ fn topic_names(positions: &Positions) -> Vec<String> {
     topics
 }
 
-/// The cost units of a record, with the bytes of its external body.
+/// Returns the cost units of a record.
 pub fn units(record: &Record) -> u64 {
-    let external = record.headers.number::<usize>(headers::BODY_BYTES).unwrap_or(0);
-    cost::of_record(record.value.as_ref().map_or(0, bytes::Bytes::len).max(external))
+    cost::of_record(record.value.as_ref().map_or(0, bytes::Bytes::len))
 }

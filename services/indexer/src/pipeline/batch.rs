@@ -28,9 +28,7 @@ use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::quarantine::{self, NewRecord, QuarantinedRecord, ReplayStatus};
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
 use unslide_store::requests::{RequestAnswer, RequestOutcome};
-use unslide_store::{
-    BatchTx, Store, StoreError, TenantTx, Uuid, outbox, partitions, requests, retention, segments, tenants,
-};
+use unslide_store::{BatchTx, Store, StoreError, Uuid, outbox, partitions, requests, retention, tenants};
 use unslide_stream::{RecordRef, TopicPartition};
 
 /// What a new group costs beside its report, in cost units: storing it takes about as long as storing another report.
@@ -292,7 +290,6 @@ impl BatchWriter {
             })),
             Some(tenants::TenantStanding::Deleted) => {
                 let deleted = StoredArrival { outcome: ArrivalOutcome::Deleted, variant: 0, requested: None };
-                // External bodies go with everything else of the tenant.
                 tally.stored.extend(arrivals.iter().map(|_| deleted));
                 note_traced(tally, arrivals, std::iter::repeat(&deleted));
             }
@@ -302,7 +299,6 @@ impl BatchWriter {
                 let keep_from = Some(self.keep_from(days));
                 let own: Vec<&Arrival> = arrivals.iter().map(|(_, enriched)| &enriched.arrival).collect();
                 let batch = reports::store_batch(tx, &own, effects, keep_from).await?;
-                note_external_bodies(tx, arrivals, &batch.stored).await?;
                 let units = batch.new_groups * NEW_GROUP_UNITS + batch.new_app_days * NEW_APP_UNITS;
                 tally.charges.push((tenant.clone(), units));
                 let stored = own.iter().zip(&batch.stored);
@@ -463,31 +459,5 @@ fn quarantined(item: &Item, failure: &Failure, positions: &Positions) -> NewReco
         tenant: item.tenant.clone(),
         reason: failure.reason.to_owned(),
         detail: failure.detail.clone(),
-        body_key: item.body.clone(),
     }
-}
-
-/// Notes the objects of external bodies, so that they go when their reports go; those of
-/// reports that are not kept are condemned at once.
-async fn note_external_bodies(
-    tx: &mut TenantTx,
-    arrivals: &[(&Item, &ReadReport)],
-    stored: &[StoredArrival],
-) -> Result<(), StoreError> {
-    let (mut kept, mut condemned) = (Vec::new(), Vec::new());
-    for ((item, enriched), stored) in arrivals.iter().zip(stored) {
-        let Some(key) = &item.body else { continue };
-        let arrival = &enriched.arrival;
-        match stored.outcome {
-            ArrivalOutcome::Deleted
-            | ArrivalOutcome::Expired
-            | ArrivalOutcome::SwitchedOff
-            | ArrivalOutcome::SampledOut => {
-                condemned.push(key.clone());
-            }
-            _ => kept.push((arrival.received_at, arrival.report_id, stored.variant, key.as_str())),
-        }
-    }
-    segments::add_external_bodies(tx, &kept).await?;
-    segments::condemn(tx, &condemned).await
 }

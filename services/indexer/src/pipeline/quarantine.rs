@@ -1,9 +1,9 @@
 //! Records that are skipped because each of them alone is at fault, and the rule that ends that.
 //!
-//! A record that makes the indexer panic, that the database refuses or takes too long for, or that names an
-//! unreadable external body must not keep the others waiting. It goes into quarantine only after it has failed three
-//! times by itself while others succeed. Where many fail, or those of several tenants for one reason, the
-//! cause is not in the records: then the reader stops and an operator decides.
+//! A record that makes the indexer panic, or that the database refuses or takes too long for, must not keep
+//! the others waiting. It goes into quarantine only after it has failed three times by itself while others
+//! succeed. If many fail, or those of several tenants for one reason, the cause is not in the records: then
+//! the reader stops and an operator decides.
 
 use crate::failure::Failure;
 use crate::failure::IndexerError;

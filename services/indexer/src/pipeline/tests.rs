@@ -2,12 +2,7 @@
 //! Proves: replay
 
 use super::*;
-use crate::records::external_body::FetchedBody;
-use crate::segments::tests::world::{World, tenant};
-use sha2::{Digest, Sha256};
-use unslide_artifacts::keys::ObjectKey;
-use unslide_artifacts::{Fault, Operation, Put};
-use unslide_model::ContentHash;
+use crate::segments::tests::world::World;
 use unslide_proto::headers;
 use unslide_store::deferred;
 use unslide_store::positions::{self, PartitionPosition};
@@ -42,22 +37,11 @@ fn report(of: &str, offset: u8, app: &str) -> Record {
     }
 }
 
-/// The same with an external body.
-fn external(of: &str, offset: u8) -> (Record, ObjectKey, bytes::Bytes) {
-    let mut record = report(of, offset, "shop");
-    let body = record.value.replace("{}".into()).unwrap();
-    let key = ObjectKey::of_tenant(&tenant(of), &format!("t/{of}/outputs/{offset}")).unwrap();
-    record.headers.push(headers::BODY_KEY, key.to_string());
-    record.headers.push(headers::BODY_BYTES, body.len().to_string());
-    record.headers.push(headers::BODY_SHA256, ContentHash(Sha256::digest(&body).into()).to_string());
-    (record, key, body)
-}
-
 /// Reads as always, and panics on one app's reports.
-fn panic_on_poison(fetched: &FetchedBody, reading: &Reading) -> Parsed {
-    let value = fetched.record.value.clone().unwrap_or_default();
+fn panic_on_poison(record: &Record, reading: &Reading) -> Parsed {
+    let value = record.value.clone().unwrap_or_default();
     assert!(!String::from_utf8_lossy(&value).contains("poison"), "poisoned");
-    records::parse(fetched, reading)
+    records::parse(record, reading)
 }
 
 struct Bench {
@@ -82,10 +66,8 @@ impl Bench {
             settings,
             kafka: unslide_stream::Settings::default(),
             store: world.store.clone(),
-            objects: world.objects.clone(),
             host: world.host.clone(),
             quarantine: Quarantine::new(world.store.clone(), metrics.clone(), &label),
-            failing: external_body::FailingBodies::default(),
             shares: Arc::new(crate::deferral::new_shares()),
             metrics,
             read,
@@ -158,94 +140,6 @@ async fn a_record_that_a_constraint_refuses_goes_into_quarantine_and_the_others_
     assert!(bench.quarantined("constraint_violation", 0).await);
     assert!(bench.quarantined("constraint_violation", 5).await);
     bench.world.end().await;
-}
-
-#[tokio::test]
-async fn a_record_whose_body_alone_cannot_be_read_goes_into_quarantine() {
-    let mut bench = Bench::new(records::parse).await;
-    let mut records = Vec::new();
-    for offset in 0..3 {
-        let (record, key, body) = external("acme", offset);
-        bench.world.objects.put(&key, body, &Put::default()).await.unwrap();
-        records.push(record);
-    }
-    // A store that fails for all, or refuses, says nothing about a record.
-    for fault in [Fault::Transient, Fault::Refused] {
-        bench.world.memory.fail(Operation::Get, "", fault, None);
-        let stored = bench.store(records.clone()).await;
-        assert!(matches!(stored, Err(IndexerError::Objects(_))), "{stored:?}");
-        bench.world.memory.heal();
-    }
-    assert_eq!(bench.counts().await, (0, 0, 0));
-    bench.world.memory.fail(Operation::Get, "outputs/1", Fault::Corrupted, None);
-    // What damages large answers on their way passes: only what lasts is the object's fault.
-    for _ in 0..2 {
-        let stored = bench.store(records.clone()).await;
-        assert!(matches!(stored, Err(IndexerError::Objects(_))), "{stored:?}");
-        assert_eq!(bench.counts().await, (1, 1, 0));
-        records.retain(|record| record.at.offset > 0);
-    }
-    bench.world.wait(time::Duration::MINUTE);
-    bench.store(records).await.unwrap();
-    assert_eq!(bench.counts().await, (3, 2, 1));
-    assert!(bench.quarantined("body_at_fault", 1).await);
-    assert_eq!(
-        bench.world.number("SELECT count(*) FROM quarantined WHERE body_key = 't/acme/outputs/1'").await,
-        1
-    );
-    bench.world.end().await;
-}
-
-/// Proves: outages
-#[tokio::test]
-async fn a_body_that_cannot_be_read_holds_its_partition_back_and_no_other() {
-    let mut bench = Bench::new(records::parse).await;
-    let other = PartitionPosition { topic: TOPIC.into(), partition: 1, topic_id: "a".into(), next_offset: 0 };
-    let other = positions::begin(&bench.world.store, &other).await.unwrap();
-    bench.positions.insert((TOPIC.into(), 1), other);
-    let (damaged, key, body) = external("acme", 1);
-    bench.world.objects.put(&key, body, &Put::default()).await.unwrap();
-    bench.world.memory.fail(Operation::Get, "outputs/1", Fault::Corrupted, None);
-    let mut of_other = report("umbrella", 9, "shop");
-    (of_other.at.partition, of_other.at.offset) = (1, 0);
-    let records = vec![report("acme", 0, "shop"), damaged, report("acme", 2, "shop"), of_other];
-    let stored = bench.store(records).await;
-    assert!(matches!(stored, Err(IndexerError::Objects(_))), "{stored:?}");
-    let next: Vec<i64> = bench.positions.values().map(|position| position.next_offset).collect();
-    assert_eq!(next, [1, 1]);
-    assert_eq!(bench.world.number("SELECT sum(next_offset)::bigint FROM positions").await, 2);
-    assert_eq!(bench.world.number("SELECT count(*) FROM reports").await, 2);
-    bench.world.end().await;
-}
-
-/// Proves: outages
-#[tokio::test]
-async fn several_bodies_at_fault_in_a_row_take_as_long_as_one() {
-    // All in one part, and each in a part of its own.
-    for bytes in [1 << 20, 1] {
-        let mut bench = Bench::new(records::parse).await;
-        bench.pipeline.resources.settings.batch_bytes = bytes;
-        let mut records = Vec::new();
-        for offset in 0..5 {
-            let (record, key, body) = external("acme", offset);
-            bench.world.objects.put(&key, body, &Put::default()).await.unwrap();
-            records.push(record);
-        }
-        for damaged in 0..4 {
-            let key = format!("outputs/{damaged}");
-            bench.world.memory.fail(Operation::Get, &key, Fault::Corrupted, None);
-        }
-        let good = records.pop();
-        let stored = bench.store(records.clone()).await;
-        assert!(matches!(stored, Err(IndexerError::Objects(_))), "{stored:?}");
-        assert_eq!(bench.counts().await, (0, 0, 0));
-        bench.world.wait(time::Duration::MINUTE);
-        bench.store(records).await.unwrap();
-        assert_eq!(bench.counts().await, (4, 0, 4));
-        bench.store(good.into_iter().collect()).await.unwrap();
-        assert_eq!(bench.counts().await, (5, 1, 4));
-        bench.world.end().await;
-    }
 }
 
 #[tokio::test]

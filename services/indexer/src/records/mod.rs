@@ -3,12 +3,10 @@
 use answers::Answered;
 use enriched::{ReadReport, Unreadable};
 use event::{ReadMetrics, ReadSession};
-use external_body::FetchedBody;
 pub mod answers;
 pub mod dead_letter;
 pub mod enriched;
 pub mod event;
-pub mod external_body;
 
 use crate::failure::{Failure, TRIES};
 use std::sync::Arc;
@@ -18,7 +16,7 @@ use unslide_proto::headers;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuError, Host};
 use unslide_store::dead_letters::DeadLetter;
-use unslide_stream::{RecordRef, Signatures};
+use unslide_stream::{Record, RecordRef, Signatures};
 
 /// Records that one job of the CPU pool reads.
 const RECORDS_A_JOB: usize = 16;
@@ -43,6 +41,14 @@ impl Content {
     pub fn is_of_gateways(self) -> bool {
         matches!(self, Content::Sessions | Content::Metrics)
     }
+}
+
+/// A record to read, or to defer.
+#[derive(Clone, Debug)]
+pub struct PolledRecord {
+    pub record: Record,
+    /// The tenant that the record is deferred for: nothing more of it is read now.
+    pub deferred_for: Option<TenantId>,
 }
 
 /// What a record says.
@@ -77,8 +83,6 @@ pub struct Item {
     pub arrived_at: OffsetDateTime,
     /// Whose it is, where that is known.
     pub tenant: Option<TenantId>,
-    /// The key of its external body.
-    pub body: Option<String>,
     /// The header of its trace, if spans are exported.
     pub traceparent: Option<String>,
     /// What it says.
@@ -120,7 +124,7 @@ pub struct Reading {
 }
 
 /// Reads one record: [`parse`], or what a test has in its place.
-pub type ReadRecord = fn(&FetchedBody, &Reading) -> Parsed;
+pub type ReadRecord = fn(&Record, &Reading) -> Parsed;
 
 /// Reads records on the CPU pool, in their order. Where reading panics, each record is read by itself:
 /// one that panics each time has failed.
@@ -131,12 +135,12 @@ pub async fn read(
     host: &Host,
     reading: &Reading,
     read: ReadRecord,
-    records: Vec<FetchedBody>,
+    records: Vec<PolledRecord>,
 ) -> Result<Vec<Item>, CpuError> {
     let mut records = records.into_iter();
     let mut jobs = Vec::new();
     loop {
-        let some: Arc<[FetchedBody]> = records.by_ref().take(RECORDS_A_JOB).collect();
+        let some: Arc<[PolledRecord]> = records.by_ref().take(RECORDS_A_JOB).collect();
         if some.is_empty() {
             break;
         }
@@ -165,7 +169,7 @@ async fn read_alone(
     host: &Host,
     reading: &Reading,
     read: ReadRecord,
-    records: &Arc<[FetchedBody]>,
+    records: &Arc<[PolledRecord]>,
     index: usize,
 ) -> Result<Item, CpuError> {
     let mut panic = String::new();
@@ -178,16 +182,16 @@ async fn read_alone(
             Err(error) => return Err(error),
         }
     }
-    Ok(item(&records[index], reading, Parsed::Failed(Failure::panicked(panic))))
+    Ok(item(&records[index].record, reading, Parsed::Failed(Failure::panicked(panic))))
 }
 
-fn read_item(fetched: &FetchedBody, reading: &Reading, read: ReadRecord) -> Item {
-    let Some(tenant) = &fetched.deferred_for else { return item(fetched, reading, read(fetched, reading)) };
-    Item { tenant: Some(tenant.clone()), ..item(fetched, reading, Parsed::Deferred) }
+fn read_item(polled: &PolledRecord, reading: &Reading, read: ReadRecord) -> Item {
+    let record = &polled.record;
+    let Some(tenant) = &polled.deferred_for else { return item(record, reading, read(record, reading)) };
+    Item { tenant: Some(tenant.clone()), ..item(record, reading, Parsed::Deferred) }
 }
 
-fn item(fetched: &FetchedBody, reading: &Reading, parsed: Parsed) -> Item {
-    let record = &fetched.record;
+fn item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
     let tenant = match &parsed {
         Parsed::Report(report) => Some(report.tenant.clone()),
         Parsed::Session(session) => Some(session.tenant.clone()),
@@ -201,27 +205,12 @@ fn item(fetched: &FetchedBody, reading: &Reading, parsed: Parsed) -> Item {
         _ => None,
     };
     let arrived_at = record.time_millis.and_then(timestamp::from_millis).unwrap_or(reading.now);
-    let body = fetched.key.as_ref().map(ToString::to_string);
     let traceparent = record.headers.text(headers::TRACEPARENT).filter(|_| reading.has_spans);
-    Item {
-        at: record.at.clone(),
-        arrived_at,
-        tenant,
-        body,
-        traceparent: traceparent.map(str::to_owned),
-        parsed,
-    }
+    Item { at: record.at.clone(), arrived_at, tenant, traceparent: traceparent.map(str::to_owned), parsed }
 }
 
 /// Reads one record.
-pub fn parse(fetched: &FetchedBody, reading: &Reading) -> Parsed {
-    if let Some(failure) = &fetched.fault {
-        return Parsed::Failed(failure.clone());
-    }
-    if let Some(unreadable) = &fetched.failed {
-        return Parsed::Unreadable(unreadable.clone());
-    }
-    let record = &fetched.record;
+pub fn parse(record: &Record, reading: &Reading) -> Parsed {
     match reading.content {
         Content::Reports => enriched::read(record, &reading.limits, reading.now)
             .map_or_else(Parsed::Unreadable, |read| Parsed::Report(Box::new(read))),

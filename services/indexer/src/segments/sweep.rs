@@ -1,9 +1,8 @@
 //! Deleting what is condemned.
 
 use super::{BodyMover, MoveError, MoveStep, PATIENCE};
-use unslide_artifacts::StorageError;
-use unslide_artifacts::keys::{self, ObjectKey};
-use unslide_store::segments::{self, Condemned};
+use unslide_artifacts::keys::ObjectKey;
+use unslide_store::segments;
 
 /// Objects that are deleted in one go.
 const PAGE: u32 = 200;
@@ -28,7 +27,7 @@ impl BodyMover {
             let last = due.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
             for condemned in due {
                 match ObjectKey::of_tenant(&condemned.tenant, &condemned.key) {
-                    Ok(key) => match Box::pin(self.delete(&condemned, &key)).await {
+                    Ok(key) => match Box::pin(self.objects.delete(&key)).await {
                         Ok(()) => failed_in_a_row = 0,
                         Err(error) => {
                             tracing::warn!(key = %key, error = %error, "an object could not be deleted");
@@ -54,16 +53,5 @@ impl BodyMover {
                 return Ok(());
             }
         }
-    }
-
-    async fn delete(&self, condemned: &Condemned, key: &ObjectKey) -> Result<(), StorageError> {
-        if key.as_str().starts_with(keys::outputs_prefix(&condemned.tenant).as_str()) {
-            let head = self.objects.head(key).await?;
-            // A record that refers to it may be on its way; where there is none, it is condemned again.
-            if head.and_then(|head| head.modified).is_some_and(|at| at > condemned.condemned_at) {
-                return Ok(());
-            }
-        }
-        self.objects.delete(key).await
     }
 }

@@ -1,16 +1,13 @@
-//! Where bodies are: in the topic, kept apart, in the database, in segments on an S3 endpoint.
+//! Where bodies are: in the topic, in the database, in segments on an S3 endpoint.
 
 use crate::world::{World, acme, report};
-use sha2::{Digest, Sha256};
-use unslide_artifacts::keys::{self, ObjectKey};
+use unslide_artifacts::ObjectStore;
+use unslide_artifacts::keys;
 use unslide_artifacts::segment::{BodyId, fetch, open};
-use unslide_artifacts::{ObjectStore, Put};
 use unslide_indexer::Settings;
 use unslide_model::ReportId;
-use unslide_proto::headers;
 use unslide_store::queries;
 use unslide_store::segments::ReportBody;
-use unslide_stream::OutRecord;
 
 /// A report's body as a reader finds it.
 async fn body(world: &World, bucket: &ObjectStore, n: u8) -> Vec<u8> {
@@ -64,43 +61,5 @@ async fn bodies_move_into_segments_and_a_replay_moves_nothing_back() {
         let revision = if n <= 15 { report(n, 2, Some(1)) } else { report(n, 1, None) };
         assert_eq!(body(&world, &bucket, n).await, revision.into_bytes());
     }
-    world.end().await;
-}
-
-/// Proves: one-outcome
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_kept_apart_is_stored_like_any_other_and_one_that_is_gone_is_noted() {
-    let world = World::new().await;
-    let bucket = world.bucket().await;
-    let send = async |n: u8, key: &str, put: bool| {
-        let json = report(n, 1, None);
-        if put {
-            let key = ObjectKey::of_tenant(&acme(), key).unwrap();
-            bucket.put(&key, json.clone().into(), &Put::default()).await.unwrap();
-        }
-        let sha256: String = Sha256::digest(&json).iter().map(|byte| format!("{byte:02x}")).collect();
-        let value = format!("{{\"unslide_body\":{{\"key\":\"{key}\"}}}}");
-        let record = OutRecord::to(world.topics().output, value)
-            .header(headers::TENANT, "acme")
-            .header(headers::BODY_KEY, key.to_owned())
-            .header(headers::BODY_BYTES, json.len().to_string())
-            .header(headers::BODY_SHA256, sha256);
-        world.producer.send(&record).await.unwrap();
-    };
-    send(1, "t/acme/outputs/one", true).await;
-    send(2, "t/acme/outputs/two", false).await;
-    send(3, "t/umbrella/outputs/three", false).await;
-    world.send(4, 1, None).await;
-    let running = world.start();
-    world.until("SELECT count(*) FROM reports", 2).await;
-    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'body_gone'", 1).await;
-    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'foreign_body'", 1).await;
-    assert_eq!(body(&world, &bucket, 1).await, report(1, 1, None).into_bytes());
-    assert_eq!(body(&world, &bucket, 4).await, report(4, 1, None).into_bytes());
-    assert_eq!(
-        world.number("SELECT count(*) FROM external_bodies WHERE key = 't/acme/outputs/one'").await,
-        1
-    );
-    running.stop().await;
     world.end().await;
 }

@@ -1,30 +1,24 @@
-//! One batch of a lane: every record is processed on the CPU pool, the symbols that any of them wants
-//! are fetched, and bodies that are too large for Kafka are stored.
+//! One batch of a lane: every record is processed on the CPU pool, and the symbols that any of them wants
+//! are fetched.
 
 use crate::admission::sender;
-use crate::output::claim_check::{self, ClaimCheckBody};
 use crate::output::spans::{self, BatchFetch};
 use crate::output::stored_reports::{self, Bodies};
 use crate::source_record::SourceRecord;
 use crate::symbols::patience::Patience;
 use crate::symbols::{FetchedSymbols, Wanted};
 use crate::worker::Worker;
-use futures::{StreamExt, stream};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_artifacts::StorageError;
 use unslide_runtime::{CpuJob, CpuPool};
 use unslide_stream::lane::{Done, Pause, ProcessingStep};
 use unslide_stream::{OutRecord, Record};
 
-/// Bodies that a batch stores at the same time.
-const STORES_AT_ONCE: usize = 8;
-
 /// The result of processing one record once.
 pub enum RecordStep {
-    /// It is done, once these bodies are stored.
-    Done(Done, Vec<ClaimCheckBody>),
+    /// It is done.
+    Done(Done),
     /// These symbols are wanted first.
     Wants(Vec<Wanted>),
 }
@@ -39,17 +33,14 @@ impl RecordStep {
     /// Bytes of what is to be written.
     fn bytes(&self) -> usize {
         match self {
-            RecordStep::Done(done, bodies) => {
-                let outputs = done.outputs.iter().map(OutRecord::size).sum::<usize>();
-                outputs + bodies.iter().map(|body| body.bytes.len()).sum::<usize>()
-            }
+            RecordStep::Done(done) => done.outputs.iter().map(OutRecord::size).sum(),
             RecordStep::Wants(_) => 0,
         }
     }
 
     /// Notes a step of the work on a record that is done.
     pub fn note(&mut self, step: ProcessingStep) {
-        if let RecordStep::Done(done, _) = self {
+        if let RecordStep::Done(done) = self {
             done.history.get_or_insert_default().steps.push(step);
         }
     }
@@ -57,7 +48,7 @@ impl RecordStep {
 
 impl From<Done> for RecordStep {
     fn from(done: Done) -> RecordStep {
-        RecordStep::Done(done, Vec::new())
+        RecordStep::Done(done)
     }
 }
 
@@ -66,9 +57,6 @@ pub trait RecordProcessor: Send + Sync + 'static {
     /// Processes a record: for the first time, or with the results of fetching everything that it wanted
     /// then. The second time must not want more.
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep;
-
-    /// The end of a record with a body that could not be stored for now.
-    fn not_stored(&self, record: &Record, why: &str) -> Done;
 
     /// The lane has waited for symcaches while nothing else was there to do, in microseconds.
     fn idled(&self, _micros: i64) {}
@@ -119,8 +107,8 @@ impl LaneResources {
     }
 
     /// Processes every record of a batch on the CPU pool, fetches the symbols that any of them wants,
-    /// processes those records again, and stores large bodies. Where the outputs are more than may be
-    /// held, only the first records are done.
+    /// and processes those records again. If the outputs have more bytes than may be held, only the first
+    /// records are done.
     ///
     /// # Errors
     /// [`Pause`] where nothing can be done for now, by no record's fault.
@@ -137,11 +125,14 @@ impl LaneResources {
             self.process_batch(processor, &records, Some(&fetched), &mut steps).await;
             fetch.into_iter().for_each(|fetch| fetch.note_in(&mut steps));
         }
-        let mut stores = Vec::with_capacity(records.len());
-        for (step, record) in steps.into_iter().zip(&records) {
-            stores.push(self.store(step, record, processor));
-        }
-        stream::iter(stores).buffered(STORES_AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+        let done = steps.into_iter().map(|step| match step {
+            RecordStep::Done(done) => Ok(done),
+            RecordStep::Wants(_) => {
+                let reason = "a record wants symbols after everything was fetched".to_owned();
+                Err(Pause { reason, wait: Duration::from_secs(1) })
+            }
+        });
+        done.collect()
     }
 
     /// Fetches what these steps want. The longer wait is for reports of one tenant that all lack symbols: then no
@@ -185,7 +176,7 @@ impl LaneResources {
         while bytes < self.worker.most_outputs {
             while begun < last && ahead.len() < most_ahead {
                 ahead.push_back(match known.next() {
-                    Some(step @ RecordStep::Done(..)) => Ahead::Known(step),
+                    Some(step @ RecordStep::Done(_)) => Ahead::Known(step),
                     _ => Ahead::Job(self.submit(&records[begun], fetched, processor)),
                 });
                 begun += 1;
@@ -220,26 +211,6 @@ impl LaneResources {
             }
         })
     }
-
-    async fn store<L: RecordProcessor>(
-        &self,
-        step: RecordStep,
-        record: &Record,
-        processor: &Arc<L>,
-    ) -> Result<Done, Pause> {
-        let RecordStep::Done(done, bodies) = step else {
-            let reason = "a record wants symbols after everything was fetched".to_owned();
-            return Err(Pause { reason, wait: Duration::from_secs(1) });
-        };
-        for body in bodies {
-            match claim_check::store(&self.worker.objects, &body).await {
-                Ok(()) => {}
-                Err(error) if error.is_operators_fault() => return Err(refused(&error)),
-                Err(error) => return Ok(processor.not_stored(record, &error.to_string())),
-            }
-        }
-        Ok(done)
-    }
 }
 
 /// A job's result. A panic is passed on: the lane finds the record that is at fault.
@@ -248,10 +219,4 @@ async fn finish(job: CpuJob<RecordStep>) -> RecordStep {
         Ok(step) => step,
         Err(error) => std::panic::resume_unwind(Box::new(error.to_string())),
     }
-}
-
-fn refused(error: &StorageError) -> Pause {
-    tracing::error!("a report that is too large for Kafka can't be stored: {error}");
-    let reason = format!("a report that is too large for Kafka can't be stored: {}", error.without_key());
-    Pause { reason, wait: Duration::from_secs(10) }
 }

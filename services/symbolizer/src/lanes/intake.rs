@@ -5,7 +5,6 @@ use crate::admission::sender::{self, Admission};
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::AllowedUse;
 use crate::lanes::batch::{RecordProcessor, RecordStep};
-use crate::output::claim_check::ClaimCheckBody;
 use crate::output::dead_letters::{Position, Provenance, refusal};
 use crate::output::outcomes::{self, SPREAD};
 use crate::output::retry_tiers::Tier;
@@ -74,7 +73,6 @@ enum Part {
     Answered {
         output: OutRecord,
         enriched: Box<Enrichment>,
-        body: Option<ClaimCheckBody>,
         bytes: usize,
         /// The app that the report names, if the record's span is exported.
         app: Option<String>,
@@ -144,21 +142,20 @@ impl Intake {
             outcomes: Vec::with_capacity(count),
             history: None,
         };
-        let (mut bodies, mut answered, mut wanted, mut held) = (Vec::new(), Vec::new(), Vec::new(), None);
+        let (mut answered, mut wanted, mut held) = (Vec::new(), Vec::new(), None);
         // The reports of an array have together what one of their size would have.
         let mut room = most_bytes(reading.value.len());
         for (index, element) in elements.iter().enumerate() {
             let mut history = Provenance::of(&reading.entry, Some(tenant), traceparent.clone());
             history.position = (!single).then_some(Position { index, count });
             match self.element(element, reading, &history, room, is_exported) {
-                Part::Answered { output, enriched, body, bytes, app } => {
+                Part::Answered { output, enriched, bytes, app } => {
                     if let Some(app) = app {
                         done.history.get_or_insert_default().app.get_or_insert(app);
                     }
                     room = room.saturating_sub(bytes);
                     done.outputs.push(output);
                     done.outcomes.push((tenant.to_string(), Outcome::Symbolicated));
-                    bodies.extend(body);
                     answered.push(enriched);
                 }
                 Part::Dead(letter) => {
@@ -176,7 +173,7 @@ impl Intake {
             return self.hold(reading, &held).into();
         }
         answered.iter().for_each(|enriched| self.worker.metrics.symbolicated(enriched));
-        RecordStep::Done(done, bodies)
+        done.into()
     }
 
     /// One report's output of at most `room` bytes, or what it wants first. `is_exported`: the record's span is.
@@ -228,17 +225,14 @@ impl Intake {
             ..Context::default()
         };
         let id = reading.tenant.scope(report.id);
-        let output = worker.output(&plan, &id, &answers, history, context);
+        let output = match worker.output(&plan, &id, &answers, history, context) {
+            Ok(output) => output,
+            Err(error) => return dead(bytes, "too_large", &error.to_string()),
+        };
         tracing::debug!(report.id = %id.id, trace.parent = history.traceparent, "a report was symbolicated");
         let bytes = output.bytes().len();
         let app = if is_exported { report.summary().app } else { None };
-        Part::Answered {
-            output: output.record,
-            enriched: Box::new(output.enriched),
-            body: output.body,
-            bytes,
-            app,
-        }
+        Part::Answered { output: output.record, enriched: Box::new(output.enriched), bytes, app }
     }
 
     /// The outcome of a record that waits for symbols. On its way from the input being late is no try
@@ -344,18 +338,6 @@ impl RecordProcessor for Intake {
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
         // A record of an input topic was in no retry tier yet, so that nothing depends on it.
         self.process_record(record, fetched, false)
-    }
-
-    fn not_stored(&self, record: &Record, why: &str) -> Done {
-        let entry = SourceRecord::of(record, &self.worker.topics);
-        let tenant = sender::tenant_named(&self.worker, &entry);
-        let retried = tenant
-            .as_ref()
-            .and_then(|tenant| outcomes::retry(&self.worker, &entry, tenant, None, Reason::NotStored, why));
-        retried.unwrap_or_else(|| {
-            let detail = format!("the output is too large for its topic and could not be stored: {why}");
-            outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), "too_large", &detail)
-        })
     }
 
     fn idled(&self, micros: i64) {

@@ -10,7 +10,7 @@ use crate::output::spans::LaneSpans;
 use crate::output::stored_reports::{Bodies, Fetch, key};
 use crate::source_record::{Reason, SourceRecord};
 use crate::symbols::{self, Answers, FetchedSymbols, Generations, Wanted};
-use crate::worker::{ReportOutput, Worker};
+use crate::worker::{OutputTooLarge, ReportOutput, Worker};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -94,7 +94,9 @@ impl ResymbolicateRecord {
             .map_err(|e| Ended::Unusable { reason: e.reason(), detail: e.to_string() })?;
         let plan = Plan::new(&report);
         let answers = self.symbols(&request, &plan, fetched)?;
-        let output = self.output(&request, &plan, &answers);
+        let output = self
+            .output(&request, &plan, &answers)
+            .map_err(|e| Ended::Unusable { reason: "too_large", detail: e.to_string() })?;
         if !is_better(&report, &output.enriched, output.bytes(), &limits) {
             let failed = answers.values().any(|symbols| matches!(symbols, ImageSymbols::FetchingFailed));
             let end = if failed { Outcome::FetchingFailed } else { Outcome::Unchanged };
@@ -110,7 +112,7 @@ impl ResymbolicateRecord {
             outcomes: vec![(request.id.tenant.to_string(), Outcome::Symbolicated)],
             history,
         };
-        Ok(RecordStep::Done(done, output.body.into_iter().collect()))
+        Ok(done.into())
     }
 
     /// Reads the request, and ends it where its tenant was deleted.
@@ -130,7 +132,7 @@ impl ResymbolicateRecord {
     fn stored_body(&self, request: &Request<'_>, bodies: &Bodies) -> Result<Vec<u8>, Ended> {
         let gone = || Ended::Step(self.terminal(request, Outcome::SourceGone));
         let segment = match &request.content.body {
-            // Stored reports may be larger than what the topic takes: see `Worker::output`.
+            // The limit of the topic may have been larger when the report was stored.
             Some(Body::InlineLz4(compressed)) => {
                 return body::decompress(compressed, MAX_BODY_BYTES)
                     .map_err(|e| Ended::not_a_request(e.to_string()));
@@ -195,7 +197,12 @@ impl ResymbolicateRecord {
         }
     }
 
-    fn output(&self, request: &Request<'_>, plan: &Plan<'_, '_>, answers: &Answers) -> ReportOutput {
+    fn output(
+        &self,
+        request: &Request<'_>,
+        plan: &Plan<'_, '_>,
+        answers: &Answers,
+    ) -> Result<ReportOutput, OutputTooLarge> {
         let Request { entry, record, content, id } = request;
         let traceparent = match content.traceparent.as_str() {
             "" => self.worker.traceparent(record),
@@ -243,18 +250,6 @@ impl ResymbolicateRecord {
             }
         })
     }
-
-    /// The end of a request with an answer that could not be stored for now.
-    pub fn not_stored(&self, record: &Record, why: &str) -> Done {
-        let entry = SourceRecord::of(record, &self.worker.topics);
-        let request = record.value.clone().and_then(|value| Resymbolicate::decode(value).ok());
-        let tenant = request.and_then(|request| Some(request.report().ok()?.tenant));
-        let retried = tenant
-            .as_ref()
-            .and_then(|t| outcomes::retry(&self.worker, &entry, t, None, Reason::NotStored, why));
-        retried
-            .unwrap_or_else(|| outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), "too_large", why))
-    }
 }
 
 /// Requests, and the bodies that were fetched for them.
@@ -266,10 +261,6 @@ struct Group {
 impl RecordProcessor for Group {
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
         self.again.process(record, fetched, &self.bodies)
-    }
-
-    fn not_stored(&self, record: &Record, why: &str) -> Done {
-        self.again.not_stored(record, why)
     }
 }
 

@@ -103,14 +103,6 @@ impl RecordProcessor for Group {
             self.ways.intake.process_record(record, fetched, self.tenants_read)
         }
     }
-
-    fn not_stored(&self, record: &Record, why: &str) -> Done {
-        if self.ways.is_request(record) {
-            self.ways.again.not_stored(record, why)
-        } else {
-            self.ways.intake.not_stored(record, why)
-        }
-    }
 }
 
 impl Processor for Retry {

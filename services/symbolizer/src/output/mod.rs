@@ -1,6 +1,5 @@
 //! What the worker writes: enriched reports, copies for later, dead letters, the ledger.
 
-pub mod claim_check;
 pub mod dead_letters;
 pub mod ledger;
 pub mod outcomes;

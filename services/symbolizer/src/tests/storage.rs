@@ -208,89 +208,35 @@ async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() 
 
 /// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_too_large_for_kafka_is_cut_down_and_then_kept_as_an_object() {
+async fn an_answer_too_large_for_kafka_is_cut_down_and_else_its_report_is_a_dead_letter() {
     let app = App::new();
     let report = app.report(1, 300);
     let bench = Bench::with(Wishes { output_bytes: Some(report.len() + 25_000), ..Wishes::default() }).await;
     bench.publish(&app, 1).await;
-    let mut lanes = vec![bench.live()];
+    let lanes = vec![bench.live(), bench.again()];
     bench.input(Some("acme"), report.clone()).await;
     let output = bench.wait(&bench.names.output, 1).await.remove(0);
     assert_eq!(json(&output)["symbolication"]["truncated"], true);
     assert!(output.value.as_ref().unwrap().len() <= report.len() + 25_000);
 
-    // The input alone leaves no room for anything. The store is down for a moment.
-    bench.memory.fail(Operation::Put, "/outputs/", Fault::Transient, Some(2));
+    // The input alone leaves no room for anything. The report beside it in the array is published.
     let larger = app.report(2, 1_500);
-    bench.input(Some("acme"), larger.clone()).await;
-    let waiting = bench.wait(&bench.names.retry_10s, 1).await.remove(0);
-    assert_eq!(waiting.headers.text(headers::REASON), Some("not_stored"));
-    assert_eq!(waiting.value.as_deref(), Some(&larger[..]));
-    bench.clock.ahead(3_600);
-    lanes.push(bench.retry());
-    let outputs = bench.wait(&bench.names.output, 2).await;
-    let reference = outputs.iter().find(|r| r.headers.get(headers::BODY_KEY).is_some()).unwrap();
-    let told = &json(reference)["unslide_body"];
-    let text = |name| reference.headers.text(name).unwrap();
-    assert_eq!(told["key"], text(headers::BODY_KEY));
-    assert_eq!(told["bytes"].to_string(), text(headers::BODY_BYTES));
-    assert_eq!(told["sha256"], text(headers::BODY_SHA256));
-    let object = bench.apart(reference).await;
-    assert_eq!(object.len().to_string(), text(headers::BODY_BYTES));
-    let body: serde_json::Value = serde_json::from_slice(&object).unwrap();
-    assert!(body["symbolication"]["frames"]["symbolicated"].as_u64().unwrap() > 0);
-    assert!(bench.read(&bench.names.dead_letter).await.is_empty());
-
-    // Where storing it fails permanently, the report is a dead letter.
-    bench.memory.fail(Operation::Put, "/outputs/", Fault::Transient, None);
-    bench.input(Some("acme"), app.report(3, 1_500)).await;
+    let array = [b"[".as_slice(), &larger, b",", &app.report(3, 2), b"]"].concat();
+    bench.input(Some("acme"), array).await;
+    bench.wait(&bench.names.output, 2).await;
     let dead = bench.wait(&bench.names.dead_letter, 1).await.remove(0);
-    assert_eq!(dead.headers.text(headers::REASON), Some("too_large"));
-    bench.end(lanes).await;
-}
+    let text = |name| dead.headers.text(name).unwrap();
+    assert_eq!((text(headers::REASON), text(headers::SOURCE_INDEX)), ("too_large", "0"));
+    assert!(text(headers::DETAIL).starts_with("the enriched report has "), "{}", text(headers::DETAIL));
+    assert_eq!(dead.value.as_deref(), Some(&larger[..]));
 
-/// The second report of the record can't be stored for a while, so the first one is prepared twice.
-/// Proves: deletion
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_is_tried_again_leaves_one_object_for_each_of_its_reports() {
-    let app = App::new();
-    let reports = [app.report(1, 1_500), app.report(2, 1_500)];
-    let bench = Bench::with(Wishes { output_bytes: Some(reports[0].len()), ..Wishes::default() }).await;
-    let second: serde_json::Value = serde_json::from_slice(&reports[1]).unwrap();
-    let second = format!("/outputs/{}/", second["report"]["id"].as_str().unwrap().to_lowercase());
-    bench.memory.fail(Operation::Put, &second, Fault::Transient, None);
-    bench.input(Some("acme"), [b"[".as_slice(), &reports.join(&b","[..]), b"]"].concat()).await;
-    let mut lanes = vec![bench.live()];
-    bench.wait(&bench.names.retry_10s, 1).await;
-    assert_eq!(bench.bodies().await.len(), 1);
-    bench.memory.heal();
-    bench.clock.ahead(10);
-    lanes.push(bench.retry());
-    let outputs = bench.wait(&bench.names.output, 2).await;
-    let mut named: Vec<_> = outputs.iter().filter_map(|r| r.headers.text(headers::BODY_KEY)).collect();
-    named.sort_unstable();
-    assert_eq!(bench.bodies().await, named);
-    bench.end(lanes).await;
-}
-
-/// Until it lies in a segment, the store's own copy is sent along, packed.
-/// Proves: one-outcome
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stored_report_too_large_for_kafka_gets_its_late_symbols_as_any_other() {
-    let app = App::new();
-    let report = app.report(1, 1_500);
-    let bench = Bench::with(Wishes { output_bytes: Some(report.len()), ..Wishes::default() }).await;
-    let lanes = vec![bench.live(), bench.again()];
-    bench.input(Some("acme"), report).await;
-    let first = bench.wait(&bench.names.output, 1).await.remove(0);
-    bench.publish(&app, 1).await;
+    // A stored report that was published under a larger limit: the request ends, the store keeps what it has.
     let wishes = Resymbolicate { revision: 2, needs: app.needs(1), ..Resymbolicate::default() };
-    bench.ask(&first, &bench.apart(&first).await, wishes).await;
-    let both = bench.wait(&bench.names.output, 2).await;
-    let second = both.iter().find(|r| r.headers.text(headers::REVISION) == Some("2")).unwrap();
-    let better: serde_json::Value = serde_json::from_slice(&bench.apart(second).await).unwrap();
-    assert!(better["symbolication"]["frames"]["symbolicated"].as_u64().unwrap() > 0);
-    assert!(bench.read(&bench.names.dead_letter).await.is_empty());
+    bench.ask(&output, &larger, wishes).await;
+    let dead = bench.wait(&bench.names.dead_letter, 2).await;
+    let requests = Some(&*bench.names.resymbolicate);
+    let dead = dead.iter().find(|r| r.headers.text(headers::SOURCE_TOPIC) == requests).unwrap();
+    assert_eq!(dead.headers.text(headers::REASON), Some("too_large"));
     bench.end(lanes).await;
 }
 

@@ -329,20 +329,6 @@ impl Bench {
         record.value.unwrap()
     }
 
-    /// The body of an output that was kept as an object.
-    pub async fn apart(&self, output: &Record) -> bytes::Bytes {
-        let key = output.headers.text(headers::BODY_KEY).unwrap();
-        let key = keys::ObjectKey::of_tenant(&TenantId::new("acme").unwrap(), key).unwrap();
-        self.store.get(&key, 64 << 20).await.unwrap().unwrap().bytes
-    }
-
-    /// The keys of acme's external bodies.
-    pub async fn bodies(&self) -> Vec<String> {
-        let prefix = keys::outputs_prefix(&acme());
-        let page = self.store.list(&prefix, None, 1_000).await.unwrap();
-        page.entries.into_iter().map(|entry| entry.key.to_string()).collect()
-    }
-
     pub async fn read(&self, topic: &str) -> Vec<Record> {
         scan::whole_topic(&self.settings, topic).await.unwrap()
     }

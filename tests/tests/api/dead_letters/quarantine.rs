@@ -16,7 +16,6 @@ pub async fn quarantined(world: &World, of: Option<&str>, reason: &str, offset: 
         tenant: of.map(tenant),
         reason: reason.into(),
         detail: "at 7".into(),
-        body_key: None,
     };
     let mut tx = world.store.batch().await.unwrap();
     assert!(quarantine::add(&mut tx, &record).await.unwrap());

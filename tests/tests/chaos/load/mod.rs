@@ -128,12 +128,11 @@ impl Generator<'_> {
         let tenant = self.tenant();
         let message = match self.dice.below(100) {
             0 => {
-                // What is said of that number of frames fits into no record, however little it is.
+                // The statuses of that number of frames fit into no record, however short they are.
                 let number = self.numbers.entry(tenant).or_default();
                 *number += 1;
-                let name = (tenant.to_owned(), format!("00000000-0000-4000-8000-0000{number:08x}"));
                 let report = self.apps.first.report_of_frames(*number, FRAMES);
-                Self::sound(MANY_FRAMES, tenant, report.bytes(), vec![name])
+                Self::bad(MANY_FRAMES, Some(tenant), report.bytes())
             }
             1..66 => {
                 let (report, name) = self.report(tenant);

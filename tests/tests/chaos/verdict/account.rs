@@ -60,8 +60,8 @@ const DEADLY: &str = "kills_worker";
 /// The reason of a dead letter of a record of a tenant that never existed.
 const UNKNOWN: &str = "unknown_tenant";
 
-/// The reason of a dead letter of a request with an answer that object storage did not take.
-const NOT_STORED: &str = "too_large";
+/// How the detail of a dead letter begins if the enriched report fits into no record.
+const OUTPUT_TOO_LARGE: &str = "the enriched report has ";
 
 /// What was found.
 #[derive(Default)]
@@ -72,8 +72,8 @@ pub struct Account {
     pub letters: BTreeMap<String, usize>,
     /// Copies to retry and overflow by their reasons.
     pub copies: BTreeMap<String, usize>,
-    /// Answers that were kept as objects because they fit into no record.
-    pub apart: usize,
+    /// Dead letters of reports that fit into no record once they are enriched.
+    pub too_large_outputs: usize,
     /// Values of the records that were given up because they killed their workers.
     pub deadly: Vec<Vec<u8>>,
     /// Dead letters of records of tenants that never existed.
@@ -144,8 +144,8 @@ pub fn reckon(topics: &Topics, full: &dyn Fn(&str) -> String, truth: &Truth) -> 
 impl Account {
     /// The records that must come to an end of their own have come to it, and no others.
     fn special(&mut self, truth: &Truth) {
-        if self.apart == 0 && truth.kinds.contains_key(MANY_FRAMES) {
-            self.problems.push("no answer was kept as an object".to_owned());
+        if self.too_large_outputs == 0 && truth.kinds.contains_key(MANY_FRAMES) {
+            self.problems.push("no enriched report was too large for its topic".to_owned());
         }
         let (mut sent, mut given_up) = (truth.deadly.clone(), std::mem::take(&mut self.deadly));
         sent.sort_unstable();
@@ -170,7 +170,6 @@ impl Account {
             OUTPUT => {
                 let name = (record.header("tenant").to_owned(), record.header("report-id").to_owned());
                 let revision = record.header("revision").parse().unwrap_or(0);
-                self.apart += usize::from(!record.header("body-key").is_empty());
                 let highest = self.reports.entry(name).or_default();
                 *highest = (*highest).max(revision);
             }
@@ -181,7 +180,8 @@ impl Account {
                     self.deadly.push(record.value.clone());
                 }
                 self.strangers += usize::from(reason == UNKNOWN && record.header("tenant") == STRANGER);
-                if record.header("source-topic").ends_with(REQUESTS) && reason != NOT_STORED {
+                self.too_large_outputs += usize::from(record.header("detail").starts_with(OUTPUT_TOO_LARGE));
+                if record.header("source-topic").ends_with(REQUESTS) {
                     let (tenant, detail) = (record.header("tenant"), record.header("detail"));
                     self.problems.push(format!("a request of {tenant} is a dead letter: {reason}: {detail}"));
                 }

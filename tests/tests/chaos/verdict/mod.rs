@@ -43,8 +43,8 @@ pub async fn judge(
     };
     world.note(&format!("records: {:?}", account.counts));
     world.note(&format!(
-        "dead letters: {:?}; copies: {:?}; kept as objects: {}",
-        account.letters, account.copies, account.apart
+        "dead letters: {:?}; copies: {:?}; too large once enriched: {}",
+        account.letters, account.copies, account.too_large_outputs
     ));
     problems.extend(store(world, &account).await?);
     problems.extend(account.problems);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 33] = [
+const APART: [&str; 32] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
@@ -49,7 +49,6 @@ const APART: [&str; 33] = [
     "report_bodies",
     "segments",
     "report_frames",
-    "external_bodies",
     "condemned_objects",
 ];
 /// Columns that say when something was done here, or what was asked and not what is known.

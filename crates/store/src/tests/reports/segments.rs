@@ -158,8 +158,6 @@ async fn a_deleted_report_is_gone_everywhere_and_nothing_brings_it_back() {
     assert!(newer > generation);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     wakes::page(&mut tx, &crate::tests::database::debug_id(1), newer, None, 10).await.unwrap();
-    let apart = [(arrival(1).received_at, arrival(1).report_id, 0, "t/acme/outputs/x")];
-    segments::add_external_bodies(&mut tx, &apart).await.unwrap();
     let id = arrival(1).report_id;
     assert!(!reports::delete(&mut tx, id, 0, Some("com.acme.bank")).await.unwrap(), "of another app");
     assert!(!reports::delete(&mut tx, id, 1, None).await.unwrap(), "another variant");
@@ -170,12 +168,11 @@ async fn a_deleted_report_is_gone_everywhere_and_nothing_brings_it_back() {
     let left = |table: &str| {
         format!("SELECT count(*) FROM {table} WHERE report_id = '01010101-0101-0101-0101-010101010101'")
     };
-    for table in ["reports", "report_bodies", "report_frames", "waits", "external_bodies"] {
+    for table in ["reports", "report_bodies", "report_frames", "waits"] {
         assert_eq!(database.number(&left(table)).await, 0, "{table}");
     }
     assert_eq!(database.number("SELECT reports FROM app_days").await, 1);
     assert_eq!(database.number("SELECT frames_total FROM app_days").await, 10);
-    assert_eq!(keys(&database).await, ["t/acme/outputs/x"]);
     // A copy of it, an answer that was on its way, an answer that found nothing, an overdue request.
     let stored = database.store(&[arrival(1), revised(&arrival(1), 2, image(1, false, Some(2)))]).await;
     assert_eq!(stored.iter().map(|s| s.outcome).collect::<Vec<_>>(), [ArrivalOutcome::Deleted; 2]);
@@ -246,8 +243,6 @@ async fn a_tenants_days_expire_in_pages_with_everything_and_stay_remembered() {
     database.store(&old).await;
     database.store(&[arrival(9)]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let apart = [(old[0].received_at, old[0].report_id, 0, "t/acme/outputs/x")];
-    segments::add_external_bodies(&mut tx, &apart).await.unwrap();
     let day = today() - Duration::days(2);
     let segment = SegmentIntent { id: Uuid::from_u128(7), day };
     segments::begin(&mut tx, segment.id, day, "t/acme/segments/old").await.unwrap().unwrap();
@@ -259,19 +254,16 @@ async fn a_tenants_days_expire_in_pages_with_everything_and_stay_remembered() {
     }
     assert_eq!(
         retention::condemn_days(&mut tx, before, 10).await.unwrap(),
-        1,
+        0,
         "the segment went with its reports"
     );
-    assert_eq!(retention::condemn_days(&mut tx, before, 10).await.unwrap(), 0);
     tx.commit().await.unwrap();
     for table in ["reports", "report_bodies", "waits", "system_waits"] {
         let rows = database.number(&format!("SELECT count(*) FROM {table}")).await;
         assert_eq!(rows, 1, "{table} keeps today's");
     }
     assert_eq!(database.number("SELECT count(*) FROM report_frames").await, 0);
-    let mut condemned = keys(&database).await;
-    condemned.sort_unstable();
-    assert_eq!(condemned, ["t/acme/outputs/x", "t/acme/segments/old"]);
+    assert_eq!(keys(&database).await, ["t/acme/segments/old"]);
     assert_eq!(
         database.store(&old).await[0].outcome,
         ArrivalOutcome::Duplicate,

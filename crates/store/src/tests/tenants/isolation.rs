@@ -47,9 +47,7 @@ pub async fn fill(database: &Database) {
     let (key, _) = keys::create(&mut tx, &key, &[7; 30]).await.unwrap();
     console_sessions::begin(&mut tx, key.id, &[7; 32], None).await.unwrap();
     audit::append(&mut tx, "test", "key.create", "x", &serde_json::json!({})).await.unwrap();
-    segments::condemn(&mut tx, &["t/acme/outputs/a".to_owned()]).await.unwrap();
-    let apart = [(arrival(2).received_at, arrival(2).report_id, 0, "t/acme/outputs/b")];
-    segments::add_external_bodies(&mut tx, &apart).await.unwrap();
+    segments::condemn(&mut tx, &["t/acme/segments/a".to_owned()]).await.unwrap();
     let upload = uploads::create(&mut tx, None, None).await.unwrap();
     let object = crate::tests::symbols::symbols_and_uploads::object(9, Some(9));
     crate::objects::found(&mut tx, upload, &[("a", &object)]).await.unwrap();
@@ -108,7 +106,6 @@ pub async fn fill(database: &Database) {
         tenant: Some(acme()),
         reason: "panicked".into(),
         detail: "x".into(),
-        body_key: None,
     };
     assert!(crate::quarantine::add(&mut batch, &quarantined).await.unwrap());
     let deferred = crate::tests::kafka::deferred::range("acme", 0, 5, 8);

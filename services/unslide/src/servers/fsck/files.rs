@@ -139,8 +139,6 @@ fn without_row(owner: &Owner, key: &str, told: &mut BTreeSet<String>) -> Option<
             told.insert(uuid)
                 .then(|| disagreement(DisagreementKind::SymbolsWithoutRow, detail, UPLOAD_AGAIN))?
         }
-        // The indexer takes care of them.
-        (Some("outputs"), ..) => None,
         _ => disagreement(
             DisagreementKind::FileWithoutRow,
             format!("no row of {owner} names it"),
