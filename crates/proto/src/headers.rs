@@ -53,13 +53,8 @@ pub const REPLAY_SIGNATURE: &str = "replay-signature";
 pub const REPLAY_SIGNATURE_KEY: &str = "replay-signature-key";
 /// When the replay was signed, milliseconds since the Unix epoch.
 pub const REPLAY_SIGNED_AT: &str = "replay-signed-at";
-/// Of a dead letter that came without its value: the bytes of that.
-pub const BODY_BYTES: &str = "body-bytes";
-/// SHA-256 of the same bytes, lower-case hexadecimal.
-pub const BODY_SHA256: &str = "body-sha256";
-/// Of a dead letter that came without its value: where in the value of the source record that
-/// begins, in bytes from 0.
-pub const BODY_OFFSET: &str = "body-offset";
+/// Of a dead letter without its value, which was too large for the topic: the bytes of the value.
+pub const VALUE_BYTES: &str = "value-bytes";
 /// Ed25519 signature of a gateway, base64.
 pub const SIGNATURE: &str = "signature";
 /// The name of the public key that [`SIGNATURE`] is checked with.

@@ -5,6 +5,7 @@ use rdkafka::message::{BorrowedMessage, Headers as _, Message, Timestamp};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use unslide_proto::headers;
 
 /// Where a record lies.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -171,6 +172,17 @@ pub struct OutRecord {
 }
 
 impl OutRecord {
+    /// Removes the value of a dead letter that its topic does not take. The headers `value-bytes` and `detail` say
+    /// that it is not kept.
+    pub fn drop_value(&mut self) {
+        let Some(bytes) = self.value.take().map(|value| value.len()) else { return };
+        let why = self.headers.text(headers::DETAIL).unwrap_or_default();
+        let detail =
+            format!("{why}; the value of {bytes} bytes is too large for a dead letter and is not kept");
+        self.headers.set(headers::DETAIL, detail);
+        self.headers.set(headers::VALUE_BYTES, bytes.to_string());
+    }
+
     /// A record with a value, to be completed by its builder methods.
     #[must_use]
     pub fn to(topic: impl Into<Arc<str>>, value: impl Into<Bytes>) -> OutRecord {

@@ -3,8 +3,7 @@
 
 use crate::source_record::SourceRecord;
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
-use unslide_model::{ContentHash, ReportId, Scoped, TenantId};
+use unslide_model::{ReportId, Scoped, TenantId};
 use unslide_proto::report::RecordRef as ProtoRef;
 use unslide_proto::{headers, keys};
 use unslide_stream::lane::Refusal;
@@ -58,8 +57,8 @@ const CARRIED: [&str; 7] = [
     headers::REPLAY_SIGNED_AT,
 ];
 
-/// What says which request of the store it was, whatever becomes of it: the store learns of its end by a dead
-/// letter too. The letter's value may be left out.
+/// The headers that say which request of the store a record was: the store learns of its end by a dead letter, too,
+/// which may have no value.
 const OF_REQUESTS: [&str; 4] =
     [headers::REPORT_ID, headers::REVISION, headers::VARIANT, headers::REQUESTED_AT];
 
@@ -129,10 +128,9 @@ impl<'r> Provenance<'r> {
         OutRecord { headers, ..OutRecord::to(topic, value).key(keys::report(report)) }
     }
 
-    /// A record, or one report of it, that can't be processed: its bytes as they came, and why. A
-    /// compressed record may hold more than any copy of it may, in which case the dead letter says what was
-    /// left out and where in the source it is; a dead letter that Kafka refuses would stop the partition for
-    /// good.
+    /// Returns the dead letter of a record, or of one report of it: its key and value unchanged, and the reason. A
+    /// compressed record may hold more bytes than the topic takes. Its dead letter has no value and says so, because
+    /// one that Kafka refuses would stop the partition.
     pub fn dead_letter(
         &self,
         to: &DeadLetterTopic,
@@ -143,26 +141,13 @@ impl<'r> Provenance<'r> {
         let headers = self.with_reason(reason, detail);
         let key = self.source.key.clone();
         let mut letter = OutRecord { topic: to.topic.as_str().into(), key, value, headers };
-        if letter.size() > to.most_bytes
-            && let Some(value) = letter.value.take()
-        {
-            letter.headers.set(headers::BODY_BYTES, value.len().to_string());
-            letter.headers.set(headers::BODY_SHA256, ContentHash(Sha256::digest(&value).into()).to_string());
-            if let Some(offset) = self.offset_of(&value) {
-                letter.headers.set(headers::BODY_OFFSET, offset.to_string());
-            }
+        if letter.size() > to.most_bytes {
+            letter.drop_value();
         }
         if letter.size() > to.most_bytes {
             letter.key = None;
         }
         letter
-    }
-
-    /// Where in the source's value a part of it begins.
-    fn offset_of(&self, part: &Bytes) -> Option<usize> {
-        let whole = self.source.value.as_ref()?;
-        let offset = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
-        (offset + part.len() <= whole.len()).then_some(offset)
     }
 
     /// The record, its bytes as they came, for another topic of this installation; `attempt` is how
@@ -236,24 +221,13 @@ mod tests {
         let history = Provenance::of(&SourceRecord::of(&large, &names), None, "t".into());
         let letter = history.dead_letter(&letters(), Some(vec![b' '; 300_000].into()), "too_large", "d");
         assert!(letter.size() <= 100_000);
-        assert_eq!(letter.headers.text(headers::BODY_BYTES), Some("300000"));
+        assert_eq!(
+            (letter.value.is_none(), letter.headers.text(headers::VALUE_BYTES)),
+            (true, Some("300000"))
+        );
+        let detail = "d; the value of 300000 bytes is too large for a dead letter and is not kept";
+        assert_eq!(letter.headers.text(headers::DETAIL), Some(detail));
         assert_eq!(letter.headers.text(headers::SOURCE_OFFSET), Some("40"));
-    }
-
-    #[test]
-    fn a_letter_without_its_value_says_where_in_the_source_that_is() {
-        let names = TopicNames::default();
-        let mut array = record(Headers::new());
-        array.value = Some([b"[1,".as_slice(), &[b' '; 300_000], b"]"].concat().into());
-        let history = Provenance::of(&SourceRecord::of(&array, &names), None, "t".into());
-        let element = array.value.as_ref().map(|value| value.slice(3..200_003));
-        for (value, offset, bytes) in [(element, "3", "200000"), (array.value.clone(), "0", "300004")] {
-            let hash = ContentHash(Sha256::digest(value.as_ref().unwrap()).into()).to_string();
-            let letter = history.dead_letter(&letters(), value, "too_large", "d");
-            let text = |name| letter.headers.text(name).unwrap_or("-");
-            assert_eq!((text(headers::BODY_OFFSET), text(headers::BODY_BYTES)), (offset, bytes));
-            assert_eq!((text(headers::BODY_SHA256), letter.value.is_none()), (&*hash, true));
-        }
     }
 
     #[test]

@@ -10,11 +10,9 @@ use crate::lane::{Done, LaneError, Processor, Refusal, TransactionEnd};
 use crate::record::{OutRecord, Record};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
-use unslide_model::ContentHash;
 use unslide_proto::headers;
 
 /// Aborts of one batch after which the producer is made anew.
@@ -318,18 +316,10 @@ impl<P: Processor> Engine<P> {
     }
 }
 
-/// Leaves of an output what no broker can refuse: a record that came well compressed may be too large
-/// for every topic once it is not, and must not stop its partition. The record that the dead letter's
-/// headers name still has the bytes, all of its value.
+/// Leaves of a dead letter what no broker can refuse: a record that came well compressed may be too large for every
+/// topic once it is not, and must not stop its partition.
 fn bare(output: &mut OutRecord, why: &str) {
-    let bytes = output.value.take().map(|value| {
-        output.headers.set(headers::BODY_BYTES, value.len().to_string());
-        output.headers.set(headers::BODY_SHA256, ContentHash(Sha256::digest(&value).into()).to_string());
-        output.headers.set(headers::BODY_OFFSET, "0");
-        value.len()
-    });
+    output.headers.set(headers::DETAIL, why.to_owned());
+    output.drop_value();
     output.key = None;
-    let bytes = bytes.unwrap_or_default();
-    let detail = format!("{why}; the record's {bytes} bytes stay where they are, in the source topic");
-    output.headers.set(headers::DETAIL, detail);
 }

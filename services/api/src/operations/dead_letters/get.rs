@@ -5,7 +5,6 @@ use super::topic::{DeadLetterReader, DeadLetterRemains};
 use crate::operations::prelude::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use unslide_proto::headers;
 use unslide_store::dead_letters::DeadLetter;
 
 /// Headers of one answer.
@@ -52,9 +51,6 @@ pub struct ShownDeadLetter {
     /// What is gone, where something is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
-    /// Bytes of a value that was too large for the dead letter: it is read from the record `source`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source_bytes: Option<u64>,
     /// The record's key; absent where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<BytesShown>,
@@ -114,7 +110,6 @@ pub async fn open_letter(
         letter,
         held: lost.is_none(),
         lost,
-        source_bytes: record.as_ref().and_then(|record| record.headers.number(headers::BODY_BYTES)),
         headers: shown.collect(),
         key: record.and_then(|record| record.key).map(|key| BytesShown::of(&key)),
     };

@@ -77,7 +77,7 @@ pub async fn replay_dead_letter(
 pub async fn replay(
     api: &Api,
     scope: &DeadLetterScope<'_>,
-    topic: &DeadLetterReader<'_>,
+    topic: &DeadLetterReader,
     id: &DeadLetterId,
     again: bool,
     trace: TraceContext,

@@ -44,7 +44,7 @@ pub async fn page(
         lost: found.lost,
         key: found.key.as_ref().map(line),
         headers: headers.collect(),
-        preview: first.map(|first| Preview::of(&first, found.source_bytes.or(found.letter.value_bytes))),
+        preview: first.map(|first| Preview::of(&first, found.letter.value_bytes)),
         letter: found.letter,
     })
 }
