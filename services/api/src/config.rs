@@ -56,7 +56,7 @@ pub struct Settings {
     #[schemars(with = "String")]
     pub cache_bytes: u64,
     /// Networks of proxies in front of the api, such as `10.0.0.0/8`. Their `X-Forwarded-For` names a request's
-    /// client.
+    /// client. A request of theirs without the header has no limits by address.
     pub trusted_proxies: Vec<String>,
     /// Signs what the api sends to Kafka, for symbolizers that ask for signatures.
     pub signing: Signing,

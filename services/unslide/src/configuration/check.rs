@@ -48,6 +48,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
             ),
         }
     }
+    if !configuration.api.api.trusted_proxies.is_empty()
+        && arguments.service.is_none_or(|login| login == KafkaLogin::Api)
+    {
+        say!("requests of api.trusted_proxies without X-Forwarded-For have no limits by address");
+    }
     if arguments.connect { connection_check::run(&configuration, arguments.service) } else { Ok(Exit::Ready) }
 }
 

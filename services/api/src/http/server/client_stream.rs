@@ -15,8 +15,6 @@ use tokio::time::{Instant, Sleep};
 /// A client's connection.
 pub struct ClientStream<S> {
     stream: S,
-    /// What was read of the stream before it came here.
-    first: Bytes,
     client: ClientConnection,
     pace: ClientPace,
     /// Since when a write waits.
@@ -36,13 +34,7 @@ impl<S: Write + Unpin> ClientStream<S> {
         stalled: IntCounter,
     ) -> ClientStream<S> {
         let alarm = Box::pin(tokio::time::sleep(pace.left()));
-        let (first, replacement) = (Bytes::new(), Bytes::new());
-        ClientStream { stream, first, client, pace, since: None, alarm, stalled, replacement }
-    }
-
-    /// The same, which begins with these bytes.
-    pub fn after(self, first: Bytes) -> ClientStream<S> {
-        ClientStream { first, ..self }
+        ClientStream { stream, client, pace, since: None, alarm, stalled, replacement: Bytes::new() }
     }
 
     /// Writes at the client's pace: an error where it was waited for too long.
@@ -92,13 +84,8 @@ impl<S: Read + Unpin> Read for ClientStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        mut into: ReadBufCursor<'_>,
+        into: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.first.is_empty() {
-            let taken = into.remaining().min(self.first.len());
-            into.put_slice(&self.first.split_to(taken));
-            return Poll::Ready(Ok(()));
-        }
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }

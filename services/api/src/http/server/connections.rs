@@ -37,7 +37,7 @@ struct Table {
 
 #[derive(Debug)]
 struct Entry {
-    /// `None` while it is not known, or a trusted proxy's.
+    /// `None` for a trusted proxy's connection, unless it has a request of a client that the proxy names.
     network: Option<Network>,
     /// Its last request had a valid key.
     authenticated: bool,
@@ -165,15 +165,6 @@ pub struct ClientConnection {
 }
 
 impl ClientConnection {
-    /// Notes of a proxy's connection that it is one of this network as long as it is open.
-    pub fn belongs_to(&self, network: Network) {
-        let mut table = self.connections.table();
-        table.make_way(network, self.id, self.connections.0.per_network);
-        if let Some(entry) = table.open.get_mut(&self.id) {
-            entry.network = Some(network);
-        }
-    }
-
     /// Notes that a request begins. On a trusted proxy's connection it may be another client's than the
     /// one before: it counts for its own network until it has ended. `None` where too many of that
     /// network are without a key.
@@ -284,20 +275,6 @@ mod tests {
         drop(later.pop());
         assert!(connections.open(None).is_some() && !is_evicted(&busy_key));
         drop(requests);
-    }
-
-    #[test]
-    fn a_proxys_connection_that_is_one_clients_makes_way_for_that_clients_next() {
-        let connections = Connections::new(100, 2);
-        let proxied: Vec<_> = (0..4).map(|_| connections.open(None).unwrap()).collect();
-        for open in &proxied[..3] {
-            open.client().belongs_to(Network::of([10, 0, 0, 1].into()));
-        }
-        assert_eq!(proxied.iter().map(is_evicted).collect::<Vec<_>>(), [true, false, false, false]);
-        // After a request it is still that client's.
-        drop(proxied[1].client().request(None));
-        proxied[3].client().belongs_to(Network::of([10, 0, 0, 1].into()));
-        assert!(is_evicted(&proxied[2]) && !is_evicted(&proxied[1]));
     }
 
     #[test]

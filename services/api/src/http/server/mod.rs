@@ -2,9 +2,7 @@
 
 mod client_address;
 mod client_stream;
-mod connection_source;
 mod connections;
-mod proxy_protocol;
 mod unreadable_request;
 
 pub use client_address::{TrustedProxies, network_of_everything};
@@ -17,7 +15,6 @@ use axum::Router;
 use axum::body::Body;
 use client_address::Network;
 use client_stream::ClientStream;
-use connection_source::ConnectionSource;
 use connections::{Connections, OpenConnection};
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -43,7 +40,7 @@ pub struct ConnectionSettings {
     pub limit: usize,
     /// Open connections of one network at once that have not sent a valid key.
     pub per_network: usize,
-    /// Proxies that are trusted to name the clients of their connections and requests.
+    /// Proxies that are trusted to name the clients of their requests.
     pub proxies: TrustedProxies,
     /// How long a request's head may take to arrive, the first and each next one.
     pub head: Duration,
@@ -130,7 +127,7 @@ async fn next(
 }
 
 async fn connection(
-    mut stream: TcpStream,
+    stream: TcpStream,
     peer: IpAddr,
     client: ClientConnection,
     app: Router,
@@ -140,15 +137,13 @@ async fn connection(
     // Answers are written whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     bound_unsent(&stream);
-    let source = ConnectionSource::read(&mut stream, peer, &client, &settings, &finish).await;
-    let Some(ConnectionSource { address, proxies, first }) = source else { return };
+    let proxies = settings.proxies.trusts(peer).then_some(settings.proxies);
     let stream =
-        ClientStream::new(TokioIo::new(stream), client.clone(), settings.pace, settings.metrics.stalled)
-            .after(first);
+        ClientStream::new(TokioIo::new(stream), client.clone(), settings.pace, settings.metrics.stalled);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let forwarded = proxies.as_ref().and_then(|proxies| proxies.forwarded_for(request.headers()));
-        request.extensions_mut().insert(Peer(address));
-        request.extensions_mut().insert(ClientAddress(forwarded.unwrap_or(address)));
+        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(ClientAddress(forwarded.unwrap_or(peer)));
         answer(app.clone(), request.map(Body::new), client.clone(), forwarded.map(Network::of))
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -206,16 +201,16 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// Longer than anything here takes.
-    pub(super) const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_secs(60);
 
-    pub(super) fn limits(limit: usize) -> ConnectionSettings {
+    fn limits(limit: usize) -> ConnectionSettings {
         let metrics = ConnectionMetrics::new(&prometheus::Registry::new()).unwrap();
         let (pace, head) = (ClientPace::new(LONG, 1), LONG);
         let (per_network, proxies) = (limit, TrustedProxies::default());
         ConnectionSettings { limit, per_network, proxies, head, pace, metrics }
     }
 
-    pub(super) async fn server(
+    async fn server(
         app: Router,
         limits: ConnectionSettings,
         drain: Duration,
@@ -362,6 +357,29 @@ mod tests {
         stop.cancel();
         drop((idle, other, tenant));
         task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_trusted_proxy_names_the_client_of_each_request() {
+        let named = get(async |axum::Extension(client): axum::Extension<ClientAddress>| client.0.to_string());
+        let app = Router::new().route("/", named);
+        let forwarded = "x-forwarded-for: 192.0.2.1\r\n";
+        for (proxies, header, client) in [
+            (&["127.0.0.0/8"][..], forwarded, "192.0.2.1"),
+            (&["127.0.0.0/8"][..], "", "127.0.0.1"),
+            (&[][..], forwarded, "127.0.0.1"),
+        ] {
+            let limits = ConnectionSettings { proxies: TrustedProxies::read(proxies).unwrap(), ..limits(8) };
+            let (address, stop, task) = server(app.clone(), limits, LONG).await;
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let head = format!("GET / HTTP/1.1\r\nhost: a\r\n{header}connection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.ends_with(&format!("\r\n\r\n{client}")), "{header}{answer}");
+            stop.cancel();
+            task.await.unwrap();
+        }
     }
 
     #[tokio::test]
