@@ -111,3 +111,21 @@ BEGIN
     RETURN deleted;
 END $$;
 REVOKE ALL ON FUNCTION unslide_delete_before(regclass, text, name, timestamptz, integer, text) FROM PUBLIC;
+
+-- Rows that are over. `unslide_purge` deletes those of a table that fulfil its condition and have a time in its column before
+-- a moment. A migration that makes a table adds a row for it.
+CREATE TABLE purges (
+    target    text PRIMARY KEY,
+    -- The columns of the table's primary key.
+    key       text NOT NULL,
+    at_column name NOT NULL,
+    condition text NOT NULL DEFAULT 'true'
+);
+
+-- Deletes the oldest rows of a table that are over, up to a number of them. NULL for a table that is not in `purges`.
+CREATE FUNCTION unslide_purge(wanted text, before timestamptz, how_many integer) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT unslide_delete_before(p.target::regclass, p.key, p.at_column, before, how_many, p.condition)
+    FROM purges p WHERE p.target = wanted
+$$;

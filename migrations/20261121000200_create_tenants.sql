@@ -228,17 +228,9 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     SELECT count(*) FROM revoked
 $$;
 
--- Deletes keys that ended before a moment, except those that made keys which are still there.
-CREATE FUNCTION unslide_keys_purge(before timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('api_keys', 'id', 'ends_at', before, how_many,
-                                 'NOT EXISTS (SELECT FROM api_keys m WHERE m.made_by = t.id)')
-$$;
+-- Keys that ended, except those that made keys which are still there.
+INSERT INTO purges (target, key, at_column, condition) VALUES
+    ('api_keys', 'id', 'ends_at', 'NOT EXISTS (SELECT FROM api_keys m WHERE m.made_by = t.id)');
 
--- Forgets sessions of the console that are over.
-CREATE FUNCTION unslide_console_sessions_purge(at timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('console_sessions', 'token_hash', 'ends_at', at, how_many)
-$$;
+INSERT INTO purges (target, key, at_column) VALUES
+    ('console_sessions', 'token_hash', 'ends_at');

@@ -109,11 +109,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     GROUP BY 1
 $$;
 
-CREATE FUNCTION unslide_jobs_purge(before timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('jobs', 'id', 'updated_at', before, how_many, 't.status IN (''done'', ''failed'')')
-$$;
+INSERT INTO purges (target, key, at_column, condition) VALUES
+    ('jobs', 'id', 'updated_at', 't.status IN (''done'', ''failed'')');
 
 -- Deleted tenants that no job erases: not finished, or finished before `finished_before` and not searched again since.
 CREATE FUNCTION unslide_erasures_due(finished_before timestamptz, how_many integer) RETURNS TABLE (tenant text)
@@ -188,8 +185,5 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     SELECT count(*) FROM outbox o WHERE o.set_aside_at IS NOT NULL AND o.sent_at IS NULL
 $$;
 
-CREATE FUNCTION unslide_outbox_purge(before timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('outbox', 'id', 'sent_at', before, how_many)
-$$;
+INSERT INTO purges (target, key, at_column) VALUES
+    ('outbox', 'id', 'sent_at');

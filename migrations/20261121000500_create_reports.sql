@@ -658,18 +658,6 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     GROUP BY 1, 2, 3 ORDER BY 1, 2 LIMIT how_many
 $$;
 
--- Forgets the keys of reports that no topic can bring again.
-CREATE FUNCTION unslide_report_keys_purge(before timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('report_keys', 'tenant, report_id, variant', 'received_at', before, how_many)
-$$;
-
-CREATE FUNCTION unslide_report_duplicates_purge(before timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before(
-        'report_duplicates',
-        'tenant, report_id, variant, origin_topic, origin_partition, origin_offset, origin_index',
-        'received_at', before, how_many)
-$$;
+INSERT INTO purges (target, key, at_column) VALUES
+    ('report_keys', 'tenant, report_id, variant', 'received_at'),
+    ('report_duplicates', 'tenant, report_id, variant, origin_topic, origin_partition, origin_offset, origin_index', 'received_at');

@@ -133,9 +133,6 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     FROM quarantined q
 $$;
 
--- Forgets records that no topic holds any more.
-CREATE FUNCTION unslide_quarantine_purge(before timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('quarantined', 'id', 'quarantined_at', before, how_many)
-$$;
+INSERT INTO purges (target, key, at_column) VALUES
+    ('quarantined', 'id', 'quarantined_at'),
+    ('unreadable_records', 'topic, partition, at_offset', 'seen_at');

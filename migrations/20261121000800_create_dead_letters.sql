@@ -113,12 +113,8 @@ BEGIN
     RETURN noted > 0;
 END $$;
 
--- Forgets dead letters that the topic does not hold any more.
-CREATE FUNCTION unslide_dead_letters_purge(before timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('dead_letters', 'topic_id, partition, at_offset', 'arrived_at', before, how_many)
-$$;
+INSERT INTO purges (target, key, at_column) VALUES
+    ('dead_letters', 'topic_id, partition, at_offset', 'arrived_at');
 
 -- When the oldest dead letter arrived that was not replayed; NULL where there is none.
 CREATE FUNCTION unslide_dead_letter_oldest() RETURNS timestamptz

@@ -103,13 +103,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
      ORDER BY a.tenant, m.due_at LIMIT how_many)
 $$;
 
--- Forgets events and messages from before a moment, but for messages that wait.
-CREATE FUNCTION unslide_alerts_purge(before timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before(
-               'alert_events', 'tenant, rule, cause', 'occurred_at', before, how_many,
-               't.message IS NOT NULL AND NOT EXISTS (
-                   SELECT FROM alert_messages m WHERE m.id = t.message AND m.status = ''waiting'')')
-         + unslide_delete_before('alert_messages', 'id', 'created_at', before, how_many, 't.status <> ''waiting''')
-$$;
+-- Events and messages, except messages that wait and what is in them.
+INSERT INTO purges (target, key, at_column, condition) VALUES
+    ('alert_events', 'tenant, rule, cause', 'occurred_at', 't.message IS NOT NULL AND NOT EXISTS (
+        SELECT FROM alert_messages m WHERE m.id = t.message AND m.status = ''waiting'')'),
+    ('alert_messages', 'id', 'created_at', 't.status <> ''waiting''');

@@ -49,15 +49,10 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
       AND (r.status <> 'waiting_for_confirmation' OR r.asked_at >= since)
 $$;
 
--- Forgets recipients that have not confirmed since a moment.
-CREATE FUNCTION unslide_alert_recipients_purge(before timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('alert_recipients', 'tenant, address', 'asked_at', before, how_many,
-                                 't.status = ''waiting_for_confirmation''')
-$$;
+INSERT INTO purges (target, key, at_column, condition) VALUES
+    ('alert_recipients', 'tenant, address', 'asked_at', 't.status = ''waiting_for_confirmation''');
 
-REVOKE ALL ON FUNCTION unslide_alert_confirmations_due(timestamptz, integer), unslide_alert_recipient(bytea, timestamptz),
-    unslide_alert_recipients_purge(timestamptz, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION unslide_alert_confirmations_due(timestamptz, integer), unslide_alert_recipient(bytea, timestamptz),
-    unslide_alert_recipients_purge(timestamptz, integer) TO unslide_service;
+REVOKE ALL ON FUNCTION unslide_alert_confirmations_due(timestamptz, integer), unslide_alert_recipient(bytea, timestamptz)
+    FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION unslide_alert_confirmations_due(timestamptz, integer), unslide_alert_recipient(bytea, timestamptz)
+    TO unslide_service;

@@ -2,4 +2,4 @@
 //! [`Store::pool`](crate::Store::pool).
 
 pub use crate::column::{TenantColumn, words};
-pub use crate::purge::in_pages;
+pub use crate::purge::{in_pages, rows_before};

@@ -1,12 +1,25 @@
 //! Deleting what is over, in short transactions: however far behind it is, each page is progress.
 
-use crate::Result;
 use crate::number::from_row;
+use crate::{Result, Store};
+use time::OffsetDateTime;
 
 /// Rows that one transaction deletes.
 const PAGE: i32 = 5_000;
 /// Pages of one purge: more rows than come between two of them.
 const PAGES: u32 = 200;
+
+/// Deletes the rows of a table that are over and older than `before`: the table `purges` says which. Returns their number.
+///
+/// # Errors
+/// Returns an error if the database fails, or the table is not in `purges`.
+pub async fn rows_before(store: &Store, table: &str, before: OffsetDateTime) -> Result<u64> {
+    in_pages(|rows| {
+        sqlx::query_scalar!(r#"SELECT unslide_purge($1, $2, $3) AS "gone!""#, table, before, rows)
+            .fetch_one(store.pool())
+    })
+    .await
+}
 
 /// Has `page` delete at most as many rows as it is given, in a transaction of its own, until it deletes fewer. Returns the
 /// number of all. What is left after [`PAGES`] is for the next purge.

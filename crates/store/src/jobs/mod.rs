@@ -7,7 +7,7 @@ pub use work::{JobKind, Work};
 
 use crate::column::{JsonColumn, OwnerColumn};
 use crate::number::{from_row32, to_row32};
-use crate::purge::in_pages;
+use crate::purge;
 use crate::{OwnerTx, Result, Store, StoreError, Uuid};
 use sqlx::postgres::PgQueryResult;
 use time::{Duration, OffsetDateTime};
@@ -402,9 +402,5 @@ pub async fn stalled(store: &Store) -> Result<Vec<Stalled>> {
 
 /// Deletes jobs that ended before `before`. Returns their number.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
-    in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_jobs_purge($1, $2) AS "gone!""#, before, rows)
-            .fetch_one(store.pool())
-    })
-    .await
+    purge::rows_before(store, "jobs", before).await
 }

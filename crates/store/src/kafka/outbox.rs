@@ -1,7 +1,7 @@
 //! What has to reach Kafka: written in the transaction that it tells of, sent by one relay.
 
 use crate::number::to_row32;
-use crate::purge::in_pages;
+use crate::purge;
 use crate::tenants::config::{QuotaLimits, TenantStanding};
 use crate::{OwnerTx, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -154,11 +154,7 @@ pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Durat
 
 /// Deletes what was sent before `before`. Returns the number of messages.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
-    in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_outbox_purge($1, $2) AS "gone!""#, before, rows)
-            .fetch_one(store.pool())
-    })
-    .await
+    purge::rows_before(store, "outbox", before).await
 }
 
 /// The number of messages, of all owners, that are set aside: for metrics.

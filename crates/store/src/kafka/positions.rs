@@ -2,7 +2,7 @@
 //! and only from where its reader believes it to be: that makes storing happen once, and keeps a
 //! reader that lost its partition from storing anything.
 
-use crate::purge::in_pages;
+use crate::purge;
 use crate::{BatchTx, Result, Store, StoreError};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -267,18 +267,5 @@ pub async fn unreadable<'r>(
 
 /// Forgets records that were noted before `before`: their topic does not hold them any more.
 pub async fn purge_unreadable(store: &Store, before: OffsetDateTime) -> Result<u64> {
-    in_pages(|rows| {
-        sqlx::query_scalar!(
-            r#"WITH gone AS (
-                   DELETE FROM unreadable_records WHERE (topic, partition, at_offset) IN (
-                       SELECT topic, partition, at_offset FROM unreadable_records
-                       WHERE seen_at < $1 ORDER BY seen_at LIMIT $2)
-                   RETURNING 1)
-               SELECT count(*) AS "gone!" FROM gone"#,
-            before,
-            i64::from(rows)
-        )
-        .fetch_one(store.pool())
-    })
-    .await
+    purge::rows_before(store, "unreadable_records", before).await
 }

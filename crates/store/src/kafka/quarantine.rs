@@ -7,7 +7,7 @@
 use crate::column::{JsonColumn, Nullable, TenantColumn, U64, json_column, words};
 use crate::dead_letters::TopicOffset;
 use crate::number::to_row32;
-use crate::purge::in_pages;
+use crate::purge;
 use crate::{BatchTx, Result, Store, TenantTx, Uuid, tenants};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -272,9 +272,5 @@ pub async fn figures(store: &Store, since: OffsetDateTime, reason: &str) -> Resu
 
 /// Deletes the rows of records that were skipped before `before`. Returns their number.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
-    in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_quarantine_purge($1, $2) AS "gone!""#, before, rows)
-            .fetch_one(store.pool())
-    })
-    .await
+    purge::rows_before(store, "quarantined", before).await
 }

@@ -1,6 +1,6 @@
 //! Day partitions: made ahead, dropped when their reports are old enough.
 
-use crate::purge::in_pages;
+use crate::purge;
 use crate::{Result, Store};
 use time::{Date, OffsetDateTime};
 
@@ -24,14 +24,6 @@ pub async fn drop_before(store: &Store, before: Date) -> Result<i32> {
 /// Forgets the keys of reports that arrived before `before`, and their duplicates; `before` has to
 /// lie before anything that a topic can still bring. Returns the number of keys removed.
 pub async fn purge_keys(store: &Store, before: OffsetDateTime) -> Result<u64> {
-    in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_report_duplicates_purge($1, $2) AS "gone!""#, before, rows)
-            .fetch_one(store.pool())
-    })
-    .await?;
-    in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_report_keys_purge($1, $2) AS "gone!""#, before, rows)
-            .fetch_one(store.pool())
-    })
-    .await
+    purge::rows_before(store, "report_duplicates", before).await?;
+    purge::rows_before(store, "report_keys", before).await
 }

@@ -5,7 +5,7 @@
 
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
 use crate::keys::Principal;
-use crate::purge::in_pages;
+use crate::purge;
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
@@ -106,9 +106,5 @@ pub async fn end(tx: &mut TenantTx, token: &SessionToken) -> Result<()> {
 
 /// Forgets sessions that are over. Returns their number.
 pub async fn purge(store: &Store) -> Result<u64> {
-    in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_console_sessions_purge($1, $2) AS "gone!""#, store.now(), rows)
-            .fetch_one(store.pool())
-    })
-    .await
+    purge::rows_before(store, "console_sessions", store.now()).await
 }

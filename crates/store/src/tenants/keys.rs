@@ -2,7 +2,7 @@
 //! only a SHA-256 is kept (it has 200 random bits, so that there is nothing to guess).
 
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
-use crate::purge::in_pages;
+use crate::purge;
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
@@ -410,12 +410,7 @@ pub const KEPT_AFTER_END: Duration = Duration::days(30);
 /// Deletes keys that were revoked or ran out long ago, except those that made keys which are still there. Returns their
 /// number.
 pub async fn purge(store: &Store) -> Result<u64> {
-    let before = store.now() - KEPT_AFTER_END;
-    in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_keys_purge($1, $2) AS "gone!""#, before, rows)
-            .fetch_one(store.pool())
-    })
-    .await
+    purge::rows_before(store, "api_keys", store.now() - KEPT_AFTER_END).await
 }
 
 #[cfg(test)]

@@ -4,50 +4,43 @@ use crate::tests::database::{Database, execute, start};
 use crate::{dead_letters, jobs, partitions};
 use time::Duration;
 
-/// Each purge, its table, the column that it goes by, and rows made of `n` and `at`.
-const PURGES: &[(&str, &str, &str, &str)] = &[
+/// Each table with a purge, the column that it goes by, and rows made of `n` and `at`.
+const PURGES: &[(&str, &str, &str)] = &[
     (
-        "unslide_report_keys_purge",
         "report_keys",
         "received_at",
         "(tenant, report_id, variant, content_hash, received_at, latest_revision)
          SELECT 'acme', md5(n::text)::uuid, 0, sha256(n::text::bytea), at, 1",
     ),
     (
-        "unslide_report_duplicates_purge",
         "report_duplicates",
         "received_at",
         "(tenant, report_id, variant, origin_topic, origin_partition, origin_offset, origin_index, seen_at, received_at)
          SELECT 'acme', md5(n::text)::uuid, 0, 'in', 0, n, 0, at, at",
     ),
     (
-        "unslide_jobs_purge",
         "jobs",
         "updated_at",
         "(id, tenant, kind, payload, status, max_attempts, run_at, created_at, updated_at)
          SELECT md5(n::text)::uuid, 'acme', 'build', '{}', CASE n % 2 WHEN 0 THEN 'done' ELSE 'failed' END, 1, at, at, at",
     ),
     (
-        "unslide_outbox_purge",
         "outbox",
         "sent_at",
         "(tenant, kind, message, created_at, sent_at) SELECT 'acme', 'symbol_event', '{}', at, at",
     ),
     (
-        "unslide_quarantine_purge",
         "quarantined",
         "quarantined_at",
         "(id, topic, topic_id, partition, at_offset, reason, detail, quarantined_at)
          SELECT md5(n::text)::uuid, 'in', 'id', 0, n, 'panicked', '', at",
     ),
     (
-        "unslide_dead_letters_purge",
         "dead_letters",
         "arrived_at",
         "(topic_id, partition, at_offset, arrived_at, reason, detail) SELECT 'id', 0, n, at, 'bad_json', ''",
     ),
     (
-        "unslide_live_events_purge",
         "live_events",
         "occurred_at",
         "(tenant, event, kind, data, occurred_at) SELECT 'acme', n, 'reports_stored', '{}', at",
@@ -67,15 +60,19 @@ async fn add(database: &Database, table: &str, values: &str, rows: u32) {
 #[tokio::test]
 async fn a_purge_deletes_no_more_rows_than_it_is_told_the_oldest_first() {
     let database = Database::new().await;
-    for (function, table, column, values) in PURGES {
+    for (table, column, values) in PURGES {
         add(&database, table, values, 10).await;
         let old =
             format!("SELECT count(*) FROM {table} WHERE {column} < '{}'", start() - Duration::minutes(6));
-        let purge = format!("SELECT {function}('{}', 3)", start() - Duration::minutes(2));
+        let function = match *table {
+            "live_events" => "unslide_live_events_purge(".to_owned(),
+            _ => format!("unslide_purge('{table}', "),
+        };
+        let purge = format!("SELECT {function}'{}', 3)", start() - Duration::minutes(2));
         // Of ten, eight are over, and four of those are older than six minutes.
         for (gone, left) in [(3, 1), (3, 0), (2, 0), (0, 0)] {
-            assert_eq!(database.number(&purge).await, gone, "{function}");
-            assert_eq!(database.number(&old).await, left, "{function}");
+            assert_eq!(database.number(&purge).await, gone, "{table}");
+            assert_eq!(database.number(&old).await, left, "{table}");
         }
         execute(&database, &format!("DELETE FROM {table}")).await;
     }
@@ -85,7 +82,7 @@ async fn a_purge_deletes_no_more_rows_than_it_is_told_the_oldest_first() {
 async fn what_is_over_goes_however_much_it_is() {
     let database = Database::new().await;
     for table in ["report_keys", "report_duplicates", "dead_letters", "jobs"] {
-        let (.., values) = PURGES.iter().find(|(_, name, ..)| *name == table).unwrap();
+        let (.., values) = PURGES.iter().find(|(name, ..)| *name == table).unwrap();
         add(&database, table, values, 10_001).await;
     }
     assert_eq!(partitions::purge_keys(&database.store, start()).await.unwrap(), 10_001);
@@ -97,10 +94,10 @@ async fn what_is_over_goes_however_much_it_is() {
 #[tokio::test]
 async fn two_purges_of_one_table_do_not_wait_for_each_other() {
     let database = Database::new().await;
-    let (_, table, _, values) = PURGES.iter().find(|(_, name, ..)| *name == "dead_letters").unwrap();
+    let (table, _, values) = PURGES.iter().find(|(name, ..)| *name == "dead_letters").unwrap();
     add(&database, table, values, 10).await;
     let mut first = database.store.pool().begin().await.unwrap();
-    let page = sqlx::query_scalar::<_, i64>("SELECT unslide_dead_letters_purge($1, 3)").bind(start());
+    let page = sqlx::query_scalar::<_, i64>("SELECT unslide_purge('dead_letters', $1, 3)").bind(start());
     assert_eq!(page.fetch_one(&mut *first).await.unwrap(), 3);
     assert_eq!(dead_letters::purge(&database.store, start()).await.unwrap(), 0);
     first.commit().await.unwrap();

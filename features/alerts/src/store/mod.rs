@@ -17,7 +17,7 @@ pub use evaluate::{evaluate, postpone};
 use time::Duration;
 use unslide_model::TenantId;
 use unslide_store::groups::GroupEvent;
-use unslide_store::sql::{TenantColumn, in_pages, words};
+use unslide_store::sql::{TenantColumn, rows_before, words};
 use unslide_store::{HookFuture, Result, Store, StoreHook, TenantTx, Uuid};
 
 /// Notes events in the transactions that store reports and delete groups.
@@ -75,9 +75,7 @@ pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
 /// Forgets events and messages that are 90 days old, and recipients that have not confirmed. Returns their number.
 pub async fn purge(store: &Store) -> Result<u64> {
     let before = store.now() - KEPT;
-    let alerts = in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_alerts_purge($1, $2) AS "gone!""#, before, rows)
-            .fetch_one(store.pool())
-    });
-    Ok(alerts.await? + recipients::purge(store).await?)
+    let events = rows_before(store, "alert_events", before).await?;
+    let messages = rows_before(store, "alert_messages", before).await?;
+    Ok(events + messages + recipients::purge(store).await?)
 }

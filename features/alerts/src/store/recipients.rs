@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Duration, Time};
 use unslide_model::TenantId;
-use unslide_store::sql::{TenantColumn, in_pages};
+use unslide_store::sql::{TenantColumn, rows_before};
 use unslide_store::{Result, Store, TenantTx};
 
 /// How long a recipient may take to confirm. After that the next alert sends another link.
@@ -236,10 +236,5 @@ pub async fn return_mails(tx: &mut TenantTx, mails: u32) -> Result<()> {
 
 /// Forgets recipients that have not confirmed in time. Returns their number.
 pub(super) async fn purge(store: &Store) -> Result<u64> {
-    let before = store.now() - LINK_LIFETIME;
-    in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_alert_recipients_purge($1, $2) AS "gone!""#, before, rows)
-            .fetch_one(store.pool())
-    })
-    .await
+    rows_before(store, "alert_recipients", store.now() - LINK_LIFETIME).await
 }

@@ -10,7 +10,7 @@ pub use id::{DeadLetterCursor, DeadLetterId, NoDeadLetterId};
 
 use crate::column::{DeadLetterIdColumn, JsonColumn, Nullable, TenantColumn, U32, U64, json_column};
 use crate::number::{from_row, to_row, to_row32};
-use crate::purge::in_pages;
+use crate::purge;
 use crate::{BatchTx, Result, Store, StoreError, TenantTx, tenants};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -394,11 +394,7 @@ pub async fn replayed(
 
 /// Deletes the rows of dead letters that arrived before a moment. Returns their number.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
-    in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_dead_letters_purge($1, $2) AS "gone!""#, before, rows)
-            .fetch_one(store.pool())
-    })
-    .await
+    purge::rows_before(store, "dead_letters", before).await
 }
 
 /// When the oldest dead letter arrived that was not replayed.
