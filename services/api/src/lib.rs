@@ -9,10 +9,12 @@ mod background;
 mod config;
 mod console;
 pub mod entropy;
+#[path = "../../../features/export/src/lists/mod.rs"]
 mod export;
 pub mod feature;
 mod http;
 mod limits;
+mod list_tables;
 mod metrics;
 mod openapi;
 mod operations;

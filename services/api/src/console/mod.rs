@@ -28,7 +28,7 @@ use pages::capture_pages::{capture, captures, compare, upload};
 use pages::group_pages::{group, group_actions, groups};
 use pages::report_pages::{app_session, explain, report, reports};
 use pages::tenant_pages::{audit_log, dead_letter, dead_letters, keys, settings, tenants};
-use pages::{exports, flame, metric_breakdown, overview, search, sign_in, symbols, version_health, versions};
+use pages::{flame, lists, metric_breakdown, overview, search, sign_in, symbols, version_health, versions};
 use std::time::Duration;
 
 /// The routes of the console.
@@ -79,7 +79,7 @@ pub fn routes(api: &Api) -> Router<Api> {
     for feature in &api.features {
         pages = pages.merge(feature.pages.clone());
     }
-    let pages = pages.layer(from_fn_with_state(limit, bound_time)).merge(exports::routes(api, limit));
+    let pages = pages.layer(from_fn_with_state(limit, bound_time)).merge(lists::routes(api, limit));
     // An upload bounds its own time.
     pages
         .route("/console/symbols/upload", post(symbols::upload))

@@ -1,9 +1,9 @@
 //! The pages.
 
 pub mod capture_pages;
-pub mod exports;
 pub mod flame;
 pub mod group_pages;
+pub mod lists;
 pub mod metric_breakdown;
 pub mod overview;
 pub mod report_pages;

@@ -1,10 +1,10 @@
 //! Exports of the API: the layer around the operations that answer lists.
 
 use super::format::negotiate;
-use super::tables::{ExportTable, table};
 use super::{ExportFormat, ExportRequest, MOST_ENTRIES, PAGE, PAGE_BYTES};
 use crate::http::problem::{Kind, Problem};
 use crate::limits::permits::RequestSlot;
+use crate::list_tables::{ExportTable, table};
 use crate::requests::input::parameter;
 use crate::state::Api;
 use axum::body::{Body, Bytes, to_bytes};

@@ -1,7 +1,7 @@
 //! A page of a list as lines.
 
-use super::tables::ExportTable;
 use super::{ExportFormat, ExportRequest};
+use crate::list_tables::ExportTable;
 use axum::body::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -130,8 +130,8 @@ fn is_invisible(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tables::{table, tables};
     use super::*;
+    use crate::list_tables::{table, tables};
 
     const TABLE: ExportTable =
         ExportTable { path: "/", name: "list", has_pages: true, columns: "id top=/frames/0/name of" };

@@ -8,13 +8,12 @@ mod documented;
 mod format;
 mod layer;
 mod rows;
-mod tables;
 
+pub use crate::list_tables::ExportTable;
 pub use documented::document_exports;
 pub use format::ExportFormat;
 use layer::OperationPages;
 pub use layer::export;
-pub use tables::ExportTable;
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::answers;

@@ -1,8 +1,8 @@
 //! What the OpenAPI document says of lists as files.
 
-use super::tables::tables;
 use super::{ExportFormat, MOST_ENTRIES};
 use crate::feature::ApiFeature;
+use crate::list_tables::tables;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, RefOr, Required};
