@@ -32,7 +32,7 @@ pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, migrate,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
-pub use hooks::{HookFuture, StoreHook};
+pub use hooks::{Announcement, HookFuture, StoreHook, StoredReport, StoredReports, announce};
 pub use kafka::{dead_letters, deferred, outbox, positions, quarantine};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::app_signals::{self, SignalDecision, SignalDrops, SignalsByApp, WHOLE, WeightRounder};
 use crate::groups::{GroupEvent, lock_out_merges};
-use crate::hooks;
-use crate::live_events::{self, StoredByApp};
+use crate::hooks::{self, StoredReport, StoredReports};
+use crate::live_events;
 use crate::outbox::NeededSymbols;
 use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
@@ -20,7 +20,7 @@ use unslide_model::{ContentHash, ReportId};
 
 /// Stores a tenant's arrivals, in the order of their offsets, and says what became of each. Day
 /// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
-/// stored. Features learn of groups that are new or came back.
+/// stored. Features learn of reports that are stored, and of groups that are new or came back.
 pub async fn store<A: Borrow<Arrival> + Sync>(
     tx: &mut TenantTx,
     arrivals: &[A],
@@ -83,15 +83,17 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     keys::advance(tx, &batch.advances(&needs, effects)).await?;
     duplicates::note(tx, &batch.arrivals, &batch.stored).await?;
     let new_app_days = rollups::record(tx, &batch.changes).await?;
-    let events = groups::record(tx, &batch.changes).await?;
+    let groups = groups::record(tx, &batch.changes).await?;
     if effects == Effects::Now {
         batch.request(tx, needs).await?;
     }
     reprocess::count_ends(tx, &batch.ends()).await?;
     app_signals::count(tx, &batch.drops()).await?;
-    // Last: the tenant's counter of events stays locked.
-    hooks::groups_changed(tx, &events).await?;
-    live_events::note(tx, &live_events::of_reports(batch.stored_by_app(), &events)).await?;
+    hooks::groups_changed(tx, &groups).await?;
+    let stored = StoredReports { reports: batch.stored_reports(), groups };
+    hooks::reports_stored(tx, &stored).await?;
+    live_events::note(tx, &live_events::of_reports(&stored)).await?;
+    let events = stored.groups;
     let new_groups = events.iter().filter(|event| matches!(event, GroupEvent::Created { .. })).count() as u64;
     Ok(StoredBatch { stored: batch.stored, new_groups, new_app_days, events })
 }
@@ -247,14 +249,16 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    fn stored_by_app(&self) -> StoredByApp {
-        let mut stored = StoredByApp::new();
-        for change in &self.changes {
-            let (new, revised) = stored.entry(rows::name(&change.arrival.facts.app)).or_default();
-            let counted = if change.previous.is_none() { new } else { revised };
-            *counted += 1;
-        }
-        stored
+    /// Returns the reports that are written, for the hooks of features.
+    fn stored_reports(&self) -> Vec<StoredReport> {
+        let stored = self.changes.iter().map(|change| StoredReport {
+            id: change.key.report_id,
+            variant: change.key.variant,
+            app: rows::name(&change.arrival.facts.app),
+            revision: change.arrival.revision,
+            is_new: change.previous.is_none(),
+        });
+        stored.collect()
     }
 
     /// How requests of reprocesses ended with these revisions.

@@ -1,30 +1,60 @@
 //! Hooks of features: when they run, and what becomes of a transaction in which one fails.
 
 use crate::groups::GroupEvent;
-use crate::tests::database::{Database, acme, arrival, grouping};
-use crate::{HookFuture, StoreError, StoreHook, TenantTx, Uuid, audit, reports};
+use crate::slots::PublishedSymbols;
+use crate::tests::database::{Database, acme, arrival, grouping, image, publish, revised};
+use crate::{
+    Announcement, HookFuture, OwnerTx, StoreError, StoreHook, StoredReports, TenantTx, Uuid, announce, audit,
+    reports,
+};
+use unslide_model::Quality;
 
 const FIRST: StoreHook =
-    StoreHook { feature: "first", groups_changed: note_first, groups_deleted: note_deleted };
+    StoreHook { groups_changed: note_first, groups_deleted: note_deleted, ..StoreHook::new("first") };
 const SECOND: StoreHook =
-    StoreHook { feature: "second", groups_changed: note_second, groups_deleted: note_deleted };
-const FAILING: StoreHook =
-    StoreHook { feature: "failing", groups_changed: fail, groups_deleted: note_deleted };
+    StoreHook { groups_changed: note_second, groups_deleted: note_deleted, ..StoreHook::new("second") };
+const FAILING: StoreHook = StoreHook { groups_changed: fail, ..StoreHook::new("failing") };
+/// Notes what is stored, published and announced.
+const LISTENER: StoreHook = StoreHook {
+    reports_stored: note_reports,
+    symbols_published: note_symbols,
+    announced: note_announced,
+    ..StoreHook::new("listener")
+};
 
-async fn note(tx: &mut TenantTx, hook: &'static str, groups: usize) -> crate::Result<()> {
-    audit::append(tx, "hook", hook, &groups.to_string(), &serde_json::json!({})).await
+async fn note(tx: &mut OwnerTx, hook: &'static str, text: String) -> crate::Result<()> {
+    audit::append(tx, "hook", hook, &text, &serde_json::json!({})).await
+}
+
+fn note_reports<'t>(tx: &'t mut TenantTx, stored: &'t StoredReports) -> HookFuture<'t> {
+    let reports = stored.reports.iter().map(|report| {
+        let age = if report.is_new { "new" } else { "known" };
+        format!("{} {} {} {age}", report.id.0[0], report.app, report.revision)
+    });
+    let text = format!("{}, {} groups", reports.collect::<Vec<_>>().join(", "), stored.groups.len());
+    Box::pin(note(tx, "stored", text))
+}
+
+fn note_symbols<'t>(tx: &'t mut OwnerTx, symbols: &'t PublishedSymbols) -> HookFuture<'t> {
+    let text = format!("{} {}", symbols.debug_id.0[0], symbols.generation);
+    Box::pin(note(tx, "published", text))
+}
+
+fn note_announced<'t>(tx: &'t mut TenantTx, announced: &'t [Announcement]) -> HookFuture<'t> {
+    let kinds: Vec<&str> = announced.iter().map(|announcement| announcement.kind).collect();
+    Box::pin(note(tx, "announced", kinds.join(" ")))
 }
 
 fn note_first<'t>(tx: &'t mut TenantTx, events: &'t [GroupEvent]) -> HookFuture<'t> {
-    Box::pin(note(tx, "first", events.len()))
+    Box::pin(note(tx, "first", events.len().to_string()))
 }
 
 fn note_second<'t>(tx: &'t mut TenantTx, events: &'t [GroupEvent]) -> HookFuture<'t> {
-    Box::pin(note(tx, "second", events.len()))
+    Box::pin(note(tx, "second", events.len().to_string()))
 }
 
 fn note_deleted<'t>(tx: &'t mut TenantTx, ids: &'t [Uuid]) -> HookFuture<'t> {
-    Box::pin(note(tx, "deleted", ids.len()))
+    Box::pin(note(tx, "deleted", ids.len().to_string()))
 }
 
 fn fail<'t>(_: &'t mut TenantTx, _: &'t [GroupEvent]) -> HookFuture<'t> {
@@ -63,4 +93,26 @@ async fn a_hook_that_fails_takes_the_transaction_with_it() {
     assert!(matches!(failed, Err(StoreError::InSegment)), "{failed:?}");
     tx.rollback().await.unwrap();
     assert_eq!(noted(&database).await, []);
+}
+
+#[tokio::test]
+async fn features_learn_of_stored_reports_of_published_symbols_and_of_each_other() {
+    let mut database = Database::new().await;
+    database.store = database.store.clone().with_hooks(&[LISTENER, FIRST]);
+    let pair = |hook: &str, text: &str| (hook.to_owned(), text.to_owned());
+    database.store(&[arrival(1), arrival(4)]).await;
+    let stored = pair("stored", "1 com.acme.shop 1 new, 4 com.acme.shop 1 new, 1 groups");
+    assert_eq!(noted(&database).await, [pair("first", "1"), stored], "after the groups of every feature");
+    database.store(&[arrival(1)]).await;
+    assert_eq!(noted(&database).await.last(), Some(&pair("stored", ", 0 groups")));
+    publish(&database, 1, Quality::Dwarf).await;
+    assert_eq!(noted(&database).await.last(), Some(&pair("published", "1 1")));
+    database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
+    assert_eq!(noted(&database).await.last(), Some(&pair("stored", "1 com.acme.shop 2 known, 1 groups")));
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let new = |kind| Announcement { kind, app: None, data: serde_json::Value::Null };
+    announce(&mut tx, &[new("one"), new("two")]).await.unwrap();
+    announce(&mut tx, &[]).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(noted(&database).await.last(), Some(&pair("announced", "one two")));
 }

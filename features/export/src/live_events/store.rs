@@ -6,7 +6,7 @@
 use crate::column::words;
 use crate::groups::GroupEvent;
 use crate::purge::in_pages;
-use crate::{OwnerTx, Result, Store, TenantTx};
+use crate::{OwnerTx, Result, Store, StoredReports, TenantTx};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use time::Duration;
@@ -118,17 +118,28 @@ pub(crate) async fn note(tx: &mut OwnerTx, events: &[NewLiveEvent]) -> Result<()
     Ok(())
 }
 
-/// Reports of an app that a transaction stores: those that came for the first time, and next revisions.
-pub(crate) type StoredByApp = BTreeMap<String, (u64, u64)>;
+/// Reports of an app in one transaction.
+#[derive(Clone, Copy, Default)]
+struct AppReports {
+    /// Reports that came for the first time.
+    new: u64,
+    /// Next revisions.
+    revised: u64,
+}
 
-/// What the storing of reports is to tell.
-pub(crate) fn of_reports(stored: StoredByApp, groups: &[GroupEvent]) -> Vec<NewLiveEvent> {
-    let stored = stored.into_iter().map(|(app, (new, revised))| NewLiveEvent {
+/// Makes the events of stored reports: one for each app, and one for each group that is new or came back.
+pub(crate) fn of_reports(stored: &StoredReports) -> Vec<NewLiveEvent> {
+    let mut apps: BTreeMap<&str, AppReports> = BTreeMap::new();
+    for report in &stored.reports {
+        let reports = apps.entry(&report.app).or_default();
+        *(if report.is_new { &mut reports.new } else { &mut reports.revised }) += 1;
+    }
+    let events = apps.into_iter().map(|(app, reports)| NewLiveEvent {
         kind: LiveEventKind::ReportsStored,
-        data: json!({"app": app, "new": new, "revised": revised}),
-        app: Some(app),
+        data: json!({"app": app, "new": reports.new, "revised": reports.revised}),
+        app: Some(app.to_owned()),
     });
-    stored.chain(groups.iter().map(of_group)).collect()
+    events.chain(stored.groups.iter().map(of_group)).collect()
 }
 
 fn of_group(event: &GroupEvent) -> NewLiveEvent {
