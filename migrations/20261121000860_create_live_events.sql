@@ -20,8 +20,8 @@ GRANT EXECUTE ON FUNCTION unslide_next_live_event() TO unslide_service;
 CREATE TABLE live_events (
     tenant      text NOT NULL,
     event       bigint NOT NULL DEFAULT unslide_next_live_event(),
-    kind        text NOT NULL
-        CHECK (kind IN ('group_created', 'group_regressed', 'reports_stored', 'alert_raised', 'symbols_ready')),
+    -- What happened: a word of the store, or one that a feature announces.
+    kind        text NOT NULL CHECK (kind ~ '^[a-z_]{1,50}$'),
     -- NULL: of no app.
     app         text,
     data        jsonb NOT NULL,

@@ -62,10 +62,10 @@ pub struct StoredReport {
     pub is_new: bool,
 }
 
-/// What a transaction stores of a tenant.
+/// Reports that a transaction stores for a tenant, and their groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredReports {
-    /// The reports. Duplicates and superseded revisions are not among them.
+    /// Without duplicates and superseded revisions.
     pub reports: Vec<StoredReport>,
     /// The groups that are new or came back.
     pub groups: Vec<GroupEvent>,

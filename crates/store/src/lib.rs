@@ -14,8 +14,6 @@ pub mod groups;
 mod hooks;
 pub mod jobs;
 mod kafka;
-#[path = "../../../features/export/src/live_events/store.rs"]
-pub mod live_events;
 pub mod metrics;
 pub mod queries;
 pub mod reports;

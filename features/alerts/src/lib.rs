@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
-use unslide_api::feature::{Api, ApiFeature, ExportTable, NavigationEntry};
+use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
@@ -62,8 +62,8 @@ pub fn feature(config: Config) -> Feature {
     }
 }
 
-/// The list of messages as a file.
-const EXPORTS: &[ExportTable] = &[ExportTable {
+/// The list of messages as a table.
+const TABLES: &[ListTable] = &[ListTable {
     path: "/v1/alert-messages",
     name: "alert-messages",
     has_pages: true,
@@ -80,10 +80,11 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
         tag: (NAME, "Alert rules, and the messages that were sent. For a tenant's administrators."),
         pages: pages::routes().layer(policy),
         navigation: vec![NavigationEntry { name: NAME, path: pages::ALERTS_PATH, label: "Alerts" }],
-        exports: EXPORTS,
+        tables: TABLES,
         problems: alerts.problems(&public_url),
         warnings: alerts.insecure(),
         start: Some(Arc::new(move |api, host| start(&alerts, &public_url, api, host))),
+        ..ApiFeature::default()
     }
 }
 

@@ -1,17 +1,17 @@
 //! The application: routes and layers, the same for production and tests.
 
 use crate::console;
-use crate::export::{document_exports, export};
-use crate::feature::ApiFeature;
+use crate::feature::{ApiFeature, lists};
 use crate::http::observe::{bound_load, observe, panicked};
 use crate::http::problem::{Kind, Problem, pages};
 use crate::http::time_limit::bound_time;
 use crate::http::{compress, documents};
 use crate::limits::answers;
+use crate::list_tables::tables;
 use crate::openapi;
 use crate::operations::{
-    apps, audit_log, captures, dead_letters, events, grouping_rules, groups, keys, metrics, quarantine,
-    reports, reprocess, sessions, symbols, tenants,
+    apps, audit_log, captures, dead_letters, grouping_rules, groups, keys, metrics, quarantine, reports,
+    reprocess, sessions, symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
@@ -86,7 +86,6 @@ pub fn document(features: &[ApiFeature]) -> OpenApi {
         tenants::routes(),
         keys::routes(),
         audit_log::routes(),
-        events::routes(),
         dead_letters::routes(),
         quarantine::routes(),
     ] {
@@ -95,7 +94,10 @@ pub fn document(features: &[ApiFeature]) -> OpenApi {
     for feature in features {
         document.merge(feature.operations.clone().into_openapi());
     }
-    document_exports(&mut document, features);
+    let tables: Vec<_> = tables(features).collect();
+    for forms in lists::forms(features) {
+        (forms.document)(&mut document, &tables);
+    }
     document
 }
 
@@ -113,14 +115,15 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(groups::routes())
         .merge(keys::routes())
         .merge(audit_log::routes())
-        .merge(events::routes())
         .merge(dead_letters::routes())
         .merge(quarantine::routes());
     for feature in &api.features {
         answering = answering.merge(feature.operations.clone());
     }
-    let answering =
-        answering.layer(within(limits.request_seconds)).layer(from_fn_with_state(api.clone(), export));
+    answering = answering.layer(within(limits.request_seconds));
+    for forms in lists::forms(&api.features) {
+        answering = answering.layer(from_fn_with_state((api.clone(), forms), lists::answer));
+    }
     let waiting = OpenApiRouter::new()
         .merge(symbols::waiting_routes())
         .merge(reports::waiting_routes())

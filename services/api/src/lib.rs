@@ -9,8 +9,6 @@ mod background;
 mod config;
 mod console;
 pub mod entropy;
-#[path = "../../../features/export/src/lists/mod.rs"]
-mod export;
 pub mod feature;
 mod http;
 mod limits;

@@ -58,7 +58,8 @@ pub fn base(features: &[ApiFeature]) -> OpenApi {
         ("dead letters", "Records that could not be processed: look at, replay."),
         ("quarantine", "Outputs that could not be stored: look at, replay. For operators."),
     ];
-    let tags = tags.into_iter().chain(features.iter().map(|feature| feature.tag));
+    let of_features = features.iter().map(|feature| feature.tag).filter(|(name, _)| !name.is_empty());
+    let tags = tags.into_iter().chain(of_features);
     let tags = tags.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
     OpenApiBuilder::new()
         .info(

@@ -9,6 +9,7 @@ use crate::feature::ApiFeature;
 use crate::http::problem::{Kind, Problem};
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
+use crate::list_tables::{ListTable, tables};
 use crate::metrics::Metrics;
 use crate::recent::Recent;
 use bytes::Bytes;
@@ -94,6 +95,11 @@ impl Api {
     #[must_use]
     pub fn new(inner: Inner) -> Api {
         Api(Arc::new(inner))
+    }
+
+    /// Returns the lists of all operations, also those of features.
+    pub fn list_tables(&self) -> impl Iterator<Item = &'static ListTable> {
+        tables(&self.features)
     }
 
     /// Refuses to send while a topic is set so that records would be lost in it.

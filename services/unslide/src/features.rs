@@ -10,6 +10,8 @@ type ReadFeature = fn(&mut ConfigReader) -> Feature;
 const FEATURES: &[ReadFeature] = &[
     // Rules of tenants, and messages about what fulfils them.
     unslide_alerts::read,
+    // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
+    unslide_export::read,
 ];
 
 /// Makes every feature with its settings.

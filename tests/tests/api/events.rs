@@ -114,6 +114,6 @@ async fn streams_are_few_and_end_with_the_key() {
     for follower in followers {
         follower.end().await;
     }
-    world.until("unslide_api_in_flight{kind=\"events\"}", 0.0).await;
+    world.until("unslide_api_in_flight{kind=\"streams\"}", 0.0).await;
     world.stop().await;
 }

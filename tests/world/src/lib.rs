@@ -89,7 +89,8 @@ impl World {
     pub async fn start(features: ApiFeatures, change: impl FnOnce(&mut Config)) -> World {
         // Another test may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let servers = TestServers::start("api", |_| {}).await;
+        let mut servers = TestServers::start("api", |_| {}).await;
+        servers.store = servers.store.clone().with_hooks(&features.hooks);
         let mut config = Config {
             api: Settings {
                 listen: ([127, 0, 0, 1], 0).into(),

@@ -8,7 +8,6 @@ use super::{
 use crate::app_signals::{self, SignalDecision, SignalDrops, SignalsByApp, WHOLE, WeightRounder};
 use crate::groups::{GroupEvent, lock_out_merges};
 use crate::hooks::{self, StoredReport, StoredReports};
-use crate::live_events;
 use crate::outbox::NeededSymbols;
 use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
@@ -92,7 +91,6 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     hooks::groups_changed(tx, &groups).await?;
     let stored = StoredReports { reports: batch.stored_reports(), groups };
     hooks::reports_stored(tx, &stored).await?;
-    live_events::note(tx, &live_events::of_reports(&stored)).await?;
     let events = stored.groups;
     let new_groups = events.iter().filter(|event| matches!(event, GroupEvent::Created { .. })).count() as u64;
     Ok(StoredBatch { stored: batch.stored, new_groups, new_app_days, events })

@@ -3,12 +3,10 @@
 
 use crate::column::{DebugIdColumn, HashColumn, Nullable, QualityColumn, U64};
 use crate::jobs::{self, Work};
-use crate::live_events::{self, LiveEventKind, NewLiveEvent};
 use crate::number::{from_row, to_row};
 use crate::outbox::{self, Message};
 use crate::wakes::{self, Arrived};
 use crate::{OwnerTx, Result, hooks};
-use serde_json::json;
 use std::collections::BTreeMap;
 use unslide_model::{ContentHash, DebugId, Owner, Quality};
 
@@ -108,8 +106,6 @@ pub(crate) async fn publish_in_steps(
     outbox::append(tx, &message).await?;
     if !tx.is_system() {
         hooks::symbols_published(tx, &PublishedSymbols { generation, ..*new }).await?;
-        let data = json!({"debug_id": new.debug_id, "generation": generation, "quality": new.quality});
-        live_events::note(tx, &[NewLiveEvent { kind: LiveEventKind::SymbolsReady, app: None, data }]).await?;
     }
     Ok(generation)
 }

@@ -5,8 +5,6 @@ mod clocks;
 mod database;
 mod hooks;
 mod kafka;
-#[path = "../../../../features/export/tests/it/live_events.rs"]
-mod live_events;
 mod metrics;
 mod pool;
 mod pooler;

@@ -1,9 +1,10 @@
 //! Events: what fulfilled a rule's condition.
 
 use super::rules::{AlertCondition, AlertRule};
+use serde_json::json;
 use time::{Duration, OffsetDateTime};
 use unslide_store::groups::GroupEvent;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Announcement, Result, TenantTx, Uuid, announce};
 
 /// The beginning of the cause of a new group; the group's id follows.
 pub(super) const NEW_GROUP: &str = "new:";
@@ -207,9 +208,8 @@ async fn write(
     let column =
         |text: fn(&AlertCause) -> &String| -> Vec<String> { causes.iter().map(text).cloned().collect() };
     let (connection, tenant, now) = tx.parts();
-    let written = sqlx::query!(
-        "WITH raised AS (
-         INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
+    let raised = sqlx::query!(
+        "INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
          SELECT $1, r.id, n.cause, $4, n.headline, n.detail, n.app, n.version, n.path
          FROM alert_rules r
          JOIN unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
@@ -220,11 +220,7 @@ async fn write(
                            WHERE e.tenant = $1 AND e.rule = r.id AND e.continued_by = n.cause)
          ORDER BY r.id, n.cause
          ON CONFLICT DO NOTHING
-         RETURNING rule, headline, app, path)
-         INSERT INTO live_events (tenant, kind, app, data, occurred_at)
-         SELECT $1, 'alert_raised', r.app,
-                jsonb_build_object('app', r.app, 'rule', r.rule, 'headline', r.headline, 'path', r.path), $4
-         FROM raised r",
+         RETURNING rule, headline, app, path",
         tenant,
         condition.map(AlertCondition::as_str),
         rule,
@@ -236,7 +232,14 @@ async fn write(
         &column(|cause| &cause.version),
         &column(|cause| &cause.path)
     )
-    .execute(connection)
+    .fetch_all(connection)
     .await?;
-    Ok(written.rows_affected())
+    let announcements = raised.into_iter().map(|event| Announcement {
+        kind: "alert_raised",
+        data: json!({"app": event.app, "rule": event.rule, "headline": event.headline, "path": event.path}),
+        app: Some(event.app),
+    });
+    let announcements: Vec<_> = announcements.collect();
+    announce(tx, &announcements).await?;
+    Ok(announcements.len() as u64)
 }

@@ -1,18 +1,17 @@
-//! What the OpenAPI document says of lists as files.
+//! Lists as files in the OpenAPI document.
 
-use super::{ExportFormat, MOST_ENTRIES};
-use crate::feature::ApiFeature;
-use crate::list_tables::tables;
+use super::{ExportFormat, MAX_ENTRIES};
+use unslide_api::feature::lists::ListTable;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, RefOr, Required};
 
 /// The values of the parameter. The last one is only for lists of entries with ids.
-const WORDS: [&str; 4] = ["json", "ndjson", "csv", "elasticsearch"];
+const FORMAT_WORDS: [&str; 4] = ["json", "ndjson", "csv", "elasticsearch"];
 
-/// Adds the parameter and the forms of the answer to each list that can be exported.
-pub fn document_exports(document: &mut OpenApi, features: &[ApiFeature]) {
-    for table in tables(features) {
+/// Adds the parameter and the forms of the answer to the operation of each list.
+pub fn document_exports(document: &mut OpenApi, tables: &[&'static ListTable]) {
+    for table in tables {
         let item = document.paths.paths.get_mut(table.path);
         if let Some(operation) = item.and_then(|item| item.get.as_mut()) {
             add_parameter(operation, table.has_ids());
@@ -24,11 +23,11 @@ pub fn document_exports(document: &mut OpenApi, features: &[ApiFeature]) {
 fn add_parameter(operation: &mut Operation, has_ids: bool) {
     let about = format!(
         "`csv` or `ndjson` answers the whole list as a file, as `Accept: text/csv` and `Accept: application/x-ndjson` do; \
-         `limit` is then the most entries of the file, 1 to {MOST_ENTRIES}. A file that is not whole does not end \
-         regularly. `json` where absent.{}",
+         `limit` is then the most entries of the file, 1 to {MAX_ENTRIES}. A file that is not whole does not end \
+         regularly. `json` if absent.{}",
         if has_ids { " `elasticsearch` is a file for the bulk API of Elasticsearch." } else { "" }
     );
-    let words = if has_ids { &WORDS[..] } else { &WORDS[..3] };
+    let words = if has_ids { &FORMAT_WORDS[..] } else { &FORMAT_WORDS[..3] };
     let words = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words.to_vec()));
     let parameter = ParameterBuilder::new()
         .name("format")

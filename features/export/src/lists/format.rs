@@ -1,8 +1,8 @@
 //! The form in which a client wants a list (RFC 9110 §12.5.1).
 
-use crate::http::problem::{Kind, Problem};
-use crate::requests::accept::weights;
 use http::HeaderMap;
+use unslide_api::feature::lists::weights;
+use unslide_api::feature::operation::{Kind, Problem};
 
 /// The form of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,6 @@ pub enum ExportFormat {
 }
 
 impl ExportFormat {
-    /// The `Content-Type`.
     pub fn media_type(self) -> &'static str {
         match self {
             ExportFormat::Ndjson | ExportFormat::Elasticsearch => "application/x-ndjson",
@@ -24,7 +23,7 @@ impl ExportFormat {
         }
     }
 
-    /// How the name of a file ends.
+    /// Returns the end of a file's name.
     pub fn extension(self) -> &'static str {
         match self {
             ExportFormat::Ndjson => "ndjson",
@@ -34,11 +33,11 @@ impl ExportFormat {
     }
 }
 
-/// The form of the answer: by the parameter `format`, else by `Accept`. `None` for a page of JSON, which those get who do
-/// not mind. Only entries with ids can go to Elasticsearch.
+/// Returns the form of the answer: by the parameter `format`, else by `Accept`. Returns None for a page of JSON, which is
+/// the default. Only entries with ids can go to Elasticsearch.
 ///
 /// # Errors
-/// [`Kind::InvalidParameter`] for an unknown `format`.
+/// Returns [`Kind::InvalidParameter`] for an unknown `format`.
 pub fn negotiate(
     format: Option<&str>,
     headers: &HeaderMap,

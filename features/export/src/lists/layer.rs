@@ -1,108 +1,122 @@
-//! Exports of the API: the layer around the operations that answer lists.
+//! The layer around the operations that answer lists.
 
 use super::format::negotiate;
-use super::{ExportFormat, ExportRequest, MOST_ENTRIES, PAGE, PAGE_BYTES};
-use crate::http::problem::{Kind, Problem};
-use crate::limits::permits::RequestSlot;
-use crate::list_tables::{ExportTable, table};
-use crate::requests::input::parameter;
-use crate::state::Api;
+use super::{ExportFormat, ExportRequest, FOLDER, MAX_ENTRIES, PAGE_BYTES, PAGE_ENTRIES};
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use form_urlencoded::Serializer;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Uri};
+use unslide_api::feature::lists::{ListTable, RequestSlot};
+use unslide_api::feature::operation::{Api, Kind, Problem, parameter};
 
-/// Answers a list as a file where the client asks for one or the route has an [`ExportFormat`], and leaves all other
-/// requests as they are.
-pub async fn export(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let table =
-        request.extensions().get::<MatchedPath>().and_then(|path| table(&api.features, path.as_str()));
-    let Some(table) = table.filter(|_| request.method().is_safe()) else { return next.run(request).await };
+/// A list that a route answers.
+#[derive(Clone, Copy)]
+struct RoutedList {
+    table: &'static ListTable,
+    /// True in the folder of the console. A list there is always CSV.
+    is_in_console: bool,
+}
+
+impl RoutedList {
+    fn from_request(api: &Api, request: &Request) -> Option<RoutedList> {
+        let path = request.extensions().get::<MatchedPath>()?.as_str();
+        let page = path.strip_prefix(FOLDER).and_then(|rest| rest.strip_prefix('/'));
+        let is_it = |table: &ListTable| page.map_or(table.path == path, |page| table.name == page);
+        let table = api.list_tables().find(|table| is_it(table))?;
+        Some(RoutedList { table, is_in_console: page.is_some() })
+    }
+}
+
+/// Answers a list as a file if the client requests one or the route is one of the console, and leaves all other requests
+/// as they are.
+pub async fn answer_list(api: Api, request: Request, next: Next) -> Response {
+    let list = RoutedList::from_request(&api, &request).filter(|_| request.method().is_safe());
+    let Some(list) = list else { return next.run(request).await };
     let (mut parts, body) = request.into_parts();
-    let asked = Asked::of(&parts);
-    let format = match parts.extensions.get::<ExportFormat>() {
-        Some(format) => Ok(Some(*format)),
-        None => negotiate(asked.format.as_deref(), &parts.headers, table.has_ids()),
+    let query = ListQuery::from_parts(&parts);
+    let format = match list.is_in_console {
+        true => Ok(Some(ExportFormat::Csv)),
+        false => negotiate(query.format.as_deref(), &parts.headers, list.table.has_ids()),
     };
     let format = match format {
         Ok(Some(format)) => format,
         Ok(None) => {
-            if asked.format.is_some() {
-                parts.uri = asked.address(&parts.uri, asked.limit.as_deref(), asked.cursor.as_deref());
+            if query.format.is_some() {
+                parts.uri = query.page_address(&parts.uri, query.limit.as_deref(), query.cursor.as_deref());
             }
             return next.run(Request::from_parts(parts, body)).await;
         }
         Err(problem) => return problem.into_response(),
     };
-    let limit = match asked.most() {
+    let limit = match query.entry_limit() {
         Ok(limit) => limit,
         Err(problem) => return problem.into_response(),
     };
-    // A client that asks for the head alone gets that of the same answer.
+    // A client that requests the head alone gets that of the same answer.
     parts.method = Method::GET;
-    let wanted = ExportRequest { format, table, limit };
-    let pages = OperationPages { api: api.clone(), parts, next, asked, table };
-    match pages.ask(pages.parts.clone(), pages.asked.cursor.as_deref()).await {
-        Ok(Ok(page)) => {
+    let export = ExportRequest { format, table: list.table, limit };
+    let pages = OperationPages { api: api.clone(), parts, next, query, list };
+    match pages.request_page(pages.parts.clone(), pages.query.cursor.as_deref()).await {
+        Ok(OperationAnswer::Page(page)) => {
             let slot = pages.parts.extensions.get::<RequestSlot>().map(RequestSlot::caller);
             let Some(tenant) = slot.as_ref().and_then(|caller| caller.tenant()) else {
                 return Problem::internal("a list was answered without a tenant").into_response();
             };
-            wanted.answer(&api, tenant, page, pages).await.unwrap_or_else(IntoResponse::into_response)
+            export.into_response(&api, tenant, page, pages).await.unwrap_or_else(IntoResponse::into_response)
         }
-        Ok(Err(refused)) => refused,
+        Ok(OperationAnswer::Refusal(refusal)) => refusal,
         Err(problem) => problem.into_response(),
     }
 }
 
 /// The parameters of a request that an export reads itself, and the others.
-struct Asked {
+struct ListQuery {
     format: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
     others: Vec<(String, String)>,
 }
 
-impl Asked {
-    fn of(parts: &Parts) -> Asked {
-        let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
-        let mut asked = Asked { format: None, limit: None, cursor: None, others: Vec::new() };
-        for (name, value) in query.into_owned() {
+impl ListQuery {
+    fn from_parts(parts: &Parts) -> ListQuery {
+        let pairs = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        let mut query = ListQuery { format: None, limit: None, cursor: None, others: Vec::new() };
+        for (name, value) in pairs.into_owned() {
             let known = match name.as_str() {
-                "format" => &mut asked.format,
-                "limit" => &mut asked.limit,
-                "cursor" => &mut asked.cursor,
+                "format" => &mut query.format,
+                "limit" => &mut query.limit,
+                "cursor" => &mut query.cursor,
                 _ => {
-                    asked.others.push((name, value));
+                    query.others.push((name, value));
                     continue;
                 }
             };
-            // What is given twice is left for the operation to refuse.
+            // The operation refuses a parameter that comes twice.
             match known {
-                Some(_) => asked.others.push((name, value)),
+                Some(_) => query.others.push((name, value)),
                 None => *known = Some(value),
             }
         }
-        asked
+        query
     }
 
-    /// The most entries that the client wants.
-    fn most(&self) -> Result<Option<u64>, Problem> {
+    /// Returns the most entries that the client wants.
+    fn entry_limit(&self) -> Result<Option<u64>, Problem> {
         let limit: Option<u64> = self.limit.as_deref().map(|text| parameter("limit", text)).transpose()?;
         match limit {
-            Some(limit) if !(1..=MOST_ENTRIES).contains(&limit) => {
-                Err(Problem::new(Kind::InvalidParameter, format!("limit: 1 to {MOST_ENTRIES}")))
+            Some(limit) if !(1..=MAX_ENTRIES).contains(&limit) => {
+                Err(Problem::new(Kind::InvalidParameter, format!("limit: 1 to {MAX_ENTRIES}")))
             }
             limit => Ok(limit),
         }
     }
 
-    /// The address of the operation for a page.
-    fn address(&self, uri: &Uri, limit: Option<&str>, cursor: Option<&str>) -> Uri {
+    /// Returns the address of the operation for a page.
+    fn page_address(&self, uri: &Uri, limit: Option<&str>, cursor: Option<&str>) -> Uri {
         let mut query = Serializer::new(String::new());
         query.extend_pairs(&self.others);
         query.extend_pairs(
@@ -113,44 +127,54 @@ impl Asked {
     }
 }
 
+/// The answer of an operation to a request for a page.
+enum OperationAnswer {
+    Page(Bytes),
+    /// An answer that is no list, such as a problem or a page of the sign-in.
+    Refusal(Response),
+}
+
 /// The pages of a list, as its operation answers them to the client's request.
 pub struct OperationPages {
     api: Api,
     parts: Parts,
     next: Next,
-    asked: Asked,
-    table: &'static ExportTable,
+    query: ListQuery,
+    list: RoutedList,
 }
 
 impl OperationPages {
-    /// The page at a cursor, or how the operation refused it.
-    async fn ask(&self, mut parts: Parts, cursor: Option<&str>) -> Result<Result<Bytes, Response>, Problem> {
-        // The console's own pages know their limit, and lead from the sign-in back to their address.
-        let own = parts.extensions.get::<ExportFormat>().is_some();
-        let limit = (self.table.has_pages && !own).then(|| PAGE.to_string());
-        parts.uri = self.asked.address(&parts.uri, limit.as_deref(), cursor);
+    /// Requests the page at a cursor.
+    async fn request_page(&self, mut parts: Parts, cursor: Option<&str>) -> Result<OperationAnswer, Problem> {
+        // A list of the console knows its limit, and leads from the sign-in back to its address.
+        let is_limited = self.list.table.has_pages && !self.list.is_in_console;
+        let limit = is_limited.then(|| PAGE_ENTRIES.to_string());
+        parts.uri = self.query.page_address(&parts.uri, limit.as_deref(), cursor);
         let response = self.next.clone().run(Request::from_parts(parts, Body::empty())).await;
         let is_list = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
         if !response.status().is_success() || !is_list {
-            return Ok(Err(response));
+            return Ok(OperationAnswer::Refusal(response));
         }
-        to_bytes(response.into_body(), PAGE_BYTES).await.map(Ok).map_err(Problem::internal)
+        to_bytes(response.into_body(), PAGE_BYTES).await.map(OperationAnswer::Page).map_err(Problem::internal)
     }
 
-    /// The page at a cursor, in a slot of its own.
-    pub(super) async fn page(&self, cursor: &str) -> Result<Bytes, Problem> {
+    /// Requests the page at a cursor, in a slot of its own.
+    pub(super) async fn read_page(&self, cursor: &str) -> Result<Bytes, Problem> {
         let slot = self.api.permits.slot()?;
         let mut parts = self.parts.clone();
         parts.extensions.insert(slot.clone());
-        let answer = self.ask(parts, Some(cursor)).await;
+        let answer = self.request_page(parts, Some(cursor)).await;
         slot.release();
-        answer?.map_err(|refused| {
-            let problem = refused.extensions().get::<Problem>().cloned();
-            let status = refused.status();
-            // A page of the sign-in in the place of a list.
-            let signed_out = status.is_success() || status.is_redirection();
-            let kind = if signed_out { Kind::Unauthorized } else { Kind::of_status(status) };
-            problem.unwrap_or_else(|| Problem::bare(kind))
-        })
+        match answer? {
+            OperationAnswer::Page(page) => Ok(page),
+            OperationAnswer::Refusal(refusal) => {
+                let status = refusal.status();
+                // A page of the sign-in instead of a list.
+                let is_signed_out = status.is_success() || status.is_redirection();
+                let kind = if is_signed_out { Kind::Unauthorized } else { Kind::of_status(status) };
+                let problem = refusal.extensions().get::<Problem>().cloned();
+                Err(problem.unwrap_or_else(|| Problem::bare(kind)))
+            }
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! A page of a list as lines.
 
 use super::{ExportFormat, ExportRequest};
-use crate::list_tables::ExportTable;
 use axum::body::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::error::Error;
+use unslide_api::feature::lists::ListTable;
 use unslide_report::text::is_obeyed;
 
 /// A page as a list answers it. The days of an app's health are a list without pages.
@@ -18,36 +18,36 @@ struct ListPage<'p> {
     next_cursor: Option<String>,
 }
 
-/// What became of a page.
+/// The rows of a page.
 pub struct PageRows {
     pub bytes: Bytes,
     pub entries: u64,
     pub next_cursor: Option<String>,
 }
 
-/// Writes the entries of a page, at most `left`; those of the first one with the columns' names before.
+/// Writes the entries of a page, at most `left`. CSV of the first page begins with the columns' names.
 ///
 /// # Errors
-/// Where the page is none.
-pub fn write(
-    wanted: ExportRequest,
+/// Returns an error if the page is no list.
+pub fn write_rows(
+    request: ExportRequest,
     page: &[u8],
     is_first: bool,
     left: Option<u64>,
 ) -> Result<PageRows, Box<dyn Error + Send + Sync>> {
     let mut page: ListPage<'_> = serde_json::from_slice(page)?;
     page.items.truncate(left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX)));
-    let bytes = match wanted.format {
+    let bytes = match request.format {
         ExportFormat::Ndjson => {
             page.items.iter().flat_map(|item| [item.get(), "\n"]).collect::<String>().into()
         }
-        ExportFormat::Elasticsearch => bulk(&page.items)?.into(),
-        ExportFormat::Csv => csv(wanted.table, &page.items, is_first)?,
+        ExportFormat::Elasticsearch => write_bulk(&page.items)?.into(),
+        ExportFormat::Csv => write_csv(request.table, &page.items, is_first)?,
     };
     Ok(PageRows { bytes, entries: page.items.len() as u64, next_cursor: page.next_cursor })
 }
 
-/// What identifies an entry.
+/// The members that identify an entry.
 #[derive(Deserialize)]
 struct EntryId<'i> {
     #[serde(borrow)]
@@ -56,9 +56,9 @@ struct EntryId<'i> {
     variant: u32,
 }
 
-/// Each entry as a document with its id, so that another import replaces it:
+/// Writes each entry as a document with its id, so that another import replaces it:
 /// <https://www.elastic.co/docs/api/doc/elasticsearch/operation/operation-bulk>.
-fn bulk(items: &[&RawValue]) -> Result<String, Box<dyn Error + Send + Sync>> {
+fn write_bulk(items: &[&RawValue]) -> Result<String, Box<dyn Error + Send + Sync>> {
     let mut lines = String::new();
     for item in items {
         let entry: EntryId<'_> = serde_json::from_str(item.get())?;
@@ -71,8 +71,8 @@ fn bulk(items: &[&RawValue]) -> Result<String, Box<dyn Error + Send + Sync>> {
     Ok(lines)
 }
 
-fn csv(
-    table: &ExportTable,
+fn write_csv(
+    table: &ListTable,
     items: &[&RawValue],
     with_names: bool,
 ) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
@@ -83,13 +83,13 @@ fn csv(
     let places: Vec<Cow<'_, str>> = table.columns().map(|(_, place)| place).collect();
     for item in items {
         let item: Value = serde_json::from_str(item.get())?;
-        lines.write_record(places.iter().map(|place| cell(item.pointer(place))))?;
+        lines.write_record(places.iter().map(|place| write_cell(item.pointer(place))))?;
     }
     Ok(lines.into_inner()?.into())
 }
 
-/// A value as a cell: a list's entries with spaces between, an object as JSON, empty where it is absent.
-fn cell(value: Option<&Value>) -> String {
+/// Writes a value as a cell: a list's entries with spaces between, an object as JSON, nothing if it is absent.
+fn write_cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => without_formula(text).into_owned(),
@@ -131,10 +131,9 @@ fn is_invisible(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list_tables::{table, tables};
 
-    const TABLE: ExportTable =
-        ExportTable { path: "/", name: "list", has_pages: true, columns: "id top=/frames/0/name of" };
+    const TABLE: ListTable =
+        ListTable { path: "/", name: "list", has_pages: true, columns: "id top=/frames/0/name of" };
 
     fn written(
         format: ExportFormat,
@@ -142,8 +141,8 @@ mod tests {
         is_first: bool,
         left: Option<u64>,
     ) -> (String, Option<String>) {
-        let wanted = ExportRequest { format, table: &TABLE, limit: None };
-        let rows = write(wanted, page.as_bytes(), is_first, left).unwrap();
+        let request = ExportRequest { format, table: &TABLE, limit: None };
+        let rows = write_rows(request, page.as_bytes(), is_first, left).unwrap();
         (String::from_utf8(rows.bytes.to_vec()).unwrap(), rows.next_cursor)
     }
 
@@ -169,8 +168,11 @@ mod tests {
             "{\"index\":{\"_id\":\"b\\n-3\"}}\n{\"n\":2,\"variant\":3,\"id\":\"b\\n\"}\n",
         );
         assert_eq!(written(ExportFormat::Elasticsearch, page, true, None).0, expected);
-        let wanted = ExportRequest { format: ExportFormat::Elasticsearch, table: &TABLE, limit: None };
-        assert!(write(wanted, br#"{"items":[{"n":1}]}"#, true, None).is_err(), "an entry without an id");
+        let request = ExportRequest { format: ExportFormat::Elasticsearch, table: &TABLE, limit: None };
+        assert!(
+            write_rows(request, br#"{"items":[{"n":1}]}"#, true, None).is_err(),
+            "an entry without an id"
+        );
     }
 
     #[test]
@@ -213,15 +215,5 @@ mod tests {
             proptest::prop_assert_eq!(records.len(), 1);
             proptest::prop_assert_eq!(&records[0][0], cell.as_ref());
         }
-    }
-
-    #[test]
-    fn a_table_is_found_by_its_path_and_names_each_column_once() {
-        for path in tables(&[]).map(|table| table.path) {
-            let mut names: Vec<_> = table(&[], path).unwrap().columns().map(|(name, _)| name).collect();
-            names.sort_unstable();
-            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{path}");
-        }
-        assert!(table(&[], "/v1/unknown").is_none());
     }
 }

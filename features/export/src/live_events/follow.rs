@@ -1,46 +1,48 @@
 //! `GET /v1/events`: a stream of server-sent events
 //! (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
 
-use crate::limits::permits::Permit;
-use crate::operations::prelude::*;
-use crate::requests::input::check_texts;
-use axum::extract::FromRequestParts;
+use super::store::{self, EventNumber, LiveEvent};
+use axum::extract::{FromRequestParts, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
 use http::request::Parts;
+use serde::Deserialize;
 use std::convert::Infallible;
 use std::time::Duration;
-use unslide_store::live_events::{self, EventNumber, LiveEvent};
+use unslide_api::feature::operation::{
+    Access, Api, Kind, Permit, Problem, Query, ReportsRead, check_texts, parameter, problems,
+};
+use utoipa::IntoParams;
 
-/// The longest stream, and one for which nothing else is asked.
-const LONGEST: u32 = 3_600;
+/// The longest stream in seconds, and the default.
+const MAX_STREAM_SECONDS: u32 = 3_600;
 /// The time between two checks of the key, which ask the database nothing: its stamps are read in the background.
 const KEY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// The checks of the key between two reads of events: one read each second.
 const CHECKS_PER_READ: u32 = 4;
-/// Between two signs of life where nothing happens.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-/// How long a client is to wait before it comes back.
-const RETRY: Duration = Duration::from_secs(3);
-/// Events of one look.
-const PAGE: u16 = 200;
-/// Longer names of apps fit nothing that is stored.
-const LONGEST_APP: usize = 1_024;
+/// The time between two comments in a stream without events.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// The time after which a client that was cut off reconnects.
+const RECONNECT_INTERVAL: Duration = Duration::from_secs(3);
+/// The most events of one read.
+const MAX_EVENTS_PER_READ: u16 = 200;
+/// The most bytes of an app's name. No stored name is longer.
+const MAX_APP_BYTES: usize = 1_024;
 
-/// Which events, and for how long.
+/// The events to follow, and for how long.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EventQuery {
-    /// Bundle identifier: only events of this app. Symbols are of none.
+    /// Bundle identifier: only events of this app. Symbols belong to no app.
     #[param(max_length = 1024, example = "com.example.shop")]
     pub app: Option<String>,
     /// The id of an event after which the stream begins, as in the header `Last-Event-ID`, which goes first; 0 for all that
-    /// are kept. What happens from now on where neither is there.
+    /// are kept. Without either, the stream begins now.
     #[param(minimum = 0, example = 911)]
     pub after: Option<i64>,
-    /// The stream ends after this number of seconds, 1 to 3600; 3600 where absent.
+    /// The stream ends after this number of seconds, 1 to 3600; 3600 if absent.
     #[param(minimum = 1, maximum = 3600)]
     pub seconds: Option<u32>,
 }
@@ -49,10 +51,10 @@ problems!(Failures: InvalidParameter);
 
 /// Follow events
 ///
-/// A stream of server-sent events: `group_created`, `group_regressed`, `reports_stored` (numbers by app),
-/// `symbols_ready` and those of features, with JSON as data. A client that was cut off goes on with `Last-Event-ID`; events are kept for a day. The
-/// stream ends after an hour, within a second of its key's revocation, and when the service stops.
-#[utoipa::path(get, path = "/v1/events", tag = "reports", operation_id = "follow_events",
+/// A stream of server-sent events: `group_created`, `group_regressed`, `reports_stored` (numbers by app), `symbols_ready`
+/// and those that features announce, with JSON as data. A client that was cut off goes on with `Last-Event-ID`; events
+/// are kept for a day. The stream ends after an hour, within a second of its key's revocation, and when the service stops.
+#[utoipa::path(get, path = "/v1/events", tag = "events", operation_id = "follow_events",
     params(EventQuery),
     responses((status = 200, description = "Events, until the stream ends.", body = String,
         content_type = "text/event-stream"), Failures),
@@ -63,10 +65,10 @@ pub async fn follow_events(
     Query(query): Query<EventQuery>,
     parts: Parts,
 ) -> Result<Response, Problem> {
-    check_texts(Kind::InvalidParameter, LONGEST_APP, [("app", query.app.as_deref())])?;
-    let seconds = query.seconds.unwrap_or(LONGEST);
-    if !(1..=LONGEST).contains(&seconds) {
-        return Err(Problem::new(Kind::InvalidParameter, format!("seconds: 1 to {LONGEST}")));
+    check_texts(Kind::InvalidParameter, MAX_APP_BYTES, [("app", query.app.as_deref())])?;
+    let seconds = query.seconds.unwrap_or(MAX_STREAM_SECONDS);
+    if !(1..=MAX_STREAM_SECONDS).contains(&seconds) {
+        return Err(Problem::new(Kind::InvalidParameter, format!("seconds: 1 to {MAX_STREAM_SECONDS}")));
     }
     let last = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let last = last.map(|text| parameter("Last-Event-ID", text)).transpose()?;
@@ -75,12 +77,12 @@ pub async fn follow_events(
         return Err(Problem::new(Kind::InvalidParameter, "after: 0 or the id of an event"));
     }
     let app = access.app(query.app)?;
-    let permit = api.permits.events.try_acquire(access.tenant(), 1)?;
+    let permit = api.permits.streams.try_acquire(access.tenant(), 1)?;
     let reached = match after {
         Some(number) => number,
         None => {
             let mut tx = api.tenant(access.tenant()).await?;
-            let latest = live_events::latest(&mut tx).await?;
+            let latest = store::latest_number(&mut tx).await?;
             tx.rollback();
             latest
         }
@@ -89,38 +91,38 @@ pub async fn follow_events(
     let end = async move {
         let _ = tokio::time::timeout(Duration::from_secs(seconds.into()), end.cancelled()).await;
     };
-    let following = Following { api, access, parts, app, reached, is_caught_up: false, _permit: permit };
-    let events = following.stream().take_until(Box::pin(end));
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
+    let follower = EventFollower { api, access, parts, app, reached, is_caught_up: false, _permit: permit };
+    let events = follower.into_stream().take_until(Box::pin(end));
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT_INTERVAL)).into_response())
 }
 
 /// A client that follows events.
-struct Following {
+struct EventFollower {
     api: Api,
     access: Access<ReportsRead>,
     parts: Parts,
     app: Option<String>,
-    /// The number of the event that it goes on after.
+    /// The number of the last event that it has.
     reached: EventNumber,
     /// True if the last read has found the end.
     is_caught_up: bool,
     _permit: Permit,
 }
 
-impl Following {
-    /// The id at which it begins, so that a client that is cut off early can go on from it, and the events.
-    fn stream(self) -> impl Stream<Item = Result<Event, Infallible>> + Send {
-        let begin = Event::default().id(self.reached.to_string()).retry(RETRY);
-        let looks = stream::unfold(self, async |mut following| {
-            let events = Box::pin(following.look()).await?;
-            Some((stream::iter(events), following))
+impl EventFollower {
+    /// Returns the id at which it begins, so that a client that is cut off early can go on from it, and the events.
+    fn into_stream(self) -> impl Stream<Item = Result<Event, Infallible>> + Send {
+        let begin = Event::default().id(self.reached.to_string()).retry(RECONNECT_INTERVAL);
+        let reads = stream::unfold(self, async |mut follower| {
+            let events = Box::pin(follower.try_next_events()).await?;
+            Some((stream::iter(events), follower))
         });
-        stream::iter([begin]).chain(looks.flatten()).map(Ok)
+        stream::iter([begin]).chain(reads.flatten()).map(Ok)
     }
 
-    /// Returns the events since the last read, or None once the client may not see them any more. A read that fails for now
-    /// is made again.
-    async fn look(&mut self) -> Option<Vec<Event>> {
+    /// Returns the events since the last read, or None once the client may not see them any more. Repeats a read that
+    /// fails for now.
+    async fn try_next_events(&mut self) -> Option<Vec<Event>> {
         match self.next_events().await {
             Ok(events) => Some(events),
             Err(problem) if problem.kind().is_retriable() => {
@@ -144,7 +146,7 @@ impl Following {
                 self.check_key().await?;
             }
         }
-        let (events, reached) = self.read().await?;
+        let (events, reached) = self.read_events().await?;
         self.check_key().await?;
         self.reached = reached;
         Ok(events)
@@ -163,16 +165,17 @@ impl Following {
         Ok(())
     }
 
-    /// Reads a page of events, and returns where it ends.
-    async fn read(&mut self) -> Result<(Vec<Event>, EventNumber), Problem> {
+    /// Reads a page of events, and returns the number at its end.
+    async fn read_events(&mut self) -> Result<(Vec<Event>, EventNumber), Problem> {
         let mut tx = self.api.tenant(self.access.tenant()).await?;
-        let found = live_events::after(&mut tx, self.reached, self.app.as_deref(), PAGE).await?;
-        self.is_caught_up = found.events.len() < usize::from(PAGE);
-        Ok((found.events.iter().map(event).collect(), found.reached))
+        let found =
+            store::events_after(&mut tx, self.reached, self.app.as_deref(), MAX_EVENTS_PER_READ).await?;
+        self.is_caught_up = found.events.len() < usize::from(MAX_EVENTS_PER_READ);
+        Ok((found.events.iter().map(sse_event).collect(), found.reached))
     }
 }
 
-fn event(of: &LiveEvent) -> Event {
+fn sse_event(event: &LiveEvent) -> Event {
     // JSON in one line.
-    Event::default().id(of.number.to_string()).event(&of.kind).data(of.data.to_string())
+    Event::default().id(event.number.to_string()).event(&event.kind).data(event.data.to_string())
 }

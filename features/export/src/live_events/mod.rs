@@ -1,10 +1,18 @@
 //! Live events: what happens to a tenant's reports, groups and symbols, as it happens.
 
 mod follow;
+mod store;
 
-use crate::operations::prelude::*;
+pub use store::{
+    EventNumber, HOOK, LiveEvent, LiveEvents, NewLiveEvent, append_events, events_after, latest_number,
+    purge_events,
+};
 
-/// The routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+use unslide_api::feature::Api;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Returns the routes of this folder.
+pub(crate) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(follow::follow_events))
 }

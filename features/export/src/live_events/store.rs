@@ -1,80 +1,98 @@
-//! Live events: what happened to a tenant's reports, groups and symbols, for dashboards that follow it.
+//! The rows of live events: what happened to a tenant's reports, groups and symbols.
 //!
 //! An event is written in the transaction of its cause. It gets the next number of its tenant. The counter stays locked
 //! until that transaction ends: numbers are committed in their order, and a reader skips none.
 
-use crate::column::words;
-use crate::groups::GroupEvent;
-use crate::purge::in_pages;
-use crate::{OwnerTx, Result, Store, StoredReports, TenantTx};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use time::Duration;
+use unslide_store::groups::GroupEvent;
+use unslide_store::slots::PublishedSymbols;
+use unslide_store::sql::in_pages;
+use unslide_store::{Announcement, HookFuture, OwnerTx, Result, Store, StoreHook, StoredReports, TenantTx};
 
-/// How long events are kept.
-const KEPT: Duration = Duration::DAY;
+/// Writes events in the transactions of their causes.
+pub const HOOK: StoreHook =
+    StoreHook { reports_stored, symbols_published, announced, ..StoreHook::new(crate::NAME) };
 
-words! {
-    /// What happened.
-    pub enum LiveEventKind {
-        /// A group has its first report.
-        GroupCreated = "group_created",
-        /// A resolved group came back.
-        GroupRegressed = "group_regressed",
-        /// Reports of an app were stored.
-        ReportsStored = "reports_stored",
-        /// The symbols of a debug id are there.
-        SymbolsReady = "symbols_ready",
-    }
+fn reports_stored<'t>(tx: &'t mut TenantTx, stored: &'t StoredReports) -> HookFuture<'t> {
+    Box::pin(async move { append_events(tx, &events_for_reports(stored)).await })
 }
 
+fn symbols_published<'t>(tx: &'t mut OwnerTx, symbols: &'t PublishedSymbols) -> HookFuture<'t> {
+    let PublishedSymbols { debug_id, generation, quality, .. } = symbols;
+    let data = json!({"debug_id": debug_id, "generation": generation, "quality": quality});
+    Box::pin(
+        async move { append_events(tx, &[NewLiveEvent { kind: "symbols_ready", app: None, data }]).await },
+    )
+}
+
+fn announced<'t>(tx: &'t mut TenantTx, announcements: &'t [Announcement]) -> HookFuture<'t> {
+    let events = announcements.iter().cloned();
+    let events = events.map(|Announcement { kind, app, data }| NewLiveEvent { kind, app, data });
+    let events: Vec<_> = events.collect();
+    Box::pin(async move { append_events(tx, &events).await })
+}
+
+/// How long events are kept.
+const EVENT_RETENTION: Duration = Duration::DAY;
+
 /// An event that is to be written.
-pub(crate) struct NewLiveEvent {
-    pub(crate) kind: LiveEventKind,
-    /// `None` where it is of no app.
-    pub(crate) app: Option<String>,
-    pub(crate) data: Value,
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewLiveEvent {
+    /// A word for what happened.
+    pub kind: &'static str,
+    /// None for an event of no app.
+    pub app: Option<String>,
+    /// More of it, as clients read it.
+    pub data: Value,
 }
 
 /// The number of an event among those of its tenant, from 1. 0 is before all events.
 pub type EventNumber = i64;
 
-/// An event.
+/// An event as clients read it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveEvent {
-    /// Its number.
+    /// Its number, which a client sends to go on after it.
     pub number: EventNumber,
-    /// The kind of the event: a [`LiveEventKind`], or a word of a feature.
+    /// A word for what happened.
     pub kind: String,
-    /// More of it.
+    /// More of it, as clients read it.
     pub data: Value,
 }
 
 /// The events after another one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveEvents {
-    /// In their order.
+    /// The events in the order of their numbers.
     pub events: Vec<LiveEvent>,
-    /// The number of the last event that was looked at: the next read begins after it.
+    /// The number of the last event that was read: the next read begins after it.
     pub reached: EventNumber,
 }
 
 /// Returns the number of the tenant's last event.
-pub async fn latest(tx: &mut TenantTx) -> Result<EventNumber> {
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn latest_number(tx: &mut TenantTx) -> Result<EventNumber> {
     let (connection, tenant, _) = tx.parts();
     let last = sqlx::query_scalar!("SELECT last FROM live_event_counters WHERE tenant = $1", tenant);
     Ok(last.fetch_optional(connection).await?.unwrap_or_default())
 }
 
 /// Returns the events after the one with this number, at most `limit`. With `app`, only those of that app.
-pub async fn after(
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn events_after(
     tx: &mut TenantTx,
     number: EventNumber,
     app: Option<&str>,
     limit: u16,
 ) -> Result<LiveEvents> {
-    // A database that was restored counts anew, and the number may lie ahead.
-    let latest = latest(tx).await?;
+    // A restored database counts from an earlier number, so the number may lie ahead.
+    let latest = latest_number(tx).await?;
     let (connection, tenant, _) = tx.parts();
     let events = sqlx::query_as!(
         LiveEvent,
@@ -94,12 +112,15 @@ pub async fn after(
     Ok(LiveEvents { events, reached })
 }
 
-/// Notes events in the transaction of their causes.
-pub(crate) async fn note(tx: &mut OwnerTx, events: &[NewLiveEvent]) -> Result<()> {
+/// Writes events in the transaction of their causes.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn append_events(tx: &mut OwnerTx, events: &[NewLiveEvent]) -> Result<()> {
     if events.is_empty() {
         return Ok(());
     }
-    let kinds: Vec<String> = events.iter().map(|event| event.kind.as_str().to_owned()).collect();
+    let kinds: Vec<String> = events.iter().map(|event| event.kind.to_owned()).collect();
     let apps: Vec<Option<String>> = events.iter().map(|event| event.app.clone()).collect();
     let data: Vec<Value> = events.iter().map(|event| event.data.clone()).collect();
     let (connection, tenant, now) = tx.parts();
@@ -128,38 +149,44 @@ struct AppReports {
 }
 
 /// Makes the events of stored reports: one for each app, and one for each group that is new or came back.
-pub(crate) fn of_reports(stored: &StoredReports) -> Vec<NewLiveEvent> {
+fn events_for_reports(stored: &StoredReports) -> Vec<NewLiveEvent> {
     let mut apps: BTreeMap<&str, AppReports> = BTreeMap::new();
     for report in &stored.reports {
         let reports = apps.entry(&report.app).or_default();
-        *(if report.is_new { &mut reports.new } else { &mut reports.revised }) += 1;
+        match report.is_new {
+            true => reports.new += 1,
+            false => reports.revised += 1,
+        }
     }
     let events = apps.into_iter().map(|(app, reports)| NewLiveEvent {
-        kind: LiveEventKind::ReportsStored,
+        kind: "reports_stored",
         data: json!({"app": app, "new": reports.new, "revised": reports.revised}),
         app: Some(app.to_owned()),
     });
-    events.chain(stored.groups.iter().map(of_group)).collect()
+    events.chain(stored.groups.iter().map(event_for_group)).collect()
 }
 
-fn of_group(event: &GroupEvent) -> NewLiveEvent {
+fn event_for_group(event: &GroupEvent) -> NewLiveEvent {
     match event {
         GroupEvent::Created { group, app, title, version, provisional, .. } => NewLiveEvent {
-            kind: LiveEventKind::GroupCreated,
+            kind: "group_created",
             app: Some(app.clone()),
             data: json!({"app": app, "group": group, "title": title, "version": version, "provisional": provisional}),
         },
         GroupEvent::Regressed { group, app, title, version, .. } => NewLiveEvent {
-            kind: LiveEventKind::GroupRegressed,
+            kind: "group_regressed",
             app: Some(app.clone()),
             data: json!({"app": app, "group": group, "title": title, "version": version}),
         },
     }
 }
 
-/// Forgets events that are a day old. Returns their number.
-pub async fn purge(store: &Store) -> Result<u64> {
-    let before = store.now() - KEPT;
+/// Removes events that are a day old. Returns their number.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn purge_events(store: &Store) -> Result<u64> {
+    let before = store.now() - EVENT_RETENTION;
     in_pages(|rows| {
         sqlx::query_scalar!(r#"SELECT unslide_live_events_purge($1, $2) AS "gone!""#, before, rows)
             .fetch_one(store.pool())

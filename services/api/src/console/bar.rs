@@ -69,11 +69,6 @@ impl PageState {
         now.date() - Duration::days(self.days() - 1)
     }
 
-    /// An address with these parameters of this one.
-    pub fn address(&self, path: &str, names: &[&str]) -> String {
-        link(path, &self.pairs(names))
-    }
-
     /// The address of the same page from another cursor on.
     pub fn at_cursor(&self, path: &str, names: &[&str], cursor: &str) -> String {
         let mut pairs = self.pairs(names);
@@ -81,7 +76,8 @@ impl PageState {
         link(path, &pairs)
     }
 
-    fn pairs<'p>(&'p self, names: &[&'p str]) -> Vec<(&'p str, Option<&'p str>)> {
+    /// Returns these parameters of the address.
+    pub fn pairs<'p>(&'p self, names: &[&'p str]) -> Vec<(&'p str, Option<&'p str>)> {
         names.iter().map(|name| (*name, self.get(name))).collect()
     }
 }

@@ -2,10 +2,6 @@
 
 use form_urlencoded::Serializer;
 
-pub const EXPORTED_GROUPS: &str = "/console/export/groups";
-pub const EXPORTED_REPORTS: &str = "/console/export/reports";
-pub const EXPORTED_VERSIONS: &str = "/console/export/versions";
-
 /// A path with the parameters that have a value.
 pub fn link(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
     let mut query = Serializer::new(String::new());

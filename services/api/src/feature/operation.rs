@@ -2,8 +2,9 @@
 
 pub use crate::http::network_of_everything;
 pub use crate::limits::charge::Charge;
+pub use crate::limits::permits::Permit;
 pub use crate::problem::{Kind, Problem, problems};
-pub use crate::requests::access::{Access, TenantAdmin};
-pub use crate::requests::input::{Json as JsonBody, Path, Query, is_text, parameter};
+pub use crate::requests::access::{Access, ReportsRead, TenantAdmin};
+pub use crate::requests::input::{Json as JsonBody, Path, Query, check_texts, is_text, parameter};
 pub use crate::requests::page::{List, MAX_LIMIT, Page, PageQuery, time_and_id, timed};
 pub use crate::state::Api;

@@ -24,9 +24,9 @@ pub const JSON_BYTES: u64 = 1 << 20;
 const OPERATOR_REQUESTS: u64 = 16;
 /// JSON bodies of the largest size that operators may send at once.
 const OPERATOR_BODIES: u64 = 4;
-/// Streams of events, of all tenants and of one.
-const EVENT_STREAMS: u32 = 256;
-const EVENT_STREAMS_OF_TENANT: u32 = 16;
+/// Streams, of all tenants and of one.
+const STREAMS: u32 = 256;
+const STREAMS_OF_TENANT: u32 = 16;
 /// Seconds after which a request that found no permit may be sent again.
 const RETRY_AFTER: u32 = 1;
 
@@ -49,8 +49,8 @@ pub struct Permits {
     pub operator_requests: TenantSemaphore,
     /// Requests that wait because their client asked for it.
     pub waits: TenantSemaphore,
-    /// Streams of events.
-    pub events: TenantSemaphore,
+    /// Streams: answers that go on until their client leaves.
+    pub streams: TenantSemaphore,
     /// Symbol uploads that are being received.
     pub uploads: TenantSemaphore,
     /// KiB of bodies in memory.
@@ -72,7 +72,7 @@ impl Permits {
     pub const STATS: [Stats<Permits>; 3] = [
         Stats {
             name: "unslide_api_in_flight",
-            help: "Requests, symbol uploads, readers of dead letters and streams of events in flight, and requests that wait.",
+            help: "Requests, symbol uploads, readers of dead letters and streams in flight, and requests that wait.",
             label: "kind",
             read: |permits| {
                 vec![
@@ -80,7 +80,7 @@ impl Permits {
                     ("waits", permits.waits.held()),
                     ("uploads", permits.uploads.held()),
                     ("dead_letters", permits.dead_letters.held()),
-                    ("events", permits.events.held()),
+                    ("streams", permits.streams.held()),
                 ]
             },
         },
@@ -133,7 +133,7 @@ impl Permits {
             requests: counted("requests", "requests", limits.requests as u64, 1),
             operator_requests: reserved("requests", OPERATOR_REQUESTS),
             waits: counted("waiting requests", "waits", limits.waits as u64, 1),
-            events: TenantSemaphore::new("event streams", EVENT_STREAMS, EVENT_STREAMS_OF_TENANT),
+            streams: TenantSemaphore::new("streams", STREAMS, STREAMS_OF_TENANT),
             uploads: counted("uploads", "uploads", limits.uploads as u64, 1),
             // One body of the largest size always fits.
             bodies: counted("request bodies (KiB)", "bodies", bodies, body),

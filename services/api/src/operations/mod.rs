@@ -4,8 +4,6 @@ pub mod apps;
 pub mod audit_log;
 pub mod captures;
 pub mod dead_letters;
-#[path = "../../../../features/export/src/live_events/mod.rs"]
-pub mod events;
 pub mod grouping_rules;
 pub mod groups;
 pub mod keys;

@@ -10,8 +10,7 @@ use tokio::time::{Instant, sleep};
 use unslide_artifacts::keys;
 use unslide_store::jobs::JobKind;
 use unslide_store::{
-    Store, console_sessions, erasure, jobs, keys as api_keys, live_events, outbox, partial, requests,
-    retries, uploads,
+    Store, console_sessions, erasure, jobs, keys as api_keys, outbox, partial, requests, retries, uploads,
 };
 
 /// Between two looks at unanswered requests.
@@ -94,7 +93,6 @@ async fn clear(store: &Store, now: time::OffsetDateTime) {
     noted("ended jobs could not be removed", jobs::purge(store, now - KEEP_JOBS).await);
     noted("keys that are over could not be removed", api_keys::purge(store).await);
     noted("sessions of the console could not be removed", console_sessions::purge(store).await);
-    noted("old live events could not be removed", live_events::purge(store).await);
 }
 
 /// Removes what is over of features.

@@ -1,29 +1,49 @@
-//! `/console/export/…`: the lists of pages, which the layer of exports makes files of.
+//! The lists of pages without their page, for features that answer them in other forms.
 
-use crate::console::link::{EXPORTED_GROUPS, EXPORTED_REPORTS, EXPORTED_VERSIONS};
 use crate::console::pages::group_pages::groups;
 use crate::console::pages::report_pages::reports;
 use crate::console::prelude::*;
-use crate::export::{ExportFormat, PAGE, export};
+use crate::feature::lists::{ListForms, answer, forms};
 use crate::http::time_limit::bound_time;
 use crate::operations::apps::versions::list_versions;
 use crate::operations::groups::list::{GroupQuery, list_groups};
 use crate::operations::reports::list::{ReportQuery, list_reports};
 use crate::requests::page::PageQuery;
+use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use axum::{Extension, Router};
 use std::time::Duration;
 
-/// The routes; each page of a list has to be there within the limit.
+/// Entries of one page of a list.
+const PAGE_ENTRIES: u32 = 50;
+
+/// A link from a page to its list in another form.
+pub struct ListLink {
+    pub address: String,
+    pub text: &'static str,
+}
+
+/// Returns the links to the list of a table, with these parameters.
+pub fn links(api: &Api, table: &str, parameters: &[(&str, Option<&str>)]) -> Vec<ListLink> {
+    let link_to = |forms: ListForms| ListLink {
+        address: link(&format!("{}/{table}", forms.folder), parameters),
+        text: forms.link,
+    };
+    forms(&api.features).map(link_to).collect()
+}
+
+/// Returns the routes of all forms. Each page of a list must be there within the limit.
 pub fn routes(api: &Api, limit: Duration) -> Router<Api> {
-    Router::new()
-        .route(EXPORTED_GROUPS, get(page_of_groups))
-        .route(EXPORTED_REPORTS, get(page_of_reports))
-        .route(EXPORTED_VERSIONS, get(page_of_versions))
-        .layer(from_fn_with_state(limit, bound_time))
-        .layer(from_fn_with_state(api.clone(), export))
-        .layer(Extension(ExportFormat::Csv))
+    forms(&api.features).fold(Router::new(), |routes, forms| {
+        let path = |table: &str| format!("{}/{table}", forms.folder);
+        let lists = Router::new()
+            .route(&path("groups"), get(page_of_groups))
+            .route(&path("reports"), get(page_of_reports))
+            .route(&path("versions"), get(page_of_versions))
+            .layer(from_fn_with_state(limit, bound_time))
+            .layer(from_fn_with_state((api.clone(), forms), answer));
+        routes.merge(lists)
+    })
 }
 
 async fn page_of_groups(
@@ -31,7 +51,7 @@ async fn page_of_groups(
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
-    let query = GroupQuery { limit: Some(PAGE), ..groups::query(&state, api.clock.now()) };
+    let query = GroupQuery { limit: Some(PAGE_ENTRIES), ..groups::query(&state, api.clock.now()) };
     list_groups(api, signed.access, Query(query)).await
 }
 
@@ -40,7 +60,7 @@ async fn page_of_reports(
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
-    let query = ReportQuery { limit: Some(PAGE), ..reports::query(&state) };
+    let query = ReportQuery { limit: Some(PAGE_ENTRIES), ..reports::query(&state) };
     list_reports(api, signed.access, Query(query)).await
 }
 
@@ -50,6 +70,6 @@ async fn page_of_versions(
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
     let app = signed.access.app(state.text("app"))?.unwrap_or_default();
-    let query = PageQuery { limit: Some(PAGE), cursor: state.text("cursor") };
+    let query = PageQuery { limit: Some(PAGE_ENTRIES), cursor: state.text("cursor") };
     list_versions(api, signed.access, Path(app), Query(query)).await
 }

@@ -2,7 +2,7 @@
 
 use crate::console::bar::{FilterBar, app_select};
 use crate::console::components::health::{crash_free, per_thousand};
-use crate::console::link::EXPORTED_VERSIONS;
+use crate::console::pages::lists::{self, ListLink};
 use crate::console::prelude::*;
 use crate::operations::apps::versions::list_versions;
 use crate::requests::page::PageQuery;
@@ -24,7 +24,7 @@ struct VersionsPage {
     versions: Vec<VersionSummary>,
     /// How the sessions of some versions ended.
     health: Vec<VersionHealth>,
-    export: String,
+    links: Vec<ListLink>,
     next: Option<String>,
 }
 
@@ -76,7 +76,7 @@ pub async fn page(
         shell: Shell::of(signed.viewer, "versions", "Versions").with(bar),
         versions: items,
         health,
-        export: link(EXPORTED_VERSIONS, &[("app", Some(&app))]),
+        links: lists::links(&api, "versions", &[("app", Some(&app))]),
         next: next.map(|cursor| link(PATH, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
         app,
     })

@@ -128,7 +128,7 @@ impl Problem {
     }
 
     /// Writes the log entry where the fault is the service's.
-    pub(crate) fn log_fault(&self, request_id: &str) {
+    pub fn log_fault(&self, request_id: &str) {
         if self.kind.status().is_server_error() && self.kind != Kind::SymbolQuota {
             self.log(request_id);
         }

@@ -4,8 +4,16 @@ use super::layering::{sources, top};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The word by which a source would name each feature.
-const WORDS: [(&str, &str); 1] = [("alerts", "alert")];
+/// Words by which a source would name each feature.
+const WORDS: [(&str, &str); 7] = [
+    ("alerts", "alert"),
+    ("export", "live_event"),
+    ("export", "live event"),
+    ("export", "liveevent"),
+    ("export", "console/export"),
+    ("export", "export csv"),
+    ("export", "text/csv"),
+];
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
 /// Sources of the core with a feature's word, with the reason.

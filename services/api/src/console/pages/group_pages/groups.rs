@@ -3,7 +3,7 @@
 use crate::console::bar::{BarSelect, FilterBar, SEARCH_LABEL, app_and_version, period_or_all};
 use crate::console::components::chart::GroupTrends;
 use crate::console::components::rows::{self, GroupHead, group_heads};
-use crate::console::link::EXPORTED_GROUPS;
+use crate::console::pages::lists::{self, ListLink};
 use crate::console::pages::search::{find_by_id, read_id};
 use crate::console::prelude::*;
 use crate::operations::groups::list::{GROWING, GroupQuery, list_groups};
@@ -27,7 +27,7 @@ struct GroupsPage {
     trends: GroupTrends,
     heads: Vec<GroupHead>,
     next: Option<String>,
-    export: String,
+    links: Vec<ListLink>,
     filtered: bool,
     /// True if the search text is an id that nothing has.
     is_unknown_id: bool,
@@ -74,7 +74,7 @@ pub async fn page(
         groups: found.items,
         trends,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
-        export: state.address(EXPORTED_GROUPS, &FILTERS),
+        links: lists::links(&api, "groups", &state.pairs(&FILTERS)),
         caption: match state.get("sort") {
             Some(GROWING) => "Reports of the last 7 days, and how many more than in the 7 days before",
             _ if state.get("version").is_some() || state.get("days").is_some() => {

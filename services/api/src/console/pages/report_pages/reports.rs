@@ -2,7 +2,7 @@
 
 use crate::console::bar::{BarSelect, FilterBar, SEARCH_LABEL, app_and_version};
 use crate::console::components::rows;
-use crate::console::link::EXPORTED_REPORTS;
+use crate::console::pages::lists::{self, ListLink};
 use crate::console::pages::search::{find_by_id, read_id};
 use crate::console::prelude::*;
 use crate::operations::reports::list::{ReportQuery, list_reports};
@@ -20,7 +20,7 @@ struct ReportsPage {
     shell: Shell,
     reports: Vec<ReportRow>,
     next: Option<String>,
-    export: String,
+    links: Vec<ListLink>,
     filtered: bool,
     /// True if the search text is an id that nothing has.
     is_unknown_id: bool,
@@ -55,7 +55,7 @@ pub async fn page(
         shell: Shell::of(signed.viewer, "reports", "Reports").with(bar),
         reports: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
-        export: state.address(EXPORTED_REPORTS, &FILTERS),
+        links: lists::links(&api, "reports", &state.pairs(&FILTERS)),
         is_unknown_id: state.get("q").and_then(read_id).is_some(),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
     })
