@@ -35,7 +35,9 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', md5('rule')::uuid, 'test', now(), '', '', '', '', '', md5('message')::uuid);
      INSERT INTO alert_recipients (tenant, address, status, asked_at)
      VALUES ('acme', 'a@example.com', 'waiting_for_confirmation', now());
-     INSERT INTO alert_mail_counts (tenant, day, mails) VALUES ('acme', now()::date, 1)";
+     INSERT INTO alert_mail_counts (tenant, day, mails) VALUES ('acme', now()::date, 1);
+     INSERT INTO live_event_counters (tenant, last) VALUES ('acme', 1);
+     INSERT INTO live_events (tenant, event, kind, data, occurred_at) VALUES ('acme', 1, 'reports_stored', '{}', now())";
 
 pub async fn fill(database: &Database) {
     database.store(&[arrival(1), arrival(2)]).await;
