@@ -96,14 +96,14 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     SELECT j.kind, j.status, count(*), min(j.run_at) FROM jobs j WHERE j.status IN ('queued', 'running') GROUP BY 1, 2
 $$;
 
--- Jobs that may not be given up and make no progress: many workers died with them, or they were added before
+-- Jobs of kinds that may not be given up which make no progress: many workers died with them, or they were added before
 -- `failing_before` and have failed since their last page.
-CREATE FUNCTION unslide_jobs_stalled(deaths integer, failing_before timestamptz)
+CREATE FUNCTION unslide_jobs_stalled(kinds text[], deaths integer, failing_before timestamptz)
 RETURNS TABLE (kind text, jobs bigint)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     SELECT j.kind, count(*) FROM jobs j
-    WHERE j.status IN ('queued', 'running') AND j.kind NOT IN ('build', 'backfill', 'analyse')
+    WHERE j.status IN ('queued', 'running') AND j.kind = ANY (kinds)
       AND (j.attempts >= deaths OR j.last_error IS NOT NULL AND j.created_at < failing_before)
       AND (j.kind = 'erase' OR NOT EXISTS (SELECT FROM tenants t WHERE t.slug = j.tenant AND t.state = 'deleted'))
     GROUP BY 1

@@ -557,15 +557,17 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     ORDER BY k.retry_at LIMIT how_many
 $$;
 
--- The tenants with reports or captures that have not seen these generations, by slug.
+-- Rows that have not seen generations of the system's symbols. A feature with such rows adds them in its own migration.
+CREATE VIEW system_waiters WITH (security_invoker = true) AS
+    SELECT s.tenant, s.debug_id, s.seen_generation FROM system_waits s;
+
+-- The tenants with rows that have not seen these generations, by slug.
 CREATE FUNCTION unslide_system_waits_tenants(debug_ids uuid[], generations bigint[], after text, how_many integer)
 RETURNS TABLE (tenant text)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     SELECT DISTINCT w.tenant FROM unnest(debug_ids, generations) AS n (debug_id, generation)
-    JOIN (SELECT s.tenant, s.debug_id, s.seen_generation FROM system_waits s
-          UNION ALL
-          SELECT c.tenant, c.debug_id, c.seen_generation FROM capture_waits c WHERE c.system) w
+    JOIN system_waiters w
         ON w.debug_id = n.debug_id AND w.seen_generation < n.generation
     WHERE w.tenant > after
       AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = w.tenant AND t.state = 'deleted')
@@ -623,37 +625,6 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
       AND NOT EXISTS (SELECT FROM waking a WHERE a.tenant = s.tenant AND a.debug_id = s.debug_id
                                              AND a.generation >= s.generation)
       AND NOT EXISTS (SELECT FROM report_keys k WHERE k.tenant = w.tenant AND k.ask_pending)
-      AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = w.tenant AND t.state = 'deleted')
-    GROUP BY 1, 2, 3 ORDER BY 1, 2 LIMIT how_many
-$$;
-
--- The same for captures, by the owner of the symbols. An analysis that failed has seen nothing, and is made again only
--- for symbols that came after it.
-CREATE FUNCTION unslide_capture_waits_missed(after_owner text, after_id uuid, how_many integer)
-RETURNS TABLE (owner text, debug_id uuid, generation bigint, waits bigint)
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    WITH waking AS MATERIALIZED (
-        SELECT j.tenant, (j.payload ->> 'debug_id')::uuid AS debug_id,
-               max((j.payload ->> 'generation')::bigint) AS generation
-        FROM jobs j WHERE j.kind = 'wake' AND j.status IN ('queued', 'running') GROUP BY 1, 2
-        UNION ALL
-        SELECT '~system', n.debug_id, n.generation FROM system_wakes n)
-    SELECT s.tenant, s.debug_id, s.generation, count(*)
-    FROM symbol_slots s
-    -- The indexes of both are by tenant and by system.
-    JOIN LATERAL (
-        SELECT o.tenant, o.capture_id FROM capture_waits o
-        WHERE o.tenant = s.tenant AND NOT o.system AND o.debug_id = s.debug_id AND o.seen_generation < s.generation
-        UNION ALL
-        SELECT y.tenant, y.capture_id FROM capture_waits y
-        WHERE s.tenant = '~system' AND y.system AND y.debug_id = s.debug_id AND y.seen_generation < s.generation
-    ) w ON true
-    JOIN captures c ON c.tenant = w.tenant AND c.id = w.capture_id
-    WHERE s.quality > 0 AND (s.tenant, s.debug_id) > (after_owner, after_id)
-      AND c.state IN ('ready', 'failed') AND (c.reason IS NULL OR c.analysed_at < s.updated_at)
-      AND NOT EXISTS (SELECT FROM waking a WHERE a.tenant = s.tenant AND a.debug_id = s.debug_id
-                                             AND a.generation >= s.generation)
       AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = w.tenant AND t.state = 'deleted')
     GROUP BY 1, 2, 3 ORDER BY 1, 2 LIMIT how_many
 $$;

@@ -7,8 +7,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     SELECT set_config('unslide.definer', 'on', true);
     SELECT t.slug, t.name, t.state, t.limits, h.last_hour, h.last_day,
            (SELECT coalesce(sum(d.records), 0)::bigint FROM deferred_ranges d WHERE d.tenant = t.slug),
-           (SELECT coalesce(sum(o.size), 0)::bigint FROM objects o WHERE o.tenant = t.slug)
-               + (SELECT coalesce(sum(c.size), 0)::bigint FROM captures c WHERE c.tenant = t.slug),
+           (SELECT coalesce(sum(f.size), 0)::bigint FROM counted_files f WHERE f.tenant = t.slug),
            u.bytes + (SELECT coalesce(sum(p.size), 0)::bigint FROM partial_uploads p WHERE p.tenant = t.slug),
            u.uploads,
            (SELECT count(*) FROM api_keys k WHERE k.tenant = t.slug AND k.revoked_at IS NULL

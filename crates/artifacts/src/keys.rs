@@ -7,15 +7,14 @@
 //! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>-<sha256>   a symcache, never overwritten
 //! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>            the symcache that answers (alias)
 //! t/<tenant>/segments/<yyyy-mm-dd>/<uuid>                  stored reports
-//! t/<tenant>/captures/<uuid>/<part>                        a file of a capture, untouched
-//! t/<tenant>/captures/<uuid>/analysis-<N>                  what its Nth analysis says
+//! t/<tenant>/<folder>/<uuid>/<name>                        a file of a feature, in the feature's folder
 //! system/uploads/…, system/objects/… and system/symbols/…   the same for system symbols
 //! .unslide-check/<microseconds>                            what `unslide config check --connect` puts and deletes
 //! ```
 
 use std::fmt;
 use time::Date;
-use unslide_model::{CaptureForm, ContentHash, DebugId, Owned, Owner, TenantId};
+use unslide_model::{ContentHash, DebugId, Owned, Owner, Scoped, TenantId};
 use uuid::Uuid;
 
 /// The key of one object. Made by this module only.
@@ -159,35 +158,10 @@ pub fn access_check(micros: i64) -> ObjectKey {
     ObjectKey(format!(".unslide-check/{micros}"))
 }
 
-/// Where the files of one capture lie.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureKeys(String);
-
-/// Where a tenant's capture lies.
+/// A file that a feature stores for a tenant, in the feature's own folder. `id` names what the file belongs to.
 #[must_use]
-pub fn capture(tenant: &TenantId, id: Uuid) -> CaptureKeys {
-    CaptureKeys(format!("t/{tenant}/captures/{id}/"))
-}
-
-impl CaptureKeys {
-    /// A file of it, by the name of the part.
-    #[must_use]
-    pub fn part(&self, name: &'static str) -> ObjectKey {
-        ObjectKey(format!("{}{name}", self.0))
-    }
-
-    /// What an analysis of it says.
-    #[must_use]
-    pub fn analysis(&self, run: u32) -> ObjectKey {
-        ObjectKey(format!("{}analysis-{run}", self.0))
-    }
-
-    /// The keys of all its files, and of these analyses, as texts.
-    #[must_use]
-    pub fn all(&self, form: &CaptureForm, runs: impl IntoIterator<Item = u32>) -> Vec<String> {
-        let parts = form.parts().iter().map(|part| self.part(part.name));
-        parts.chain(runs.into_iter().map(|run| self.analysis(run))).map(|key| key.0).collect()
-    }
+pub fn feature_file(tenant: &TenantId, folder: &'static str, id: Uuid, name: impl fmt::Display) -> ObjectKey {
+    ObjectKey(format!("t/{tenant}/{folder}/{id}/{name}"))
 }
 
 /// Where the symbols of one debug id lie.

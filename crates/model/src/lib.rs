@@ -1,7 +1,6 @@
 //! The words of Unslide: ids that carry their tenant, addresses that cannot be mixed up, and the
 //! few values that every layer speaks of. No I/O and no clock of its own.
 
-mod capture;
 mod clock;
 mod counts;
 pub mod ended;
@@ -11,7 +10,6 @@ mod macho;
 mod text;
 pub mod timestamp;
 
-pub use capture::{CaptureForm, CaptureKind, CapturePart, MallocLayout};
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use counts::cost;
 pub use counts::distinct::DistinctSketch;

@@ -1,50 +1,68 @@
 //! Hooks: functions of features that run in transactions of the store.
 
 use crate::groups::GroupEvent;
+use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::slots::PublishedSymbols;
-use crate::{OwnerTx, Result, TenantTx, Uuid};
+use crate::wakes::Arrived;
+use crate::{OwnerTx, Result, Store, TenantTx, Uuid};
 use serde_json::Value;
 use std::pin::Pin;
-use unslide_model::ReportId;
+use time::Date;
+use unslide_model::{ReportId, TenantId};
 
 /// The work of a hook. If it fails, the transaction is rolled back.
-pub type HookFuture<'t> = Pin<Box<dyn Future<Output = Result<()>> + Send + 't>>;
+pub type HookFuture<'t, T = ()> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
 
 /// The functions of one feature that run in transactions of the store. A list of hooks is the order in which their rows
-/// are locked: each function runs for all features, in this order, before the next one.
+/// are locked: each function runs for all features, in this order, before the next one. A function is `None` if the feature
+/// has no part in it.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreHook {
     /// The feature.
     pub feature: &'static str,
     /// Runs once reports and their groups are written, with the groups that are new or came back.
-    pub groups_changed: for<'t> fn(&'t mut TenantTx, &'t [GroupEvent]) -> HookFuture<'t>,
+    pub groups_changed: Option<for<'t> fn(&'t mut TenantTx, &'t [GroupEvent]) -> HookFuture<'t>>,
     /// Runs once groups are deleted, with their ids.
-    pub groups_deleted: for<'t> fn(&'t mut TenantTx, &'t [Uuid]) -> HookFuture<'t>,
+    pub groups_deleted: Option<for<'t> fn(&'t mut TenantTx, &'t [Uuid]) -> HookFuture<'t>>,
     /// Runs last in a transaction that stores reports, with these and their groups.
-    pub reports_stored: for<'t> fn(&'t mut TenantTx, &'t StoredReports) -> HookFuture<'t>,
+    pub reports_stored: Option<for<'t> fn(&'t mut TenantTx, &'t StoredReports) -> HookFuture<'t>>,
     /// Runs last when symbols of a tenant come to answer for a debug id. Their generation is that of the slot.
-    pub symbols_published: for<'t> fn(&'t mut OwnerTx, &'t PublishedSymbols) -> HookFuture<'t>,
+    pub symbols_published: Option<for<'t> fn(&'t mut OwnerTx, &'t PublishedSymbols) -> HookFuture<'t>>,
     /// Runs at once when a feature announces something.
-    pub announced: for<'t> fn(&'t mut TenantTx, &'t [Announcement]) -> HookFuture<'t>,
+    pub announced: Option<for<'t> fn(&'t mut TenantTx, &'t [Announcement]) -> HookFuture<'t>>,
+    /// Asks for new work on rows that have not seen these symbols. Returns the number of rows. It runs before the job
+    /// ends that wakes for the symbols, again until it returns less than the limit.
+    pub symbols_arrived: Option<for<'t> fn(&'t mut TenantTx, ArrivedSymbols<'t>) -> HookFuture<'t, u64>>,
+    /// Finds symbols that rows of all tenants have not seen although no job wakes for them.
+    pub missed_symbols: Option<MissedSymbolsHook>,
+    /// Deletes up to so many rows that are older than the first day that is kept of their tenant, and condemns their files.
+    /// Returns the number of rows.
+    pub expire: Option<for<'t> fn(&'t mut TenantTx, Date, u32) -> HookFuture<'t, u64>>,
+    /// Lists the files in object storage that rows of the transaction's tenant name.
+    pub files: Option<for<'t> fn(&'t mut TenantTx) -> HookFuture<'t, Vec<FeatureFile>>>,
+    /// Lists events of a session in their order, the first after the page's position.
+    pub session_events:
+        Option<for<'t> fn(&'t mut TenantTx, TimelinePage<'t>) -> HookFuture<'t, Vec<TimelineEvent>>>,
 }
 
 impl StoreHook {
-    /// Makes the hook of a feature with functions that do nothing.
+    /// A hook without functions.
     #[must_use]
     pub const fn new(feature: &'static str) -> StoreHook {
         StoreHook {
             feature,
-            groups_changed: |_, _| nothing(),
-            groups_deleted: |_, _| nothing(),
-            reports_stored: |_, _| nothing(),
-            symbols_published: |_, _| nothing(),
-            announced: |_, _| nothing(),
+            groups_changed: None,
+            groups_deleted: None,
+            reports_stored: None,
+            symbols_published: None,
+            announced: None,
+            symbols_arrived: None,
+            missed_symbols: None,
+            expire: None,
+            files: None,
+            session_events: None,
         }
     }
-}
-
-fn nothing<'t>() -> HookFuture<'t> {
-    Box::pin(std::future::ready(Ok(())))
 }
 
 /// A report that a transaction stores.
@@ -90,40 +108,121 @@ pub async fn announce(tx: &mut TenantTx, announcements: &[Announcement]) -> Resu
     if announcements.is_empty() {
         return Ok(());
     }
-    for hook in tx.hooks().iter() {
-        (hook.announced)(tx, announcements).await?;
+    for hook in tx.hooks().iter().filter_map(|hook| hook.announced) {
+        hook(tx, announcements).await?;
     }
     Ok(())
 }
 
+/// See [`StoreHook::missed_symbols`].
+pub type MissedSymbolsHook = for<'s> fn(&'s Store, SymbolPosition<'s>) -> HookFuture<'s, Vec<MissedSymbols>>;
+
+/// Symbols that a wake is about.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrivedSymbols<'t> {
+    /// The symbols.
+    pub arrived: &'t [Arrived],
+    /// True for the system's, false for the tenant's own.
+    pub is_system: bool,
+    /// Rows that one call may ask for.
+    pub limit: u32,
+}
+
+/// A position in a list of symbols by owner and debug id.
+#[derive(Clone, Copy, Debug)]
+pub struct SymbolPosition<'s> {
+    /// The owner of the last symbols; empty at the beginning.
+    pub owner: &'s str,
+    /// Their debug id.
+    pub debug_id: Uuid,
+    /// Entries of a page.
+    pub limit: u32,
+}
+
+/// Symbols that rows have not seen.
+#[derive(Clone, Debug)]
+pub struct MissedSymbols {
+    /// Their owner, as the database has it.
+    pub owner: String,
+    /// The debug id.
+    pub debug_id: Uuid,
+    /// The generation that answers.
+    pub generation: i64,
+    /// Rows that have not seen it.
+    pub waits: i64,
+}
+
+/// A file in object storage that a row of a feature names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureFile {
+    /// Its key.
+    pub key: String,
+    /// Its meaning for people. `None` for a file that may be absent.
+    pub needed_as: Option<String>,
+}
+
 /// Runs the hooks for groups that are new or came back.
 pub(crate) async fn groups_changed(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> {
-    for hook in tx.hooks().iter() {
-        (hook.groups_changed)(tx, events).await?;
+    for hook in tx.hooks().iter().filter_map(|hook| hook.groups_changed) {
+        hook(tx, events).await?;
     }
     Ok(())
 }
 
 /// Runs the hooks for groups that are deleted.
 pub(crate) async fn groups_deleted(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
-    for hook in tx.hooks().iter() {
-        (hook.groups_deleted)(tx, ids).await?;
+    for hook in tx.hooks().iter().filter_map(|hook| hook.groups_deleted) {
+        hook(tx, ids).await?;
     }
     Ok(())
 }
 
 /// Runs the hooks for stored reports.
 pub(crate) async fn reports_stored(tx: &mut TenantTx, stored: &StoredReports) -> Result<()> {
-    for hook in tx.hooks().iter() {
-        (hook.reports_stored)(tx, stored).await?;
+    for hook in tx.hooks().iter().filter_map(|hook| hook.reports_stored) {
+        hook(tx, stored).await?;
     }
     Ok(())
 }
 
 /// Runs the hooks for symbols of a tenant that answer for a debug id.
 pub(crate) async fn symbols_published(tx: &mut OwnerTx, symbols: &PublishedSymbols) -> Result<()> {
-    for hook in tx.hooks().iter() {
-        (hook.symbols_published)(tx, symbols).await?;
+    for hook in tx.hooks().iter().filter_map(|hook| hook.symbols_published) {
+        hook(tx, symbols).await?;
     }
     Ok(())
+}
+
+/// Asks features for new work on what has not seen these symbols, a transaction for each page of each feature. Repeated it
+/// asks for nothing more, so a wake that ends after it loses none.
+pub async fn wake_features(store: &Store, tenant: &TenantId, symbols: ArrivedSymbols<'_>) -> Result<()> {
+    for hook in store.hooks().iter().filter_map(|hook| hook.symbols_arrived) {
+        loop {
+            let mut tx = store.tenant(tenant).await?;
+            let woken = hook(&mut tx, symbols).await?;
+            tx.commit().await?;
+            if woken < u64::from(symbols.limit) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Deletes rows of features that are older than the first day that is kept of their tenant. Returns their number.
+pub async fn expire_features(tx: &mut TenantTx, first_kept: Date, limit: u32) -> Result<u64> {
+    let mut rows = 0;
+    for hook in tx.hooks().iter().filter_map(|hook| hook.expire) {
+        rows += hook(tx, first_kept, limit).await?;
+    }
+    Ok(rows)
+}
+
+/// Lists the files of features that rows of the transaction's tenant name.
+pub async fn feature_files(tx: &mut TenantTx) -> Result<Vec<FeatureFile>> {
+    let mut files = Vec::new();
+    for hook in tx.hooks().iter().filter_map(|hook| hook.files) {
+        files.extend(hook(tx).await?);
+    }
+    Ok(files)
 }

@@ -6,7 +6,6 @@
 //! Modules are named after what they keep. Times come from the store's clock.
 //! Every function fails where the database does; its documentation names only further errors.
 
-pub mod captures;
 pub mod cursor;
 mod database;
 pub mod gateway_events;
@@ -30,7 +29,10 @@ pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, migrate,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
-pub use hooks::{Announcement, HookFuture, StoreHook, StoredReport, StoredReports, announce};
+pub use hooks::{
+    Announcement, ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, StoreHook, StoredReport, StoredReports,
+    SymbolPosition, announce, expire_features, feature_files, wake_features,
+};
 pub use kafka::{dead_letters, deferred, outbox, positions, quarantine};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};

@@ -2,4 +2,5 @@
 //! [`Store::pool`](crate::Store::pool).
 
 pub use crate::column::{TenantColumn, words};
+pub use crate::number::{from_row, from_row32, to_row, to_row32};
 pub use crate::purge::{in_pages, rows_before};

@@ -55,9 +55,9 @@ pub fn read(reader: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature(config: Config) -> Feature {
     Feature {
-        settings: ConfigPart::of(&config),
+        settings: Some(ConfigPart::of(&config)),
         hook: store::HOOK,
-        builder: BuilderFeature { name: NAME, clear },
+        builder: BuilderFeature { name: NAME, clear: Some(clear), jobs: &[] },
         api: for_api(config.api),
     }
 }
@@ -74,17 +74,16 @@ const TABLES: &[ListTable] = &[ListTable {
 fn for_api(settings: ApiSettings) -> ApiFeature {
     let ApiSettings { public_url, alerts } = settings;
     let policy = Extension(Arc::new(ReceiverPolicy::new(&alerts, &public_url)));
+    let about = "Alert rules, and the messages that were sent. For a tenant's administrators.";
     ApiFeature {
-        name: NAME,
         operations: operations::routes().layer(policy.clone()),
-        tag: (NAME, "Alert rules, and the messages that were sent. For a tenant's administrators."),
         pages: pages::routes().layer(policy),
         navigation: vec![NavigationEntry { name: NAME, path: pages::ALERTS_PATH, label: "Alerts" }],
         tables: TABLES,
         problems: alerts.problems(&public_url),
         warnings: alerts.insecure(),
         start: Some(Arc::new(move |api, host| start(&alerts, &public_url, api, host))),
-        ..ApiFeature::default()
+        ..ApiFeature::new(NAME, about)
     }
 }
 

@@ -8,7 +8,7 @@ pub mod live_events;
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
-use unslide_runtime::config::{ConfigPart, ConfigReader};
+use unslide_runtime::config::ConfigReader;
 use unslide_store::Store;
 
 /// The name of the feature.
@@ -23,15 +23,14 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature() -> Feature {
     Feature {
-        settings: ConfigPart::default(),
+        settings: None,
         hook: live_events::HOOK,
-        builder: BuilderFeature { name: NAME, clear },
+        builder: BuilderFeature { name: NAME, clear: Some(clear), jobs: &[] },
         api: ApiFeature {
-            name: NAME,
             operations: live_events::routes(),
             tag: ("events", "What happens to reports, groups and symbols, as it happens."),
             forms: Some(lists::FORMS),
-            ..ApiFeature::default()
+            ..ApiFeature::new(NAME, "")
         },
     }
 }

@@ -10,7 +10,7 @@ use crate::limits::answers;
 use crate::list_tables::tables;
 use crate::openapi;
 use crate::operations::{
-    apps, audit_log, captures, dead_letters, grouping_rules, groups, keys, metrics, quarantine, reports,
+    apps, audit_log, dead_letters, grouping_rules, groups, keys, metrics, quarantine, reports,
     reprocess, sessions, symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
@@ -71,12 +71,10 @@ pub fn document(features: &[ApiFeature]) -> OpenApi {
     let mut document = openapi::base(features);
     for routes in [
         symbols::upload_routes(),
-        captures::upload_routes(),
         symbols::waiting_routes(),
         symbols::routes(),
         reports::waiting_routes(),
         reports::routes(),
-        captures::routes(),
         sessions::routes(),
         metrics::routes(),
         reprocess::routes(),
@@ -92,6 +90,7 @@ pub fn document(features: &[ApiFeature]) -> OpenApi {
         document.merge(routes.into_openapi());
     }
     for feature in features {
+        document.merge(feature.uploads.clone().into_openapi());
         document.merge(feature.operations.clone().into_openapi());
     }
     let tables: Vec<_> = tables(features).collect();
@@ -107,7 +106,6 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
     let mut answering = OpenApiRouter::new()
         .merge(symbols::routes())
         .merge(reports::routes())
-        .merge(captures::routes())
         .merge(sessions::routes())
         .merge(metrics::routes())
         .merge(reprocess::routes())
@@ -133,9 +131,9 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(grouping_rules::routes())
         .layer(within(limits.request_seconds + limits.announce_seconds));
     // An upload bounds its own time, and cleans up when it is over.
-    answering
-        .merge(waiting)
-        .merge(announcing)
-        .merge(symbols::upload_routes())
-        .merge(captures::upload_routes())
+    let mut uploads = symbols::upload_routes();
+    for feature in &api.features {
+        uploads = uploads.merge(feature.uploads.clone());
+    }
+    answering.merge(waiting).merge(announcing).merge(uploads)
 }

@@ -97,8 +97,7 @@ impl Signing {
 pub struct RequestLimits {
     /// Requests in flight at once.
     pub requests: usize,
-    /// Symbol uploads that are received at once. Each takes about 16 MiB of memory, that of a packed
-    /// capture some 8 MiB more.
+    /// Uploads that are received at once. Each takes about 16 MiB of memory, one that is unpacked here some 8 MiB more.
     pub uploads: usize,
     /// Bytes of each part of an upload in parts, more for files of more than 9,500 of them. Object storage
     /// takes no parts under 5 MiB.

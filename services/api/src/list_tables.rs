@@ -43,7 +43,7 @@ const LETTER_COLUMNS: &str = "id tenant arrived_at reason detail attempt origin_
     origin_partition=/origin/partition origin_offset=/origin/offset source_index source_count value_bytes \
     replays replayed_at replayed_by replayed_as";
 
-static TABLES: [ListTable; 12] = [
+static TABLES: [ListTable; 11] = [
     ListTable {
         path: "/v1/reports",
         name: "reports",
@@ -92,12 +92,6 @@ static TABLES: [ListTable; 12] = [
         name: "symbols",
         has_pages: true,
         columns: "debug_id name arch kind status active size symcache_size sha256 created_at reason",
-    },
-    ListTable {
-        path: "/v1/captures",
-        name: "captures",
-        has_pages: true,
-        columns: "id app version session_id kind layout state reason detail size received_at analysed_at",
     },
     ListTable { path: "/v1/dead-letters", name: "dead-letters", has_pages: true, columns: LETTER_COLUMNS },
     ListTable {

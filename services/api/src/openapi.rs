@@ -48,7 +48,6 @@ pub fn base(features: &[ApiFeature]) -> OpenApi {
         ("symbols", "dSYMs and other Mach-O files: upload, look at, delete."),
         ("system", "Symbols of operating systems, for operators."),
         ("reports", "Crash reports: send, find, read, explain."),
-        ("captures", "Files that a device recorded: send, find, read, delete."),
         ("sessions", "Session events: how often apps run without a crash."),
         ("metrics", "What apps measure of themselves: launches, hangs, energy, disk writes, requests."),
         ("apps", "Figures by app and version."),

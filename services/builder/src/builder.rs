@@ -3,7 +3,7 @@
 use crate::build::memory::MemoryBudget;
 use crate::build::work_folder::WorkFolder;
 use crate::config::Settings;
-use crate::feature::BuilderFeature;
+use crate::feature::{BuilderFeature, JobHandler};
 use crate::isolation::IsolationGate;
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
@@ -43,4 +43,16 @@ pub(crate) struct Builder {
     pub(crate) child: ChildProgram,
     pub(crate) features: Vec<BuilderFeature>,
     pub(crate) host: Host,
+}
+
+impl Builder {
+    /// Returns the handlers of features' jobs.
+    pub(crate) fn handlers(&self) -> impl Iterator<Item = &'static JobHandler> {
+        self.features.iter().flat_map(|feature| feature.jobs)
+    }
+
+    /// Returns the handler of a kind of jobs, if it is a feature's.
+    pub(crate) fn handler(&self, kind: &str) -> Option<&'static JobHandler> {
+        self.handlers().find(|handler| handler.kind == kind)
+    }
 }

@@ -8,8 +8,6 @@ use unslide_artifacts::archive;
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_symbolicate::symcache::WRITES;
 
-/// Captures that are analysed at once, so that one tenant's do not keep another's waiting.
-pub(crate) const ANALYSES: usize = 2;
 /// Jobs at once that build objects anew.
 pub(crate) const BACKFILLS: usize = 1;
 
@@ -43,10 +41,10 @@ pub struct Settings {
     #[schemars(with = "String")]
     pub work_bytes: u64,
     /// Uploads in flight at once. Each builds one symcache at a time. If all are taken and a tenant without an upload or
-    /// a capture under way waits, one more runs, and one of the tenant with the most is stopped for at most ten minutes.
+    /// a feature's job under way waits, one more runs, and one of the tenant with the most is stopped for at most ten minutes.
     pub uploads: usize,
     /// Memory of the child process that unpacks an upload or builds one symcache, mapped files not counted.
-    /// `uploads` and four more, for what is built anew, for captures and for the extra one, may run at the same time. A child that
+    /// `uploads` and four more, for what is built anew, for features and for the extra one, may run at the same time. A child that
     /// builds a large object gets 1.5 times the object's size, up to what all of them have together, and waits for it.
     #[serde(rename = "build_memory", with = "unslide_model::units::bytes")]
     #[schemars(with = "String")]

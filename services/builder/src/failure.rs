@@ -8,7 +8,7 @@ use unslide_runtime::causes;
 
 /// A failure, by what is to be done.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum JobFailure {
+pub enum JobFailure {
     /// A server is away or refuses us: the job is not to blame, and waits.
     Server(String),
     /// Objects could not be deleted, and all others were: the job waits, and none waits for it meanwhile.
@@ -16,7 +16,12 @@ pub(crate) enum JobFailure {
     /// It did not work this time, and the job may be the cause: it is tried up to `MAX_ATTEMPTS` times.
     Again(String),
     /// The job can't succeed: a stable word for the upload's record, and a sentence.
-    Job { reason: Cow<'static, str>, detail: String },
+    Job {
+        /// The word.
+        reason: Cow<'static, str>,
+        /// The sentence.
+        detail: String,
+    },
     /// Somebody else has the job.
     LeaseLost,
     /// The job's tenant was deleted: nothing is to be done for it any more.
@@ -24,7 +29,8 @@ pub(crate) enum JobFailure {
 }
 
 impl JobFailure {
-    pub(crate) fn job(reason: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> JobFailure {
+    /// A failure of the job itself.
+    pub fn job(reason: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> JobFailure {
         JobFailure::Job { reason: reason.into(), detail: detail.into() }
     }
 }

@@ -1,7 +1,22 @@
 //! Extension of the builder by features.
 
+pub use crate::build::work_folder::Room;
+pub use crate::failure::JobFailure;
+
+use crate::build::child::{self, Task};
+use crate::builder::Builder;
+use crate::deletion::erase;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::fmt;
+use std::io;
 use std::pin::Pin;
-use unslide_store::{Store, StoreError};
+use std::sync::Arc;
+use unslide_artifacts::ObjectStore;
+use unslide_store::jobs::JobLease;
+use unslide_store::{HookFuture, OwnerTx, Store, StoreError};
 
 /// The clearing of what is over. Returns the number of rows that are gone.
 pub type Clearing<'s> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send + 's>>;
@@ -12,7 +27,9 @@ pub struct BuilderFeature {
     /// The feature's name, for the log.
     pub name: &'static str,
     /// Removes rows of the feature that are over. One builder calls it every ten minutes.
-    pub clear: for<'s> fn(&'s Store) -> Clearing<'s>,
+    pub clear: Option<for<'s> fn(&'s Store) -> Clearing<'s>>,
+    /// Its kinds of jobs.
+    pub jobs: &'static [JobHandler],
 }
 
 /// Everything that features add to a builder.
@@ -22,4 +39,127 @@ pub struct BuilderFeatures {
     pub hooks: Vec<unslide_store::StoreHook>,
     /// Their additions to the builder's own work.
     pub features: Vec<BuilderFeature>,
+}
+
+/// The work of a job. It ends the job itself if it returns without a failure.
+pub type JobFuture<'j> = Pin<Box<dyn Future<Output = Result<(), JobFailure>> + Send + 'j>>;
+
+/// The handler of a kind of jobs. Such jobs share places with uploads, and are given up after some attempts.
+#[derive(Clone, Copy, Debug)]
+pub struct JobHandler {
+    /// The kind, as the rows of jobs have it: one that no other handler and no job of the core has.
+    pub kind: &'static str,
+    /// Jobs of the kind that a builder runs at once.
+    pub places: usize,
+    /// Does the work of a job. Every step may be repeated.
+    pub run: for<'j> fn(&'j FeatureJob<'j>) -> JobFuture<'j>,
+    /// Notes a failure in the transaction that gives the job up.
+    pub give_up: for<'t> fn(&'t mut OwnerTx, &'t GivenUpJob<'t>) -> HookFuture<'t>,
+}
+
+/// A job that is given up.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenUpJob<'t> {
+    /// The job.
+    pub job: &'t JobLease,
+    /// A stable word.
+    pub reason: &'t str,
+    /// A sentence.
+    pub detail: &'t str,
+}
+
+/// A job of a feature, with what its handler may use.
+pub struct FeatureJob<'b> {
+    builder: &'b Builder,
+    /// The job.
+    pub lease: &'b JobLease,
+}
+
+impl fmt::Debug for FeatureJob<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FeatureJob").field("lease", self.lease).finish_non_exhaustive()
+    }
+}
+
+impl<'b> FeatureJob<'b> {
+    pub(crate) fn new(builder: &'b Builder, lease: &'b JobLease) -> FeatureJob<'b> {
+        FeatureJob { builder, lease }
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.builder.store
+    }
+
+    /// Object storage.
+    #[must_use]
+    pub fn objects(&self) -> &ObjectStore {
+        &self.builder.objects
+    }
+
+    /// Waits for room in the work folder for a file of `bytes`, and for what comes out of it.
+    ///
+    /// # Errors
+    /// If it does not fit, or no room becomes free in time.
+    pub async fn room(&self, bytes: u64) -> Result<Arc<Room>, JobFailure> {
+        self.builder.work.room(bytes, self.builder.places.is_extra(self.lease.id)).await
+    }
+
+    /// Has a child process run a task in the job's folder, and reads its answer of at most `answer_bytes`.
+    ///
+    /// # Errors
+    /// If the task fails, or reaches a limit.
+    pub async fn run_child<T: DeserializeOwned>(
+        &self,
+        room: &Arc<Room>,
+        task: &ChildTask,
+        input: &impl Serialize,
+        answer_bytes: u64,
+    ) -> Result<T, JobFailure> {
+        let input = serde_json::to_value(input).map_err(io::Error::from)?;
+        let task = Task::Feature { name: task.name.to_owned(), input, answer_bytes };
+        let answer = child::run(self.builder, self.lease, room, task).await?;
+        answer.map_err(|(status, reason)| JobFailure::job(status.as_str(), reason))
+    }
+
+    /// Fails if the transaction's tenant is deleted. Otherwise delays the deletion until the transaction ends: for what is
+    /// stored outside of the database.
+    ///
+    /// # Errors
+    /// [`JobFailure::TenantDeleted`], or the database's failure.
+    pub async fn hold_tenant(&self, tx: &mut OwnerTx) -> Result<(), JobFailure> {
+        erase::alive(tx).await
+    }
+}
+
+/// Work of a feature in a child process, in the folder of its job. The binary has a list of these, because a child reads
+/// no configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct ChildTask {
+    /// The task's name.
+    pub name: &'static str,
+    /// Does the work, and returns the answer.
+    pub run: fn(Value) -> Result<Box<RawValue>, ChildTaskError>,
+}
+
+/// The failure of a [`ChildTask`].
+#[derive(Debug)]
+pub enum ChildTaskError {
+    /// The tenant's file is to blame: the reason for its sender.
+    Malformed(String),
+    /// The folder's files could not be used.
+    Io(io::Error),
+}
+
+impl From<io::Error> for ChildTaskError {
+    fn from(error: io::Error) -> ChildTaskError {
+        ChildTaskError::Io(error)
+    }
+}
+
+impl From<serde_json::Error> for ChildTaskError {
+    fn from(error: serde_json::Error) -> ChildTaskError {
+        ChildTaskError::Io(error.into())
+    }
 }

@@ -7,11 +7,10 @@
 
 mod build;
 mod builder;
-mod captures;
 mod config;
 mod deletion;
 mod failure;
-mod feature;
+pub mod feature;
 mod isolation;
 mod metrics;
 mod notifications;
@@ -24,5 +23,5 @@ mod worker;
 pub use build::serve::serve as serve_child;
 pub use build::symcache::{BuildError, LocalSymcache, SymcacheSource, build_symcache};
 pub use config::{Config, Settings};
-pub use feature::{BuilderFeature, BuilderFeatures, Clearing};
+pub use feature::{BuilderFeature, BuilderFeatures, ChildTask, Clearing};
 pub use run::{Error, run};

@@ -1,4 +1,4 @@
-//! The places of a builder for uploads and captures, shared by tenants.
+//! The places of a builder for uploads and jobs of features, shared by tenants.
 //!
 //! No place is kept free for fairness: a tenant that is alone has all of them. If they are taken and a tenant with no
 //! job under way waits, its oldest job starts as an extra one. While the extra job has a child process, a job of the
@@ -16,13 +16,13 @@ use unslide_model::Owner;
 use unslide_store::Uuid;
 use unslide_store::jobs::{JobKind, JobLease};
 
-/// The kinds of jobs that share places. A tenant with none of them under way may have an extra job.
-pub(crate) const SHARING: [JobKind; 2] = [JobKind::Build, JobKind::Analyse];
 /// How long one job may be stopped, all its stops together. Later extra jobs run beside it.
 const STOPPED_TIME_LIMIT: Duration = Duration::from_secs(600);
 
 /// The jobs of this process that share places.
 pub(crate) struct SharedPlaces {
+    /// The kinds that share places. A tenant with no job of these under way may have an extra job.
+    kinds: Vec<&'static str>,
     extra: Arc<Semaphore>,
     jobs: Mutex<HashMap<Uuid, RunningJob>>,
 }
@@ -73,20 +73,27 @@ struct StopGuard<'a> {
 }
 
 impl SharedPlaces {
-    pub(crate) fn new() -> SharedPlaces {
-        SharedPlaces { extra: Arc::new(Semaphore::new(1)), jobs: Mutex::default() }
+    /// Uploads share their places with jobs of these kinds.
+    pub(crate) fn new(kinds: impl IntoIterator<Item = &'static str>) -> SharedPlaces {
+        let kinds = std::iter::once(JobKind::Build.as_str()).chain(kinds).collect();
+        SharedPlaces { kinds, extra: Arc::new(Semaphore::new(1)), jobs: Mutex::default() }
+    }
+
+    /// Returns the kinds that share places.
+    pub(crate) fn kinds(&self) -> &[&'static str] {
+        &self.kinds
     }
 
     /// Returns the places for jobs of these kinds.
-    pub(crate) fn lane(&self, kinds: &[JobKind], places: usize) -> JobLane {
-        let shares = kinds.iter().all(|kind| SHARING.contains(kind));
+    pub(crate) fn lane(&self, kinds: &[&str], places: usize) -> JobLane {
+        let shares = kinds.iter().all(|kind| self.kinds.contains(kind));
         let extra = shares.then(|| Arc::clone(&self.extra));
         JobLane { places: Arc::new(Semaphore::new(places)), extra }
     }
 
     /// Registers a job until the guard is dropped; `None` for a job of a kind that shares no places.
     pub(crate) fn register(&self, job: &JobLease, place: &Place) -> Option<Registered<'_>> {
-        SHARING.contains(&job.work.kind()).then(|| self.add(job.id, &job.owner, place.is_extra()))
+        self.kinds.contains(&job.work.kind()).then(|| self.add(job.id, &job.owner, place.is_extra()))
     }
 
     fn add(&self, job: Uuid, owner: &Owner, is_extra: bool) -> Registered<'_> {
@@ -275,7 +282,7 @@ mod tests {
     /// Proves: fairness
     #[tokio::test(start_paused = true)]
     async fn a_child_of_the_extra_job_stops_the_oldest_job_of_the_tenant_with_the_most() {
-        let places = SharedPlaces::new();
+        let places = SharedPlaces::new([]);
         let jobs = flooded(&places).await;
         let seconds = |number| places.stopped_time(id(number)).as_secs();
         places
@@ -295,7 +302,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_job_is_stopped_for_a_bounded_time_and_then_the_next_one() {
-        let places = SharedPlaces::new();
+        let places = SharedPlaces::new([]);
         let _jobs = flooded(&places).await;
         for number in [2, 3, 5] {
             places
@@ -313,9 +320,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_extra_job_that_gets_a_place_stops_no_other_and_leaves_the_extra_place() {
-        let places = SharedPlaces::new();
+        let places = SharedPlaces::new([]);
         let _jobs = flooded(&places).await;
-        let lane = places.lane(&SHARING, 1);
+        let lane = places.lane(&[JobKind::Build.as_str()], 1);
         let own = lane.place().await.unwrap();
         let extra = lane.place().await.unwrap();
         assert!(extra.is_extra() && !own.is_extra());
@@ -336,7 +343,7 @@ mod tests {
         });
         lane.run(&places, id(9), extra, work).await;
         assert!(!lane.place().await.unwrap().is_extra());
-        let wakes = places.lane(&[JobKind::Wake], 1);
+        let wakes = places.lane(&[JobKind::Wake.as_str()], 1);
         let _place = wakes.place().await.unwrap();
         assert!(
             tokio::time::timeout(Duration::from_secs(60), wakes.place()).await.is_err(),

@@ -3,7 +3,7 @@
 use crate::build::memory::MemoryBudget;
 use crate::build::work_folder::WorkFolder;
 use crate::builder::Builder;
-use crate::config::{ANALYSES, BACKFILLS, Config};
+use crate::config::{BACKFILLS, Config};
 use crate::feature::BuilderFeatures;
 use crate::isolation::IsolationGate;
 use crate::metrics::Metrics;
@@ -12,6 +12,7 @@ use crate::places::SharedPlaces;
 use crate::relay::{self, maintenance};
 use crate::requests::pace::RequestPace;
 use crate::worker;
+use futures::future::join_all;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -65,6 +66,7 @@ pub async fn run(
         Store::connect(&config.postgres, host.clock.clone())
     });
     let store = store.await?.with_hooks(&features.hooks);
+    let handlers = || features.features.iter().flat_map(|feature| feature.jobs);
     let builder = Arc::new(Builder {
         objects: ObjectStore::s3(&config.objects).await,
         producer: Producer::new(&config.kafka)?,
@@ -73,15 +75,15 @@ pub async fn run(
         metrics: Metrics::new(&host.metrics)?,
         notifications: Notifications::new(),
         work: WorkFolder::new(&config.builder),
-        memory: MemoryBudget::new(&config.builder),
+        memory: MemoryBudget::new(&config.builder, handlers().map(|handler| handler.places).sum()),
         waking: RequestPace::new(config.builder.wake_per_second),
         reprocessing: RequestPace::new(REPROCESS_PER_SECOND),
         symbol_bytes: config.tenants.symbol_bytes,
         settings: config.builder,
         name: format!("builder-{}", std::process::id()),
-        places: SharedPlaces::new(),
+        places: SharedPlaces::new(handlers().map(|handler| handler.kind)),
         gate: IsolationGate::default(),
-        features: features.features,
+        features: features.features.clone(),
         store,
         child,
         host,
@@ -89,20 +91,23 @@ pub async fn run(
     crate::metrics::watch(&builder.host.metrics, &builder.objects, &builder.store, &builder.work)?;
     probes(&builder);
     tracing::info!("the builder is at work");
-    let [builds, wakes, purges, again, reprocess, regroup, analyses, erasing, relay] =
-        [(); 9].map(|()| builder.clone());
+    let [builds, wakes, purges, again, reprocess, regroup, erasing, relay] =
+        [(); 8].map(|()| builder.clone());
     tokio::join!(
         builder.host.shutdown.token().run_until_cancelled(builder.notifications.listen(&builder.store)),
-        worker::work(builds, &[JobKind::Build], builder.settings.uploads),
+        worker::work(builds, vec![JobKind::Build.as_str()], builder.settings.uploads),
         // None of these holds another up.
-        worker::work(wakes, &[JobKind::Wake, JobKind::WakeSystem], WAKES),
-        worker::work(purges, &[JobKind::Purge], PURGES),
-        worker::work(again, &[JobKind::Backfill], BACKFILLS),
-        worker::work(reprocess, &[JobKind::Reprocess], 1),
-        worker::work(regroup, &[JobKind::Regroup], 1),
-        worker::work(analyses, &[JobKind::Analyse], ANALYSES),
+        worker::work(wakes, vec![JobKind::Wake.as_str(), JobKind::WakeSystem.as_str()], WAKES),
+        worker::work(purges, vec![JobKind::Purge.as_str()], PURGES),
+        worker::work(again, vec![JobKind::Backfill.as_str()], BACKFILLS),
+        worker::work(reprocess, vec![JobKind::Reprocess.as_str()], 1),
+        worker::work(regroup, vec![JobKind::Regroup.as_str()], 1),
+        join_all(builder.handlers().map(|handler| {
+            let builder = builder.clone();
+            async move { worker::work(builder, vec![handler.kind], handler.places).await }
+        })),
         // One at a time and for itself: it takes as long as the tenant was large.
-        worker::work(erasing, &[JobKind::Erase], 1),
+        worker::work(erasing, vec![JobKind::Erase.as_str()], 1),
         relay::relay(relay),
         maintenance::count(&builder),
     );

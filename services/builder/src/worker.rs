@@ -2,18 +2,18 @@
 
 use crate::build::{self, backfill};
 use crate::builder::Builder;
-use crate::captures;
 use crate::deletion::{erase, purge};
 use crate::failure::JobFailure;
+use crate::feature::{FeatureJob, GivenUpJob};
 use crate::isolation::{self, Beside, Pass};
-use crate::places::{JobLane, Place, SHARING};
+use crate::places::{JobLane, Place};
 use crate::requests::{regroup, reprocess, wake};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use unslide_store::jobs::{self, Failed, JobKind, JobLease, Work};
-use unslide_store::{StoreError, captures as store_captures, objects, uploads, usage};
+use unslide_store::jobs::{self, Failed, JobLease, Work};
+use unslide_store::{StoreError, objects, uploads, usage};
 
 /// How often jobs are looked for without a notification: those with a pause that is over give none.
 const LOOK: Duration = Duration::from_secs(5);
@@ -26,8 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Runs jobs of some kinds, `places` at a time and perhaps an extra one (see [`crate::places`]), until the host says to
 /// stop. Then waits for those that run.
-pub(crate) async fn work(builder: Arc<Builder>, kinds: &[JobKind], places: usize) {
-    let lane = Arc::new(builder.places.lane(kinds, places));
+pub(crate) async fn work(builder: Arc<Builder>, kinds: Vec<&'static str>, places: usize) {
+    let lane = Arc::new(builder.places.lane(&kinds, places));
     let mut notifications = builder.notifications.of_jobs();
     let mut running = JoinSet::new();
     let stopping = builder.host.shutdown.token().clone();
@@ -43,7 +43,7 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: &[JobKind], places: usize
             beside = builder.gate.beside() => beside,
         };
         notifications.looked();
-        match lease(&builder, kinds, &place).await {
+        match lease(&builder, &kinds, &place).await {
             Ok(Some(job)) => {
                 let (builder, lane) = (builder.clone(), Arc::clone(&lane));
                 running.spawn(async move { run(&builder, &lane, &job, place, beside).await });
@@ -76,11 +76,11 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: &[JobKind], places: usize
 }
 
 /// Leases a job for a place: for the extra one, a job of a tenant with nothing under way.
-async fn lease(builder: &Builder, kinds: &[JobKind], place: &Place) -> Result<Option<JobLease>, StoreError> {
+async fn lease(builder: &Builder, kinds: &[&str], place: &Place) -> Result<Option<JobLease>, StoreError> {
     let (store, name, lease) = (&builder.store, &builder.name, lease_time(builder));
     match place {
         Place::Own(_) => Ok(jobs::lease(store, kinds, name, lease, 1).await?.pop()),
-        Place::Extra(_) => jobs::lease_of_idle_owner(store, kinds, &SHARING, name, lease).await,
+        Place::Extra(_) => jobs::lease_of_idle_owner(store, kinds, builder.places.kinds(), name, lease).await,
     }
 }
 
@@ -106,8 +106,8 @@ const JOB_TIME: Duration = Duration::from_secs(3_600);
 
 /// Does one job and says how it ended.
 async fn perform(builder: &Builder, job: &JobLease) {
-    let kind = job.work.kind().as_str();
-    let may_be_given_up = job.work.kind().may_be_given_up();
+    let kind = job.work.kind();
+    let may_be_given_up = job.work.may_be_given_up();
     let begun = Instant::now();
     let running = builder.metrics.running.with_label_values(&[kind]);
     running.inc();
@@ -118,11 +118,11 @@ async fn perform(builder: &Builder, job: &JobLease) {
     };
     running.dec();
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
-    let done = match (job.work.kind(), done) {
-        // Whatever it has stored, and however it ended.
-        (JobKind::Build | JobKind::Backfill | JobKind::Analyse, done)
-        | (_, done @ Err(JobFailure::TenantDeleted)) => unless_deleted(builder, job, done).await,
-        (_, done) => done,
+    let done = match done {
+        // What may be given up reads files and stores what it has read, however it ended.
+        done if may_be_given_up => unless_deleted(builder, job, done).await,
+        done @ Err(JobFailure::TenantDeleted) => unless_deleted(builder, job, done).await,
+        done => done,
     };
     let outcome = match done {
         Ok(()) => "done",
@@ -205,8 +205,11 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
             Work::Backfill { version, all, after } => {
                 Box::pin(backfill::backfill(builder, job, (*version, *all), after.as_ref())).await
             }
-            Work::Analyse { capture } => Box::pin(captures::analyse(builder, job, *capture)).await,
             Work::Erase => erase::erase(builder, job).await,
+            Work::Feature(work) => match builder.handler(&work.kind) {
+                Some(handler) => (handler.run)(&FeatureJob::new(builder, job)).await,
+                None => Err(JobFailure::Again(format!("no feature handles jobs of the kind {}", work.kind))),
+            },
         };
         match done {
             Err(failure @ (JobFailure::Server(_) | JobFailure::Again(_)))
@@ -305,8 +308,8 @@ async fn end(
             uploads::failed(&mut tx, *upload, reason, detail, &[]).await?;
             objects::give_up(&mut tx, *upload).await?;
         }
-        if let (Failed::Permanently, Work::Analyse { capture }) = (failed, &job.work) {
-            store_captures::fail(&mut tx, *capture, reason, detail).await?;
+        if let (Failed::Permanently, Some(handler)) = (failed, builder.handler(job.work.kind())) {
+            (handler.give_up)(&mut tx, &GivenUpJob { job, reason, detail }).await?;
         }
         tx.commit().await?;
         Ok(failed)

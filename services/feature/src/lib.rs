@@ -12,8 +12,8 @@ use unslide_store::StoreHook;
 /// Everything that one feature adds to the services.
 #[derive(Clone)]
 pub struct Feature {
-    /// Its settings. They lie in sections of the services that read them.
-    pub settings: ConfigPart,
+    /// Its settings, if it has some. They lie in sections of the services that read them.
+    pub settings: Option<ConfigPart>,
     /// Its functions in transactions that store reports.
     pub hook: StoreHook,
     /// Its additions to the api.

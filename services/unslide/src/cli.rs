@@ -7,7 +7,7 @@ use crate::offline::{explain, flame, jetsam, malloc_log, memory_graph, metrics, 
 use crate::online::{captures, dead_letter, doctor, groups, quarantine, reports, reprocess, symbols};
 use crate::output::{Console, say};
 use crate::servers::{audit, fsck, health, key, migrate, tenant};
-use crate::{configuration, serve, upload};
+use crate::{configuration, features, serve, upload};
 #[cfg(feature = "dev")]
 use crate::{demo, dev};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -95,7 +95,7 @@ enum Command {
     /// Demangle Swift's names on standard input, for another process of this program
     #[command(name = swift::COMMAND, hide = true)]
     SwiftDemangler,
-    /// Unpack an upload, build a symcache or analyse a capture, for a builder
+    /// Unpack an upload, build a symcache or run a feature's task, for a builder
     #[command(name = serve::BUILD_SYMCACHE, hide = true)]
     BuildSymcache,
 }
@@ -179,7 +179,7 @@ fn dispatch(command: Command) -> Outcome {
         }
         Command::SwiftDemangler => Ok(swift::run()),
         Command::BuildSymcache => {
-            unslide_builder::serve_child()?;
+            unslide_builder::serve_child(features::CHILD_TASKS)?;
             Ok(Exit::Ready)
         }
     }

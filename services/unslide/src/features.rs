@@ -1,5 +1,6 @@
 //! The features of the product. Nothing else in this program names one.
 
+use unslide_builder::ChildTask;
 use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
 
@@ -10,8 +11,17 @@ type ReadFeature = fn(&mut ConfigReader) -> Feature;
 const FEATURES: &[ReadFeature] = &[
     // Rules of tenants, and messages about what fulfils them.
     unslide_alerts::read,
+    // Profiles, logs of allocations and graphs of memory. They lock rows of their own only, in transactions in which alerts
+    // lock none, so any place in the list would do.
+    unslide_captures::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
+];
+
+/// The work of features in child processes of the builder, which read no configuration.
+pub const CHILD_TASKS: &[ChildTask] = &[
+    // The reading of a capture's files.
+    unslide_captures::ANALYSIS_TASK,
 ];
 
 /// Makes every feature with its settings.

@@ -1,11 +1,13 @@
 //! Call trees: what ran, by who called it, and how much of it.
 
+mod cut;
 mod difference;
 mod flame;
 mod folded;
 mod functions;
 mod paths;
 
+pub use cut::{CutNode, CutTree};
 pub use difference::TreeDifference;
 pub use flame::{GraphPlace, difference_graph, flame_graph};
 pub(crate) use folded::folded_kernel_name;

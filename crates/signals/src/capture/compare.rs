@@ -1,12 +1,11 @@
 //! Two captures of one kind: what has changed from the earlier to the later one.
 
-use super::{CaptureAnalysis, CutTree, MOST_FUNCTIONS, MOST_ROWS};
-use crate::calltree::{Amount, CallTree, NodeIndex, TreeDifference};
+use super::{CaptureAnalysis, CaptureKind, MOST_FUNCTIONS, MOST_ROWS};
+use crate::calltree::{Amount, CallTree, CutTree, NodeIndex, TreeDifference};
 use crate::malloc::{MemoryRow, MemorySummary};
 use crate::memory_graph::{MemoryComparison, MemoryTables, compare};
 use serde::Serialize;
 use std::cmp::Reverse;
-use unslide_model::CaptureKind;
 
 /// What has changed between two captures. Functions that only one of two cut trees has count for their callers in the other.
 #[derive(Clone, Debug, Serialize)]
@@ -157,9 +156,8 @@ fn grown_paths(before: &CutTree, after: &CutTree) -> (Vec<PathGrowth>, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::analyse;
+    use super::super::{CaptureForm, MallocLayout, analyse};
     use super::*;
-    use unslide_model::{CaptureForm, MallocLayout};
 
     fn profile(text: &'static str) -> CaptureAnalysis {
         analyse(&CaptureForm::Profile, &|_| text.as_bytes(), &|_| None).unwrap().analysis

@@ -2,12 +2,12 @@
 //! [`analyse`] that reads its files and gives a call tree.
 
 mod compare;
-mod cut;
+mod form;
 
 pub use compare::{CaptureComparison, ComparedMemory, NotComparable, PathGrowth};
-pub use cut::{CutNode, CutTree};
+pub use form::{CaptureForm, CaptureKind, CapturePart, MallocLayout};
 
-use crate::calltree::CallTree;
+use crate::calltree::{CallTree, CutTree};
 use crate::malloc::{
     EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, StackTable, StackTableError,
 };
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use unslide_model::{CaptureForm, DebugId, MallocLayout};
+use unslide_model::DebugId;
 use unslide_proto::stacks::{self, StackSetError};
 use unslide_symbolicate::{ImageOutcome, ImageSymbols};
 
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(threads, [(MemoryKind::Virtual, 1 << 20), (MemoryKind::Heap, 1 << 19)]);
         let mut before = analysis.clone();
         (before.vm_tree, before.tree.weight) = (None, 0);
-        let change = CaptureComparison::between(unslide_model::CaptureKind::MallocLog, &before, &analysis);
+        let change = CaptureComparison::between(CaptureKind::MallocLog, &before, &analysis);
         let change = change.unwrap();
         let grown = |paths: &[PathGrowth]| paths.iter().map(|row| row.weight_after).collect::<Vec<_>>();
         assert_eq!((grown(&change.paths), grown(&change.vm_paths)), (vec![], vec![1 << 20]));

@@ -154,7 +154,8 @@ impl StoreError {
         error.code().is_some_and(|code| classes.iter().any(|class| code.starts_with(class)))
     }
 
-    pub(crate) fn corrupt(table: &'static str, what: impl std::fmt::Display) -> StoreError {
+    /// A failure for a row of a table that cannot be read.
+    pub fn corrupt(table: &'static str, what: impl std::fmt::Display) -> StoreError {
         StoreError::Corrupt { table, what: what.to_string() }
     }
 }

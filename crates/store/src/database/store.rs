@@ -57,6 +57,11 @@ impl Store {
         Store { hooks: hooks.into(), ..self }
     }
 
+    /// The hooks of features, in the order in which they run.
+    pub(crate) fn hooks(&self) -> &[StoreHook] {
+        &self.hooks
+    }
+
     async fn verified(settings: &Settings, store: Store) -> Result<Store> {
         let mut connection = store.pool.acquire().await?;
         let row = sqlx::query(
@@ -323,6 +328,15 @@ impl OwnerTx {
     /// Rolls back at once.
     pub async fn rollback(self) -> Result<()> {
         Ok(self.tx.rollback().await?)
+    }
+
+    /// Returns the transaction's tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] in a transaction of the system.
+    pub fn tenant(&self) -> Result<TenantId> {
+        let tenant = self.owner.as_ref().and_then(Owner::tenant);
+        tenant.cloned().ok_or_else(|| StoreError::corrupt("tenants", "the system has no tenant"))
     }
 
     /// The moment at which this transaction began: the time of everything that it writes.

@@ -3,7 +3,7 @@
 
 mod work;
 
-pub use work::{JobKind, Work};
+pub use work::{FeatureWork, JobKind, Work};
 
 use crate::column::{JsonColumn, OwnerColumn};
 use crate::number::{from_row32, to_row32};
@@ -64,7 +64,7 @@ pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) ->
          VALUES (unslide_uuid($2), $1, $3, $4, $5, $6, $2, $2) RETURNING id",
         tenant,
         now,
-        work.kind().as_str(),
+        work.kind(),
         json,
         to_row32(MAX_ATTEMPTS),
         now + pause
@@ -74,7 +74,7 @@ pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) ->
 }
 
 /// Adds jobs of one kind, due after a pause, in one statement.
-pub(crate) async fn add_all(tx: &mut OwnerTx, works: &[Work], pause: Duration) -> Result<()> {
+pub async fn add_all(tx: &mut OwnerTx, works: &[Work], pause: Duration) -> Result<()> {
     let Some(first) = works.first() else { return Ok(()) };
     let json = works.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
     let json = json.map_err(|e| StoreError::corrupt("jobs", e))?;
@@ -84,7 +84,7 @@ pub(crate) async fn add_all(tx: &mut OwnerTx, works: &[Work], pause: Duration) -
          SELECT unslide_uuid($2), $1, $3, p, $5, $6, $2, $2 FROM unnest($4::jsonb[]) AS p",
         tenant,
         now,
-        first.kind().as_str(),
+        first.kind(),
         &json,
         to_row32(MAX_ATTEMPTS),
         now + pause
@@ -113,30 +113,30 @@ pub async fn backfill_is_waiting(tx: &mut OwnerTx, all: bool) -> Result<bool> {
 /// that have the fewest of these kinds under way, the oldest first.
 pub async fn lease(
     store: &Store,
-    kinds: &[JobKind],
+    kinds: &[impl AsRef<str>],
     worker: &str,
     lease: Duration,
     limit: u32,
 ) -> Result<Vec<JobLease>> {
-    take(store, kinds, &[], worker, lease, limit).await
+    take(store, names(kinds), Vec::new(), worker, lease, limit).await
 }
 
 /// Leases the oldest job that is due and of an owner with no job of the kinds in `sharing` under way.
 pub async fn lease_of_idle_owner(
     store: &Store,
-    kinds: &[JobKind],
-    sharing: &[JobKind],
+    kinds: &[impl AsRef<str>],
+    sharing: &[impl AsRef<str>],
     worker: &str,
     lease: Duration,
 ) -> Result<Option<JobLease>> {
-    Ok(take(store, kinds, sharing, worker, lease, 1).await?.pop())
+    Ok(take(store, names(kinds), names(sharing), worker, lease, 1).await?.pop())
 }
 
 /// Leases jobs of the kinds in `kinds`; if `idle_in` has kinds, only of owners without any such job under way.
 async fn take(
     store: &Store,
-    kinds: &[JobKind],
-    idle_in: &[JobKind],
+    kinds: Vec<String>,
+    idle_in: Vec<String>,
     worker: &str,
     lease: Duration,
     limit: u32,
@@ -148,8 +148,8 @@ async fn take(
                   max_attempts AS "max_attempts!", lease_token AS "lease_token!", lease_until AS "lease_until!",
                   created_at AS "created_at!"
            FROM unslide_jobs_take($1, $2, $3, $4, $5, $6)"#,
-        &names(kinds),
-        &names(idle_in),
+        &kinds,
+        &idle_in,
         worker,
         now,
         now + lease,
@@ -160,8 +160,8 @@ async fn take(
     Ok(rows.into_iter().map(JobLease::from).collect())
 }
 
-fn names(kinds: &[JobKind]) -> Vec<String> {
-    kinds.iter().map(|kind| kind.as_str().to_owned()).collect()
+fn names(kinds: &[impl AsRef<str>]) -> Vec<String> {
+    kinds.iter().map(|kind| kind.as_ref().to_owned()).collect()
 }
 
 /// The row of a job that was leased.
@@ -183,7 +183,7 @@ impl From<LeasedRow> for JobLease {
             id: row.id,
             owner: row.owner.into(),
             attempt: from_row32(row.attempts),
-            exhausted: work.kind().may_be_given_up() && row.attempts > row.max_attempts,
+            exhausted: work.may_be_given_up() && row.attempts > row.max_attempts,
             work,
             until: row.lease_until,
             created_at: row.created_at,
@@ -336,8 +336,7 @@ pub enum Failed {
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
 pub async fn fail(tx: &mut OwnerTx, job: &JobLease, error: &str, permanently: bool) -> Result<Failed> {
-    let over =
-        job.work.kind().may_be_given_up() && (permanently || job.exhausted || job.attempt >= MAX_ATTEMPTS);
+    let over = job.work.may_be_given_up() && (permanently || job.exhausted || job.attempt >= MAX_ATTEMPTS);
     let pause = FIRST_PAUSE * 2_i32.saturating_pow(job.attempt.saturating_sub(1).min(16));
     let now = tx.now();
     let again = now + pause.min(LONGEST_PAUSE);
@@ -390,9 +389,11 @@ pub struct Stalled {
 /// The jobs that may not be given up and make no progress, of all tenants: [`MAX_ATTEMPTS`] workers or more
 /// died with them, or they have failed for an hour.
 pub async fn stalled(store: &Store) -> Result<Vec<Stalled>> {
+    let kept: Vec<JobKind> = JobKind::ALL.into_iter().filter(|kind| !kind.may_be_given_up()).collect();
     Ok(sqlx::query_as!(
         Stalled,
-        r#"SELECT kind AS "kind!", jobs AS "jobs!" FROM unslide_jobs_stalled($1, $2)"#,
+        r#"SELECT kind AS "kind!", jobs AS "jobs!" FROM unslide_jobs_stalled($1, $2, $3)"#,
+        &names(&kept),
         to_row32(MAX_ATTEMPTS),
         store.now() - Duration::HOUR
     )

@@ -5,6 +5,8 @@ use crate::column::words;
 use crate::wakes::cursor::WakeCursor;
 use crate::wakes::system;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
 use unslide_model::{ContentHash, DebugId};
 
 /// What is to be done.
@@ -63,17 +65,25 @@ pub enum Work {
         /// The last object of the page before; none begins.
         after: Option<ContentHash>,
     },
-    /// Analyse a capture (see [`crate::captures`]).
-    Analyse {
-        /// The capture.
-        capture: Uuid,
-    },
     /// Take away everything of a deleted tenant (see [`crate::erasure`]).
     Erase,
+    /// Work of a kind that a feature handles.
+    #[serde(untagged)]
+    Feature(FeatureWork),
+}
+
+/// Work of a feature. Its kind is a word that no [`JobKind`] has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FeatureWork {
+    /// The kind.
+    pub kind: Cow<'static, str>,
+    /// What the feature has to know of the job.
+    #[serde(flatten)]
+    pub arguments: Map<String, Value>,
 }
 
 words! {
-    /// The kinds of [`Work`].
+    /// The kinds of [`Work`], without those of features.
     pub enum JobKind {
         /// [`Work::Build`]
         Build = "build",
@@ -89,8 +99,6 @@ words! {
         Regroup = "regroup",
         /// [`Work::Backfill`]
         Backfill = "backfill",
-        /// [`Work::Analyse`]
-        Analyse = "analyse",
         /// [`Work::Erase`]
         Erase = "erase",
     }
@@ -98,18 +106,37 @@ words! {
 
 impl JobKind {
     /// False for work that carries a promise: it is tried until it is done, however many workers die with
-    /// it. Builds and analyses may be given up, because a file may be at fault.
+    /// it. Builds may be given up, because a file may be at fault.
     #[must_use]
     pub fn may_be_given_up(self) -> bool {
-        matches!(self, JobKind::Build | JobKind::Backfill | JobKind::Analyse)
+        matches!(self, JobKind::Build | JobKind::Backfill)
+    }
+}
+
+impl AsRef<str> for JobKind {
+    fn as_ref(&self) -> &str {
+        self.as_str()
     }
 }
 
 impl Work {
-    /// Its kind.
+    /// Returns the word of its kind.
     #[must_use]
-    pub fn kind(&self) -> JobKind {
-        match self {
+    pub fn kind(&self) -> &str {
+        match self.core_kind() {
+            Ok(kind) => kind.as_str(),
+            Err(work) => &work.kind,
+        }
+    }
+
+    /// See [`JobKind::may_be_given_up`]. Work of features may be: it reads files, and one may be at fault.
+    #[must_use]
+    pub fn may_be_given_up(&self) -> bool {
+        self.core_kind().map_or(true, JobKind::may_be_given_up)
+    }
+
+    fn core_kind(&self) -> Result<JobKind, &FeatureWork> {
+        Ok(match self {
             Work::Build { .. } => JobKind::Build,
             Work::Wake { .. } => JobKind::Wake,
             Work::WakeSystem { .. } => JobKind::WakeSystem,
@@ -117,8 +144,8 @@ impl Work {
             Work::Regroup { .. } => JobKind::Regroup,
             Work::Purge { .. } => JobKind::Purge,
             Work::Backfill { .. } => JobKind::Backfill,
-            Work::Analyse { .. } => JobKind::Analyse,
             Work::Erase => JobKind::Erase,
-        }
+            Work::Feature(work) => return Err(work),
+        })
     }
 }

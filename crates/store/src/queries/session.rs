@@ -2,20 +2,18 @@
 
 use crate::column::{JsonColumn, Nullable, U32, words};
 use crate::number::to_row32;
-use crate::queries::reports::ReportRow;
 use crate::sessions::SessionJudgement;
 use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
+use std::borrow::Cow;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 /// Events of one kind that a timeline is made of: the newest ones, where somebody sends more under one id.
-const MOST_OF_KIND: i64 = 1_000;
+pub const MOST_OF_KIND: i64 = 1_000;
 
 words! {
-    /// What happened in a session.
-    #[derive(ToSchema)]
-    #[schema(rename_all = "snake_case")]
+    /// What happened in a session, without the kinds of features.
     pub enum SessionEventKind {
         /// It began.
         Started = "started",
@@ -25,8 +23,6 @@ words! {
         Report = "report",
         /// The end of a period of which metrics were sent.
         Metrics = "metrics",
-        /// A capture came that was recorded in it.
-        Capture = "capture",
     }
 }
 
@@ -34,19 +30,19 @@ words! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = SessionTimelineEvent)]
 pub struct TimelineEvent {
-    /// When it happened, by the device's clock; of a capture, and of a report without a time, when it came.
+    /// When it happened, by the device's clock; of a report without a time, and of a file, when it came.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// What happened.
-    pub kind: SessionEventKind,
-    /// The id of the session, the report, the payload or the capture.
+    /// `started`, `ended`, `report`, `metrics`, or the word of a feature.
+    pub kind: Cow<'static, str>,
+    /// The id of the session, the report, the payload, or of what a feature has.
     pub id: String,
     /// Of a report: 0, or its place among reports of the same id and other bytes. 0 for all else.
     pub variant: u32,
     /// The version that ran; empty where it is not known.
     #[schema(example = "3.1.4")]
     pub version: String,
-    /// The reason of an end, the type of a report, or the kind of a capture; absent where there is none.
+    /// The reason of an end, the type of a report, or a word of the feature; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "hang")]
     pub detail: Option<String>,
@@ -56,54 +52,75 @@ pub struct TimelineEvent {
     /// Of an end that the service has judged: how sure that is, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judgement: Option<SessionJudgement>,
+    /// Of an event of a feature: how the console shows it.
+    #[serde(skip)]
+    pub shown: Option<ShownSessionEvent>,
 }
 
-/// A capture that was recorded in a run of the app.
+/// How the console shows an event of a feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunCapture {
-    /// Its id.
-    pub id: Uuid,
-    /// Its kind, such as `memory_graph`.
-    pub kind: String,
-    /// When it came.
-    pub received_at: OffsetDateTime,
+pub struct ShownSessionEvent {
+    /// What happened.
+    pub text: String,
+    /// The path of its page.
+    pub path: String,
 }
 
-/// The captures of the run that a report is of, the newest first. A device writes the id of its run in either case.
-pub async fn captures_of_run(tx: &mut TenantTx, report: &ReportRow, limit: u32) -> Result<Vec<RunCapture>> {
-    let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_as!(
-        RunCapture,
-        "SELECT c.id, c.kind, c.received_at
-         FROM reports r JOIN captures c ON c.tenant = r.tenant AND c.app = r.app
-           AND c.session_id = ANY (ARRAY[r.run_id::text, upper(r.run_id::text)])
-         WHERE r.tenant = $1 AND r.received_at = $2 AND r.report_id = $3 AND r.variant = $4
-         ORDER BY c.received_at DESC, c.id DESC LIMIT $5",
-        tenant,
-        report.received_at,
-        report.report_id.uuid(),
-        to_row32(report.variant),
-        i64::from(limit)
-    )
-    .fetch_all(connection)
-    .await?)
+/// An event of the core, as the statement reads it.
+struct EventRow {
+    at: OffsetDateTime,
+    kind: SessionEventKind,
+    id: String,
+    variant: u32,
+    version: String,
+    detail: Option<String>,
+    title: Option<String>,
+    judgement: Option<SessionJudgement>,
+}
+
+impl From<EventRow> for TimelineEvent {
+    fn from(row: EventRow) -> TimelineEvent {
+        let EventRow { at, kind, id, variant, version, detail, title, judgement } = row;
+        let kind = kind.as_str().into();
+        TimelineEvent { at, kind, id, variant, version, detail, title, judgement, shown: None }
+    }
 }
 
 /// Where a timeline goes on: time, kind, id and variant of its last event.
 pub type TimelinePlace<'a> = (OffsetDateTime, &'a str, &'a str, u32);
 
-/// The events of a session of an app, from the one after `after` on. Reports are those of the run with this
-/// id.
-pub async fn timeline(
-    tx: &mut TenantTx,
-    (app, session): (&str, &str),
-    after: Option<TimelinePlace<'_>>,
-    limit: u32,
-) -> Result<Vec<TimelineEvent>> {
+/// A page of a session's timeline.
+#[derive(Clone, Copy, Debug)]
+pub struct TimelinePage<'a> {
+    /// The app.
+    pub app: &'a str,
+    /// The session's id.
+    pub session: &'a str,
+    /// The last event before the page; `None` for the first page.
+    pub after: Option<TimelinePlace<'a>>,
+    /// Events of the page.
+    pub limit: u32,
+}
+
+/// Lists the events of a session of an app, from the one after `after` on. Reports are those of the run with this
+/// id. Features add theirs.
+pub async fn timeline(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<Vec<TimelineEvent>> {
+    let mut events = core_events(tx, page).await?;
+    for hook in tx.hooks().iter().filter_map(|hook| hook.session_events) {
+        events.extend(hook(tx, page).await?);
+    }
+    // Each list is in order, and no two have a kind in common.
+    events.sort_by(|a, b| (a.at, &a.kind).cmp(&(b.at, &b.kind)));
+    events.truncate(usize::try_from(page.limit).unwrap_or(usize::MAX));
+    Ok(events)
+}
+
+async fn core_events(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<Vec<TimelineEvent>> {
+    let TimelinePage { app, session, after, limit } = page;
     let run = Uuid::parse_str(session).ok();
     let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_as!(
-        TimelineEvent,
+    let rows = sqlx::query_as!(
+        EventRow,
         r#"WITH own AS (
                SELECT session_id, version, started_at, ended_at, end_reason, judgement FROM sessions
                WHERE tenant = $1 AND app = $2 AND session_id = $3 ORDER BY day DESC LIMIT $8),
@@ -122,11 +139,7 @@ pub async fn timeline(
                UNION ALL
                (SELECT measured_at, 'metrics', payload_id, 0, version, NULL, NULL, NULL FROM metric_payloads
                 WHERE tenant = $1 AND app = $2 AND session_id = $3
-                ORDER BY measured_at DESC, payload_id DESC LIMIT $8)
-               UNION ALL
-               (SELECT received_at, 'capture', id::text, 0, version, kind, NULL, NULL FROM captures
-                WHERE tenant = $1 AND app = $2 AND session_id = $3
-                ORDER BY received_at DESC, id DESC LIMIT $8))
+                ORDER BY measured_at DESC, payload_id DESC LIMIT $8))
            SELECT at AS "at!", kind AS "kind!: SessionEventKind", id AS "id!", variant AS "variant!: U32",
                   version AS "version!", detail, title,
                   judgement AS "judgement!: Nullable<JsonColumn<SessionJudgement>>"
@@ -145,5 +158,6 @@ pub async fn timeline(
         after.map(|(.., variant)| to_row32(variant))
     )
     .fetch_all(connection)
-    .await?)
+    .await?;
+    Ok(rows.into_iter().map(TimelineEvent::from).collect())
 }

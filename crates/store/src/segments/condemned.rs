@@ -49,7 +49,7 @@ pub async fn condemn(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
 }
 
 /// Condemns objects of the transaction's tenant as of a time, which may lie ahead.
-pub(crate) async fn condemn_at(tx: &mut TenantTx, keys: &[String], at: OffsetDateTime) -> Result<()> {
+pub async fn condemn_at(tx: &mut TenantTx, keys: &[String], at: OffsetDateTime) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, k, $3 FROM unnest($2::text[]) AS k

@@ -11,8 +11,9 @@
 mod condemned;
 mod write;
 
-pub(crate) use condemned::condemn_at;
-pub use condemned::{Condemned, abandon, condemn, condemned_due, forget, postpone, undeleted};
+pub use condemned::{
+    Condemned, abandon, condemn, condemn_at, condemn_unnamed, condemned_due, forget, postpone, undeleted,
+};
 pub use write::{
     MovedBody, PendingBody, PendingDay, SegmentIntent, begin, finish, give_up, new_id, page, pending,
 };

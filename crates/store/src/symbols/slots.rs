@@ -7,7 +7,7 @@ use crate::number::{from_row, to_row};
 use crate::outbox::{self, Message};
 use crate::wakes::{self, Arrived};
 use crate::{OwnerTx, Result, hooks};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::{ContentHash, DebugId, Owner, Quality};
 
 /// A debug id's slot.
@@ -195,6 +195,27 @@ pub struct AnsweringGenerations {
     pub own: BTreeMap<DebugId, u64>,
     /// Of the system.
     pub system: BTreeMap<DebugId, u64>,
+}
+
+/// Locks the slots of these debug ids until the transaction ends, those of the system too: no builder can raise one before
+/// what the transaction has written is committed. Returns the generations of those that answer.
+pub async fn hold_answering(
+    tx: &mut OwnerTx,
+    own: &[DebugId],
+    system: &[DebugId],
+) -> Result<AnsweringGenerations> {
+    let sorted = |ids: &[DebugId]| -> Vec<uuid::Uuid> {
+        ids.iter().map(|id| id.uuid()).collect::<BTreeSet<_>>().into_iter().collect()
+    };
+    let (own, system) = (sorted(own), sorted(system));
+    wakes::system::lock_out_publishers(tx).await?;
+    ensure(tx, &own).await?;
+    let (own, system) = (hold(tx, &own).await?, of_system(tx, &system).await?);
+    let generations = |slots: Vec<HeldSlot>| -> BTreeMap<DebugId, u64> {
+        let answering = slots.into_iter().filter(|slot| slot.quality > Quality::None);
+        answering.map(|slot| (slot.debug_id, slot.generation)).collect()
+    };
+    Ok(AnsweringGenerations { own: generations(own), system: generations(system) })
 }
 
 struct AnsweringRow {

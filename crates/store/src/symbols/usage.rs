@@ -1,7 +1,7 @@
 //! What a tenant uses, and the one place that says whether more symbols fit.
 //!
 //! The limit on stored symbols holds for the bytes of the slices that are kept, each counted once, and of the
-//! captures, which are files of the same kind of sender.
+//! files that features keep of the same senders: the view `counted_files` has both.
 //! Uploads that wait to be unpacked count with the size of their file, and so do those that come in
 //! parts, from their beginning on. Whoever adds to any of them holds the tenant's lock from the look
 //! until the commit, so that no two of them together go over.
@@ -16,7 +16,8 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Usage)]
 pub struct TenantUsage {
-    /// Bytes of stored symbols, each slice once, and of captures: what `limits.symbol_bytes` is about.
+    /// Bytes of stored symbols, each slice once, and of other files that the tenant sent: they count against
+    /// `limits.symbol_bytes`.
     pub symbol_bytes: u64,
     /// Bytes of uploads that come in parts or wait to be unpacked.
     pub pending_bytes: u64,
@@ -54,7 +55,7 @@ pub async fn get(tx: &mut OwnerTx) -> Result<TenantUsage> {
 /// Bytes of symbols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SymbolBytes {
-    /// Of stored slices and captures.
+    /// Of stored slices and other files.
     pub stored: u64,
     /// Of uploads that come in parts or wait to be unpacked.
     pub pending: u64,
@@ -72,8 +73,7 @@ impl SymbolBytes {
 pub async fn stored(tx: &mut OwnerTx) -> Result<SymbolBytes> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
-        r#"SELECT (SELECT coalesce(sum(size), 0)::bigint FROM objects WHERE tenant = $1)
-                  + (SELECT coalesce(sum(size), 0)::bigint FROM captures WHERE tenant = $1) AS "stored!",
+        r#"SELECT (SELECT coalesce(sum(size), 0)::bigint FROM counted_files WHERE tenant = $1) AS "stored!",
                   (SELECT coalesce(sum(size), 0)::bigint
                    FROM (SELECT size FROM uploads WHERE tenant = $1 AND status IN ('queued', 'building')
                          UNION ALL SELECT size FROM partial_uploads WHERE tenant = $1) p) AS "pending!""#,

@@ -219,9 +219,9 @@ pub(crate) async fn count(tx: &mut TenantTx, drops: &SignalDrops) -> Result<()> 
     Ok(())
 }
 
-/// Counts a capture that was refused.
-pub async fn count_capture(tx: &mut TenantTx, app: &str) -> Result<()> {
-    count(tx, &SignalDrops::from([((app.to_owned(), AppSignal::Captures), 1)])).await
+/// Counts one of a signal that was refused.
+pub async fn count_refused(tx: &mut TenantTx, app: &str, signal: AppSignal) -> Result<()> {
+    count(tx, &SignalDrops::from([((app.to_owned(), signal), 1)])).await
 }
 
 /// How many of a signal were dropped.

@@ -17,7 +17,7 @@ words! {
         Reports = "reports",
         /// Records that the indexer has deferred.
         Deferred = "deferred",
-        /// Bytes of symbols and captures, stored and pending.
+        /// Bytes of symbols and other files, stored and pending.
         Symbols = "symbols",
         /// Share of the limit on symbols that is used.
         Full = "full",
@@ -45,7 +45,7 @@ pub struct TenantFigures {
     pub reports_last_day: u64,
     /// Records that the indexer has deferred because the tenant used more than its share.
     pub deferred_records: u64,
-    /// Bytes of stored symbols and captures.
+    /// Bytes of stored symbols and other files.
     pub symbol_bytes: u64,
     /// Bytes of uploads that are sent in parts or wait to be unpacked. They count against the limit.
     pub pending_bytes: u64,

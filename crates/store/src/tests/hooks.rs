@@ -9,16 +9,23 @@ use crate::{
 };
 use unslide_model::Quality;
 
-const FIRST: StoreHook =
-    StoreHook { groups_changed: note_first, groups_deleted: note_deleted, ..StoreHook::new("first") };
-const SECOND: StoreHook =
-    StoreHook { groups_changed: note_second, groups_deleted: note_deleted, ..StoreHook::new("second") };
-const FAILING: StoreHook = StoreHook { groups_changed: fail, ..StoreHook::new("failing") };
+const FIRST: StoreHook = StoreHook {
+    groups_changed: Some(note_first),
+    groups_deleted: Some(note_deleted),
+    ..StoreHook::new("first")
+};
+const SECOND: StoreHook = StoreHook {
+    groups_changed: Some(note_second),
+    groups_deleted: Some(note_deleted),
+    ..StoreHook::new("second")
+};
+const FAILING: StoreHook =
+    StoreHook { groups_changed: Some(fail), groups_deleted: Some(note_deleted), ..StoreHook::new("failing") };
 /// Notes what is stored, published and announced.
 const LISTENER: StoreHook = StoreHook {
-    reports_stored: note_reports,
-    symbols_published: note_symbols,
-    announced: note_announced,
+    reports_stored: Some(note_reports),
+    symbols_published: Some(note_symbols),
+    announced: Some(note_announced),
     ..StoreHook::new("listener")
 };
 

@@ -1,6 +1,5 @@
 //! Tests on a real PostgreSQL, each in a database of its own.
 
-mod captures;
 mod clocks;
 mod database;
 mod hooks;

@@ -2,7 +2,7 @@
 
 use crate::gateway_events::{self, EventOutcome};
 use crate::queries::health::{self, HealthFigures, memory_limits};
-use crate::queries::session::{self, SessionEventKind};
+use crate::queries::session::{self, SessionEventKind, TimelinePage};
 use crate::sessions::{
     self, EndReason, SessionArrival, SessionEvent, SessionEvidence, SessionJudgement, TerminationEvidence,
     sketch, sketched,
@@ -168,8 +168,9 @@ async fn judged(
     (app, id): (&str, &str),
 ) -> (EndReason, SessionJudgement) {
     let mut tx = database.store.tenant(of).await.unwrap();
-    let events = session::timeline(&mut tx, (app, id), None, 10).await.unwrap();
-    let ended = events.into_iter().find(|event| event.kind == SessionEventKind::Ended).unwrap();
+    let page = TimelinePage { app, session: id, after: None, limit: 10 };
+    let events = session::timeline(&mut tx, page).await.unwrap();
+    let ended = events.into_iter().find(|event| event.kind == SessionEventKind::Ended.as_str()).unwrap();
     (EndReason::parse(&ended.detail.unwrap()).unwrap(), ended.judgement.unwrap())
 }
 

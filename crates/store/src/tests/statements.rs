@@ -8,7 +8,7 @@ use crate::tests::database::{
 };
 use crate::tests::kafka::dead_letters::letter;
 use crate::tests::symbols::symbols_and_uploads::object;
-use crate::tests::{captures, metrics, sessions};
+use crate::tests::{metrics, sessions};
 use crate::wakes::{self, Arrived};
 use crate::{Result, objects, slots, symbols, uploads, usage};
 use serde_json::json;
@@ -187,28 +187,6 @@ async fn dead_letters_are_noted_in_the_same_statements_however_many_there_are() 
         costs.push(cost);
     }
     assert_same(&costs);
-}
-
-/// Proves: late-symbols
-#[tokio::test]
-async fn captures_are_woken_in_the_same_statements_however_many_wait() {
-    let database = Database::new().await;
-    let mut costs = Vec::new();
-    for (n, waiting) in [(1, 2), (2, 20)] {
-        for capture in 0..waiting {
-            captures::waiting(&database, 100 * n + capture, n).await;
-        }
-        let generation = publish(&database, n, Quality::Dwarf).await;
-        let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let arrived = [Arrived { debug_id: debug_id(n), generation }];
-        let (woken, cost) = counted(crate::captures::wake(&mut tx, &arrived, false, 50)).await;
-        tx.commit().await.unwrap();
-        assert_eq!(woken, u64::from(waiting));
-        costs.push(cost);
-    }
-    assert_same(&costs);
-    // One when each came, and one for its symbols.
-    assert_eq!(database.number("SELECT count(*) FROM jobs WHERE kind = 'analyse'").await, 2 * 22);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Jobs, the outbox, keys.
 
-use crate::jobs::{self, Failed, JobKind, Work};
+use crate::jobs::{self, Failed, FeatureWork, JobKind, Work};
 use crate::keys::{self, NewApiKey};
 use crate::outbox::{self, Message, Relay};
 use crate::tenants::{self, QuotaLimits, TenantStanding};
@@ -55,7 +55,7 @@ async fn a_job_has_one_worker_and_a_dead_workers_job_finds_another() {
 #[tokio::test]
 async fn beside_a_flood_only_a_job_of_a_tenant_with_nothing_under_way_is_leased() {
     let database = Database::new().await;
-    let sharing = [JobKind::Build, JobKind::Analyse];
+    let sharing = ["build", "count"];
     let idle = async || {
         let lease = Duration::MINUTE;
         jobs::lease_of_idle_owner(&database.store, &[JobKind::Build], &sharing, "w", lease).await.unwrap()
@@ -74,10 +74,11 @@ async fn beside_a_flood_only_a_job_of_a_tenant_with_nothing_under_way_is_leased(
     assert_eq!(idle().await, None, "now every tenant has one under way");
     let mut tx = database.store.owner(&job.owner).await.unwrap();
     jobs::complete(&mut tx, &job).await.unwrap();
-    jobs::add(&mut tx, &Work::Analyse { capture: Uuid::nil() }).await.unwrap();
+    let counting = FeatureWork { kind: "count".into(), arguments: serde_json::Map::new() };
+    jobs::add(&mut tx, &Work::Feature(counting)).await.unwrap();
     tx.commit().await.unwrap();
-    let capture = jobs::lease(&database.store, &[JobKind::Analyse], "w", Duration::MINUTE, 1).await.unwrap();
-    assert_eq!((capture.len(), idle().await), (1, None), "a capture is under way, too");
+    let counting = jobs::lease(&database.store, &["count"], "w", Duration::MINUTE, 1).await.unwrap();
+    assert_eq!((counting.len(), idle().await), (1, None), "the job of a feature is under way, too");
     // What dead workers had is under way no more.
     database.wait(Duration::minutes(2));
     assert!(idle().await.is_some());

@@ -21,7 +21,11 @@ use unslide_store::sql::{TenantColumn, rows_before, words};
 use unslide_store::{HookFuture, Result, Store, StoreHook, TenantTx, Uuid};
 
 /// Notes events in the transactions that store reports and delete groups.
-pub const HOOK: StoreHook = StoreHook { groups_changed, groups_deleted, ..StoreHook::new(crate::NAME) };
+pub const HOOK: StoreHook = StoreHook {
+    groups_changed: Some(groups_changed),
+    groups_deleted: Some(groups_deleted),
+    ..StoreHook::new(crate::NAME)
+};
 
 fn groups_changed<'t>(tx: &'t mut TenantTx, changed: &'t [GroupEvent]) -> HookFuture<'t> {
     Box::pin(events::raise_for_groups(tx, changed))

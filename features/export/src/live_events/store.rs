@@ -13,7 +13,12 @@ use unslide_store::{Announcement, HookFuture, OwnerTx, Result, Store, StoreHook,
 
 /// Writes events in the transactions of their causes.
 pub const HOOK: StoreHook =
-    StoreHook { reports_stored, symbols_published, announced, ..StoreHook::new(crate::NAME) };
+StoreHook {
+    reports_stored: Some(reports_stored),
+    symbols_published: Some(symbols_published),
+    announced: Some(announced),
+    ..StoreHook::new(crate::NAME)
+};
 
 fn reports_stored<'t>(tx: &'t mut TenantTx, stored: &'t StoredReports) -> HookFuture<'t> {
     Box::pin(async move { append_events(tx, &events_for_reports(stored)).await })

@@ -4,14 +4,14 @@
 //! [`SignedIn<ReportsRead>`](session::SignedIn). Pages are complete without the script, and hold no text that
 //! [`escaping`] has not escaped, or `signals` in a flame graph.
 
-mod assets;
+pub(crate) mod assets;
 pub(crate) mod bar;
-mod components;
+pub(crate) mod components;
 pub mod escaping;
 #[expect(missing_docs, reason = "a macro makes types without documentation of filters that have theirs")]
 pub mod filters;
 pub(crate) mod form;
-mod link;
+pub(crate) mod link;
 mod pages;
 mod prelude;
 pub(crate) mod session;
@@ -24,7 +24,6 @@ use crate::state::Api;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use pages::capture_pages::{capture, captures, compare, upload};
 use pages::group_pages::{group, group_actions, groups};
 use pages::report_pages::{app_session, explain, report, reports};
 use pages::tenant_pages::{audit_log, dead_letter, dead_letters, keys, settings, tenants};
@@ -54,10 +53,6 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/reports/{id}/flame", get(flame::of_report))
         .route("/console/reports/{id}/threads/{position}", get(report::thread))
         .route("/console/sessions/{id}", get(app_session::page))
-        .route("/console/captures", get(captures::page))
-        .route("/console/captures/{id}", get(capture::page))
-        .route("/console/captures/{id}/compare/{other}", get(compare::page))
-        .route("/console/captures/{id}/delete", post(capture::delete).layer(Extension(session::TakesAway)))
         .route("/console/versions", get(versions::page))
         .route("/console/health", get(version_health::page))
         .route("/console/health/breakdown", get(metric_breakdown::page))
@@ -81,9 +76,9 @@ pub fn routes(api: &Api) -> Router<Api> {
     }
     let pages = pages.layer(from_fn_with_state(limit, bound_time)).merge(lists::routes(api, limit));
     // An upload bounds its own time.
-    pages
-        .route("/console/symbols/upload", post(symbols::upload))
-        .route("/console/captures/upload", post(upload::send))
-        .layer(from_fn(shell::frame))
-        .route("/console/assets/{hash}/{name}", get(assets::asset))
+    let mut pages = pages.route("/console/symbols/upload", post(symbols::upload));
+    for feature in &api.features {
+        pages = pages.merge(feature.upload_pages.clone());
+    }
+    pages.layer(from_fn(shell::frame)).route("/console/assets/{hash}/{name}", get(assets::asset))
 }

@@ -49,11 +49,10 @@ const fn entry(name: &'static str, path: &'static str, label: &'static str) -> N
 
 const LINE: NavigationEntry = entry("", "", "");
 /// The entries of what apps send. Those of features follow.
-const APP_ENTRIES: [NavigationEntry; 7] = [
+const APP_ENTRIES: [NavigationEntry; 6] = [
     entry("overview", "/console", "Overview"),
     entry("groups", "/console/groups", "Groups"),
     entry("reports", "/console/reports", "Reports"),
-    entry("captures", "/console/captures", "Captures"),
     entry("versions", "/console/versions", "Versions"),
     entry("health", "/console/health", "Health"),
     entry("symbols", "/console/symbols", "Symbols"),

@@ -3,6 +3,7 @@
 pub mod lists;
 pub mod operation;
 pub mod page;
+pub mod upload;
 
 pub use crate::console::shell::NavigationEntry;
 pub use crate::state::Api;
@@ -11,36 +12,98 @@ pub use lists::{ListForms, ListTable};
 use axum::Router;
 use std::error::Error;
 use std::sync::Arc;
+use time::OffsetDateTime;
 use tokio::task::JoinHandle;
 use unslide_runtime::{ConfigProblem, Host};
+use unslide_store::queries::reports::ReportRow;
+use unslide_store::{HookFuture, TenantTx, Uuid};
 use utoipa_axum::router::OpenApiRouter;
 
 /// Begins the work of a feature beside the requests. It ends when the host begins to stop.
 pub type FeatureStart =
     Arc<dyn Fn(&Api, &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> + Send + Sync>;
 
+/// Finds the path of the page of what has an id, as a key sees it that speaks for one app or for all.
+pub type FindPage = for<'t> fn(&'t mut TenantTx, Uuid, Option<&'t str>) -> HookFuture<'t, Option<String>>;
+
+/// Finds what belongs to a report, for the report's page. Returns `None` if there is nothing.
+pub type FindRelated = for<'t> fn(&'t mut TenantTx, &'t ReportRow) -> HookFuture<'t, Option<RelatedSection>>;
+
+/// A section of a report's page with links to pages of a feature.
+#[derive(Clone, Debug)]
+pub struct RelatedSection {
+    /// Its heading.
+    pub heading: &'static str,
+    /// A sentence on what the pages are good for.
+    pub hint: &'static str,
+    /// The links.
+    pub links: Vec<RelatedLink>,
+}
+
+/// A link to a page of a feature.
+#[derive(Clone, Debug)]
+pub struct RelatedLink {
+    /// The path of the page.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+    /// When it was received.
+    pub received_at: OffsetDateTime,
+}
+
 /// Everything that one feature adds to the api.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct ApiFeature {
     /// The feature's name, for errors.
     pub name: &'static str,
     /// Its operations, each with its part of the OpenAPI document. They have the time of a request until they answer; the
     /// body of an answer may go on.
     pub operations: OpenApiRouter<Api>,
+    /// Its operations that take long bodies. They bound their own time, and hold a permit for uploads.
+    pub uploads: OpenApiRouter<Api>,
     /// The tag of its operations in the document, with what they are about; empty without operations.
     pub tag: (&'static str, &'static str),
     /// Its pages of the console. They have the time of a request.
     pub pages: Router<Api>,
+    /// Its forms of the console that send long bodies. They bound their own time.
+    pub upload_pages: Router<Api>,
     /// Its entries in the side bar of the console.
     pub navigation: Vec<NavigationEntry>,
     /// The lists among its operations, for features that add forms.
     pub tables: &'static [ListTable],
     /// Other forms of the lists of all operations.
     pub forms: Option<ListForms>,
+    /// Finds its pages by an id that was searched for.
+    pub find_page: Option<FindPage>,
+    /// Finds what belongs to a report.
+    pub find_related: Option<FindRelated>,
     /// Begins its work beside the requests.
     pub start: Option<FeatureStart>,
     /// Problems of its settings, for which the configuration is refused.
     pub problems: Vec<ConfigProblem>,
     /// Settings of it that are allowed and unsafe.
     pub warnings: Vec<ConfigProblem>,
+}
+
+impl ApiFeature {
+    /// A feature that adds nothing yet but the tag of its operations.
+    #[must_use]
+    pub fn new(name: &'static str, tag_description: &'static str) -> ApiFeature {
+        ApiFeature {
+            name,
+            operations: OpenApiRouter::new(),
+            uploads: OpenApiRouter::new(),
+            tag: (name, tag_description),
+            pages: Router::new(),
+            upload_pages: Router::new(),
+            navigation: Vec::new(),
+            tables: &[],
+            forms: None,
+            find_page: None,
+            find_related: None,
+            start: None,
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 pub mod apps;
 pub mod audit_log;
-pub mod captures;
 pub mod dead_letters;
 pub mod grouping_rules;
 pub mod groups;

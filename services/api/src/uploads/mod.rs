@@ -1,6 +1,5 @@
 //! Symbol files on their way to object storage.
 
-pub mod capture;
 pub mod format;
 pub mod multipart;
 pub mod parts;

@@ -1,5 +1,5 @@
-//! The child process that reads what tenants upload: one unpacks an upload, one builds each symcache, one analyses a
-//! capture.
+//! The child process that reads what tenants upload: one unpacks an upload, one builds each symcache, and one runs each task
+//! of a feature.
 //!
 //! Its limits bound what a hostile file can cost. Builder and child speak through files in the job's folder.
 
@@ -8,15 +8,15 @@ use crate::builder::Builder;
 use crate::failure::JobFailure;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
 use unslide_artifacts::archive;
-use unslide_model::{CaptureForm, ContentHash, DebugId, Quality};
+use unslide_model::{ContentHash, DebugId, Quality};
 use unslide_runtime::child::{ChildLimits, ChildProgram, Ended, Limit};
-use unslide_signals::capture::MOST_ANALYSIS_BYTES;
 use unslide_store::jobs::JobLease;
 use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::object;
@@ -49,8 +49,8 @@ pub(crate) enum Task {
     /// Builds the symcache of one slice, or of a source map for the debug id that its bundle has: the answer is a
     /// [`BuiltSlice`].
     Build { file: PathBuf, range: Range<u64>, bundle: Option<DebugId> },
-    /// Analyses a capture with the symcaches of these debug ids: the answer is a `CaptureReading`.
-    Analyse { form: CaptureForm, symcaches: Vec<DebugId> },
+    /// Runs the task of a feature.
+    Feature { name: String, input: Value, answer_bytes: u64 },
 }
 
 impl Task {
@@ -58,7 +58,7 @@ impl Task {
     fn object_bytes(&self) -> u64 {
         match self {
             Task::Build { range, .. } => range.end.saturating_sub(range.start),
-            Task::Unpack { .. } | Task::Analyse { .. } => 0,
+            Task::Unpack { .. } | Task::Feature { .. } => 0,
         }
     }
 }
@@ -88,7 +88,7 @@ pub(crate) async fn run<T: DeserializeOwned>(
         memory_bytes: memory.bytes,
         cpu_seconds: Some(settings.build_seconds),
         file_bytes: match &task {
-            Task::Analyse { .. } => 2 * MOST_ANALYSIS_BYTES as u64,
+            Task::Feature { answer_bytes, .. } => *answer_bytes,
             _ => room.limits().member_bytes.max(object::MAX_SYMCACHE_BYTES as u64),
         },
     };

@@ -1,6 +1,6 @@
 //! The memory of child processes: what one may have, and the budget of all that run at the same time.
 
-use crate::config::{ANALYSES, BACKFILLS, Settings};
+use crate::config::{BACKFILLS, Settings};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use unslide_runtime::fairness::{FairPermit, FairSemaphore};
@@ -30,8 +30,9 @@ pub(crate) struct MemoryGrant {
 }
 
 impl MemoryBudget {
-    pub(crate) fn new(settings: &Settings) -> MemoryBudget {
-        let jobs = settings.uploads.saturating_add(ANALYSES).saturating_add(BACKFILLS) as u64;
+    /// `feature_places` are those for jobs of features.
+    pub(crate) fn new(settings: &Settings, feature_places: usize) -> MemoryBudget {
+        let jobs = settings.uploads.saturating_add(feature_places).saturating_add(BACKFILLS) as u64;
         let all_bytes = settings.build_bytes.saturating_mul(jobs);
         let all = kib(all_bytes);
         MemoryBudget {
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_large_object_has_memory_for_its_size_and_leaves_some_for_others() {
-        let memory = MemoryBudget::new(&Settings::default());
+        let memory = MemoryBudget::new(&Settings::default(), 2);
         assert_eq!(memory.limit(0), GIB);
         assert_eq!(memory.limit(100 << 20), GIB);
         assert_eq!(memory.limit(2 * GIB), 3 * GIB + BASE_BYTES);
@@ -109,7 +110,7 @@ mod tests {
 
     #[tokio::test]
     async fn small_objects_run_together_and_a_large_one_waits_until_it_fits() {
-        let memory = MemoryBudget::new(&Settings::default());
+        let memory = MemoryBudget::new(&Settings::default(), 2);
         let mut small: Vec<MemoryGrant> = Vec::new();
         for _ in 0..5 {
             small.push(memory.acquire(1 << 20, false).await);
@@ -132,7 +133,7 @@ mod tests {
     /// Proves: fairness
     #[tokio::test]
     async fn a_small_object_of_the_extra_job_has_memory_beside_all_others() {
-        let memory = MemoryBudget::new(&Settings::default());
+        let memory = MemoryBudget::new(&Settings::default(), 2);
         let all = [4 * GIB, 1].map(|size| memory.acquire(size, false).now_or_never().unwrap());
         let mut waits = Box::pin(memory.acquire(1, false));
         assert!((&mut waits).now_or_never().is_none());

@@ -1,30 +1,28 @@
-//! What a child process of the builder does: it unpacks an upload, builds a symcache, or analyses a capture.
+//! The work of a child process of the builder: it unpacks an upload, builds a symcache, or runs a task of a feature.
 
 use crate::build::child::{ANSWER, BuiltSlice, ChildAnswer, REQUEST, Request, SYMCACHE, Task};
 use crate::build::slices::{Unpacked, rejection, unpack_here};
-use crate::captures::symbols;
 use crate::failure::JobFailure;
-use bytes::Bytes;
+use crate::feature::{ChildTask, ChildTaskError};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use unslide_artifacts::map_file;
-use unslide_model::{CaptureForm, ContentHash, DebugId};
+use unslide_model::{ContentHash, DebugId};
 use unslide_runtime::child::end_with_parent;
-use unslide_signals::capture::{CaptureReading, analyse};
 use unslide_store::objects::ObjectStatus;
+use unslide_symbolicate::build_source_map;
 use unslide_symbolicate::object::{self, ObjectError};
-use unslide_symbolicate::symcache::SymCache;
-use unslide_symbolicate::{ImageSymbols, build_source_map};
 
-/// Does, as a child of a builder, what the request in the current folder asks for.
+/// Does, as a child of a builder, what the request in the current folder asks for. `tasks` are those of features.
 ///
 /// # Errors
-/// Where request or answer cannot be read or written, or the operating system refuses a limit.
-pub fn serve() -> io::Result<()> {
+/// If request or answer cannot be read or written, or the operating system refuses a limit.
+pub fn serve(tasks: &[ChildTask]) -> io::Result<()> {
     let request: Request = serde_json::from_slice(&fs::read(REQUEST)?)?;
     request.limits.apply()?;
     end_with_parent()?;
@@ -36,7 +34,7 @@ pub fn serve() -> io::Result<()> {
         Task::Build { file, range, bundle } => {
             serde_json::to_vec(&build_here(&request, file, range, *bundle))
         }
-        Task::Analyse { form, symcaches } => serde_json::to_vec(&analyse_here(form, symcaches)),
+        Task::Feature { name, input, .. } => serde_json::to_vec(&run_here(tasks, name, input)),
     };
     fs::write(ANSWER, answer?)
 }
@@ -68,21 +66,13 @@ fn build_here(
     }
 }
 
-fn analyse_here(form: &CaptureForm, symcaches: &[DebugId]) -> ChildAnswer<CaptureReading> {
-    let mut files: HashMap<&str, Bytes> = HashMap::new();
-    for part in form.parts() {
-        let path = Path::new(part.name);
-        if path.exists() {
-            files.insert(part.name, map_file(path)?);
-        }
+fn run_here(tasks: &[ChildTask], name: &str, input: &Value) -> ChildAnswer<Box<RawValue>> {
+    let Some(task) = tasks.iter().find(|task| task.name == name) else {
+        return Err(JobFailure::Again(format!("this program has no task {name}")));
+    };
+    match (task.run)(input.clone()) {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(ChildTaskError::Malformed(reason)) => Ok(Err((ObjectStatus::Malformed, reason))),
+        Err(ChildTaskError::Io(error)) => Err(error.into()),
     }
-    let mut known: HashMap<DebugId, ImageSymbols> = HashMap::new();
-    for debug_id in symcaches {
-        let parsed = SymCache::parse(map_file(&symbols::file(debug_id))?);
-        let found = parsed.map_or(ImageSymbols::Malformed, |symcache| ImageSymbols::found(symcache.into()));
-        known.insert(*debug_id, found);
-    }
-    let file = |name: &str| files.get(name).map_or(&[][..], |bytes| bytes);
-    let read = analyse(form, &file, &|id| known.get(id));
-    Ok(read.map_err(|error| (ObjectStatus::Malformed, error.to_string())))
 }

@@ -129,7 +129,7 @@ impl Drop for Wanted<'_> {
 
 /// A job's part of the work folder. The folder is removed, and others get the room, when no job and no
 /// child process works in it.
-pub(crate) struct Room {
+pub struct Room {
     folder: TempDir,
     /// What may be unpacked.
     limits: UnpackLimits,
@@ -156,11 +156,15 @@ impl Drop for Held {
 }
 
 impl Room {
-    pub(crate) fn path(&self) -> &Path {
+    /// Returns the path of the folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    pub(crate) fn limits(&self) -> &UnpackLimits {
+    /// Returns the limits on what may be unpacked.
+    #[must_use]
+    pub fn limits(&self) -> &UnpackLimits {
         &self.limits
     }
 

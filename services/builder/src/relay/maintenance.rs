@@ -98,8 +98,9 @@ async fn clear(store: &Store, now: time::OffsetDateTime) {
 /// Removes what is over of features.
 async fn clear_features(builder: &Builder) {
     for feature in &builder.features {
-        let cleared = (feature.clear)(&builder.store).await;
-        noted(&format!("old rows of {} could not be removed", feature.name), cleared);
+        if let Some(clear) = feature.clear {
+            noted(&format!("old rows of {} could not be removed", feature.name), clear(&builder.store).await);
+        }
     }
 }
 

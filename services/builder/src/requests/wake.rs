@@ -9,7 +9,7 @@ use unslide_runtime::causes;
 use unslide_store::jobs::{self, JobLease, Work};
 use unslide_store::wakes::system::{Arrived, Resume, SystemWakeCursor, SystemWakePage};
 use unslide_store::wakes::{self, WakeCursor};
-use unslide_store::{StoreError, captures, uploads};
+use unslide_store::{ArrivedSymbols, StoreError, uploads, wake_features};
 
 /// Reports of one transaction.
 const PAGE: u32 = 200;
@@ -34,7 +34,9 @@ pub(crate) async fn wake(
     mut from: Option<WakeCursor>,
 ) -> Result<(), JobFailure> {
     let turn = JobTurn::begin(builder.host.shutdown.token());
-    wake_captures(builder, job.tenant()?, &[Arrived { debug_id: *debug_id, generation }], false).await?;
+    let arrived = [Arrived { debug_id: *debug_id, generation }];
+    let symbols = ArrivedSymbols { arrived: &arrived, is_system: false, limit: PAGE };
+    wake_features(&builder.store, job.tenant()?, symbols).await?;
     loop {
         builder.waking.wait(&turn).await;
         let mut tx = builder.store.tenant(job.tenant()?).await?;
@@ -54,23 +56,6 @@ pub(crate) async fn wake(
         tx.commit().await?;
         builder.waking.asked(page.requested);
         if is_over {
-            return Ok(());
-        }
-    }
-}
-
-/// Asks for new analyses of the captures that lacked these symbols. Done again it asks for nothing more.
-async fn wake_captures(
-    builder: &Builder,
-    tenant: &TenantId,
-    arrived: &[Arrived],
-    system: bool,
-) -> Result<(), StoreError> {
-    loop {
-        let mut tx = builder.store.tenant(tenant).await?;
-        let woken = captures::wake(&mut tx, arrived, system, PAGE).await?;
-        tx.commit().await?;
-        if woken < u64::from(PAGE) {
             return Ok(());
         }
     }
@@ -204,14 +189,15 @@ impl SystemWake<'_> {
         }
     }
 
-    /// Asks for the next reports of a tenant, and before the first ones for its captures.
+    /// Asks for the next reports of a tenant, and before the first ones for what features have of it.
     async fn page(
         &self,
         tenant: &TenantId,
         from: Option<SystemWakeCursor>,
     ) -> Result<SystemWakePage, StoreError> {
         if from.is_none() {
-            wake_captures(self.builder, tenant, &self.arrived, true).await?;
+            let symbols = ArrivedSymbols { arrived: &self.arrived, is_system: true, limit: PAGE };
+            wake_features(&self.builder.store, tenant, symbols).await?;
         }
         let mut tx = self.builder.store.tenant(tenant).await?;
         let page = wakes::system::page(&mut tx, &self.arrived, from, PAGE).await?;

@@ -1,5 +1,6 @@
 //! The child processes of builders, which are these tests started again, and files that they end at.
 
+use crate::feature;
 use crate::world::{World, zip_of};
 use std::path::Path;
 use std::time::Duration;
@@ -61,7 +62,7 @@ fn a_child_does_what_its_folder_says() {
     while held().is_some() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    unslide_builder::serve_child().unwrap();
+    unslide_builder::serve_child(&[feature::TASK]).unwrap();
 }
 
 /// An object with these abbreviations and this unit.

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod captures;
 mod child;
 mod deletion;
 mod failures;
+mod feature;
 mod late_symbols;
 mod places;
 mod regroup;

@@ -1,12 +1,11 @@
-//! Tenants share the places of a builder: beside a flood a neighbour's upload and capture are done at once, and nothing of
-//! the flood is restarted or lost.
+//! Tenants share the places of a builder: beside a flood a neighbour's upload or job of a feature is done at once, and
+//! nothing of the flood is restarted or lost.
 
-use crate::captures::{LOG, ended, log_of_app, send, send_as};
 use crate::child::{hold, release, waiting};
+use crate::feature;
 use crate::world::{PATIENCE, World, acme};
 use std::time::Duration;
-use unslide_model::{CaptureForm, Owner, TenantId};
-use unslide_store::captures::CaptureState;
+use unslide_model::{Owner, TenantId};
 use unslide_store::uploads::UploadStatus;
 use unslide_testkit::fixtures::dsym;
 
@@ -55,9 +54,7 @@ fn stopped(processes: &[i32]) -> Vec<i32> {
 }
 
 async fn jobs(world: &World, condition: &str) -> i64 {
-    world
-        .number(&format!("SELECT count(*) FROM jobs WHERE kind IN ('build', 'analyse') AND {condition}"))
-        .await
+    world.number(&format!("SELECT count(*) FROM jobs WHERE kind IN ('build', 'count') AND {condition}")).await
 }
 
 /// Proves: fairness
@@ -123,26 +120,22 @@ async fn an_extra_job_takes_a_place_that_becomes_free_and_the_stopped_one_contin
 
 /// Proves: fairness
 #[tokio::test(flavor = "multi_thread")]
-async fn a_neighbours_capture_is_analysed_beside_a_flood_and_a_dead_builder_leaves_no_stopped_child() {
+async fn a_neighbours_job_of_a_feature_runs_beside_a_flood_and_a_dead_builder_leaves_no_stopped_child() {
     let mut world = start().await;
-    let file = std::fs::read(dsym("app")).unwrap();
-    let profile = serde_json::to_string(&CaptureForm::Profile).unwrap();
-    hold(&world, &[&profile]);
-    for number in 0..3 {
-        let folded = b"main;draw 3\nmain 4\n".to_vec();
-        send_as(&world, &umbrella(), [number; 32], CaptureForm::Profile, &[("file", folded)]).await;
+    hold(&world, &FLOOD);
+    for _ in 0..3 {
+        feature::add(&world, &umbrella(), FLOOD[0]).await;
     }
     world.builder();
-    until("two captures wait", async || waiting(&world, &profile).len() == 2).await;
-    let flooding = waiting(&world, &profile);
-    let capture = send(&world, LOG, &log_of_app(&file)).await;
-    assert_eq!(ended(&world, capture, 1).await.0.state, CaptureState::Ready);
+    until("two jobs wait", async || waiting(&world, FLOOD[0]).len() == 2).await;
+    let flooding = waiting(&world, FLOOD[0]);
+    feature::add(&world, &acme(), "two words").await;
+    until("it is done", async || jobs(&world, "tenant = 'acme' AND status = 'done'").await == 1).await;
     assert_eq!(jobs(&world, "tenant = 'umbrella' AND status = 'running' AND attempts = 1").await, 2);
     assert_eq!(jobs(&world, "tenant = 'umbrella' AND status = 'queued' AND attempts = 0").await, 1);
 
-    let log = serde_json::to_string(&LOG).unwrap();
-    hold(&world, &[&profile, &log]);
-    send_as(&world, &acme(), [8; 32], LOG, &log_of_app(&file)).await;
+    hold(&world, &[&FLOOD[..], &[QUICK]].concat());
+    feature::add(&world, &acme(), QUICK).await;
     until("one child is stopped", async || stopped(&flooding).len() == 1).await;
     world.kill_builders().await;
     until("all children end", async || flooding.iter().all(|process| state(*process).is_none())).await;

@@ -1,6 +1,6 @@
 //! A builder with servers of its own: a database, topics and a bucket.
 
-use crate::child;
+use crate::{child, feature};
 use std::io::{Cursor, Write};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 use unslide_artifacts::{AliasMeta, ObjectStore, Put, keys};
-use unslide_builder::{Config, Error, Settings};
+use unslide_builder::{BuilderFeatures, Config, Error, Settings};
 use unslide_harness::TestServers;
 use unslide_model::{DebugId, Owner, Scoped, TenantId};
 use unslide_proto::Message;
@@ -77,7 +77,7 @@ impl World {
         let host = Host::local().unwrap();
         let running = tokio::spawn(unslide_builder::run(
             self.config.clone(),
-            unslide_builder::BuilderFeatures::default(),
+            BuilderFeatures { hooks: Vec::new(), features: vec![feature::FEATURE] },
             host.clone(),
             child::program(),
         ));

@@ -66,7 +66,7 @@ impl TenantGauges {
             )?),
             symbols: LargestTenants::new(make.gauges(
                 "unslide_tenant_symbol_bytes",
-                "Bytes of symbols and captures, stored and pending, of the 20 tenants with the most and of all others.",
+                "Bytes of symbols and other files, stored and pending, of the 20 tenants with the most and of all others.",
                 &LABELS,
             )?),
             shares: LargestTenants::new(make.float_gauges(

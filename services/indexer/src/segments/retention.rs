@@ -2,12 +2,10 @@
 
 use super::{BodyMover, MoveError};
 use time::{Date, UtcOffset};
-use unslide_artifacts::keys;
 use unslide_model::TenantId;
 use unslide_runtime::causes;
-use unslide_store::captures::{self, Capture};
 use unslide_store::tenants::{self, TenantStanding};
-use unslide_store::{StoreError, TenantTx, gateway_events, partitions, retention, segments};
+use unslide_store::{StoreError, expire_features, gateway_events, partitions, retention};
 
 /// Reports, sessions, and metric payloads that one transaction deletes.
 const REPORTS: u32 = 1_000;
@@ -65,9 +63,9 @@ impl BodyMover {
             // In the order in which reports are counted.
             let hours = retention::forget_hours(&mut tx, OBJECTS).await?;
             let forgotten = retention::forget_wanted(&mut tx, before, OBJECTS).await?;
-            let captures = expire_captures(&mut tx, tenant, before).await?;
+            let expired = expire_features(&mut tx, before, OBJECTS).await?;
             tx.commit().await?;
-            if condemned + forgotten + hours + captures == 0 {
+            if condemned + forgotten + hours + expired == 0 {
                 break;
             }
         }
@@ -92,15 +90,6 @@ impl BodyMover {
             }));
         }
     }
-}
-
-/// Deletes captures that are over, and condemns their objects.
-async fn expire_captures(tx: &mut TenantTx, tenant: &TenantId, before: Date) -> Result<u64, StoreError> {
-    let over = captures::expire(tx, before, OBJECTS).await?;
-    let of = |capture: &Capture| keys::capture(tenant, capture.id).all(&capture.form, capture.runs());
-    let keys: Vec<String> = over.iter().flat_map(of).collect();
-    segments::condemn(tx, &keys).await?;
-    Ok(over.len() as u64)
 }
 
 /// Keeps the first failure, so that the others' turn comes.

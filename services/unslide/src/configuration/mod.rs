@@ -12,6 +12,7 @@ use unslide_feature::Feature;
 use unslide_proto::signed::SigningKey;
 use unslide_runtime::config::{ConfigReader, Problems, Sources};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
+use unslide_store::StoreHook;
 
 pub mod check;
 mod reference;
@@ -155,6 +156,13 @@ pub struct Administration {
     pub tenants: TenantDefaults,
 }
 
+/// The sections of all servers, and what features have in them.
+pub struct Servers {
+    pub administration: Administration,
+    pub objects: unslide_artifacts::Settings,
+    pub hooks: Vec<StoreHook>,
+}
+
 impl Configuration {
     /// Returns the problems of the sections `postgres` and, if asked for, `kafka`.
     fn administration_problems(&self, kafka: bool) -> Vec<ConfigProblem> {
@@ -185,14 +193,15 @@ pub fn administration(configured: &Configured, kafka: bool) -> Result<Administra
 ///
 /// # Errors
 /// Everything that is wrong with them.
-pub fn servers(configured: &Configured) -> Result<(Administration, unslide_artifacts::Settings), Problems> {
+pub fn servers(configured: &Configured) -> Result<Servers, Problems> {
     let problems = |configuration: &Configuration| {
         let objects = ConfigProblem::in_section("objects", configuration.api.objects.problems());
         configuration.administration_problems(true).into_iter().chain(objects).collect()
     };
-    read(configured, problems, |Configuration { api, .. }| {
+    read(configured, problems, |Configuration { api, features, .. }| {
         let (postgres, kafka, tenants) = (api.postgres, api.kafka, api.tenants);
-        (Administration { postgres, kafka, tenants }, api.objects)
+        let administration = Administration { postgres, kafka, tenants };
+        Servers { administration, objects: api.objects, hooks: unslide_feature::hooks(&features) }
     })
 }
 

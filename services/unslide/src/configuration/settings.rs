@@ -57,7 +57,7 @@ impl Configuration {
             ConfigPart::of(&self.indexer),
             ConfigPart::of(&self.symbolizer),
         ];
-        parts.extend(self.features.iter().map(|feature| feature.settings.clone()));
+        parts.extend(self.features.iter().filter_map(|feature| feature.settings.clone()));
         parts
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::NamedTempFile;
-use unslide_model::CaptureKind;
+use unslide_signals::capture::CaptureKind;
 
 /// The pause between two looks while waiting.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -9,11 +9,11 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use std::io::Write;
-use unslide_artifacts::{Put, keys};
-use unslide_model::{CaptureForm, MallocLayout, Scope};
-use unslide_signals::capture::{CaptureAnalysis, analyse};
+use unslide_artifacts::Put;
+use unslide_captures::{CaptureKeys, store as captures};
+use unslide_model::Scope;
+use unslide_signals::capture::{CaptureAnalysis, CaptureForm, MallocLayout, analyse};
 use unslide_store::Uuid;
-use unslide_store::captures;
 
 const APP: &str = "com.example.shop";
 const STACKS: &str = "main;draw <b>everything</b> 3\nmain;load 1\n";
@@ -54,7 +54,7 @@ async fn analyse_as_builder(world: &World, of: &str, id: &str, analysis: &Captur
     let run = captures::begin(&mut tx, id).await.unwrap().unwrap().capture.run;
     tx.commit().await.unwrap();
     let json = Bytes::from(serde_json::to_vec(analysis).unwrap());
-    let key = keys::capture(&tenant, id).analysis(run);
+    let key = CaptureKeys::new(&tenant, id).analysis(run);
     world.bucket().await.put(&key, json, &Put::default()).await.unwrap();
     let tree = &analysis.tree;
     let mut summary = json!({"unit": tree.unit, "weight": tree.weight, "count": tree.count, "lacking": 0});
@@ -62,7 +62,7 @@ async fn analyse_as_builder(world: &World, of: &str, id: &str, analysis: &Captur
         summary["source"] = json!(graph.source);
     }
     let mut tx = world.store.tenant(&tenant).await.unwrap();
-    captures::finish(&mut tx, (id, run), &summary, &[]).await.unwrap();
+    captures::finish(&mut tx, id, run, &summary, &[]).await.unwrap();
     tx.commit().await.unwrap();
 }
 

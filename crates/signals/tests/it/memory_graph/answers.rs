@@ -215,8 +215,7 @@ fn class_addresses(symcache: &SymCache) -> [(&'static str, u64); 3] {
 
 #[test]
 fn a_capture_of_a_graph_says_what_each_class_keeps_alive() {
-    use unslide_model::CaptureForm;
-    use unslide_signals::capture::analyse;
+    use unslide_signals::capture::{CaptureForm, analyse};
     // A cart keeps a list of three items alive; a fourth item is leaked.
     let bytes = Example {
         classes: &["Cart", "Item"],

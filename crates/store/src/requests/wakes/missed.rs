@@ -1,7 +1,8 @@
-//! Wakes that were missed: reports and captures that have not seen what their symbols are now, and that nothing will ask
+//! Wakes that were missed: reports and rows of features that have not seen what their symbols are now, and that nothing will ask
 //! for. There are none in health; so whatever led to one, it is found here.
 
 use super::{Arrived, system};
+use crate::hooks::{MissedSymbols, MissedSymbolsHook, SymbolPosition};
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row32};
 use crate::requests::FirstFailure;
@@ -16,17 +17,9 @@ const PAGE: u32 = 500;
 /// Symbols that are waited for, by their owner.
 type Missed = BTreeMap<String, BTreeMap<Uuid, u64>>;
 
-/// What one question found.
-struct Row {
-    owner: String,
-    debug_id: Uuid,
-    generation: i64,
-    waits: i64,
-}
-
-/// Adds a wake for all symbols that reports or captures wait for although nothing asks. Returns the number of waits
+/// Adds a wake for all symbols that reports or rows of features wait for although nothing asks. Returns the number of waits
 /// that were found: one for a report and an image of its app, one for a tenant's day and a system image, one for a
-/// capture and an image. In health that is 0.
+/// row of a feature and an image. In health that is 0.
 ///
 /// # Errors
 /// The first failure; one owner's does not keep the others' wakes.
@@ -44,7 +37,9 @@ pub async fn ask(store: &Store) -> Result<u64> {
         waits += look(store, Among::Day(day), &mut missed).await?;
     }
     waits += look(store, Among::SystemImages, &mut missed).await?;
-    waits += look(store, Among::Captures, &mut missed).await?;
+    for hook in store.hooks().iter().filter_map(|hook| hook.missed_symbols) {
+        waits += look(store, Among::Feature(hook), &mut missed).await?;
+    }
     let mut failures = FirstFailure::default();
     for (owner, symbols) in missed {
         let woken = match Owner::read(&owner) {
@@ -65,8 +60,8 @@ enum Among {
     Day(Date),
     /// Those of all days for system images.
     SystemImages,
-    /// Those of captures.
-    Captures,
+    /// Those of a feature.
+    Feature(MissedSymbolsHook),
 }
 
 /// Adds what was missed, page by page; returns the number of waits.
@@ -87,11 +82,15 @@ async fn look(store: &Store, among: Among, missed: &mut Missed) -> Result<u64> {
 }
 
 /// The next symbols behind those of an owner and debug id.
-async fn page(store: &Store, among: Among, (after_owner, after_id): &(String, Uuid)) -> Result<Vec<Row>> {
+async fn page(
+    store: &Store,
+    among: Among,
+    (after_owner, after_id): &(String, Uuid),
+) -> Result<Vec<MissedSymbols>> {
     macro_rules! rows {
         ($from:literal, $($argument:expr),+) => {
             sqlx::query_as!(
-                Row,
+                MissedSymbols,
                 r#"SELECT owner AS "owner!", debug_id AS "debug_id!", generation AS "generation!", waits AS "waits!" FROM "#
                     + $from,
                 $($argument),+
@@ -108,7 +107,9 @@ async fn page(store: &Store, among: Among, (after_owner, after_id): &(String, Uu
             rows!("unslide_waits_missed($1, $2, $3, $4, $5)", begins, ends, after_owner, after_id, limit)
         }
         Among::SystemImages => rows!("unslide_system_waits_missed($1, $2, $3)", after_owner, after_id, limit),
-        Among::Captures => rows!("unslide_capture_waits_missed($1, $2, $3)", after_owner, after_id, limit),
+        Among::Feature(hook) => {
+            hook(store, SymbolPosition { owner: after_owner, debug_id: *after_id, limit: PAGE }).await?
+        }
     })
 }
 

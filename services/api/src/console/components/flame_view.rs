@@ -46,8 +46,11 @@ impl FlameSvg {
 
 /// A function of a path or of a list.
 pub struct FunctionLine {
+    /// Its name.
     pub name: String,
+    /// The file name of its image.
     pub image: String,
+    /// True for a function of the app.
     pub own: bool,
     /// What is said of each column.
     pub shares: Vec<String>,

@@ -1,6 +1,5 @@
 //! The pages.
 
-pub mod capture_pages;
 pub mod flame;
 pub mod group_pages;
 pub mod lists;

@@ -9,7 +9,7 @@ use unslide_model::{DebugId, ReportId, Scope};
 use unslide_store::queries::groups as group_rows;
 use unslide_store::queries::report;
 use unslide_store::queries::reports::{self, ReportFilter};
-use unslide_store::{Uuid, captures, symbols, uploads};
+use unslide_store::{Uuid, symbols, uploads};
 
 /// `GET /console/search`.
 pub async fn page(
@@ -20,8 +20,8 @@ pub async fn page(
     groups::page(State(api), signed, Query(state.with("status", "all"))).await
 }
 
-/// Returns the path of the page of what the search text names: a report, a group, a capture, an upload or an image. Each
-/// is looked up as the key sees it, so the id of another tenant's thing is one that nothing has.
+/// Returns the path of the page of what the search text names: a report, a group, what a feature has, an upload or an image.
+/// Each is looked up as the key sees it, so the id of another tenant's thing is one that nothing has.
 ///
 /// # Errors
 /// Where the database fails.
@@ -40,8 +40,10 @@ pub async fn find_by_id(
     if group_rows::find(&mut tx, id, only).await?.is_some() {
         return Ok(Some(format!("/console/groups/{id}")));
     }
-    if captures::get(&mut tx, id, only).await?.is_some() {
-        return Ok(Some(format!("/console/captures/{id}")));
+    for find in api.features.iter().filter_map(|feature| feature.find_page) {
+        if let Some(path) = find(&mut tx, id, only).await? {
+            return Ok(Some(path));
+        }
     }
     let debug_id = DebugId::from_uuid(id);
     let image = debug_id.to_string();

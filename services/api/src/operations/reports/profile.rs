@@ -7,7 +7,7 @@ use crate::reports::sampled::{no_profile, profile};
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::{IntoResponse, Response};
 use http::header;
-use unslide_signals::capture::CutTree;
+use unslide_signals::calltree::CutTree;
 use unslide_signals::profile::{ReportTree, report_tree};
 
 /// The most bytes of folded stacks, and of the JSON: 4,000 nodes and 1 MiB of names, which may be escaped.
@@ -37,7 +37,7 @@ pub struct SampledProfile {
     pub duration_ms: Option<u64>,
     /// Samples and frames that were left out, as they are too many, too deep, or refer to nothing.
     pub skipped: u64,
-    /// The 4,000 heaviest nodes of the call tree, callers before what they call, as in the analysis of a capture.
+    /// The 4,000 heaviest nodes of the call tree, callers before what they call.
     #[schema(value_type = Object)]
     pub tree: CutTree,
 }

@@ -4,7 +4,7 @@ use crate::operations::prelude::*;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::timestamp;
-use unslide_store::queries::session::{self, TimelineEvent};
+use unslide_store::queries::session::{self, TimelineEvent, TimelinePage};
 
 /// The longest id of a session.
 const LONGEST_ID: usize = 400;
@@ -29,8 +29,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Get a session's signals
 ///
-/// What carries the id of a session, in the order of time: its begin and its end, reports whose `run_id` it is, and the
-/// metric payloads and captures that name it. Of each kind at most the newest 1,000. An end that the service has judged
+/// Lists what carries the id of a session, in the order of time: its begin and its end, reports whose `run_id` it is, the
+/// metric payloads that name it, and the files that were recorded in it. Of each kind at most the newest 1,000. An end that the service has judged
 /// says by which rule, how sure it is, and the evidence.
 #[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "get_session",
     params(("id" = String, Path, description = "The session's id."), SessionQuery),
@@ -61,7 +61,10 @@ pub async fn get_session(
     let mut tx = api.tenant(access.tenant()).await?;
     let from = after.as_ref().map(|(at, kind, id, variant)| (*at, kind.as_str(), id.as_str(), *variant));
     let found = match id.len() <= LONGEST_ID {
-        true => session::timeline(&mut tx, (&app, &id), from, limit + 1).await?,
+        true => {
+            let page = TimelinePage { app: &app, session: &id, after: from, limit: limit + 1 };
+            session::timeline(&mut tx, page).await?
+        }
         false => Vec::new(),
     };
     if found.is_empty() && after.is_none() {

@@ -10,7 +10,7 @@ use unslide_model::{DebugId, Owner, TenantId};
 use unslide_store::objects::ObjectStatus;
 use unslide_store::symbols::files;
 use unslide_store::uploads::UploadStatus;
-use unslide_store::{Store, StoreError, captures, segments, tenants};
+use unslide_store::{Store, StoreError, feature_files, segments, tenants};
 
 /// Keys of one request of a listing, and tenants of one of the database.
 const LISTING_LIMIT: u16 = 1_000;
@@ -196,8 +196,11 @@ async fn known_files(store: &Store, owner: &Owner) -> Result<KnownFiles, StoreEr
             known.need(key, "bodies of reports".to_owned(), RESTORE);
         }
         known.allowed.extend(segments.begun.into_iter().chain(segments.condemned));
-        for capture in captures::all(&mut tx).await? {
-            known.add_capture(tenant, &capture);
+        for file in feature_files(&mut tx).await? {
+            match file.needed_as {
+                Some(what) => known.need(file.key, what, RESTORE),
+                None => known.allow(file.key),
+            }
         }
         tx.rollback().await?;
     }
@@ -249,24 +252,6 @@ impl KnownFiles {
                     what("the symcache that answers"),
                     &build_again,
                 );
-            }
-        }
-    }
-
-    fn add_capture(&mut self, tenant: &TenantId, capture: &captures::Capture) {
-        let keys = keys::capture(tenant, capture.id);
-        let what = |file: &str| format!("{file} of capture {}", capture.id);
-        // Some of its parts may be left out.
-        let is_sent = |name: &str| capture.files.iter().any(|file| file.name == name);
-        for part in capture.form.parts().iter().filter(|part| is_sent(part.name)) {
-            self.need(keys.part(part.name).to_string(), what("a file"), RESTORE);
-        }
-        for run in capture.runs() {
-            let key = keys.analysis(run).to_string();
-            if capture.answer == Some(run) {
-                self.need(key, what("the analysis"), RESTORE);
-            } else {
-                self.allow(key);
             }
         }
     }

@@ -3,7 +3,7 @@
 mod disagreement;
 mod files;
 
-use crate::configuration::{self, Administration, Configured};
+use crate::configuration::{self, Administration, Configured, Servers};
 use crate::moment;
 use crate::prelude::*;
 use crate::quantity;
@@ -32,10 +32,10 @@ pub struct Arguments {
 
 /// Compares, and prints what was found with what repairs it.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let (servers, objects) = configuration::servers(&arguments.configured)?;
+    let Servers { administration: servers, objects, hooks } = configuration::servers(&arguments.configured)?;
     let mut found = Disagreements::new(arguments.limit);
     boot::block_on(async {
-        let store = boot::database(&servers.postgres).await?;
+        let store = boot::database(&servers.postgres).await?.with_hooks(&hooks);
         check_kafka(&store, &servers, &mut found).await?;
         let objects = ObjectStore::s3(&objects).await;
         let age = time::Duration::seconds(arguments.age.into());

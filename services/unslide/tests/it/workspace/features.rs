@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 7] = [
+const WORDS: [(&str, &str); 8] = [
     ("alerts", "alert"),
+    ("captures", "capture"),
     ("export", "live_event"),
     ("export", "live event"),
     ("export", "liveevent"),
@@ -17,13 +18,24 @@ const WORDS: [(&str, &str); 7] = [
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
 /// Sources of the core with a feature's word, with the reason.
-const ACCEPTED: [(&str, &str); 6] = [
+const ACCEPTED: [(&str, &str); 14] = [
     ("crates/proto/src/topics.rs", "topics are made and checked as one list, before any feature starts"),
     ("crates/stream/src/topics/admin.rs", "as the names of topics"),
     ("crates/stream/src/access/mod.rs", "as the names of topics"),
     ("crates/stream/src/settings.rs", "as the names of topics"),
     ("crates/stream/src/client.rs", "a level of librdkafka's log"),
     ("services/unslide/src/demo", "a client: it sends requests to a running service"),
+    ("services/unslide/src/client", "as the demo"),
+    ("services/unslide/src/online", "as the demo"),
+    ("services/unslide/src/cli.rs", "the commands of the client"),
+    ("crates/signals/src", "a library of formats, for commands without a server too"),
+    (
+        "crates/store/src/tenants/app_signals.rs",
+        "an SDK reads how much an app keeps of all signals as one value",
+    ),
+    ("services/api/src/console/pages/tenant_pages/settings.rs", "the form of that value"),
+    ("crates/symbolicate/src/rules.rs", "a backtrace that a process captured of itself"),
+    ("crates/report/src/foreign.rs", "a member of Apple's files"),
 ];
 
 /// The production code of a source.

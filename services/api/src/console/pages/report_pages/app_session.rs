@@ -38,24 +38,26 @@ pub async fn page(
 
 fn what(event: &TimelineEvent) -> String {
     let detail = event.detail.as_deref().unwrap_or_default();
-    match event.kind {
-        SessionEventKind::Started => "The session began".to_owned(),
-        SessionEventKind::Ended if detail.is_empty() => "The session ended".to_owned(),
-        SessionEventKind::Ended => format!("The session ended: {}", detail.replace('_', " ")),
-        SessionEventKind::Report if detail.is_empty() => "A report".to_owned(),
-        SessionEventKind::Report => format!("A report: {detail}"),
-        SessionEventKind::Metrics => format!("Metrics {}", event.id),
-        SessionEventKind::Capture => format!("A capture: {}", detail.replace('_', " ")),
+    if let Some(shown) = &event.shown {
+        return shown.text.clone();
+    }
+    match SessionEventKind::parse(&event.kind) {
+        None => event.kind.replace('_', " "),
+        Some(SessionEventKind::Started) => "The session began".to_owned(),
+        Some(SessionEventKind::Ended) if detail.is_empty() => "The session ended".to_owned(),
+        Some(SessionEventKind::Ended) => format!("The session ended: {}", detail.replace('_', " ")),
+        Some(SessionEventKind::Report) if detail.is_empty() => "A report".to_owned(),
+        Some(SessionEventKind::Report) => format!("A report: {detail}"),
+        Some(SessionEventKind::Metrics) => format!("Metrics {}", event.id),
     }
 }
 
-/// The page of a report or a capture.
+/// Returns the path of the page of a report, or of what a feature has.
 fn href(event: &TimelineEvent) -> Option<String> {
-    match event.kind {
-        SessionEventKind::Report => Some(report_path(&event.id, event.variant, "")),
-        SessionEventKind::Capture => Some(format!("/console/captures/{}", event.id)),
-        SessionEventKind::Started | SessionEventKind::Ended | SessionEventKind::Metrics => None,
+    if SessionEventKind::parse(&event.kind) == Some(SessionEventKind::Report) {
+        return Some(report_path(&event.id, event.variant, ""));
     }
+    event.shown.as_ref().map(|shown| shown.path.clone())
 }
 
 /// The title of a report's group, or why an end is thought to be one; empty where there is neither.

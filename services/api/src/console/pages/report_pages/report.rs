@@ -5,31 +5,25 @@ use crate::console::components::rows::{self, report_path, version, what};
 use crate::console::components::source_link::SourceLinks;
 use crate::console::components::stack::ThreadStack;
 use crate::console::link::session_path;
-use crate::console::pages::capture_pages;
 use crate::console::prelude::*;
 use crate::console::shell::html_answer;
 use crate::console::words::{bytes, or};
+use crate::feature::RelatedSection;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::operations::reports::get::{GetQuery, get_report, whole};
 use crate::reports::stored_body;
 use axum::Extension;
 use http::{HeaderMap, HeaderValue, header};
-use unslide_model::CaptureKind;
 use unslide_report::text::view::{ImageView, ReportView, thread_view, view};
 use unslide_store::queries::health::memory_limits::{self, system_version};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports::{self, ReportRow};
-use unslide_store::queries::session::{self, RunCapture};
 use unslide_store::{TenantTx, Uuid, app_settings};
 
-/// Types of reports that a graph of memory or a log of allocations may come with.
-const ABOUT_MEMORY: [&str; 2] = ["memory_warning", "out_of_memory"];
 /// Types of reports that may tell of an end out of memory.
 const MAY_BE_MEMORY: [&str; 4] =
     ["out_of_memory", "memory_termination", "termination", "resource_termination"];
-/// Captures of a run that the page lists.
-const MOST_CAPTURES: u32 = 20;
 
 #[derive(Template)]
 #[template(path = "console/pages/report_pages/report.html", askama = escaping)]
@@ -52,8 +46,8 @@ struct ReportPage<'r> {
     /// How long the app hung or was sampled, in milliseconds.
     took: Option<u64>,
     jetsam: Option<JetsamSection<'r>>,
-    /// Captures of the run that a report about memory is of.
-    captures: Vec<RunCapture>,
+    /// What features have that belongs to the report.
+    related: Vec<RelatedSection>,
 }
 
 impl ReportPage<'_> {
@@ -75,10 +69,10 @@ pub async fn page(
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let (newer, older) = reports::neighbours(&mut tx, &found.listed).await?;
     let links = source_links(&mut tx, &found).await?;
-    let captures = match ABOUT_MEMORY.contains(&found.listed.kind.as_str()) {
-        true => session::captures_of_run(&mut tx, &found.listed, MOST_CAPTURES).await?,
-        false => Vec::new(),
-    };
+    let mut related = Vec::new();
+    for find in api.features.iter().filter_map(|feature| feature.find_related) {
+        related.extend(find(&mut tx, &found.listed).await?);
+    }
     let learned_limit = learned_limit(&mut tx, &found.listed).await?;
     tx.rollback();
     let viewer = signed.viewer;
@@ -102,7 +96,7 @@ pub async fn page(
             flame: report.profile_or_hang().map(|_| path("/flame")),
             took: report.duration_millis(),
             jetsam: report.jetsam.as_deref().map(JetsamSection::of),
-            captures,
+            related,
             size: found.size,
             listed,
             seen,
@@ -224,10 +218,6 @@ fn image_status(image: &ImageView) -> (&'static str, &'static str, &'static str)
         Some("unsupported") => ("bad", "○", "unsupported"),
         Some(_) => ("warn", "○", "not fetched"),
     }
-}
-
-fn capture_kind(capture: &RunCapture) -> &'static str {
-    CaptureKind::parse(&capture.kind).map_or("Capture", capture_pages::kind)
 }
 
 /// The backtrace of a report's crash, for the page of its group; `None` for a report about memory.

@@ -1,0 +1,59 @@
+//! Captures: profiles, graphs of memory and logs of allocations. A tenant uploads one, the builder analyses it with the
+//! tenant's symbols, and analyses it again when symbols come late.
+//!
+//! `store` has the statements, `operations` the API, `pages` the console, and `analysis` the jobs of the builder.
+
+mod analysis;
+mod keys;
+mod operations;
+mod pages;
+pub mod store;
+
+pub use analysis::{JOB_KIND, TASK as ANALYSIS_TASK};
+pub use keys::CaptureKeys;
+
+use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
+use unslide_builder::BuilderFeature;
+use unslide_feature::Feature;
+use unslide_runtime::config::ConfigReader;
+
+/// The name of the feature.
+pub const NAME: &str = "captures";
+
+/// Makes the feature. It has no settings: its limits are those of uploads.
+pub fn read(_: &mut ConfigReader) -> Feature {
+    feature()
+}
+
+/// Makes the feature.
+#[must_use]
+pub fn feature() -> Feature {
+    Feature {
+        settings: None,
+        hook: store::HOOK,
+        builder: BuilderFeature { name: NAME, clear: None, jobs: analysis::JOBS },
+        api: for_api(),
+    }
+}
+
+/// The list of captures as a table.
+const TABLES: &[ListTable] = &[ListTable {
+    path: "/v1/captures",
+    name: NAME,
+    has_pages: true,
+    columns: "id app version session_id kind layout state reason detail size received_at analysed_at",
+}];
+
+fn for_api() -> ApiFeature {
+    ApiFeature {
+        operations: operations::routes(),
+        uploads: operations::upload_routes(),
+        pages: pages::routes(),
+        upload_pages: pages::upload_routes(),
+        navigation: vec![NavigationEntry { name: NAME, path: pages::CAPTURES_PATH, label: "Captures" }],
+        tables: TABLES,
+        find_page: Some(pages::find_page),
+        find_related: Some(pages::find_related),
+        ..ApiFeature::new(NAME, "Files that a device recorded: send, find, read, delete.")
+    }
+}

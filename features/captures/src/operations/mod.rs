@@ -1,0 +1,38 @@
+//! The operations of the API.
+
+mod compare;
+mod delete;
+mod file;
+mod get;
+mod list;
+mod prelude;
+mod receive;
+mod send;
+
+pub use compare::{CapturePair, capture_pair};
+pub use delete::delete_capture;
+pub use get::{FoundAnalysis, analysis};
+pub use list::{CaptureQuery, list_captures};
+pub use receive::CaptureBody;
+pub use send::{AdmittedCapture, SendCaptureQuery, upload};
+
+use prelude::*;
+
+/// The routes of this folder that answer at once.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list::list_captures))
+        .routes(routes!(get::get_capture, delete::delete_capture))
+        .routes(routes!(file::get_capture_file))
+        .routes(routes!(compare::compare_captures))
+}
+
+/// The route that takes files, for as long as it needs.
+pub fn upload_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(send::send_capture))
+}
+
+/// There is no such capture of this tenant and app.
+fn no_capture() -> Problem {
+    Problem::new(Kind::NotFound, "there is no such capture")
+}

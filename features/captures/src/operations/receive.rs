@@ -1,0 +1,243 @@
+//! The files of one capture on their way to object storage.
+//!
+//! Their keys are condemned before the first byte is put; the transaction that makes the capture takes them off that
+//! list. A failure in between leaves nothing for long.
+
+use crate::keys::CaptureKeys;
+use crate::store::{self, CaptureFile, NewCapture, ReceivedCapture};
+use bytes::Bytes;
+use futures::{Stream, StreamExt, TryStreamExt};
+use sha2::{Digest, Sha256};
+use tokio_util::io::StreamReader;
+use unslide_api::feature::operation::{Api, Charge, Kind, Problem};
+use unslide_api::feature::upload::{
+    Packing, Parts, Pieces, UploadQuota, fits, pass_over, pieces, remove_object, unpack_file,
+};
+use unslide_artifacts::Put;
+use unslide_model::{ContentHash, TenantId};
+use unslide_signals::capture::{CaptureForm, CapturePart};
+use unslide_store::{Uuid, segments, usage};
+
+/// A capture before its bytes are received.
+#[derive(Clone, Debug)]
+pub struct CaptureUpload {
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// The app that it was recorded of.
+    pub app: String,
+    /// The app's version; empty if it is not known.
+    pub version: String,
+    /// The id of the session that it was recorded in.
+    pub session_id: Option<String>,
+    /// How it is read.
+    pub form: CaptureForm,
+    /// The limits of its sender.
+    pub may: UploadQuota,
+}
+
+/// The body that a capture comes in.
+pub enum CaptureBody {
+    /// Its only file.
+    File(Pieces<'static>),
+    /// A form, with the field that was reached already.
+    Form(Parts, Option<Box<multer::Field<'static>>>),
+}
+
+/// A file that is stored.
+struct StoredPart {
+    part: CapturePart,
+    size: u64,
+    sha256: ContentHash,
+}
+
+/// Receives the files of a capture. Returns its id, and true if it was received before. `coding` is the one of the whole
+/// body.
+///
+/// # Errors
+/// If something is wrong with the bytes, or with a server that is needed.
+pub async fn receive(
+    api: &Api,
+    upload: CaptureUpload,
+    body: CaptureBody,
+    coding: Option<Packing>,
+    charge: Charge,
+) -> Result<(Uuid, bool), Problem> {
+    let mut tx = api.tenant(&upload.tenant).await?;
+    let id = segments::new_id(&mut tx).await?;
+    let keys = CaptureKeys::new(&upload.tenant, id);
+    store::expect(&mut tx, &keys.all(&upload.form, [])).await?;
+    tx.commit().await?;
+    let mut stored = StoredParts::new(api, &upload, &keys, coding, charge);
+    let (received, unused) = match parts(&mut stored, body).await {
+        Ok(parts) => {
+            let noted = note(api, &upload, id, &keys, &parts).await;
+            // After a failure the capture may be there; otherwise its files are condemned.
+            let known = matches!(noted, Ok((_, true)));
+            (noted, known)
+        }
+        Err(problem) => (Err(problem), true),
+    };
+    if unused {
+        remove(api, &upload.form, &keys).await;
+    }
+    received
+}
+
+/// The files of a capture that are stored, and what may still come.
+struct StoredParts<'c> {
+    api: &'c Api,
+    keys: &'c CaptureKeys,
+    expected: &'static [CapturePart],
+    coding: Option<Packing>,
+    charge: Charge,
+    /// Bytes that all its files together may have, unpacked.
+    most: u64,
+    /// How many of them may still come.
+    left: u64,
+    stored: Vec<StoredPart>,
+}
+
+impl<'c> StoredParts<'c> {
+    fn new(
+        api: &'c Api,
+        upload: &CaptureUpload,
+        keys: &'c CaptureKeys,
+        coding: Option<Packing>,
+        charge: Charge,
+    ) -> StoredParts<'c> {
+        let (expected, most) = (upload.form.parts(), upload.may.bytes);
+        StoredParts { api, keys, expected, coding, charge, most, left: most, stored: Vec::new() }
+    }
+
+    /// Returns the part of this name, if it is expected and has not come yet.
+    fn part(&self, name: Option<&str>) -> Option<CapturePart> {
+        let part = self.expected.iter().find(|part| name == Some(part.name));
+        part.filter(|part| self.stored.iter().all(|other| other.part.name != part.name)).copied()
+    }
+
+    /// Stores a file, unpacked if it comes packed.
+    async fn store(
+        &mut self,
+        part: CapturePart,
+        pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
+    ) -> Result<(), Problem> {
+        let charge = &mut self.charge;
+        let unpacked = unpack_file(pieces, self.coding, self.left, self.most).await?.map(|piece| {
+            let piece = piece?;
+            charge.unpacked(piece.len() as u64)?;
+            Ok::<_, Problem>(piece)
+        });
+        let reader = StreamReader::new(Box::pin(unpacked.map_err(std::io::Error::other)));
+        let key = self.keys.part(part.name);
+        let stored = self.api.objects.put_stream(&key, reader, self.left, &Put::default()).await?;
+        if stored.size == 0 {
+            return Err(Problem::new(Kind::InvalidUpload, format!("{} is empty", part.name)));
+        }
+        self.left -= stored.size;
+        self.stored.push(StoredPart { part, size: stored.size, sha256: stored.sha256 });
+        Ok(())
+    }
+}
+
+/// Stores the files of the body. Returns them in the order of the form's parts.
+async fn parts(files: &mut StoredParts<'_>, body: CaptureBody) -> Result<Vec<StoredPart>, Problem> {
+    let expected = files.expected;
+    match (body, expected) {
+        (CaptureBody::File(body), [only]) => files.store(*only, body).await?,
+        (CaptureBody::File(_), _) => {
+            let detail = format!("this kind of capture comes as a form with {}", named(expected));
+            return Err(Problem::new(Kind::InvalidUpload, detail));
+        }
+        (CaptureBody::Form(mut fields, mut reached), _) => loop {
+            let next = match reached.take() {
+                Some(field) => Some(*field),
+                None => fields.next().await?,
+            };
+            let Some(field) = next else { break };
+            // So a browser sends a file that was not chosen.
+            if field.file_name() == Some("") {
+                pass_over(field, Kind::InvalidUpload).await?;
+                continue;
+            }
+            let Some(part) = files.part(field.name()) else {
+                let detail = format!("the form has something else, or twice, beside {}", named(expected));
+                return Err(Problem::new(Kind::InvalidUpload, detail));
+            };
+            files.store(part, pieces(field, Kind::InvalidUpload)).await?;
+        },
+    }
+    let mut stored = std::mem::take(&mut files.stored);
+    let absent = |part: &&CapturePart| part.needed && stored.iter().all(|other| other.part.name != part.name);
+    if let Some(part) = expected.iter().find(absent) {
+        return Err(Problem::new(Kind::InvalidUpload, format!("the form has no file {}", part.name)));
+    }
+    stored.sort_by_key(|stored| expected.iter().position(|part| part.name == stored.part.name));
+    Ok(stored)
+}
+
+fn named(parts: &[CapturePart]) -> String {
+    let words = parts.iter().map(|part| match part.needed {
+        true => part.name.to_owned(),
+        false => format!("{} (may be left out)", part.name),
+    });
+    format!("the files {}", words.collect::<Vec<_>>().join(", "))
+}
+
+/// Inserts the capture of files that are stored.
+async fn note(
+    api: &Api,
+    upload: &CaptureUpload,
+    id: Uuid,
+    keys: &CaptureKeys,
+    parts: &[StoredPart],
+) -> Result<(Uuid, bool), Problem> {
+    let file = |stored: &StoredPart| CaptureFile { name: stored.part.name.to_owned(), size: stored.size };
+    let files: Vec<CaptureFile> = parts.iter().map(file).collect();
+    let kept: Vec<String> = parts.iter().map(|stored| keys.part(stored.part.name).to_string()).collect();
+    let new = NewCapture {
+        id,
+        app: &upload.app,
+        version: &upload.version,
+        session_id: upload.session_id.as_deref(),
+        form: upload.form,
+        files: &files,
+        content_hash: content_hash(&upload.form, parts)?,
+        keys: &kept,
+    };
+    let mut tx = api.tenant(&upload.tenant).await?;
+    // Under a lock until the commit: two uploads at once do not go over the limit together.
+    let used = usage::hold_symbols(&mut tx).await?;
+    match store::receive(&mut tx, &new).await? {
+        ReceivedCapture::New => {}
+        ReceivedCapture::Known(known) => {
+            tx.commit().await?;
+            return Ok((known, true));
+        }
+        ReceivedCapture::GivenUp => {
+            return Err(Problem::unavailable(format!("the capture {id} was given up in the meantime"), 1));
+        }
+    }
+    let size = files.iter().map(|file| file.size).sum();
+    if let Some(limit) = upload.may.symbol_bytes {
+        fits(api, used, size, limit)?;
+    }
+    tx.commit().await?;
+    api.metrics.upload_bytes.inc_by(size);
+    Ok((id, false))
+}
+
+fn content_hash(form: &CaptureForm, parts: &[StoredPart]) -> Result<ContentHash, Problem> {
+    let mut hash = Sha256::new();
+    hash.update(serde_json::to_vec(form).map_err(Problem::internal)?);
+    for stored in parts {
+        hash.update(format!("\n{} {}", stored.part.name, stored.sha256));
+    }
+    Ok(ContentHash(hash.finalize().into()))
+}
+
+/// Removes files that no capture has; what fails here goes later, because it is condemned.
+async fn remove(api: &Api, form: &CaptureForm, keys: &CaptureKeys) {
+    for part in form.parts() {
+        remove_object(api, &keys.part(part.name)).await;
+    }
+}

@@ -1,0 +1,80 @@
+//! `/console/captures/{id}`: one capture with its analysis.
+
+use super::analysis::{self, ShownAnalysis};
+use super::kind;
+use super::prelude::*;
+use crate::operations::{self, FoundAnalysis, delete_capture};
+use crate::pages::history::Moments;
+use crate::store::{self, Capture};
+use unslide_api::feature::operation::TenantAdmin;
+use unslide_api::feature::page::{or, session_path};
+use unslide_model::Scope;
+
+/// Earlier captures that this one can be compared with.
+const MOST_EARLIER: u32 = 5;
+
+#[derive(Template)]
+#[template(path = "captures/capture.html", askama = escaping)]
+struct CapturePage {
+    shell: Shell,
+    script: &'static str,
+    capture: Capture,
+    shown: Option<ShownAnalysis>,
+    /// Captures that this one can be compared with.
+    earlier: Vec<Capture>,
+    may_delete: bool,
+}
+
+/// `GET /console/captures/{id}`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path(id): Path<String>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let moments = Moments { from: state.number("from")?, to: state.number("to")? };
+    let access = &signed.access;
+    let found = operations::analysis(&api, access, "id", &id).await?;
+    let has_analysis = !found.json.is_empty();
+    let earlier = if has_analysis {
+        let mut tx = api.tenant(access.tenant()).await?;
+        let earlier = store::earlier(&mut tx, &found.capture, MOST_EARLIER).await?;
+        tx.rollback();
+        earlier
+    } else {
+        Vec::new()
+    };
+    let may_delete = access.principal.may(Scope::TenantAdmin);
+    let viewer = signed.viewer;
+    let work = move || {
+        let mut found = found;
+        // The tree, and that of the app's functions.
+        let read = if has_analysis { Some(found.read(2)?) } else { None };
+        let FoundAnalysis { capture, mut reservation, .. } = found;
+        let title = format!("{} of {}", kind(capture.kind), or(&capture.app, "no app"));
+        let shown = read.map(|analysis| ShownAnalysis::from_analysis(&analysis, &title, moments));
+        reservation.grow(shown.as_ref().map_or(0, |shown| shown.graph_bytes() * 2))?;
+        let page = CapturePage {
+            shell: Shell::of(viewer, "captures", title),
+            script: &FLAME_PATH,
+            capture,
+            shown,
+            earlier,
+            may_delete,
+        };
+        let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
+        Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
+    };
+    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    Ok(html_answer(answer))
+}
+
+/// `POST /console/captures/{id}/delete`.
+pub async fn delete(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    id: Path<String>,
+) -> Result<Response, Problem> {
+    delete_capture(State(api), signed.access, id).await?;
+    Ok(Redirect::to("/console/captures").into_response())
+}

@@ -1,0 +1,63 @@
+//! `/console/captures`: the captures, newest first.
+
+use super::CAPTURES_PATH as PATH;
+use super::prelude::*;
+use crate::operations::{CaptureQuery, list_captures};
+use crate::store::Capture;
+use unslide_api::feature::page::{BarSelect, FilterBar, app_select};
+use unslide_model::Scope;
+use unslide_signals::capture::CaptureKind;
+
+const FILTERS: [&str; 2] = ["app", "kind"];
+
+#[derive(Template)]
+#[template(path = "captures/captures.html", askama = escaping)]
+struct CapturesPage {
+    shell: Shell,
+    may_upload: bool,
+    /// The app that a form names at first.
+    app: String,
+    captures: Vec<Capture>,
+    next: Option<String>,
+    filtered: bool,
+}
+
+/// `GET /console/captures`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let access = &signed.access;
+    let query = CaptureQuery {
+        app: state.text("app"),
+        kind: state.get("kind").map(kind).transpose()?,
+        cursor: state.text("cursor"),
+        ..CaptureQuery::default()
+    };
+    let Json(found) = list_captures(State(api.clone()), access.clone(), Query(query)).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let app = app_select(&mut tx, access, &state).await?;
+    tx.rollback();
+    let mut kinds = vec![("", "all")];
+    kinds.extend(CaptureKind::ALL.map(|kind| (kind.as_str(), super::kind(kind))));
+    let bar = FilterBar {
+        action: PATH.to_owned(),
+        selects: vec![app, BarSelect::of("kind", "Kind", &kinds, &state)],
+        ..FilterBar::default()
+    };
+    html(&CapturesPage {
+        may_upload: access.principal.may(Scope::ReportsWrite),
+        app: access.only_app().or(state.get("app")).unwrap_or_default().to_owned(),
+        shell: Shell::of(signed.viewer, "captures", "Captures").with(bar),
+        captures: found.items,
+        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
+        filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
+    })
+}
+
+fn kind(word: &str) -> Result<CaptureKind, Problem> {
+    CaptureKind::parse(word).ok_or_else(|| {
+        Problem::new(Kind::InvalidParameter, "kind: profile, stack_set, memory_graph or malloc_log")
+    })
+}

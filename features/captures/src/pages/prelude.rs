@@ -1,0 +1,11 @@
+//! Names that nearly every page uses.
+
+pub(crate) use axum::Json;
+pub(crate) use axum::extract::State;
+pub(crate) use axum::response::{IntoResponse, Redirect, Response};
+pub(crate) use unslide_api::feature::operation::{
+    Api, Kind, Path, Problem, Query, ReportsRead, ReservedAnswer,
+};
+pub(crate) use unslide_api::feature::page::{
+    FLAME_PATH, PageState, Shell, SignedIn, Template, escaping, filters, html, html_answer,
+};

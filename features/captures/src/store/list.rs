@@ -1,0 +1,150 @@
+//! Captures by id and in lists, and their deletion.
+
+use super::{Capture, query_captures};
+use time::{Date, OffsetDateTime};
+use unslide_signals::capture::CaptureKind;
+use unslide_store::queries::reports::ReportRow;
+use unslide_store::sql::to_row32;
+use unslide_store::{Result, TenantTx, Uuid};
+
+/// A selection of captures. `None` selects all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaptureFilter {
+    /// Of this app.
+    pub app: Option<String>,
+    /// Of this version.
+    pub version: Option<String>,
+    /// Of this kind.
+    pub kind: Option<String>,
+}
+
+/// Finds a capture. Returns `None` if no capture has the id, or it is of another app than `app`.
+pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
+    let (connection, tenant, _) = tx.parts();
+    let found =
+        query_captures!("WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL)", tenant, id, app);
+    Ok(found.fetch_optional(connection).await?.map(Capture::from))
+}
+
+/// Lists captures, the newest first, from the one after `after` on: when it was received, and its id.
+pub async fn list(
+    tx: &mut TenantTx,
+    filter: &CaptureFilter,
+    after: Option<(OffsetDateTime, Uuid)>,
+    limit: u32,
+) -> Result<Vec<Capture>> {
+    let (connection, tenant, _) = tx.parts();
+    let found = query_captures!(
+        "WHERE tenant = $1 AND (app = $2 OR $2 IS NULL) AND (version = $3 OR $3 IS NULL)
+               AND (kind = $4 OR $4 IS NULL) AND ($5::timestamptz IS NULL OR (received_at, id) < ($5, $6::uuid))
+         ORDER BY received_at DESC, id DESC LIMIT $7",
+        tenant,
+        filter.app.as_deref(),
+        filter.version.as_deref(),
+        filter.kind.as_deref(),
+        after.map(|after| after.0),
+        after.map(|after| after.1),
+        i64::from(limit)
+    );
+    Ok(found.fetch_all(connection).await?.into_iter().map(Capture::from).collect())
+}
+
+/// Lists the captures that came before this one and that it can be compared with, the newest first: those of the same app,
+/// kind and source that have an analysis.
+pub async fn earlier(tx: &mut TenantTx, of: &Capture, limit: u32) -> Result<Vec<Capture>> {
+    let source = of.summary.as_ref().and_then(|summary| summary["source"].as_str());
+    // A file that is opaque.
+    if source.is_none() && of.kind == CaptureKind::MemoryGraph {
+        return Ok(Vec::new());
+    }
+    let (connection, tenant, _) = tx.parts();
+    let found = query_captures!(
+        "WHERE tenant = $1 AND app = $2 AND kind = $3 AND (received_at, id) < ($4, $5) AND answer IS NOT NULL
+               AND summary ->> 'source' IS NOT DISTINCT FROM $6
+         ORDER BY received_at DESC, id DESC LIMIT $7",
+        tenant,
+        of.app,
+        of.kind.as_str(),
+        of.received_at,
+        of.id,
+        source,
+        i64::from(limit)
+    );
+    Ok(found.fetch_all(connection).await?.into_iter().map(Capture::from).collect())
+}
+
+/// Deletes a capture and returns it, so that its objects can be condemned in the same transaction. Returns `None` if no
+/// capture has the id, or it is of another app than `app`.
+pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
+    let (connection, tenant, _) = tx.parts();
+    // Locked, so that no run begins that leaves an analysis which is not condemned.
+    let capture = query_captures!(
+        "WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL) FOR UPDATE",
+        tenant,
+        id,
+        app
+    );
+    let Some(capture) = capture.fetch_optional(&mut *connection).await? else { return Ok(None) };
+    sqlx::query!("DELETE FROM captures WHERE tenant = $1 AND id = $2", tenant, id)
+        .execute(connection)
+        .await?;
+    Ok(Some(capture.into()))
+}
+
+/// Deletes up to `limit` captures that came before the day `before` and returns them, so that their objects can be
+/// condemned in the same transaction.
+pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<Vec<Capture>> {
+    let (connection, tenant, _) = tx.parts();
+    let over = query_captures!(
+        "WHERE tenant = $1 AND id IN (SELECT o.id FROM captures o WHERE o.tenant = $1 AND o.received_at < $2
+                                     ORDER BY o.received_at, o.id LIMIT $3)
+         ORDER BY id FOR UPDATE",
+        tenant,
+        before.midnight().assume_utc(),
+        i64::from(limit)
+    );
+    let over = over.fetch_all(&mut *connection).await?;
+    let ids: Vec<Uuid> = over.iter().map(|capture| capture.id).collect();
+    sqlx::query!("DELETE FROM captures WHERE tenant = $1 AND id = ANY ($2)", tenant, &ids)
+        .execute(connection)
+        .await?;
+    Ok(over.into_iter().map(Capture::from).collect())
+}
+
+/// Returns all captures of the transaction's tenant.
+pub async fn all(tx: &mut TenantTx) -> Result<Vec<Capture>> {
+    let (connection, tenant, _) = tx.parts();
+    let all = query_captures!("WHERE tenant = $1", tenant).fetch_all(connection).await?;
+    Ok(all.into_iter().map(Capture::from).collect())
+}
+
+/// A capture that was recorded in a run of the app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunCapture {
+    /// Its id.
+    pub id: Uuid,
+    /// Its kind, such as `memory_graph`.
+    pub kind: String,
+    /// When it was received.
+    pub received_at: OffsetDateTime,
+}
+
+/// Lists the captures of the run that a report is of, the newest first. A device writes the id of its run in either case.
+pub async fn for_run(tx: &mut TenantTx, report: &ReportRow, limit: u32) -> Result<Vec<RunCapture>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        RunCapture,
+        "SELECT c.id, c.kind, c.received_at
+         FROM reports r JOIN captures c ON c.tenant = r.tenant AND c.app = r.app
+           AND c.session_id = ANY (ARRAY[r.run_id::text, upper(r.run_id::text)])
+         WHERE r.tenant = $1 AND r.received_at = $2 AND r.report_id = $3 AND r.variant = $4
+         ORDER BY c.received_at DESC, c.id DESC LIMIT $5",
+        tenant,
+        report.received_at,
+        report.report_id.uuid(),
+        to_row32(report.variant),
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?)
+}

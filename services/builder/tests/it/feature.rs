@@ -1,0 +1,78 @@
+//! A feature of these tests: its jobs have a child count the words of a text.
+
+use crate::world::{World, acme};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use std::time::Duration;
+use unslide_builder::feature::{
+    BuilderFeature, ChildTask, ChildTaskError, FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler,
+};
+use unslide_model::TenantId;
+use unslide_store::jobs::{self, FeatureWork, Work};
+use unslide_store::{HookFuture, OwnerTx};
+
+pub const KIND: &str = "count";
+pub const TASK: ChildTask = ChildTask { name: "count_words", run: count };
+pub const FEATURE: BuilderFeature = BuilderFeature {
+    name: "count",
+    clear: None,
+    jobs: &[JobHandler { kind: KIND, places: 2, run, give_up }],
+};
+
+fn count(input: Value) -> Result<Box<RawValue>, ChildTaskError> {
+    let text: String = serde_json::from_value(input)?;
+    match text.split_whitespace().count() {
+        0 => Err(ChildTaskError::Malformed("it has no words".to_owned())),
+        words => Ok(to_raw_value(&words)?),
+    }
+}
+
+fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
+    Box::pin(async move {
+        let Work::Feature(work) = &job.lease.work else {
+            return Err(JobFailure::job("internal", "it is another job"));
+        };
+        let room = job.room(1 << 20).await?;
+        let words: u64 = job.run_child(&room, &TASK, &work.arguments["text"], 1 << 10).await?;
+        drop(room);
+        let mut tx = job.store().tenant(job.lease.tenant()?).await?;
+        job.hold_tenant(&mut tx).await?;
+        note(&mut tx, &format!("{words} words")).await?;
+        jobs::complete(&mut tx, job.lease).await?;
+        Ok(tx.commit().await?)
+    })
+}
+
+fn give_up<'t>(tx: &'t mut OwnerTx, given_up: &'t GivenUpJob<'t>) -> HookFuture<'t> {
+    Box::pin(async move { note(tx, &format!("{}: {}", given_up.reason, given_up.detail)).await })
+}
+
+async fn note(tx: &mut OwnerTx, text: &str) -> unslide_store::Result<()> {
+    unslide_store::audit::append(tx, "test", "count", text, &Value::Null).await
+}
+
+/// Adds a job that counts the words of a text.
+pub async fn add(world: &World, tenant: &TenantId, text: &str) {
+    let arguments = [("text".to_owned(), Value::from(text))].into_iter().collect();
+    let mut tx = world.store.tenant(tenant).await.unwrap();
+    let work = Work::Feature(FeatureWork { kind: KIND.into(), arguments });
+    jobs::add(&mut tx, &work).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_a_feature_runs_a_child_and_is_given_up_with_the_reason_of_its_task() {
+    let world = World::start(1).await;
+    for (text, noted) in [("three more words", "3 words"), (" ", "malformed: it has no words")] {
+        add(&world, &acme(), text).await;
+        let query = format!("SELECT count(*) FROM audit_log WHERE action = 'count' AND subject = '{noted}'");
+        let is_noted = async {
+            while world.number(&query).await == 0 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(crate::world::PATIENCE, is_noted).await.expect(noted);
+    }
+    world.idle().await;
+    world.stop().await;
+}
