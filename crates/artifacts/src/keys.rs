@@ -14,7 +14,7 @@
 
 use std::fmt;
 use time::Date;
-use unslide_model::{ContentHash, DebugId, Owned, Owner, Scoped, TenantId};
+use unslide_model::{ContentHash, DebugId, Owned, Owner, TenantId};
 use uuid::Uuid;
 
 /// The key of one object. Made by this module only.

@@ -30,8 +30,8 @@ pub use database::{
 };
 pub(crate) use database::{column, json, migrations, number, purge};
 pub use hooks::{
-    Announcement, ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, StoreHook, StoredReport, StoredReports,
-    SymbolPosition, announce, expire_features, feature_files, wake_features,
+    Announcement, ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, StoreHook, StoredReport,
+    StoredReports, SymbolPosition, announce, expire_features, feature_files, wake_features,
 };
 pub use kafka::{dead_letters, deferred, outbox, positions, quarantine};
 pub use reports::{partitions, retention};

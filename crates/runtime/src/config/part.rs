@@ -2,7 +2,7 @@
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The values of some sections, and their schema.
 #[derive(Clone, Debug)]
@@ -11,13 +11,6 @@ pub struct ConfigPart {
     pub values: Value,
     /// The JSON Schema of the sections. Its descriptions are what the settings mean.
     pub schema: Value,
-}
-
-impl Default for ConfigPart {
-    /// A part without settings.
-    fn default() -> ConfigPart {
-        ConfigPart { values: Value::Object(Map::new()), schema: Value::Object(Map::new()) }
-    }
 }
 
 impl ConfigPart {

@@ -11,9 +11,7 @@
 mod condemned;
 mod write;
 
-pub use condemned::{
-    Condemned, abandon, condemn, condemn_at, condemn_unnamed, condemned_due, forget, postpone, undeleted,
-};
+pub use condemned::{Condemned, abandon, condemn, condemn_at, condemned_due, forget, postpone, undeleted};
 pub use write::{
     MovedBody, PendingBody, PendingDay, SegmentIntent, begin, finish, give_up, new_id, page, pending,
 };
