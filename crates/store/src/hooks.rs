@@ -37,12 +37,11 @@ pub struct StoreHook {
     pub missed_symbols: Option<MissedSymbolsHook>,
     /// Deletes up to so many rows that are older than the first day that is kept of their tenant, and condemns their files.
     /// Returns the number of rows.
-    pub expire: Option<for<'t> fn(&'t mut TenantTx, Date, u32) -> HookFuture<'t, u64>>,
+    pub expire: Option<ExpireHook>,
     /// Lists the files in object storage that rows of the transaction's tenant name.
-    pub files: Option<for<'t> fn(&'t mut TenantTx) -> HookFuture<'t, Vec<FeatureFile>>>,
+    pub files: Option<FilesHook>,
     /// Lists events of a session in their order, the first after the page's position.
-    pub session_events:
-        Option<for<'t> fn(&'t mut TenantTx, TimelinePage<'t>) -> HookFuture<'t, Vec<TimelineEvent>>>,
+    pub session_events: Option<SessionEventsHook>,
 }
 
 impl StoreHook {
@@ -114,6 +113,13 @@ pub async fn announce(tx: &mut TenantTx, announcements: &[Announcement]) -> Resu
     Ok(())
 }
 
+/// See [`StoreHook::expire`].
+pub type ExpireHook = for<'t> fn(&'t mut TenantTx, Date, u32) -> HookFuture<'t, u64>;
+/// See [`StoreHook::files`].
+pub type FilesHook = for<'t> fn(&'t mut TenantTx) -> HookFuture<'t, Vec<FeatureFile>>;
+/// See [`StoreHook::session_events`].
+pub type SessionEventsHook =
+    for<'t> fn(&'t mut TenantTx, TimelinePage<'t>) -> HookFuture<'t, Vec<TimelineEvent>>;
 /// See [`StoreHook::missed_symbols`].
 pub type MissedSymbolsHook = for<'s> fn(&'s Store, SymbolPosition<'s>) -> HookFuture<'s, Vec<MissedSymbols>>;
 

@@ -87,7 +87,7 @@ impl ShownAnalysis {
         [Some(&self.graph), self.vm_graph.as_ref()]
             .into_iter()
             .flatten()
-            .map(|graph| graph.len() as u64)
+            .map(|graph| graph.byte_length() as u64)
             .sum()
     }
 }

@@ -50,7 +50,7 @@ pub async fn page(
         let vm_graph = vm_difference(&before, &after, &title);
         let (before, after) = (before.tree.tree_without_rests(), after.tree.tree_without_rests());
         let graph = FlameSvg::of_difference(&before, &after, &title);
-        let graph_bytes = graph.len() + vm_graph.as_ref().map_or(0, FlameSvg::len);
+        let graph_bytes = graph.byte_length() + vm_graph.as_ref().map_or(0, FlameSvg::byte_length);
         reservation.grow(graph_bytes as u64 * 2)?;
         let page = ComparePage {
             shell: Shell::of(viewer, "captures", title),

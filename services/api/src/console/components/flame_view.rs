@@ -39,7 +39,7 @@ impl FlameSvg {
     }
 
     /// Its size in bytes.
-    pub fn len(&self) -> usize {
+    pub fn byte_length(&self) -> usize {
         self.0.len()
     }
 }

@@ -93,7 +93,7 @@ pub async fn of_report(
             compared: false,
             form: None,
         };
-        reservation.grow(page.graph.len() as u64 * 2 + PAGE_BYTES)?;
+        reservation.grow(page.graph.byte_length() as u64 * 2 + PAGE_BYTES)?;
         let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
@@ -128,7 +128,7 @@ pub async fn of_group(
         let title = or(&group.group.title, "no title");
         let shell = Shell::of(viewer, "groups", format!("Flame graph: {title}"));
         let page = group_page(shell, &group, form, &first, second.as_ref());
-        reservation.grow(page.graph.len() as u64 * 2 + PAGE_BYTES)?;
+        reservation.grow(page.graph.byte_length() as u64 * 2 + PAGE_BYTES)?;
         let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
