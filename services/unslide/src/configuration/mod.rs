@@ -157,7 +157,7 @@ pub struct Administration {
 }
 
 /// The sections of all servers, and what features have in them.
-pub struct Servers {
+pub struct FsckConfiguration {
     pub administration: Administration,
     pub objects: unslide_artifacts::Settings,
     pub hooks: Vec<StoreHook>,
@@ -193,7 +193,7 @@ pub fn administration(configured: &Configured, kafka: bool) -> Result<Administra
 ///
 /// # Errors
 /// Everything that is wrong with them.
-pub fn servers(configured: &Configured) -> Result<Servers, Problems> {
+pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> {
     let problems = |configuration: &Configuration| {
         let objects = ConfigProblem::in_section("objects", configuration.api.objects.problems());
         configuration.administration_problems(true).into_iter().chain(objects).collect()
@@ -201,7 +201,7 @@ pub fn servers(configured: &Configured) -> Result<Servers, Problems> {
     read(configured, problems, |Configuration { api, features, .. }| {
         let (postgres, kafka, tenants) = (api.postgres, api.kafka, api.tenants);
         let administration = Administration { postgres, kafka, tenants };
-        Servers { administration, objects: api.objects, hooks: unslide_feature::hooks(&features) }
+        FsckConfiguration { administration, objects: api.objects, hooks: unslide_feature::hooks(&features) }
     })
 }
 

@@ -3,7 +3,7 @@
 mod disagreement;
 mod files;
 
-use crate::configuration::{self, Administration, Configured, Servers};
+use crate::configuration::{self, Administration, Configured, FsckConfiguration};
 use crate::moment;
 use crate::prelude::*;
 use crate::quantity;
@@ -32,7 +32,8 @@ pub struct Arguments {
 
 /// Compares, and prints what was found with what repairs it.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let Servers { administration: servers, objects, hooks } = configuration::servers(&arguments.configured)?;
+    let FsckConfiguration { administration: servers, objects, hooks } =
+        configuration::for_fsck(&arguments.configured)?;
     let mut found = Disagreements::new(arguments.limit);
     boot::block_on(async {
         let store = boot::database(&servers.postgres).await?.with_hooks(&hooks);
