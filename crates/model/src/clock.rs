@@ -5,23 +5,23 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
-/// Where the time comes from. Times are UTC with microseconds.
+/// Source of the time, in UTC with microseconds.
 ///
-/// The wall clock is for what people and other processes read: operators and time servers set it, forward
-/// and back. Durations, deadlines and ages come from the monotonic clock.
+/// Use the wall clock for times that people and other processes read: operators and time servers set it forward
+/// and back. Use the monotonic clock for durations, deadlines and ages.
 pub trait Clock: Send + Sync + 'static {
-    /// The present moment in UTC, by the wall clock.
+    /// Returns the current time in UTC, by the wall clock.
     fn now(&self) -> OffsetDateTime;
 
-    /// The time since a moment that is fixed for the process. It never goes back, and nothing sets it.
+    /// Returns the time since a fixed moment of this process. It never goes back, and nothing sets it.
     fn monotonic(&self) -> Duration;
 
-    /// The present moment by the wall clock, as microseconds since the Unix epoch.
+    /// Returns the current time by the wall clock, as microseconds since the Unix epoch.
     fn now_micros(&self) -> i64 {
         i64::try_from(self.now().unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
     }
 
-    /// [`Clock::monotonic`] in microseconds.
+    /// Returns [`Clock::monotonic`] in microseconds.
     fn monotonic_micros(&self) -> i64 {
         i64::try_from(self.monotonic().as_micros()).unwrap_or(i64::MAX)
     }
@@ -37,11 +37,11 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// The operating system's clock, for the binary's composition only.
+/// The operating system's clock. Only a binary's start-up code creates one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// Where the monotonic clock of this process begins.
+/// Zero of this process's monotonic clock.
 #[expect(clippy::disallowed_methods, reason = "the one place where the real clock is read")]
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -58,7 +58,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that stands still until a caller moves it.
 #[derive(Debug)]
 pub struct FixedClock {
     wall: AtomicI64,
@@ -66,19 +66,19 @@ pub struct FixedClock {
 }
 
 impl FixedClock {
-    /// A clock that shows `micros` microseconds since the Unix epoch.
+    /// Creates a clock that shows `micros` microseconds since the Unix epoch.
     #[must_use]
     pub fn at_micros(micros: i64) -> FixedClock {
         FixedClock { wall: AtomicI64::new(micros), monotonic: AtomicI64::new(0) }
     }
 
-    /// Lets `micros` microseconds pass.
+    /// Moves both clocks forward by `micros` microseconds.
     pub fn advance_micros(&self, micros: i64) {
         self.wall.fetch_add(micros, Ordering::SeqCst);
         self.monotonic.fetch_add(micros, Ordering::SeqCst);
     }
 
-    /// Sets the wall clock forward or back by `micros` microseconds, in which no time passes.
+    /// Sets the wall clock forward or back by `micros` microseconds. The monotonic clock does not move.
     pub fn step_wall_micros(&self, micros: i64) {
         self.wall.fetch_add(micros, Ordering::SeqCst);
     }

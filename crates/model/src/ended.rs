@@ -1,22 +1,22 @@
-//! Why a run of an app ended of which no crash report tells: one table of rules, and how sure its answer is.
+//! Why a run of an app ended without a crash report: one table of rules, and the confidence of the answer.
 //!
-//! The operating system ends an app that uses too much memory without a word to it. So an app notes what it can while
-//! it runs, and looks at its next start: where nothing else explains the end, it was out of memory. The rules are those
-//! that Facebook published ("Reducing FOOMs in the Facebook iOS app", 2015), with the further exclusions of KSCrash
-//! 2.6. KSCrash's words for reasons are understood.
+//! The operating system ends an app that uses too much memory without any notice. So the app records its state while
+//! it runs, and checks it at its next start: if nothing else explains the end, the app ran out of memory. The rules are
+//! those that Facebook published ("Reducing FOOMs in the Facebook iOS app", 2015), with the further exclusions of
+//! KSCrash 2.6. KSCrash's names of reasons are accepted.
 
 use crate::figures::{round_mebibytes, round_share};
 use std::fmt;
 
-/// The share of its memory limit in percent from which on an app that vanished is taken to be out of memory.
+/// Percent of its memory limit from which an app that vanished counts as out of memory.
 const NEAR_LIMIT: u64 = 80;
-/// Bytes of a memory limit that is believed.
+/// Plausible memory limits, in bytes.
 pub const BELIEVED_LIMITS: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 
 crate::words! {
     /// How a run ended.
     pub enum EndReason {
-        /// The app ended by itself, or the user ended it.
+        /// The app exited, or the user ended it.
         Exited = "exited",
         /// The app crashed.
         Crashed = "crashed",
@@ -24,7 +24,7 @@ crate::words! {
         Hang = "hang",
         /// The system ended the app for lack of memory.
         OutOfMemory = "out_of_memory",
-        /// Nothing explains the end but lack of memory.
+        /// Lack of memory is the only explanation left.
         Unexplained = "unexplained",
         /// The app was updated.
         AppUpgrade = "app_upgrade",
@@ -36,23 +36,23 @@ crate::words! {
         LowBattery = "low_battery",
         /// The device was too hot.
         Thermal = "thermal",
-        /// The app used more of the processor than it may.
+        /// The app used more CPU time than the system allows.
         Cpu = "cpu",
         /// The system ended the app for another reason.
         Terminated = "terminated",
-        /// It is not judged, or not known.
+        /// The reason is not known, or the rules do not apply.
         Unknown = "unknown",
     }
 }
 
 crate::words! {
-    /// The rule that has decided: the first one that applies, in this order.
+    /// The rule that decided: the first one that applies, in this order.
     pub enum EndRule {
         /// KSCrash's own `termination_reason`.
         TerminationReason = "termination_reason",
         /// A debugger was attached, or the app ran in a simulator.
         Development = "development",
-        /// There was no run before.
+        /// There was no earlier run.
         FirstLaunch = "first_launch",
         /// The version or the build of the app differs.
         AppUpgraded = "app_upgraded",
@@ -64,7 +64,7 @@ crate::words! {
         ForceQuit = "force_quit",
         /// The version of the operating system differs.
         OsUpgraded = "os_upgraded",
-        /// The device started later than the run.
+        /// The device booted after the run began.
         Rebooted = "rebooted",
         /// The main thread did not answer at the end.
         Hang = "hang",
@@ -72,13 +72,13 @@ crate::words! {
         LowBattery = "low_battery",
         /// The device's thermal state was critical.
         Thermal = "thermal",
-        /// The system reported too much use of the processor.
+        /// The system reported that the app used too much CPU time.
         Cpu = "cpu",
-        /// The system ended the app for a reason that it stated.
+        /// The system ended the app and gave the reason.
         Terminated = "terminated",
-        /// The kernel names the app among the processes that it killed.
+        /// A Jetsam log lists the app among the processes that the kernel killed.
         Jetsam = "jetsam",
-        /// The app has judged by rules of its own that it was out of memory.
+        /// The app's own rules found that it was out of memory.
         CrashType = "crash_type",
         /// Nothing else explains the end.
         Exclusion = "exclusion",
@@ -86,19 +86,19 @@ crate::words! {
 }
 
 crate::words! {
-    /// How sure it is.
+    /// How certain an answer is.
     pub enum Confidence {
-        /// Nothing but the lack of another explanation speaks for it.
+        /// No fact supports the answer: there is just no other explanation.
         Low = "low",
-        /// One fact speaks for it.
+        /// One fact supports the answer.
         Medium = "medium",
-        /// Several facts speak for it, or one that leaves no doubt.
+        /// Several facts support the answer, or one that leaves no doubt.
         High = "high",
     }
 }
 
 crate::words! {
-    /// A fact that speaks for lack of memory.
+    /// A fact that indicates lack of memory.
     pub enum EvidenceKind {
         /// The footprint was near the limit.
         Footprint = "footprint",
@@ -111,21 +111,21 @@ crate::words! {
     }
 }
 
-/// What is known of the end of a run. What is absent is false or not known.
+/// Known facts about the end of a run. An absent fact is false or not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunFacts<'t> {
     /// `termination_reason` of KSCrash.
     pub reason: Option<&'t str>,
-    /// True where the rule of its name applies; never [`EndRule::TerminationReason`], [`EndRule::Jetsam`] and
-    /// [`EndRule::Exclusion`], which follow from the rest.
+    /// The rules that apply by their own condition. Never contains [`EndRule::TerminationReason`], [`EndRule::Jetsam`] or
+    /// [`EndRule::Exclusion`], which follow from the other fields.
     pub applies: &'t [EndRule],
-    /// True where the app was on the screen, false where it was in the background.
+    /// True if the app was in the foreground, false if it was in the background.
     pub foreground: Option<bool>,
     /// Memory of the app at the end, in bytes.
     pub footprint: Option<u64>,
-    /// Memory that the app may have, in bytes.
+    /// Memory that the app may use, in bytes.
     pub footprint_limit: Option<u64>,
-    /// The same of other runs on this device model and system version: counts where the run does not say its own.
+    /// Limit of other runs on this device model and system version, in bytes. Used if the run has no limit of its own.
     pub learned_limit: Option<u64>,
     /// The last memory pressure.
     pub memory_pressure: Option<&'t str>,
@@ -133,33 +133,33 @@ pub struct RunFacts<'t> {
     pub jetsam: Option<&'t str>,
 }
 
-/// A fact, and its value for people.
+/// A fact and its value as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndEvidence {
-    /// What speaks for lack of memory.
+    /// The kind of the fact.
     pub kind: EvidenceKind,
-    /// Such as `92 % of the limit`.
+    /// The value, such as `92 % of the limit`.
     pub value: String,
 }
 
-/// How a run ended, and why that is thought.
+/// How a run ended, and the evidence for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedRun {
-    /// How it ended.
+    /// The reason of the end.
     pub kind: EndReason,
-    /// The rule that has decided.
+    /// The rule that decided.
     pub rule: EndRule,
-    /// How sure it is.
+    /// How certain the reason is.
     pub confidence: Confidence,
-    /// Where the app was.
+    /// True if the app was in the foreground.
     pub foreground: Option<bool>,
-    /// What speaks for lack of memory; empty for an end of another kind.
+    /// Facts that indicate lack of memory. Empty for any other reason.
     pub evidence: Vec<EndEvidence>,
-    /// The footprint where it was far below the learned limit. It lowers nothing: the limit may be another one today.
+    /// The footprint, if it was far below the learned limit. Does not lower the confidence: today's limit may differ.
     pub against: Option<EndEvidence>,
 }
 
-/// The rules that exclude lack of memory or stand for it, in their order.
+/// The rules that exclude or indicate lack of memory, in their order.
 const RULES: [(EndRule, EndReason); 14] = [
     (EndRule::Development, EndReason::Unknown),
     (EndRule::FirstLaunch, EndReason::Unknown),
@@ -178,7 +178,7 @@ const RULES: [(EndRule, EndReason); 14] = [
 ];
 
 impl RunFacts<'_> {
-    /// How the run ended: the first rule that applies, else lack of memory.
+    /// Returns how the run ended: by the first rule that applies, or else by lack of memory.
     #[must_use]
     pub fn judge(&self) -> EndedRun {
         let evidence = self.evidence();
@@ -187,7 +187,7 @@ impl RunFacts<'_> {
         let confidence = match (rule, evidence.len()) {
             (EndRule::Jetsam, _) => Confidence::High,
             _ if !is_memory => Confidence::High,
-            // KSCrash has looked at the same facts.
+            // KSCrash decided from the same facts.
             (EndRule::TerminationReason, 0) if kind == EndReason::OutOfMemory => Confidence::Medium,
             (EndRule::TerminationReason, _) if kind == EndReason::OutOfMemory => Confidence::High,
             (_, 0) => Confidence::Low,
@@ -216,7 +216,7 @@ impl RunFacts<'_> {
         }
     }
 
-    /// The reason in a Jetsam log, where it has one.
+    /// Returns the reason in the Jetsam log, if it has one.
     fn jetsam(&self) -> Option<&str> {
         self.jetsam.filter(|reason| !reason.trim().is_empty())
     }
@@ -229,7 +229,7 @@ impl RunFacts<'_> {
         Some(if is_near { percent } else { percent.min(NEAR_LIMIT - 1) })
     }
 
-    /// The same of the learned limit, where the run does not say its own.
+    /// Returns the footprint in percent of the learned limit, if the run has no limit of its own.
     fn learned_share(&self) -> Option<u64> {
         self.share(self.learned_limit.filter(|_| self.footprint_limit.is_none_or(|limit| limit == 0)))
     }
@@ -258,7 +258,7 @@ impl RunFacts<'_> {
     }
 }
 
-/// True where a word of the kernel for why it killed a process stands for lack of memory.
+/// Returns true if the kernel's reason for killing a process means lack of memory.
 #[must_use]
 pub fn is_memory_reason(reason: &str) -> bool {
     const OTHER: [&str; 5] =
@@ -287,7 +287,7 @@ impl fmt::Display for EndedRun {
     }
 }
 
-/// A reason in the words of KSCrash; `None` for words that say nothing, and those that it may get later.
+/// Maps a reason of KSCrash. Returns `None` for a reason that says nothing or that is not known yet.
 fn of_kscrash(reason: &str) -> Option<EndReason> {
     Some(match reason {
         "clean" => EndReason::Exited,

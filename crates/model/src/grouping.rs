@@ -1,16 +1,16 @@
-//! Which bug a report is about, as symbolication has found and the store counts it.
+//! The bug that a report belongs to, as symbolication found it and the store counts it.
 
 /// A report's bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportGrouping {
-    /// Equal for reports of the same bug.
+    /// Equal for all reports of the same bug.
     pub fingerprint: [u8; 16],
-    /// What happened, such as `crash`.
+    /// The kind of event, such as `crash`.
     pub kind: String,
-    /// True while the symbols of a frame that counts are missing.
+    /// True while symbols of a frame that decides the group are missing.
     pub provisional: bool,
     /// One line for a list.
     pub title: String,
-    /// The function that is to blame; empty where none is.
+    /// The function at fault. Empty if there is none.
     pub culprit: String,
 }

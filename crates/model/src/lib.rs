@@ -1,5 +1,5 @@
-//! The words of Unslide: ids that carry their tenant, addresses that cannot be mixed up, and the
-//! few values that every layer speaks of. No I/O and no clock of its own.
+//! Shared types of Unslide: ids that carry their tenant, addresses that cannot be mixed up, and the
+//! few values that every layer uses. No I/O. The clock is a parameter.
 
 mod clock;
 mod counts;

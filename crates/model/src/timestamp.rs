@@ -1,33 +1,33 @@
-//! Times that clients, devices and producers claim. PostgreSQL takes fewer than `OffsetDateTime` holds: none before
-//! 4713 BC, in a text none before the year 1. A time with an offset that leads beyond the year 9999 is no time
-//! in UTC.
+//! Times from clients, devices and producers. PostgreSQL accepts fewer times than `OffsetDateTime` holds: none before
+//! 4713 BC, and as text none before the year 1. A time with an offset that leads beyond the year 9999 has no
+//! value in UTC.
 
 use serde::{Deserializer, de::Error};
 use time::{OffsetDateTime, UtcOffset};
 
-/// The time in UTC, where it lies in the years 1 to 9999.
+/// Returns the time in UTC if it lies in the years 1 to 9999.
 #[must_use]
 pub fn storable(at: OffsetDateTime) -> Option<OffsetDateTime> {
     at.checked_to_offset(UtcOffset::UTC).filter(|at| (1..=9_999).contains(&at.year()))
 }
 
-/// Reads a time (RFC 3339) or none, for a member of what a client sends.
+/// Reads an optional time (RFC 3339) from a client's JSON.
 ///
 /// # Errors
-/// Where it is no time, or one that cannot be stored.
+/// Returns an error if the value is not a time, or if the time cannot be stored.
 pub fn deserialize<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<OffsetDateTime>, D::Error> {
     let at = time::serde::rfc3339::option::deserialize(reader)?;
     let stored = |at| storable(at).ok_or_else(|| D::Error::custom("a time of the years 1 to 9999 (UTC)"));
     at.map(stored).transpose()
 }
 
-/// The time from microseconds since the Unix epoch.
+/// Returns the time for microseconds since the Unix epoch, if it can be stored.
 #[must_use]
 pub fn from_micros(micros: i64) -> Option<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).ok().and_then(storable)
 }
 
-/// The time from milliseconds since the Unix epoch, as Kafka counts them.
+/// Returns the time for milliseconds since the Unix epoch, as Kafka counts them, if it can be stored.
 #[must_use]
 pub fn from_millis(millis: i64) -> Option<OffsetDateTime> {
     millis.checked_mul(1_000).and_then(from_micros)

@@ -1,15 +1,15 @@
-//! What work costs: rate limits count cost units, so that a large report is paid for as what it is.
+//! Cost of work. Rate limits count cost units, so that a large report costs more than a small one.
 
-/// Unpacked bytes that cost one unit, beside the one that each report costs.
+/// Unpacked bytes per cost unit. Each report costs one unit more.
 pub const UNIT_BYTES: u64 = 64 << 10;
 
-/// The cost of a number of bytes, in units.
+/// Returns the cost of a number of bytes, in units.
 #[must_use]
 pub fn of_bytes(bytes: u64) -> u64 {
     bytes / UNIT_BYTES
 }
 
-/// The units that a record with one report costs.
+/// Returns the cost of a record with one report, in units.
 #[must_use]
 pub fn of_record(bytes: usize) -> u64 {
     1 + of_bytes(bytes as u64)

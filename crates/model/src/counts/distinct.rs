@@ -8,7 +8,7 @@
 /// Bits of a hash that choose the register.
 const INDEX_BITS: u32 = 12;
 const REGISTERS: usize = 1 << INDEX_BITS;
-/// The largest value of a register: one more than the zeros that the rest of a hash can begin with.
+/// The largest value of a register: one more than the leading zeros that the rest of a hash can have.
 const MOST_ZEROS: usize = 64 - INDEX_BITS as usize + 1;
 /// Bytes of one register in the sparse form: its number and its value.
 const SPARSE_BYTES: usize = 3;
@@ -16,11 +16,11 @@ const SPARSE_BYTES: usize = 3;
 const MOST_SPARSE: usize = PACKED_BYTES / SPARSE_BYTES;
 const PACKED_BYTES: usize = REGISTERS / 4 * 3;
 
-/// The first byte, which says what follows.
+/// The first byte of a stored sketch: the form of the bytes that follow.
 const SPARSE: u8 = 1;
 const PACKED: u8 = 2;
 
-/// An approximate set of hashes: it can be added to, merged, counted and stored.
+/// An approximate set of hashes. It supports adding, merging, counting and storing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistinctSketch {
     registers: Box<[u8]>,
@@ -33,22 +33,22 @@ impl Default for DistinctSketch {
 }
 
 impl DistinctSketch {
-    /// Adds a thing by its hash. The hash's bits have to be as good as random.
+    /// Adds an item by its hash. The bits of the hash must be as good as random.
     pub fn add(&mut self, hash: u64) {
-        // The shift leaves the highest bits, of which there are as many as registers have numbers.
+        // The shift leaves the highest bits: just enough to number all registers.
         let index = (hash >> (64 - INDEX_BITS)) as usize;
         let zeros = (hash << INDEX_BITS).leading_zeros().min(64 - INDEX_BITS);
         self.raise(index, u8::try_from(zeros + 1).unwrap_or(u8::MAX));
     }
 
-    /// Adds everything that was added to another sketch.
+    /// Adds every item that was added to another sketch.
     pub fn merge(&mut self, other: &DistinctSketch) {
         for (own, other) in self.registers.iter_mut().zip(&other.registers) {
             *own = (*own).max(*other);
         }
     }
 
-    /// About how many different things were added.
+    /// Returns the approximate number of different items.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -70,7 +70,7 @@ impl DistinctSketch {
         (registers * registers / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
     }
 
-    /// The sketch as bytes: at most 3 KiB, and few where little was added.
+    /// Returns the sketch as bytes: at most 3 KiB, and only a few if few items were added.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let set = self.registers.iter().filter(|value| **value > 0).count();
@@ -92,7 +92,7 @@ impl DistinctSketch {
         bytes
     }
 
-    /// The sketch of these bytes; `None` where [`DistinctSketch::to_bytes`] did not write them.
+    /// Reads a sketch. Returns `None` if [`DistinctSketch::to_bytes`] did not write the bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<DistinctSketch> {
         let mut sketch = DistinctSketch::default();
@@ -130,7 +130,7 @@ impl DistinctSketch {
     }
 }
 
-/// The series that stands for the registers without a value.
+/// Ertl's σ: the correction for registers without a value.
 fn sigma(share: f64) -> f64 {
     if share >= 1.0 {
         return f64::INFINITY;
@@ -147,7 +147,7 @@ fn sigma(share: f64) -> f64 {
     }
 }
 
-/// The series that stands for the registers that can't rise any more.
+/// Ertl's τ: the correction for registers that have reached the largest value.
 fn tau(share: f64) -> f64 {
     if share <= 0.0 || share >= 1.0 {
         return 0.0;

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Costs, statistics, and sketches of counts and quantiles.
 
 pub mod cost;
 pub(super) mod distinct;

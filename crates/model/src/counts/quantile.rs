@@ -12,11 +12,11 @@ const LEAST: f64 = 1e-3;
 const MOST: f64 = 1e15;
 /// The buckets of [`LEAST`] and of [`MOST`].
 const BUCKETS: std::ops::RangeInclusive<i16> = -345..=1727;
-/// The first byte, which says what follows: the weight of nothing, and each bucket as its distance from the one before
-/// it and its weight, all of them as LEB128.
+/// The first byte of a stored sketch. The weight of zero follows, then each bucket's distance from the bucket before it
+/// and its weight. All numbers are LEB128.
 const FORM: u8 = 1;
 
-/// The distribution of values: it can be added to, merged, asked and stored.
+/// The distribution of values. It supports adding, merging, quantiles and storing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuantileSketch {
     nothing: u64,
@@ -24,10 +24,10 @@ pub struct QuantileSketch {
 }
 
 impl QuantileSketch {
-    /// By how much of it a quantile is off at most.
+    /// The largest relative error of a quantile.
     pub const RELATIVE_ERROR: f64 = 0.01;
 
-    /// Adds a value that stands for `weight` ones. Negative values count as 0, what is no number not at all.
+    /// Adds a value `weight` times. Negative values count as 0; NaN is ignored.
     pub fn add(&mut self, value: f64, weight: u64) {
         if value.is_nan() || weight == 0 {
             return;
@@ -39,7 +39,7 @@ impl QuantileSketch {
         *own = own.saturating_add(weight);
     }
 
-    /// Adds everything that was added to another sketch.
+    /// Adds every value that was added to another sketch.
     pub fn merge(&mut self, other: &QuantileSketch) {
         self.nothing = self.nothing.saturating_add(other.nothing);
         for (bucket, weight) in &other.buckets {
@@ -48,13 +48,13 @@ impl QuantileSketch {
         }
     }
 
-    /// The weight of all values.
+    /// Returns the weight of all values.
     #[must_use]
     pub fn weight(&self) -> u64 {
         self.buckets.values().fold(self.nothing, |sum, weight| sum.saturating_add(*weight))
     }
 
-    /// The value that `share` (0 to 1) of the weight lies below; `None` where nothing was added.
+    /// Returns the quantile of `share` (0 to 1). Returns `None` if the sketch has no values.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -80,7 +80,7 @@ impl QuantileSketch {
         Some(last)
     }
 
-    /// The sketch as bytes: a few for each bucket that has a value.
+    /// Returns the sketch as bytes: a few for each bucket that has a value.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![FORM];
@@ -95,7 +95,7 @@ impl QuantileSketch {
         bytes
     }
 
-    /// The sketch of these bytes; `None` where [`QuantileSketch::to_bytes`] did not write them.
+    /// Reads a sketch. Returns `None` if [`QuantileSketch::to_bytes`] did not write the bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<QuantileSketch> {
         let (form, mut rest) = bytes.split_first()?;
@@ -120,7 +120,7 @@ impl QuantileSketch {
     }
 }
 
-/// By how much a bucket's bound is more than that of the one below.
+/// Returns the ratio of a bucket's upper bound to its lower bound.
 fn growth() -> f64 {
     (1.0 + QuantileSketch::RELATIVE_ERROR) / (1.0 - QuantileSketch::RELATIVE_ERROR)
 }
@@ -131,7 +131,7 @@ fn bucket(value: f64) -> Option<i16> {
     (value >= LEAST).then(|| number().clamp(*BUCKETS.start(), *BUCKETS.end()))
 }
 
-/// The value of a bucket that is as far from its lower bound as from its upper one, as a share of each.
+/// Returns the value of a bucket that has the same relative distance from both bounds.
 fn middle(bucket: i16) -> f64 {
     growth().powi(bucket.into()) * 2.0 / (growth() + 1.0)
 }

@@ -1,14 +1,14 @@
-//! Figures that a part of the program keeps of itself, with names for metrics.
+//! Statistics of one component, with names for metrics.
 
-/// A family of figures of a `T`: one name, and one label with a value for each.
+/// A metric family of a `T`: one name, and one label with a value for each figure.
 #[derive(Debug)]
 pub struct Stats<T> {
-    /// The metric's name; those of counters end in `_total`.
+    /// The metric's name. A counter's name ends in `_total`.
     pub name: &'static str,
-    /// What it says.
+    /// The metric's help text.
     pub help: &'static str,
-    /// The label.
+    /// The label's name.
     pub label: &'static str,
-    /// The label's values, each with its figure now.
+    /// Reads the current figure for each value of the label.
     pub read: fn(&T) -> Vec<(&'static str, u64)>,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The key that one stored body is encrypted with. Its `Debug` shows nothing of it.
+/// The key that encrypts one stored body. `Debug` hides it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct BodyKey(pub [u8; 32]);
 

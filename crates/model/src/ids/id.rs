@@ -1,11 +1,11 @@
-//! Ids. Every id that belongs to a tenant travels as [`Scoped`].
+//! Ids. Every id that belongs to a tenant is passed as [`Scoped`].
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Why a text is not an id.
+/// The reason why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// Not a tenant slug.
@@ -22,7 +22,7 @@ pub enum IdError {
     Scope(String),
 }
 
-/// A tenant's slug: `[a-z0-9-]{2,40}`, never changed. Cheap to clone.
+/// A tenant's slug: `[a-z0-9-]{2,40}`. It never changes and is cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(Arc<str>);
 
@@ -30,7 +30,7 @@ impl TenantId {
     /// Checks a slug.
     ///
     /// # Errors
-    /// [`IdError::Tenant`] where the text is no slug.
+    /// Returns [`IdError::Tenant`] if the text is not a slug.
     pub fn new(slug: &str) -> Result<TenantId, IdError> {
         let fits = (2..=40).contains(&slug.len())
             && slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -39,13 +39,13 @@ impl TenantId {
         if fits { Ok(TenantId(slug.into())) } else { Err(IdError::Tenant) }
     }
 
-    /// The slug.
+    /// Returns the slug.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Puts an id under this tenant.
+    /// Combines an id with this tenant.
     #[must_use]
     pub fn scope<T>(&self, id: T) -> Scoped<T> {
         Scoped { tenant: self.clone(), id }
@@ -88,9 +88,9 @@ impl<'de> Deserialize<'de> for TenantId {
 /// a cache, a topic or an object key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scoped<T> {
-    /// The owner.
+    /// The tenant.
     pub tenant: TenantId,
-    /// The id within the owner.
+    /// The id within the tenant.
     pub id: T,
 }
 
@@ -98,7 +98,7 @@ fn nibble(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
-/// Reads `N` bytes of hexadecimal in any case; dashes are skipped where `dashes` allows them.
+/// Reads `N` bytes of hexadecimal in any case. Skips dashes if `dashes` is true.
 fn hex<const N: usize>(text: &str, dashes: bool) -> Option<[u8; N]> {
     let mut out = [0; N];
     let mut digits = text.bytes().filter(|b| !(dashes && *b == b'-'));
@@ -125,13 +125,13 @@ macro_rules! id16 {
         pub struct $name(pub [u8; 16]);
 
         impl $name {
-            /// The sixteen bytes as a UUID value.
+            /// Returns the sixteen bytes as a UUID.
             #[must_use]
             pub fn uuid(self) -> uuid::Uuid {
                 uuid::Uuid::from_bytes(self.0)
             }
 
-            /// From a UUID value.
+            /// Creates an id from a UUID.
             #[must_use]
             pub fn from_uuid(uuid: uuid::Uuid) -> $name {
                 $name(uuid.into_bytes())
@@ -173,7 +173,7 @@ macro_rules! id16 {
 }
 
 id16! {
-    /// The `LC_UUID` of one Mach-O slice. Read dashed or not in any case, written lower-case dashed.
+    /// The `LC_UUID` of one Mach-O slice. Read in any case, with or without dashes; written in lower case with dashes.
     DebugId
 }
 id16! {
@@ -182,7 +182,7 @@ id16! {
 }
 
 impl DebugId {
-    /// The 32 lower-case digits without dashes, as symbol-server paths want them.
+    /// Returns the 32 lower-case digits without dashes, as symbol-server paths need them.
     #[must_use]
     pub fn compact(&self) -> String {
         self.0.iter().map(|b| format!("{b:02x}")).collect()

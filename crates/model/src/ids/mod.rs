@@ -1,4 +1,4 @@
-//! Who and what something is, and who may do what.
+//! Ids, owners, permissions and secrets.
 
 pub(super) mod body_key;
 pub(super) mod id;

@@ -1,22 +1,22 @@
-//! Whose symbols: a tenant's own, or the operating systems', which operators keep for all tenants.
+//! Owners of symbols: a tenant, or the system. Operators keep the symbols of the system for all tenants.
 
 use crate::{IdError, Scoped, TenantId};
 use std::fmt;
 
-/// The system's name in rows. No slug begins so.
+/// The system's name in database rows. No slug begins with `~`.
 const SYSTEM: &str = "~system";
 
-/// The owner of symbols, uploads and the work on them.
+/// The owner of symbols, uploads and jobs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// A tenant.
     Tenant(TenantId),
-    /// Nobody's and everybody's: operators write, all tenants read.
+    /// The system: operators write, all tenants read.
     System,
 }
 
 impl Owner {
-    /// The owner's name in rows: the tenant's slug, or a word that can be no slug.
+    /// Returns the owner's name in database rows: the tenant's slug, or a word that cannot be a slug.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -25,15 +25,15 @@ impl Owner {
         }
     }
 
-    /// Reads what [`Owner::as_str`] gives.
+    /// Reads the output of [`Owner::as_str`].
     ///
     /// # Errors
-    /// [`IdError::Tenant`] where the text is neither a slug nor the system's name.
+    /// Returns [`IdError::Tenant`] if the text is neither a slug nor the system's name.
     pub fn read(text: &str) -> Result<Owner, IdError> {
         if text == SYSTEM { Ok(Owner::System) } else { TenantId::new(text).map(Owner::Tenant) }
     }
 
-    /// The tenant; `None` for the system.
+    /// Returns the tenant, or `None` for the system.
     #[must_use]
     pub fn tenant(&self) -> Option<&TenantId> {
         match self {
@@ -42,7 +42,7 @@ impl Owner {
         }
     }
 
-    /// Puts an id under this owner.
+    /// Combines an id with this owner.
     #[must_use]
     pub fn own<T>(&self, id: T) -> Owned<T> {
         Owned { owner: self.clone(), id }
@@ -67,7 +67,7 @@ impl From<&TenantId> for Owner {
     }
 }
 
-/// An id and the owner that it belongs to, where that may be the system.
+/// An id and its owner, which may be the system.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owned<T> {
     /// The owner.

@@ -1,4 +1,4 @@
-//! What an API key may do.
+//! Permissions of API keys.
 
 use crate::IdError;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub enum Scope {
     /// Upload and delete symbols.
     #[serde(rename = "symbols:write")]
     SymbolsWrite,
-    /// See which symbols there are.
+    /// List symbols.
     #[serde(rename = "symbols:read")]
     SymbolsRead,
     /// Send reports.
@@ -43,7 +43,7 @@ impl Scope {
         Scope::Operator,
     ];
 
-    /// The scope's name, such as `symbols:write`.
+    /// Returns the scope's name, such as `symbols:write`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,9 +1,9 @@
-//! A text that never reaches a log.
+//! Text that never reaches a log.
 
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
-/// A password or secret key. Shown as `***`; [`Secret::reveal`] is the one way to its text.
+/// A password or secret key. Printed as `***`; only [`Secret::reveal`] returns its text.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -15,20 +15,20 @@ impl Secret {
         Secret(text.into())
     }
 
-    /// The text itself, for the one call that needs it.
+    /// Returns the text itself, for the one call that needs it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// True for the empty text, which stands for "not set".
+    /// Returns true for the empty text, which means "not set".
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// As `***`, and an empty one as the empty text: settings are shown, their secrets are not.
+/// Writes `***`, or the empty text for an empty secret: printed settings hide their secrets.
 impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(if self.is_empty() { "" } else { "***" })

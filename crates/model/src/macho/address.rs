@@ -1,5 +1,5 @@
 //! Addresses. A runtime address, an address in a file and an offset from an image's start are all
-//! 64-bit numbers; giving each a type keeps one from being used as another.
+//! 64-bit numbers. A type for each prevents that one is used as another.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,14 +32,14 @@ address! {
 }
 
 impl RelativeAddress {
-    /// The file address of this offset where `__TEXT` has the vm address `text`; `None` where the
+    /// Returns the file address of this offset if `__TEXT` has the vm address `text`. Returns `None` if the
     /// sum does not fit 64 bits.
     #[must_use]
     pub fn in_file(self, text: FileAddress) -> Option<FileAddress> {
         self.0.checked_add(text.0).map(FileAddress)
     }
 
-    /// The address one byte lower, where a call that returns here lies; 0 stays 0.
+    /// Returns the address one byte lower, which lies in the call that returns here. 0 stays 0.
     #[must_use]
     pub fn before(self) -> RelativeAddress {
         RelativeAddress(self.0.saturating_sub(1))
@@ -47,12 +47,12 @@ impl RelativeAddress {
 }
 
 /// Load address − preferred address of an image, in bytes. Signed: an image may be loaded below
-/// the address that it prefers. Held as i128 so that every pair of 64-bit addresses has a slide.
+/// its preferred address. An i128, so that every pair of 64-bit addresses has a slide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slide(pub i128);
 
 impl Slide {
-    /// The slide of an image that prefers `preferred` and was loaded at `loaded`.
+    /// Returns the slide of an image that prefers `preferred` and was loaded at `loaded`.
     #[must_use]
     pub fn between(loaded: LoadAddress, preferred: FileAddress) -> Slide {
         Slide(i128::from(loaded.0) - i128::from(preferred.0))

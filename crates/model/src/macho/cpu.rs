@@ -15,7 +15,7 @@ pub struct CpuType {
     pub cpu_subtype: u32,
 }
 
-/// What matters about a CPU when an address is read.
+/// Properties of a CPU that decide how to read an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CpuFamily {
     /// arm64 and arm64e: 64-bit addresses, four-byte instructions, perhaps signed pointers.
@@ -33,7 +33,7 @@ pub enum CpuFamily {
 }
 
 impl CpuFamily {
-    /// True where addresses have 32 bits.
+    /// Returns true if addresses have 32 bits.
     #[must_use]
     pub fn is_32_bit(self) -> bool {
         matches!(self, CpuFamily::Arm64_32 | CpuFamily::Arm | CpuFamily::X86)
@@ -41,16 +41,16 @@ impl CpuFamily {
 }
 
 impl CpuType {
-    /// What stands for a CPU where code is JavaScript, of which an object is a source map.
+    /// The CPU type of JavaScript code. Its objects are source maps.
     pub const JAVASCRIPT: CpuType = CpuType { cpu_type: 0x4A53, cpu_subtype: 0 };
 
-    /// From the header's two fields as a report writes them: signed or unsigned, subtype unmasked.
+    /// Creates a CPU type from the header's two fields. Masks the subtype.
     #[must_use]
     pub fn new(cpu_type: u32, cpu_subtype: u32) -> CpuType {
         CpuType { cpu_type, cpu_subtype: cpu_subtype & 0x00FF_FFFF }
     }
 
-    /// The family of this CPU type.
+    /// Returns the family of this CPU type.
     #[must_use]
     pub fn family(self) -> CpuFamily {
         match self.cpu_type {
@@ -63,7 +63,7 @@ impl CpuType {
         }
     }
 
-    /// The name that Apple's tools use, such as `arm64e`; `unknown` for a pair without one.
+    /// Returns the name that Apple's tools use, such as `arm64e`, or `unknown` for a pair without a name.
     #[must_use]
     pub fn name(self) -> &'static str {
         if self == CpuType::JAVASCRIPT {

@@ -1,4 +1,4 @@
-//! What Mach-O files are made of.
+//! Parts of Mach-O files: addresses, CPU types and names of symbols.
 
 pub(super) mod address;
 pub(super) mod cpu;

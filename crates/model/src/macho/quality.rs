@@ -1,13 +1,13 @@
-//! What an object offers, as an order: the better of two objects with one debug id answers.
+//! Quality of an object: of two objects with one debug id, the better one is used.
 
 use serde::{Deserialize, Serialize};
 
-/// What names and lines an object can give. A larger value is better.
+/// Names and lines that an object provides. A larger value is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(i16)]
 pub enum Quality {
-    /// Nothing that names code.
+    /// No names of code.
     None = 0,
     /// Exported names only.
     Exports = 1,
@@ -20,7 +20,7 @@ pub enum Quality {
 }
 
 impl Quality {
-    /// From what an object has.
+    /// Returns the quality of an object with these parts.
     #[must_use]
     pub fn of(dwarf: bool, symtab: bool, exports: bool) -> Quality {
         match (dwarf, symtab, exports) {
@@ -32,13 +32,13 @@ impl Quality {
         }
     }
 
-    /// The number that is stored and sent.
+    /// Returns the number that is stored and sent.
     #[must_use]
     pub fn rank(self) -> i16 {
         self as i16
     }
 
-    /// The quality of a stored number; `None` for a number without one.
+    /// Returns the quality with this number, or `None` if there is none.
     #[must_use]
     pub fn from_rank(rank: i16) -> Option<Quality> {
         [Quality::None, Quality::Exports, Quality::Symtab, Quality::Dwarf, Quality::DwarfSymtab]

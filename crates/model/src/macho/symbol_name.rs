@@ -1,4 +1,4 @@
-//! Whether the name of a symbol says which function its code belongs to.
+//! Kinds of symbol names: only some say which function the code belongs to.
 
 /// Names of the headers of Mach-O files, without underscores in front. The first symbol of an image is one of them.
 const HEADERS: [&[u8]; 6] = [
@@ -10,7 +10,7 @@ const HEADERS: [&[u8]; 6] = [
     b"mh_preload_header",
 ];
 
-/// Beginnings of the labels that compilers and assemblers put between instructions; a number follows.
+/// Prefixes of the labels that compilers and assemblers put between instructions. A number follows.
 const NUMBERED_LABELS: [&[u8]; 13] = [
     b"GCC_except_table",
     b"LBB",
@@ -32,14 +32,14 @@ const NUMBERED_LABELS: [&[u8]; 13] = [
 pub enum SymbolName {
     /// The name of a function.
     Function,
-    /// A word in the place of a name that is withheld, such as `<redacted>`: a function of its own begins there.
+    /// A placeholder for a withheld name, such as `<redacted>`. A separate function begins there.
     Placeholder,
-    /// A label, which may lie inside of a function, or the name of something that is no code.
+    /// A label, which may lie inside a function, or the name of something that is not code.
     Label,
 }
 
 impl SymbolName {
-    /// Returns the kind of a name. The underscore that Mach-O puts before names of C may be there or not.
+    /// Returns the kind of a name. The underscore that Mach-O puts before C names is optional.
     #[must_use]
     pub fn from_name(name: &[u8]) -> SymbolName {
         match name {
@@ -52,15 +52,15 @@ impl SymbolName {
         }
     }
 
-    /// True for the name of a function, which says which code it is.
+    /// Returns true for the name of a function.
     #[must_use]
     pub fn is_function(name: &[u8]) -> bool {
         SymbolName::from_name(name) == SymbolName::Function
     }
 }
 
-/// True for a name that a build with bitcode has put in the place of the function's own, such as `__hidden#1276_`. Only
-/// the symbol map of the build knows which function it is.
+/// Returns true for a name that a bitcode build uses instead of the function's own, such as `__hidden#1276_`. Only the
+/// build's symbol map knows the function.
 #[must_use]
 pub fn is_hidden_symbol(name: &[u8]) -> bool {
     let name = without_underscores(name);

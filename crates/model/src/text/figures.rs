@@ -11,7 +11,7 @@ pub fn round_share(part: u64, whole: u64, units: u32) -> u64 {
     u64::try_from((2 * part + whole) / (2 * whole)).unwrap_or(u64::MAX)
 }
 
-/// Returns the same, but all units only if the part is the whole: 99.999 % does not become 100 %.
+/// Works as [`round_share`], but returns all units only if the part is the whole: 99.999 % does not become 100 %.
 #[must_use]
 pub fn round_share_below_whole(part: u64, whole: u64, units: u32) -> u64 {
     let rounded = round_share(part, whole, units);
@@ -39,7 +39,8 @@ pub fn format_hundredths_of_percent(hundredths: u64) -> String {
     format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
-/// A product that lies a rounding error below the tie is the tie: 1.005 is 1.00499999999999989 as a double.
+/// Rounds half up. A product within a rounding error below the tie counts as the tie: as a double, 1.005 is
+/// 1.00499999999999989.
 fn round_half_up(scaled: f64) -> f64 {
     (scaled + 0.5 + scaled * f64::EPSILON).floor()
 }

@@ -1,8 +1,8 @@
-//! What a host's name says.
+//! Host names.
 
 use std::net::IpAddr;
 
-/// True for a name or address of this machine itself: what is sent there crosses no network.
+/// Returns true for a name or address of this machine. Traffic to it crosses no network.
 #[must_use]
 pub fn is_local(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,7 +1,7 @@
 //! JSON from outside: structs are read from objects only.
 //!
-//! What serde derives also reads a struct from an array, by the order of its fields. Nobody promises that order to a
-//! client, and `[]` would be a struct of which every field is absent.
+//! Serde's derived code also reads a struct from an array, in the order of its fields. The API does not promise that
+//! order to clients, and `[]` would be a struct without any field.
 
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess,
@@ -9,10 +9,10 @@ use serde::de::{
 };
 use std::fmt;
 
-/// The message for a value that must be an object and is none.
+/// The message for a value that must be an object and is not.
 pub const OBJECT_EXPECTED: &str = "an object is expected";
 
-/// JSON that is not what it must be.
+/// The error for JSON that is malformed or has the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JsonError(String);
@@ -20,7 +20,7 @@ pub struct JsonError(String);
 /// Reads a value from the whole of a JSON text. Every struct in it, at any depth, must be an object.
 ///
 /// # Errors
-/// [`JsonError`], which names the member, if one is to blame, and the place in the text.
+/// [`JsonError`], which names the wrong member, if there is one, and the place in the text.
 pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, JsonError> {
     let mut text = serde_json::Deserializer::from_slice(json);
     let value = serde_path_to_error::deserialize(FieldsByName(&mut text)).map_err(describe)?;
@@ -31,19 +31,19 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, JsonError> {
 /// Reads a value from a JSON value. Every struct in it must be an object.
 ///
 /// # Errors
-/// [`JsonError`], which names the member, if one is to blame.
+/// [`JsonError`], which names the wrong member, if there is one.
 pub fn from_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, JsonError> {
     serde_path_to_error::deserialize(FieldsByName(value)).map_err(describe)
 }
 
-/// Names the member that is to blame. A path of one dot is the whole text.
+/// Adds the path of the wrong member. The path `.` is the whole text.
 fn describe(error: serde_path_to_error::Error<serde_json::Error>) -> JsonError {
     let path = error.path().to_string();
     let message = plain_words(&error.into_inner().to_string());
     JsonError(if path == "." { message } else { format!("{path}: {message}") })
 }
 
-/// Types as serde names them, and as a message names them.
+/// Types as serde names them, and as our messages name them.
 const WORDS: [(&str, &str); 14] = [
     ("an RFC3339-formatted `OffsetDateTime`", "a time such as 2026-11-20T09:00:00Z"),
     ("a formatted UUID string", "a UUID"),
@@ -61,7 +61,7 @@ const WORDS: [(&str, &str); 14] = [
     ("a boolean", "true or false"),
 ];
 
-/// A message of serde without the names that types have in Rust.
+/// Replaces the Rust names of types in a message of serde.
 fn plain_words(message: &str) -> String {
     let Some((wrong, expected)) = message.split_once(", expected ") else { return message.to_owned() };
     let (expected, place) = match expected.rfind(" at line ") {
@@ -82,10 +82,10 @@ fn plain_words(message: &str) -> String {
     format!("{wrong}, expected {word}{place}")
 }
 
-/// A deserializer whose structs, at any depth, are read from maps and never from sequences.
+/// A deserializer that reads structs, at any depth, from maps and never from sequences.
 pub struct FieldsByName<D>(pub D);
 
-/// Declares methods that pass a call on, with what is inside of the value read by name as well.
+/// Declares methods that forward a call and read the contents of the value by name.
 macro_rules! forward {
     ($($method:ident($($argument:ident: $kind:ty),*);)*) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $kind,)* visitor: V) -> Result<V::Value, Self::Error> {
@@ -144,14 +144,14 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for FieldsByName<D> {
     }
 }
 
-/// A visitor that reads what is inside of its value by name.
+/// A visitor that reads the contents of its value by name.
 struct ByName<V> {
     visitor: V,
     /// True if the value is a struct.
     is_struct: bool,
 }
 
-/// Declares methods for single values, of which a struct is none.
+/// Declares methods for single values. A struct is never a single value.
 macro_rules! visit_single {
     ($($method:ident($($argument:ident: $kind:ty),*);)*) => {$(
         fn $method<E: Error>(self, $($argument: $kind),*) -> Result<Self::Value, E> {

@@ -1,7 +1,7 @@
-//! Texts as one line.
+//! Single-line and shortened text.
 
-/// A text as one line of at most `chars` characters: without NULs, its other control characters as
-/// spaces, without spaces around it. The same text gives the same line wherever it is cut.
+/// Returns a text as one line of at most `chars` characters. Removes NULs, replaces other control characters by
+/// spaces, and trims the line. A longer line of the same text gives the same result.
 #[must_use]
 pub fn one_line(text: &str, chars: usize) -> String {
     let line = text.chars().filter(|c| *c != '\0').map(|c| if c.is_control() { ' ' } else { c });
@@ -12,7 +12,7 @@ pub fn one_line(text: &str, chars: usize) -> String {
     line
 }
 
-/// The start of a text, in at most `most` bytes, without a part of a character at its end.
+/// Returns the start of a text, in at most `most` bytes, without splitting a character.
 #[must_use]
 pub fn first_bytes(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or(text)

@@ -1,4 +1,4 @@
-//! Texts that programs and people both read.
+//! Text for programs and people.
 
 pub mod figures;
 pub(super) mod host;

@@ -1,6 +1,6 @@
 //! Commands that people copy.
 
-/// A text as one word of a POSIX shell, quoted where that is needed.
+/// Returns a text as one word of a POSIX shell, quoted if necessary.
 #[must_use]
 pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '/' | ':' | ',');

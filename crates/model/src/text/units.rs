@@ -1,9 +1,9 @@
-//! Sizes and durations in settings: `"64MiB"`, `"30s"`. Each module is for `#[serde(with = …)]` and is named
-//! after what the field counts.
+//! Sizes and durations in settings: `"64MiB"`, `"30s"`. Use a module with `#[serde(with = …)]`. It is named after
+//! the unit of the field.
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-/// Names of sizes, in bytes; the first of a size is the one that is written.
+/// Names of sizes, in bytes. Of several names for one size, the first is written.
 const SIZES: [(&str, u64); 10] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -21,11 +21,11 @@ const SIZES: [(&str, u64); 10] = [
 const DURATIONS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// What a field counts.
+/// The unit of a field.
 #[derive(Clone, Copy)]
 struct Unit {
     names: &'static [(&'static str, u64)],
-    /// What the field counts, in bytes or milliseconds.
+    /// The field's unit, in bytes or milliseconds.
     each: u64,
     example: &'static str,
 }
@@ -54,7 +54,7 @@ impl Unit {
         Ok(smallest / self.each)
     }
 
-    /// In the largest unit of which it is a whole number.
+    /// Formats a number in the largest unit that gives a whole number.
     fn show(self, number: u64) -> String {
         let smallest = number.saturating_mul(self.each);
         let whole = |each: u64| smallest.is_multiple_of(each).then_some(smallest / each);
@@ -90,7 +90,7 @@ macro_rules! unit {
             /// Reads a text with a unit.
             ///
             /// # Errors
-            /// Where the text is something else, or a number that the field cannot hold.
+            /// Returns an error if the text has another form, or the field cannot hold the number.
             pub fn deserialize<'de, D: Deserializer<'de>, T: TryFrom<u64>>(input: D) -> Result<T, D::Error> {
                 UNIT.deserialize(input)
             }
@@ -98,7 +98,7 @@ macro_rules! unit {
             /// Writes a text with a unit.
             ///
             /// # Errors
-            /// The serializer's.
+            /// Returns the serializer's error.
             pub fn serialize<S: Serializer, T: Copy + TryInto<u64>>(
                 value: &T,
                 output: S,

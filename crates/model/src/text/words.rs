@@ -1,6 +1,6 @@
-//! Enums that are words in texts.
+//! Enums with one word per variant.
 
-/// Declares an enum of words, one per variant, in JSON too: `as_str`, `parse`, `ALL`, `Display` and serde.
+/// Declares an enum with one word per variant: `as_str`, `parse`, `ALL`, `Display` and serde use the words.
 #[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -11,10 +11,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every one.
+            /// All variants.
             pub const ALL: [$name; [$($word),+].len()] = [$($name::$variant),+];
 
-            /// The word for it.
+            /// Returns the variant's word.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -22,7 +22,7 @@ macro_rules! words {
                 }
             }
 
-            /// The variant with this word.
+            /// Returns the variant with this word.
             #[must_use]
             pub fn parse(word: &str) -> Option<$name> {
                 $name::ALL.into_iter().find(|known| known.as_str() == word)
