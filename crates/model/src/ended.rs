@@ -116,8 +116,8 @@ crate::words! {
 pub struct RunFacts<'t> {
     /// `termination_reason` of KSCrash.
     pub reason: Option<&'t str>,
-    /// The rules that apply by their own condition. Never contains [`EndRule::TerminationReason`], [`EndRule::Jetsam`] or
-    /// [`EndRule::Exclusion`], which follow from the other fields.
+    /// The rules that apply on their own. [`EndRule::TerminationReason`], [`EndRule::Jetsam`] and
+    /// [`EndRule::Exclusion`] have no effect here: they follow from the other fields.
     pub applies: &'t [EndRule],
     /// True if the app was in the foreground, false if it was in the background.
     pub foreground: Option<bool>,

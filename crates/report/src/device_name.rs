@@ -1,14 +1,14 @@
-//! Whether the name that a device gives an address can stand for the code there.
+//! Checks whether the device's name for an address is usable.
 
 use crate::Text;
 use unslide_model::SymbolName;
 
-/// Beyond this distance from its symbol, in bytes, the device's name is a guess.
+/// Distance from its symbol, in bytes, above which the device's name is a guess.
 pub const NEAR: u64 = 64 << 10;
-/// Beyond this distance from its symbol, in bytes, the device's name is not used.
+/// Distance from its symbol, in bytes, above which the device's name is not used.
 const FAR: u64 = 1 << 20;
 
-/// False for what devices write if they know no name.
+/// Returns false for the placeholders that devices write if they know no name.
 #[must_use]
 pub fn is_a_name(name: Text<'_>) -> bool {
     let is_escaped = name.raw().contains(&b'\\');
@@ -19,8 +19,8 @@ pub fn is_a_name(name: Text<'_>) -> bool {
     }
 }
 
-/// The distance of an address from the symbol that the device found, in an image that starts at `image`;
-/// `None` where that symbol lies behind the address, before the image, or too far off.
+/// Returns the distance of an address from the symbol that the device found, in an image that starts at `image`.
+/// Returns `None` if that symbol lies behind the address, before the image, or too far away.
 #[must_use]
 pub fn offset(address: u64, symbol: u64, image: u64) -> Option<u64> {
     address.checked_sub(symbol).filter(|offset| symbol >= image && *offset <= FAR)

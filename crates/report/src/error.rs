@@ -1,18 +1,18 @@
-//! Why a record is not read, and how much of one is read at all.
+//! Errors of reading a record, and the limits of a record.
 
-/// The most frames of a call stack tree in one another.
+/// The maximum nesting depth of frames in a call stack tree.
 pub(crate) const MOST_TREE_DEPTH: usize = 512;
 
-/// The bounds of one report, checked while it is scanned.
+/// The limits of one report, checked during the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// The most bytes that a record may have.
+    /// The maximum size of a record, in bytes.
     pub max_bytes: usize,
-    /// The most containers that may lie in each other; frames of a call stack tree, at most 512 in each other, do not
-    /// count. Values over 1344 count as 1344.
+    /// The maximum nesting depth of containers. Frames of a call stack tree do not count: they may nest up to 512
+    /// deep. Values over 1344 count as 1344.
     pub max_depth: usize,
-    /// The most threads, frames and images together. Each takes some hundred bytes of memory, and may
-    /// take two of the record.
+    /// The maximum number of threads, frames and images together. Each takes some hundred bytes of memory, but may
+    /// take only two bytes of the record.
     pub max_items: usize,
 }
 
@@ -23,8 +23,8 @@ impl Default for ReadLimits {
     }
 }
 
-/// Why a record is not a report. Nothing is repaired: such a record goes to the dead letters with
-/// [`ReadError::reason`], its bytes untouched.
+/// The reason why a record is not a report. Nothing is repaired: such a record goes to the dead letters with
+/// [`ReadError::reason`] and unchanged bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The record has more bytes than [`ReadLimits::max_bytes`].
@@ -32,56 +32,56 @@ pub enum ReadError {
     TooLarge {
         /// The record's size.
         bytes: usize,
-        /// The size that is allowed.
+        /// The maximum size.
         limit: usize,
     },
-    /// Containers lie deeper in each other than [`ReadLimits::max_depth`].
+    /// Containers nest deeper than [`ReadLimits::max_depth`].
     #[error("at byte {offset}: containers nest deeper than {limit} levels")]
     TooDeep {
-        /// The offset of the container that is one too many.
+        /// The offset of the first container that is too deep.
         offset: usize,
-        /// The depth that is allowed.
+        /// The maximum depth.
         limit: usize,
     },
-    /// A call stack tree has more frames in one another than are read.
+    /// The frames of a call stack tree nest too deep.
     #[error("at byte {offset}: a call stack tree is deeper than {limit} frames")]
     TreeTooDeep {
-        /// The offset of the frame that is one too many.
+        /// The offset of the first frame that is too deep.
         offset: usize,
-        /// The depth that is allowed.
+        /// The maximum depth.
         limit: usize,
     },
-    /// The grammar of JSON is broken.
+    /// The record is not valid JSON.
     #[error("at byte {offset}: {expected} expected")]
     NotJson {
-        /// The offset of the first byte that does not fit.
+        /// The offset of the first unexpected byte.
         offset: usize,
-        /// What the grammar wants there.
+        /// The token that the grammar requires there.
         expected: &'static str,
     },
     /// The record is the beginning of a JSON text and ends too early.
     #[error("the record ends at byte {offset} where {expected} is expected")]
     Truncated {
-        /// Where the text ends (NULs and white space behind it not counted).
+        /// The offset of the end of the text, without trailing NULs and white space.
         offset: usize,
-        /// What the grammar wants there.
+        /// The token that the grammar requires there.
         expected: &'static str,
     },
     /// The record is an array of more reports than one record may hold.
     #[error("the record is an array of more than {limit} reports")]
     TooMany {
-        /// How many it may hold.
+        /// The maximum number of reports.
         limit: usize,
     },
     /// The report has more threads, frames and images than [`ReadLimits::max_items`].
     #[error("at byte {offset}: the report has more than {limit} threads, frames and images")]
     TooManyItems {
-        /// The offset of the one that is one too many.
+        /// The offset of the first thread, frame or image over the limit.
         offset: usize,
-        /// How many it may have.
+        /// The maximum number.
         limit: usize,
     },
-    /// Valid JSON, but no object.
+    /// The record is valid JSON, but not an object.
     #[error("at byte {offset}: a report is an object, this is {found}")]
     NotAReport {
         /// The offset of the value.
@@ -89,27 +89,27 @@ pub enum ReadError {
         /// The value's JSON type, with its article.
         found: &'static str,
     },
-    /// A payload of MetricKit that is not one diagnostic of what was sampled.
+    /// The record is a MetricKit payload, but not with exactly one diagnostic of a sampled kind.
     #[error(
         "a payload of MetricKit holds one diagnostic of a hang, CPU use, disk writes or a launch; this one has {count}, \
          or a crash: send each by itself, and crashes through KSCrash"
     )]
     Diagnostics {
-        /// How many it has.
+        /// The number of diagnostics.
         count: usize,
     },
-    /// An object without a crash.
+    /// The object has no crash.
     #[error(
         "a crash report has an object `crash` with `error` or `threads`, or an object `recrash_report`; {missing}"
     )]
     NoCrash {
-        /// What this object lacks, as a clause.
+        /// A clause that says which member is missing.
         missing: &'static str,
     },
 }
 
 impl ReadError {
-    /// The reason in one word, as dead letters carry it: `too_large`, `too_deep`, `not_json`,
+    /// Returns the reason in one word, as dead letters carry it: `too_large`, `too_deep`, `not_json`,
     /// `truncated`, `too_many` or `not_a_report`.
     #[must_use]
     pub fn reason(&self) -> &'static str {

@@ -1,4 +1,4 @@
-//! Crash logs in other formats, recognised by their beginning, so that an error can name them.
+//! Crash logs in other formats, recognised by their first bytes, so that an error can name the format.
 //!
 //! Sources: Apple, "Interpreting the JSON format of a crash report" (`.ips`: a header object on the first line, with
 //! `bug_type`, and the body behind it) and "Examining the fields in a crash report" (the older text).
@@ -6,13 +6,13 @@
 use crate::json::{JsonScanner, Stop};
 use std::fmt;
 
-/// How much of the beginning is looked at. The header of an `.ips` log has about half a KiB.
+/// Bytes at the beginning that are examined. The header of an `.ips` log has about half a KiB.
 const LOOKED_AT: usize = 16 << 10;
 
-/// A format that is not KSCrash's JSON.
+/// A crash log format other than KSCrash's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForeignFormat {
-    /// Apple's `.ips`: two JSON texts, or one that a collector made of them.
+    /// Apple's `.ips`: two JSON texts, or one that a collector made from them.
     AppleIps,
     /// Apple's `.crash`: text, as older systems write it and macOS shows it.
     AppleCrash,
@@ -28,9 +28,9 @@ impl fmt::Display for ForeignFormat {
     }
 }
 
-/// The format of a file or record that is no KSCrash report, where its beginning tells. The display
-/// text of the answer is a whole error message. `None` says nothing about KSCrash: it stands for
-/// everything that is not recognised.
+/// Returns the format of a file or record that is not a KSCrash report, if its first bytes show it. The `Display`
+/// text of the result is a complete error message. `None` means only that the format is not recognised: the bytes
+/// may or may not be a KSCrash report.
 #[must_use]
 pub fn foreign_format(bytes: &[u8]) -> Option<ForeignFormat> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
@@ -41,12 +41,12 @@ pub fn foreign_format(bytes: &[u8]) -> Option<ForeignFormat> {
     is_apple_text(start).then_some(ForeignFormat::AppleCrash)
 }
 
-/// True where the members of the first object, as far as they can be read, are those of an `.ips` header
-/// or of its body, and none is KSCrash's.
+/// Returns true if the readable members of the first object are those of an `.ips` header or body,
+/// and none is KSCrash's.
 fn is_ips(start: &[u8]) -> bool {
     let (mut header, mut body, mut kscrash) = (false, false, false);
     let mut scanner = JsonScanner::at(start, 0, usize::MAX);
-    // What was looked at may end within the object.
+    // The examined bytes may end within the object.
     let _: Result<_, Stop> = scanner.members(|s, member| {
         match &*member.key {
             b"bug_type" => header |= matches!(s.byte(), Some(b'"' | b'0'..=b'9')),
@@ -59,7 +59,7 @@ fn is_ips(start: &[u8]) -> bool {
     (header || body) && !kscrash
 }
 
-/// True where one of the first lines is a field of Apple's text, or the line above a translated `.ips`.
+/// Returns true if one of the first lines is a field of Apple's text, or the line above a translated `.ips`.
 fn is_apple_text(start: &[u8]) -> bool {
     const FIELDS: [&[u8]; 6] = [
         b"Incident Identifier:",

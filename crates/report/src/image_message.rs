@@ -1,18 +1,18 @@
-//! What an image says of the end of its process: the text of its `__crash_info` section. Libraries write it before they
-//! stop the process: Swift's fatal errors, failed assertions of C.
+//! Messages of images about the end of their process: the text of the `__crash_info` section. Libraries write it before
+//! they stop the process, such as for Swift's fatal errors and failed assertions in C.
 
 use crate::{Text, is_system_path};
 
-/// Bytes of a message as the report has it: the writer reads 4,096, of which an escape makes six each.
+/// The maximum size of a message in the report: the writer reads 4,096 bytes, and an escape makes six of each.
 const MOST_BYTES: usize = 6 * 4_096;
-/// Libraries that say why the process stopped, in the order in which they are believed. The app's own images go before
-/// them, all others after them.
+/// Libraries that say why the process stopped, in their order of precedence. The app's own images take precedence over
+/// them, and they take precedence over all other images.
 const LIBRARIES: [&str; 4] =
     ["libswiftCore.dylib", "libsystem_c.dylib", "libsystem_pthread.dylib", "CoreFoundation"];
-/// The beginning of a simulator's message, which describes the device and not why the process ended.
+/// The beginning of a simulator's message. It describes the device, not why the process ended.
 const SIMULATOR: &[u8] = b"CoreSimulator ";
 
-/// The message of one image of a list.
+/// The message of one image in a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImageMessage<'a> {
     rank: usize,
@@ -20,7 +20,7 @@ pub(crate) struct ImageMessage<'a> {
 }
 
 impl<'a> ImageMessage<'a> {
-    /// The message of the image with this name: the first of these texts that says something.
+    /// Returns the message of the image with this name: the first of these texts that is useful.
     pub(crate) fn of(name: Option<Text<'a>>, texts: [Option<Text<'a>>; 2]) -> Option<ImageMessage<'a>> {
         let says_something = |text: &Text<'a>| {
             let raw = text.raw();
@@ -30,7 +30,7 @@ impl<'a> ImageMessage<'a> {
         Some(ImageMessage { rank: rank(&name.map(Text::decode).unwrap_or_default()), text })
     }
 
-    /// The one that is believed, of two the first in the list.
+    /// Returns the message with precedence. Of two equal ones, the first in the list wins.
     pub(crate) fn believed(self, other: Option<ImageMessage<'a>>) -> ImageMessage<'a> {
         other.filter(|other| other.rank <= self.rank).unwrap_or(self)
     }

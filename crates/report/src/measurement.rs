@@ -1,7 +1,7 @@
 //! Numbers with a unit as `NSMeasurementFormatter` writes them: `1,300 kB`, `20 sec`, `1.190.070毫秒`. The system formats
-//! them for the device's language and region, also in the JSON of MetricKit.
+//! them for the device's language and region, even in the JSON of MetricKit.
 
-/// Units as devices in several languages write them, with ours. A unit that is not here is not guessed.
+/// Units as devices in several languages write them, with our symbols. A unit that is missing here is not guessed.
 const UNITS: &[(&str, &str)] = &[
     ("ns", "ns"),
     ("\u{b5}s", "us"),
@@ -58,36 +58,36 @@ const UNITS: &[(&str, &str)] = &[
     ("ms/s", "ms/s"),
 ];
 
-/// Regions, as ISO 3166 names them, where a comma stands before decimals (Unicode CLDR).
+/// ISO 3166 codes of regions that write a comma before decimals (Unicode CLDR).
 const COMMA_REGIONS: [&str; 57] = [
     "AL", "AM", "AR", "AT", "AZ", "BA", "BE", "BG", "BO", "BR", "BY", "CL", "CO", "CR", "CZ", "DE", "DK",
     "DZ", "EC", "EE", "ES", "FI", "FR", "GE", "GR", "HR", "HU", "ID", "IS", "IT", "KG", "KZ", "LT", "LU",
     "LV", "MA", "MD", "ME", "MK", "NL", "NO", "PL", "PT", "PY", "RO", "RS", "RU", "SE", "SI", "SK", "TN",
     "TR", "UA", "UY", "UZ", "VE", "VN",
 ];
-/// Regions where a point does. For other regions an ambiguous number is not guessed. Nor is it for Canada and Switzerland,
-/// where the language decides.
+/// Codes of regions that write a point before decimals. For other regions an ambiguous number is not guessed. Canada
+/// and Switzerland are missing because the language decides there.
 const POINT_REGIONS: [&str; 28] = [
     "AE", "AU", "BD", "CN", "EG", "GB", "GH", "HK", "IE", "IL", "IN", "JP", "KE", "KR", "LK", "MM", "MO",
     "MX", "MY", "NG", "NP", "NZ", "PH", "PK", "SG", "TH", "TW", "US",
 ];
 
-/// A number of a text.
+/// A number from a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RegionalNumber {
-    /// It can be read in one way only.
+    /// The number has only one reading.
     Clear(f64),
-    /// Its only separator can stand before thousands or before decimals, and what the region does is not known.
+    /// The only separator may separate thousands or decimals, and the region's custom is not known.
     Unclear {
-        /// The number with a separator of thousands.
+        /// The number if the separator is one of thousands.
         thousands: f64,
-        /// The number with decimals.
+        /// The number if the separator is one of decimals.
         decimal: f64,
     },
 }
 
-/// The number of a text and its unit, by our symbol; `None` where one of them is not understood. `region` decides what the
-/// number does not: `1.234` is more than a thousand in Germany.
+/// Returns the number in a text and its unit as our symbol. Returns `None` if either is not understood. `region`
+/// resolves ambiguous numbers: `1.234` is more than a thousand in Germany.
 #[must_use]
 pub fn measurement(text: &str, region: &str) -> Option<(RegionalNumber, &'static str)> {
     let text = text.trim();
@@ -99,7 +99,7 @@ pub fn measurement(text: &str, region: &str) -> Option<(RegionalNumber, &'static
     Some((number_of(number, region)?, known.1))
 }
 
-/// A number with the separators of the region, unless the number itself shows what they are.
+/// Parses a number with the separators of the region, unless the number itself shows which they are.
 fn number_of(text: &str, region: &str) -> Option<RegionalNumber> {
     let is_space = |c: char| c.is_whitespace() || matches!(c, '\'' | '’' | '٬');
     let text: String = text.chars().filter(|c| !is_space(*c)).collect();
@@ -108,7 +108,7 @@ fn number_of(text: &str, region: &str) -> Option<RegionalNumber> {
     let decimal = match separators.as_slice() {
         [] => None,
         [(at, only)] => {
-            // No number of thousands begins with 0.
+            // A number with separated thousands does not begin with 0.
             let groups = text.len() - at - 1 == 3 && (1..=3).contains(at) && !text.starts_with('0');
             match groups {
                 true if COMMA_REGIONS.contains(&region) => (*only == ',').then_some(*at),
@@ -125,7 +125,7 @@ fn number_of(text: &str, region: &str) -> Option<RegionalNumber> {
     plain_number(&text, decimal).map(RegionalNumber::Clear)
 }
 
-/// The number without separators but the one at `decimal`.
+/// Parses a number with the decimal separator at `decimal`, and ignores all other separators.
 fn plain_number(text: &str, decimal: Option<usize>) -> Option<f64> {
     let plain: String = text
         .char_indices()

@@ -1,4 +1,4 @@
-//! Which frames say nothing, and all frame objects in their order.
+//! Conversion to blank frames, and all frame objects in their order.
 
 use super::{BlankFrame, OTHERS, OWN, OWN_MEMBER};
 use crate::report::{Backtrace, Frame};
@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use std::slice::Iter;
 
 impl BlankFrame {
-    /// The frame of a report, where it says nothing, and its numbers are small enough.
+    /// Returns a blank frame if the frame has no useful member and its numbers are small enough.
     pub(crate) fn of(frame: &Frame<'_>, input: &[u8]) -> Option<BlankFrame> {
         let numbers = [frame.instruction_addr, frame.object_addr, frame.symbol_addr];
         let names = [frame.object_name, frame.symbol_name];
@@ -34,14 +34,14 @@ impl BlankFrame {
 /// A frame object of a backtrace.
 #[derive(Clone, Copy, Debug)]
 pub enum FrameSlot<'b, 'a> {
-    /// One that says something.
+    /// A frame with at least one useful member.
     Frame(&'b Frame<'a>),
-    /// One that says nothing.
+    /// A frame without any.
     Blank(&'b BlankFrame),
 }
 
 impl<'a> Backtrace<'a> {
-    /// All frame objects, in their order.
+    /// Returns all frame objects in their order.
     pub fn slots(&self) -> impl Iterator<Item = FrameSlot<'_, 'a>> {
         FrameSlots { frames: self.frames.iter().peekable(), blanks: self.blank_frames.iter().peekable() }
     }

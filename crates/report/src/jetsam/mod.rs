@@ -1,8 +1,8 @@
-//! Jetsam event logs: what the kernel notes of all processes when it kills some for lack of memory. They have neither
+//! Jetsam event logs: the kernel's record of all processes when it kills some for lack of memory. They have neither
 //! threads nor images.
 //!
-//! Source: logs of the bug type 298 as devices write them: a header on the first line, and the event behind it. The
-//! words for reasons are those of xnu's `kern_memorystatus.h`.
+//! Source: logs of bug type 298 as devices write them, with a header on the first line and the event after it. The
+//! names of reasons are those of xnu's `kern_memorystatus.h`.
 
 mod record;
 
@@ -14,67 +14,67 @@ use time::macros::format_description;
 use unslide_model::DebugId;
 use unslide_model::ended::is_memory_reason;
 
-/// Processes that are read of one event; a device has some hundred.
+/// The maximum number of processes read from one event. A device has some hundred.
 pub const MOST_PROCESSES: usize = 4_096;
-/// States of one process.
+/// The maximum number of states of one process.
 const MOST_STATES: usize = 16;
-/// Characters of a text.
+/// The maximum length of a text, in characters.
 const MOST_CHARS: usize = 200;
-/// Characters that the kernel keeps of a process's name.
+/// The length to which the kernel cuts a process's name, in characters.
 const KERNEL_NAME_CHARS: usize = 32;
-/// A Jetsam event. Every text is the device's claim.
+/// A Jetsam event. Every text comes from the device and is not verified.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JetsamEvent {
     /// `incident`: the id of the event.
     pub incident: Option<String>,
-    /// `crashReporterKey`: one device.
+    /// `crashReporterKey`: identifies one device.
     pub device: Option<String>,
     /// `product`, such as `iPhone16,1`.
     pub product: Option<String>,
     /// `build`, such as `iPhone OS 18.3.1 (22D72)`.
     pub system: Option<String>,
-    /// When it happened, by the device's clock.
+    /// The time of the event, by the device's clock.
     pub time: Option<OffsetDateTime>,
-    /// Bytes of a page.
+    /// The page size in bytes.
     pub page_size: u64,
     /// Pages by their state, such as `free` and `wired`, in the order of the log.
     pub pages: Vec<(String, u64)>,
-    /// Bytes that the compressor holds.
+    /// Bytes in the memory compressor.
     pub compressor: Option<u64>,
     /// The name of the process with the largest footprint; this alone does not mean that it was killed.
     pub largest_process: Option<String>,
     /// The processes, in the order of the log.
     pub processes: Vec<JetsamProcess>,
-    /// Processes past [`MOST_PROCESSES`].
+    /// The number of processes over [`MOST_PROCESSES`].
     pub left_out: u64,
 }
 
 /// One process of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JetsamProcess {
-    /// The name, of which the kernel keeps 32 characters.
+    /// The name. The kernel keeps only 32 characters of it.
     pub name: String,
     /// The debug id of the main binary.
     pub debug_id: Option<DebugId>,
     /// The process id.
     pub pid: Option<u64>,
-    /// Such as `frontmost` and `suspended`.
+    /// States such as `frontmost` and `suspended`.
     pub states: Vec<String>,
     /// The footprint in bytes.
     pub footprint: u64,
-    /// The highest footprint in bytes; it may be lower than the footprint, which was taken later.
+    /// The highest footprint in bytes. It may be lower than the footprint, which was measured later.
     pub lifetime_max: Option<u64>,
     /// The priority band.
     pub priority: Option<u64>,
-    /// Why the kernel killed the process; `None` for one that goes on.
+    /// The reason why the kernel killed the process, or `None` if it did not.
     pub reason: Option<String>,
 }
 
 impl JetsamEvent {
-    /// Reads a log: the two JSON texts of Apple's form, or the event alone.
+    /// Reads a log: the two JSON texts of Apple's format, or the event alone.
     ///
     /// # Errors
-    /// [`ReadError`] where it is too large or too deep, no JSON, or no Jetsam event.
+    /// Returns [`ReadError`] if the log is too large or too deep, or is not JSON or not a Jetsam event.
     pub fn read(bytes: &[u8], limits: &ReadLimits) -> Result<JetsamEvent, ReadError> {
         let event = event_of_record(bytes).unwrap_or(bytes);
         let mut s = JsonScanner::new(event, limits)?;
@@ -87,7 +87,7 @@ impl JetsamEvent {
         })
     }
 
-    /// Reads an event that has passed the scanner; `None` for another object.
+    /// Reads an event that has passed the scanner. Returns `None` for any other object.
     pub(crate) fn of(value: Value<'_>) -> Option<JetsamEvent> {
         let [bug_type, status, processes, incident, device, product, system, date, largest] =
             value.members([
@@ -135,7 +135,7 @@ impl JetsamEvent {
         Some(event)
     }
 
-    /// The processes that were killed: those on the screen first, then those with the largest footprints.
+    /// Returns the killed processes: first those in the foreground, then those with the largest footprints.
     #[must_use]
     pub fn killed(&self) -> Vec<&JetsamProcess> {
         let mut killed: Vec<_> = self.processes.iter().filter(|process| process.reason.is_some()).collect();
@@ -143,7 +143,7 @@ impl JetsamEvent {
         killed
     }
 
-    /// The process of this name, killed or not; of several one that was killed.
+    /// Returns the process with this name. If several have it, a killed one is preferred.
     #[must_use]
     pub fn process(&self, name: &str) -> Option<&JetsamProcess> {
         let kept = |name: &str| name.chars().take(KERNEL_NAME_CHARS).collect::<String>();
@@ -152,7 +152,7 @@ impl JetsamEvent {
         found().find(|process| process.reason.is_some()).or_else(|| found().next())
     }
 
-    /// The system's name, version and build of `iPhone OS 18.3.1 (22D72)`.
+    /// Splits a text such as `iPhone OS 18.3.1 (22D72)` into the system's name, version and build.
     #[must_use]
     pub fn system_parts(&self) -> [Option<String>; 3] {
         let text = self.system.as_deref().unwrap_or_default();
@@ -189,20 +189,20 @@ impl JetsamProcess {
         })
     }
 
-    /// True where the process was on the screen.
+    /// Returns true if the process was in the foreground.
     #[must_use]
     pub fn is_foreground(&self) -> bool {
         self.states.iter().any(|state| state == "frontmost" || state == "active")
     }
 
-    /// True where the kernel killed the process for lack of memory.
+    /// Returns true if the kernel killed the process for lack of memory.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         self.reason.as_deref().is_some_and(is_memory_reason)
     }
 }
 
-/// True for the bug type of Jetsam events, a text or a number.
+/// Returns true for the bug type of Jetsam events, as a text or a number.
 fn is_jetsam(bug_type: Value<'_>) -> bool {
     bug_type.text().is_some_and(|text| text.is("298")) || bug_type.unsigned() == Some(298)
 }
@@ -215,7 +215,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(MOST_CHARS).collect()
 }
 
-/// `2026-03-02 11:00:00.00 +0900`.
+/// Parses a time such as `2026-03-02 11:00:00.00 +0900`.
 fn log_time(text: &str) -> Option<OffsetDateTime> {
     let format = format_description!(
         "[year]-[month]-[day] [hour]:[minute]:[second].[subsecond] [offset_hour sign:mandatory][offset_minute]"

@@ -1,14 +1,14 @@
-//! The event in a log of two JSON texts.
+//! The event in a log that consists of two JSON texts.
 
 use super::is_jetsam;
 use crate::ReadLimits;
 use crate::json::{JsonScanner, Value};
 
-/// How much of the beginning a header may take. Real ones have a quarter of a KiB.
+/// The maximum size of a header. Real ones have a quarter of a KiB.
 const MOST_HEADER: usize = 16 << 10;
 
-/// The event behind the header of a Jetsam log; `None` for other bytes. The header says nothing that the event does not
-/// say too.
+/// Returns the event after the header of a Jetsam log, or `None` for other bytes. The event repeats everything that the
+/// header says.
 pub(crate) fn event_of_record(record: &[u8]) -> Option<&[u8]> {
     let start = record.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(record).trim_ascii_start();
     let end = memchr::memchr(b'\n', start.get(..MOST_HEADER).unwrap_or(start))?;

@@ -1,16 +1,16 @@
-//! Members of a type: a value of another type is passed, noted and counts as absent.
+//! Typed members. A value of another type is skipped, recorded as a warning, and treated as absent.
 
 use super::scanner::{JsonMember, JsonScanner, PassedObject, Stop};
 use crate::{Number, Text, WarningKind};
 use unslide_model::{CpuType, DebugId};
 
-/// The members of one object that are read: which of them were met already.
+/// The members of one object that are read, with those that were already seen.
 pub(crate) struct MemberSlots {
     place: &'static str,
     seen: u64,
 }
 
-/// The place of one value that is read.
+/// The location of one value that is read.
 #[derive(Clone, Copy)]
 pub(crate) struct MemberSlot {
     pub(crate) place: &'static str,
@@ -23,7 +23,7 @@ impl MemberSlots {
         MemberSlots { place, seen: 0 }
     }
 
-    /// The place of the member `field`, which has the bit `bit` (under 64) among the object's.
+    /// Returns the slot of the member `field`. The member has the bit `bit` (under 64) of the object.
     #[inline(always)]
     pub(crate) fn at(&mut self, bit: u32, field: &'static str) -> MemberSlot {
         let duplicate = self.seen >> bit & 1 == 1;
@@ -32,16 +32,16 @@ impl MemberSlots {
     }
 }
 
-/// An array of objects that is passed one by one.
+/// An array of objects that is read one object at a time.
 pub(crate) struct OpenObjects {
     slot: MemberSlot,
     first: bool,
-    /// Other things in it.
+    /// The number of other values in it.
     pub(crate) invalid: u64,
 }
 
 impl<'a> JsonScanner<'a> {
-    /// Goes into an array, for [`JsonScanner::next_object`]; `None` where the value is none. It counts for no level.
+    /// Enters an array, for [`JsonScanner::next_object`]. Returns `None` for other values. Does not count as a level.
     pub(crate) fn open_objects(&mut self, slot: MemberSlot) -> Result<Option<OpenObjects>, Stop> {
         if !self.begins(slot, |b| b == b'[')? {
             return Ok(None);
@@ -50,7 +50,7 @@ impl<'a> JsonScanner<'a> {
         Ok(Some(OpenObjects { slot, first: true, invalid: 0 }))
     }
 
-    /// Goes to the next object of an array; false once its end was passed. Other things are noted and left alone.
+    /// Advances to the next object of an array. Returns false after the end. Warns about other values and skips them.
     pub(crate) fn next_object(&mut self, objects: &mut OpenObjects) -> Result<bool, Stop> {
         loop {
             self.white();
@@ -77,20 +77,20 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// Goes into the object at the current position, for [`JsonScanner::next_member`]. It counts for no level.
+    /// Enters the object at the current position, for [`JsonScanner::next_member`]. Does not count as a level.
     pub(crate) fn open_object(&mut self) {
         self.pass_byte();
     }
 
-    /// Leaves the object that closes at the current position; returns the offset of the closing brace.
+    /// Leaves the object that closes at the current position. Returns the offset of the closing brace.
     pub(crate) fn close_object(&mut self) -> usize {
         let close = self.pos();
         self.pass_byte();
         close
     }
 
-    /// Notes a duplicate; true where the value begins with `first`. Anything else is passed here,
-    /// noted unless it is null.
+    /// Warns about a duplicate. Returns true if the value matches `first`. Skips any other value,
+    /// with a warning unless it is null.
     #[inline(always)]
     fn begins(&mut self, slot: MemberSlot, first: impl Fn(u8) -> bool) -> Result<bool, Stop> {
         if slot.duplicate {
@@ -117,12 +117,12 @@ impl<'a> JsonScanner<'a> {
         Ok(Some(Text(self.string()?.0)))
     }
 
-    /// A number, put where it belongs: it has too many bytes to come back in registers, and they are
-    /// many.
+    /// Reads a number into `into`. The number is too large to return in registers, and there are
+    /// many numbers.
     #[inline(always)]
     pub(crate) fn numeric(&mut self, slot: MemberSlot, into: &mut Option<Number>) -> Result<(), Stop> {
-        // Written here and not where the ways meet: they would meet in memory, and each number would wait for its
-        // own store.
+        // Each branch writes its result itself. A common write would go through memory, and each number would wait for
+        // that store.
         if let Some(magnitude) = self.plain_integer(slot) {
             *into = Some(Number::Int { magnitude, negative: false });
         } else if self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
@@ -133,13 +133,13 @@ impl<'a> JsonScanner<'a> {
         Ok(())
     }
 
-    /// Passes an integer above 0 with at most nineteen digits, as nearly all numbers are; leaves anything else.
+    /// Reads an integer above 0 with at most nineteen digits, as nearly all numbers are. Leaves other values in place.
     #[inline(always)]
     fn plain_integer(&mut self, slot: MemberSlot) -> Option<u64> {
         if slot.duplicate { None } else { self.plain_digits() }
     }
 
-    /// A number that `fit` turns into what is wanted.
+    /// Reads a number and converts it with `fit`.
     #[inline(always)]
     fn fitting<T>(&mut self, slot: MemberSlot, fit: impl Fn(Number) -> Option<T>) -> Result<Option<T>, Stop> {
         let offset = self.pos();
@@ -167,7 +167,7 @@ impl<'a> JsonScanner<'a> {
         self.fitting(slot, Number::to_i64)
     }
 
-    /// A field of a Mach-O header: 32 bits, signed or not.
+    /// Reads a field of a Mach-O header: 32 bits, signed or unsigned.
     #[inline(always)]
     pub(crate) fn header_field(&mut self, slot: MemberSlot) -> Result<Option<u32>, Stop> {
         self.fitting(slot, |n| {
@@ -196,7 +196,7 @@ impl<'a> JsonScanner<'a> {
         Ok(uuid)
     }
 
-    /// Passes an object as [`JsonScanner::members`] does; `None` where the value is none.
+    /// Reads an object as [`JsonScanner::members`] does. Returns `None` for any other value.
     #[inline]
     pub(crate) fn object(
         &mut self,
@@ -206,7 +206,7 @@ impl<'a> JsonScanner<'a> {
         self.object_with(slot, |s| s.members(each))
     }
 
-    /// As [`JsonScanner::object`], of an object that re-encoded reports have as `[]` where it is empty.
+    /// Works as [`JsonScanner::object`], for an object that re-encoded reports write as `[]` if it is empty.
     pub(crate) fn object_or_empty(
         &mut self,
         slot: MemberSlot,
@@ -229,7 +229,7 @@ impl<'a> JsonScanner<'a> {
         Ok(())
     }
 
-    /// Passes an object with `read`, which begins at its brace; `None` where the value is none.
+    /// Reads an object with `read`, which begins at its brace. Returns `None` for any other value.
     #[inline]
     pub(crate) fn object_with<T>(
         &mut self,
@@ -242,8 +242,8 @@ impl<'a> JsonScanner<'a> {
         read(self).map(Some)
     }
 
-    /// Passes an array, calling `each` with the index at each object in it; gives the number of
-    /// other things in it, which are noted and left alone.
+    /// Reads an array and calls `each` with the index at each object in it. Returns the number of other values,
+    /// which are skipped with a warning.
     #[inline]
     pub(crate) fn objects(
         &mut self,
@@ -269,7 +269,7 @@ impl<'a> JsonScanner<'a> {
 }
 
 impl Number {
-    /// The integer, where it is one that fits.
+    /// Returns the integer if the number is one and fits.
     pub(crate) fn to_i64(self) -> Option<i64> {
         match self {
             Number::Int { magnitude, negative: false } => i64::try_from(magnitude).ok(),
@@ -279,7 +279,7 @@ impl Number {
     }
 }
 
-/// A UUID with or without dashes in any case.
+/// Parses a UUID with or without dashes, in any case.
 pub(crate) fn uuid(text: Text<'_>) -> Option<[u8; 16]> {
     match text.0 {
         a if a.len() == 36 && a[8] == b'-' && a[13] == b'-' && a[18] == b'-' && a[23] == b'-' => {
@@ -295,12 +295,12 @@ pub(crate) fn uuid(text: Text<'_>) -> Option<[u8; 16]> {
     }
 }
 
-/// A UUID as a debug id. One of zeros is none: no symbols can ever be found by it.
+/// Returns a UUID as a debug id. Returns `None` for zeros: no symbols can be found by them.
 pub(crate) fn debug_id(uuid: [u8; 16]) -> Option<DebugId> {
     (uuid != [0; 16]).then_some(DebugId(uuid))
 }
 
-/// Sixteen bytes from their hexadecimal digits. Without branches, so that it is done in vectors.
+/// Decodes sixteen bytes of hexadecimal. Has no branches, so that the compiler uses vector instructions.
 fn hex16(digits: &[u8; 32]) -> Option<[u8; 16]> {
     let mut nibbles = [0; 32];
     let mut good = true;
@@ -315,7 +315,7 @@ fn hex16(digits: &[u8; 32]) -> Option<[u8; 16]> {
     good.then_some(bytes)
 }
 
-/// The CPU of a pair of header fields; `None` without a type.
+/// Returns the CPU of a pair of header fields, or `None` without a type.
 pub(crate) fn cpu(cpu_type: Option<u32>, cpu_subtype: Option<u32>) -> Option<CpuType> {
     cpu_type.map(|t| CpuType::new(t, cpu_subtype.unwrap_or(0)))
 }

@@ -1,4 +1,4 @@
-//! JSON as a report has it: scanned once within bounds, and read again where it lies.
+//! The JSON of a report: scanned once within limits, then read again in place.
 
 mod members;
 mod number;

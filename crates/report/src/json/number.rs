@@ -1,14 +1,14 @@
-//! Numbers as a report writes them.
+//! Numbers in a report.
 
-/// A number of the report, not yet cleaned: addresses occur as unsigned integers over the whole
-/// 64 bits, as negative ones (two's complement, from old writers) and as floats (imprecise).
+/// A raw number of the report. Addresses occur as unsigned integers over the whole 64 bits, as negative
+/// integers (two's complement, from old writers) and as floats (imprecise).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// An integer with a magnitude that fits 64 bits.
     Int {
-        /// The digits without their sign.
+        /// The absolute value.
         magnitude: u64,
-        /// True with a minus sign.
+        /// True if there is a minus sign.
         negative: bool,
     },
     /// A number with a fraction or an exponent, or an integer beyond 64 bits. May be infinite.
@@ -16,14 +16,14 @@ pub enum Number {
 }
 
 impl Number {
-    /// An unsigned integer.
+    /// Creates an unsigned integer.
     #[must_use]
     pub fn unsigned(magnitude: u64) -> Number {
         Number::Int { magnitude, negative: false }
     }
 
-    /// The 64-bit pattern of this number: negative integers as two's complement, floats rounded.
-    /// `None` for what does not fit 64 bits either way.
+    /// Returns the 64-bit pattern of this number: negative integers as two's complement, floats rounded.
+    /// Returns `None` if the number does not fit 64 bits either way.
     #[must_use]
     pub fn to_bits(self) -> Option<u64> {
         match self {
@@ -33,7 +33,7 @@ impl Number {
             }
             Number::Float(float) => {
                 let rounded = float.round();
-                // 2^64 itself is what the largest address becomes in a double.
+                // In a double, the largest address becomes 2^64 itself.
                 if (0.0..=18_446_744_073_709_551_616.0).contains(&rounded) {
                     Some(rounded as u64)
                 } else if (-9_223_372_036_854_775_808.0..0.0).contains(&rounded) {
@@ -45,7 +45,7 @@ impl Number {
         }
     }
 
-    /// True where digits were lost on the way: the number was written as a float.
+    /// Returns true if digits may be lost because the number was written as a float.
     #[must_use]
     pub fn is_imprecise(self) -> bool {
         matches!(self, Number::Float(_))

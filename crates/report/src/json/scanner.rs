@@ -1,9 +1,9 @@
 //! The JSON scanner: one pass, no recursion, no copies.
 //!
-//! It checks the grammar of RFC 8259 and leaves the values where they are. What the grammar
-//! forbids and reports nevertheless hold is let through with a warning: bytes inside strings that
-//! are not UTF-8, halves of surrogate pairs, numbers that no double can hold, a byte order mark,
-//! white space and NULs after the end.
+//! It checks the grammar of RFC 8259 and leaves the values in place. It accepts some violations that
+//! reports contain, with a warning: bytes inside strings that are not UTF-8, halves of surrogate
+//! pairs, numbers that no double can hold, a byte order mark, and white space and NULs after the
+//! end.
 
 use crate::error::MOST_TREE_DEPTH;
 use crate::{ReadError, ReadLimits, Text, Warning, WarningKind};
@@ -14,30 +14,30 @@ mod plain;
 mod prefixes;
 mod tokens;
 
-/// The most levels that the stack of open containers has room for. Each frame of a call stack tree takes two.
+/// The capacity of the stack of open containers. Each frame of a call stack tree takes two levels.
 const MOST_LEVELS: usize = 2 * MOST_TREE_DEPTH + 320;
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const SPACES: u64 = LOW_BITS * b' ' as u64;
 
-/// One member of an object, at its value.
+/// One member of an object. The scanner is at its value.
 pub(crate) struct JsonMember<'a> {
-    /// The decoded key; bytes, since it need not be UTF-8.
+    /// The decoded key. It is bytes, because it need not be UTF-8.
     pub(crate) key: Cow<'a, [u8]>,
-    /// The offset of the comma before the member, of the key's quote where it is the first.
+    /// The offset of the comma before the member, or of the key's quote for the first member.
     pub(crate) separator: usize,
 }
 
 impl JsonMember<'_> {
-    /// True where this is its key. A pattern would compare byte by byte, which frames and images are too many for.
+    /// Returns true if the key is `key`. A pattern would compare byte by byte, too slow for the many frames and images.
     #[inline(always)]
     pub(crate) fn is(&self, key: &str) -> bool {
         *self.key == *key.as_bytes()
     }
 }
 
-/// An object that was passed.
+/// An object that was read.
 #[derive(Clone, Copy)]
 pub(crate) struct PassedObject {
     /// The offset of its closing brace.
@@ -46,7 +46,7 @@ pub(crate) struct PassedObject {
     pub(crate) count: usize,
 }
 
-/// Why the scanner stopped. On the heap, so that what nearly always succeeds returns in registers.
+/// The error that stopped the scanner. It is boxed, so that the usual success returns in registers.
 pub(crate) struct Stop(Box<ReadError>);
 
 impl From<ReadError> for Stop {
@@ -69,16 +69,16 @@ pub(crate) struct JsonScanner<'a> {
     max_items: usize,
     items: usize,
     prefixes: Prefixes,
-    /// The part being read, for warnings.
+    /// The part that is read, for warnings.
     pub(crate) part: usize,
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl<'a> JsonScanner<'a> {
-    /// A scanner at the beginning of `input`.
+    /// Creates a scanner at the beginning of `input`.
     ///
     /// # Errors
-    /// [`ReadError::TooLarge`].
+    /// Returns [`ReadError::TooLarge`] if `input` has too many bytes.
     pub(crate) fn new(input: &'a [u8], limits: &ReadLimits) -> Result<JsonScanner<'a>, ReadError> {
         if input.len() > limits.max_bytes {
             return Err(ReadError::TooLarge { bytes: input.len(), limit: limits.max_bytes });
@@ -87,7 +87,7 @@ impl<'a> JsonScanner<'a> {
         Ok(JsonScanner { max_items: limits.max_items, prefixes: Prefixes::room(), ..scanner })
     }
 
-    /// A scanner in the middle of `input`.
+    /// Creates a scanner in the middle of `input`.
     pub(crate) fn at(input: &'a [u8], pos: usize, max_depth: usize) -> JsonScanner<'a> {
         let max_depth = max_depth.min(MOST_LEVELS);
         JsonScanner {
@@ -103,7 +103,7 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// Counts a thread, frame or image, of which something is kept.
+    /// Counts a thread, frame or image that is kept in memory.
     #[inline(always)]
     pub(crate) fn item(&mut self) -> Result<(), Stop> {
         self.items += 1;
@@ -117,12 +117,12 @@ impl<'a> JsonScanner<'a> {
         self.pos
     }
 
-    /// All that is scanned.
+    /// Returns the whole input.
     pub(crate) fn input(&self) -> &'a [u8] {
         self.input
     }
 
-    /// The byte at the current position; `None` at the end.
+    /// Returns the byte at the current position, or `None` at the end.
     #[inline(always)]
     pub(crate) fn byte(&self) -> Option<u8> {
         self.input.get(self.pos).copied()
@@ -146,8 +146,8 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// The error of a byte that does not fit: the record ends too early where nothing but white
-    /// space and NULs follow, as in a file that was laid out before it was filled.
+    /// Returns the error for an unexpected byte. The record is truncated if only white space and NULs follow,
+    /// as in a file that was allocated before it was filled.
     #[cold]
     pub(crate) fn fail<T>(&self, offset: usize, expected: &'static str) -> Result<T, Stop> {
         let rest = self.input.get(offset..).unwrap_or_default();
@@ -158,7 +158,7 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// Passes a byte order mark and the white space before the first value.
+    /// Skips a byte order mark and the white space before the first value.
     pub(crate) fn begin(&mut self) -> Result<(), Stop> {
         const MARK: &[u8] = b"\xEF\xBB\xBF";
         if self.input.starts_with(MARK) {
@@ -171,7 +171,7 @@ impl<'a> JsonScanner<'a> {
         Ok(())
     }
 
-    /// Passes what may stand behind the last value.
+    /// Skips the white space and NULs that are allowed after the last value.
     pub(crate) fn end(&mut self) -> Result<(), Stop> {
         let from = self.pos;
         while matches!(self.byte(), Some(b' ' | b'\n' | b'\r' | b'\t' | 0)) {
@@ -186,12 +186,12 @@ impl<'a> JsonScanner<'a> {
         Ok(())
     }
 
-    /// Passes white space.
+    /// Skips white space.
     #[inline(always)]
     pub(crate) fn white(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.byte() {
             self.pos += 1;
-            // Pretty-printed reports are a third indentation.
+            // A third of a pretty-printed report is indentation.
             while let Some(word) = self.word(self.pos)
                 && word == SPACES
             {
@@ -200,19 +200,19 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// The eight bytes at `pos`, the first one lowest; `None` near the end.
+    /// Returns the eight bytes at `pos`, the first one lowest, or `None` near the end.
     #[inline(always)]
     fn word(&self, pos: usize) -> Option<u64> {
         let chunk = self.input.get(pos..)?.first_chunk::<8>()?;
         Some(u64::from_le_bytes(*chunk))
     }
 
-    /// Passes a byte of the grammar.
+    /// Skips a byte of the grammar.
     pub(super) fn pass_byte(&mut self) {
         self.pos += 1;
     }
 
-    /// Goes into a container at the current position.
+    /// Enters a container at the current position.
     #[inline(always)]
     fn enter(&mut self) -> Result<(), Stop> {
         if self.depth >= self.max_depth {
@@ -230,8 +230,8 @@ impl<'a> JsonScanner<'a> {
         self.pos += 1;
     }
 
-    /// Passes the members of the object at the current position, calling `each` at each value,
-    /// which must pass it.
+    /// Reads the members of the object at the current position. Calls `each` at each value,
+    /// which must advance past it.
     #[inline]
     pub(crate) fn members(
         &mut self,
@@ -248,8 +248,8 @@ impl<'a> JsonScanner<'a> {
         Ok(PassedObject { close, count })
     }
 
-    /// Passes the members of the array at the current position, calling `each` with each index at
-    /// each value, which must pass it.
+    /// Reads the elements of the array at the current position. Calls `each` with the index at
+    /// each value, which must advance past it.
     #[inline]
     pub(crate) fn elements(
         &mut self,
@@ -275,7 +275,7 @@ impl<'a> JsonScanner<'a> {
         Ok(())
     }
 
-    /// Goes to the value of an object's member, from behind the brace or the value before it; `None` at the
+    /// Advances to the value of the next member, from behind the brace or the previous value. Returns `None` at the
     /// closing brace. `ordinal` is the number of members before it.
     #[inline(always)]
     pub(crate) fn next_member(&mut self, ordinal: usize) -> Result<Option<JsonMember<'a>>, Stop> {
@@ -288,7 +288,7 @@ impl<'a> JsonScanner<'a> {
         self.new_member(ordinal)
     }
 
-    /// The same, of a member that stands otherwise than the one before it in that place.
+    /// Works as [`JsonScanner::next_member`], for a member with another prefix than the previous one in its place.
     #[inline(never)]
     fn new_member(&mut self, ordinal: usize) -> Result<Option<JsonMember<'a>>, Stop> {
         let start = self.pos;
@@ -311,7 +311,7 @@ impl<'a> JsonScanner<'a> {
         Ok(Some(JsonMember { key, separator }))
     }
 
-    /// Passes a key and its colon, up to the value.
+    /// Reads a key and its colon, up to the value.
     #[inline(always)]
     fn key(&mut self) -> Result<Cow<'a, [u8]>, Stop> {
         if self.byte() != Some(b'"') {
@@ -333,7 +333,7 @@ impl<'a> JsonScanner<'a> {
         })
     }
 
-    /// Passes `true`, `false` or `null`.
+    /// Skips `true`, `false` or `null`.
     fn literal(&mut self, word: &'static [u8], expected: &'static str) -> Result<(), Stop> {
         let rest = &self.input[self.pos..];
         if rest.starts_with(word) {
@@ -344,7 +344,7 @@ impl<'a> JsonScanner<'a> {
         self.fail(self.pos + same, expected)
     }
 
-    /// Passes a value that is no container.
+    /// Skips a value that is not a container.
     #[inline]
     fn scalar(&mut self) -> Result<(), Stop> {
         match self.byte() {
@@ -357,7 +357,7 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// Passes the value at the current position, whatever it is.
+    /// Skips the value at the current position, of any type.
     #[inline]
     pub(crate) fn skip(&mut self) -> Result<(), Stop> {
         match self.byte() {
@@ -368,7 +368,7 @@ impl<'a> JsonScanner<'a> {
 
     fn skip_container(&mut self) -> Result<(), Stop> {
         let outside = self.depth;
-        // One bit a level: set where the container is an object.
+        // One bit per level: set if the container is an object.
         let mut objects = [0_u64; MOST_LEVELS / 64];
         loop {
             let open = self.byte();
@@ -394,7 +394,7 @@ impl<'a> JsonScanner<'a> {
                 }
                 _ => self.scalar()?,
             }
-            // Behind a value: close what ends here, then go to the next member.
+            // After a value: close the containers that end here, then go to the next member.
             loop {
                 if self.depth == outside {
                     return Ok(());
@@ -420,7 +420,7 @@ impl<'a> JsonScanner<'a> {
     }
 }
 
-/// What the value that begins with `byte` is, with its article.
+/// Returns the type of the value that begins with `byte`, with its article.
 pub(crate) fn type_name(byte: Option<u8>) -> &'static str {
     match byte {
         Some(b'{') => "an object",

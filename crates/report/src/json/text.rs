@@ -1,34 +1,34 @@
-//! Strings as a report writes them.
+//! Strings in a report.
 
 use std::borrow::Cow;
 
 /// A JSON string of the report: the bytes between its quotes, borrowed and not decoded.
 ///
-/// The bytes have passed the scanner, so every escape is complete; they may still hold invalid
-/// UTF-8 and lone surrogates, which decoding replaces by U+FFFD.
+/// The bytes have passed the scanner, so every escape is complete. They may still contain invalid
+/// UTF-8 and lone surrogates, which decoding replaces with U+FFFD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Text<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Text<'a> {
-    /// What stands between the quotes of a JSON string elsewhere than in a report.
+    /// Wraps the bytes between the quotes of a JSON string from another source than a report.
     #[must_use]
     pub fn escaped(raw: &'a [u8]) -> Text<'a> {
         Text(raw)
     }
 
-    /// True for the empty text.
+    /// Returns true for the empty text.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// The bytes between the quotes, escapes and all. They can be put between quotes elsewhere.
+    /// Returns the bytes between the quotes, with escapes. They can be put between other quotes.
     #[must_use]
     pub fn raw(self) -> &'a [u8] {
         self.0
     }
 
-    /// The text itself; copied only where there is an escape or invalid UTF-8.
+    /// Returns the decoded text. Copies only if it has an escape or invalid UTF-8.
     #[must_use]
     pub fn decode(self) -> Cow<'a, str> {
         if memchr::memchr(b'\\', self.0).is_none() {
@@ -37,7 +37,7 @@ impl<'a> Text<'a> {
         Cow::Owned(unescape(self.0))
     }
 
-    /// True where the decoded text is `other`. Costs no copy where nothing is escaped.
+    /// Returns true if the decoded text is `other`. Does not copy if nothing is escaped.
     #[must_use]
     pub fn is(self, other: &str) -> bool {
         if memchr::memchr(b'\\', self.0).is_none() {
@@ -83,12 +83,12 @@ fn unescape(raw: &[u8]) -> String {
     out
 }
 
-/// The four hexadecimal digits at the beginning of `bytes`.
+/// Reads the four hexadecimal digits at the beginning of `bytes`.
 pub(crate) fn hex4(bytes: &[u8]) -> Option<u32> {
     bytes.get(..4)?.iter().try_fold(0, |value, b| Some(value << 4 | char::from(*b).to_digit(16)?))
 }
 
-/// The low surrogate that an escape at the beginning of `bytes` gives.
+/// Reads the low surrogate of an escape at the beginning of `bytes`.
 pub(crate) fn low_surrogate(bytes: &[u8]) -> Option<u32> {
     let unit = hex4(bytes.strip_prefix(b"\\u")?)?;
     (0xDC00..=0xDFFF).contains(&unit).then_some(unit)

@@ -1,20 +1,20 @@
-//! Values of a report that was read, looked up by key. For everything that symbolication does not need:
+//! Values of a report that was read, looked up by key. For all parts that symbolication does not need:
 //! each look-up scans the object again.
 
 use super::members::uuid;
 use super::{JsonScanner, Stop};
 use crate::{Number, ReadError, Text};
 
-/// The most elements of an array that are looked at: each takes many times the two bytes that it may
-/// have.
+/// The maximum number of elements read from an array: in memory, each takes many times the two bytes that it may
+/// take in the report.
 const MOST_ITEMS: usize = 1 << 19;
 
-/// The most bytes of a text with a number.
+/// The maximum size of a text with a number, in bytes.
 const MOST_NUMBER_BYTES: usize = 40;
 /// Integers up to this one are exact in a double.
 const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
 
-/// A value in bytes that have passed the scanner.
+/// A value within bytes that have passed the scanner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value<'a> {
     input: &'a [u8],
@@ -22,19 +22,19 @@ pub(crate) struct Value<'a> {
 }
 
 impl<'a> JsonScanner<'a> {
-    /// The value at the current position.
+    /// Returns the value at the current position.
     pub(crate) fn value(&self) -> Value<'a> {
         Value::at(self.input(), self.pos())
     }
 }
 
 impl<'a> Value<'a> {
-    /// The value that begins at `at`.
+    /// Returns the value that begins at `at`.
     pub(crate) fn at(input: &'a [u8], at: usize) -> Value<'a> {
         Value { input, at }
     }
 
-    /// A scanner at the value.
+    /// Returns a scanner at the value.
     pub(crate) fn scanner(self) -> JsonScanner<'a> {
         JsonScanner::at(self.input, self.at, usize::MAX)
     }
@@ -43,22 +43,22 @@ impl<'a> Value<'a> {
         self.input.get(self.at).copied()
     }
 
-    /// True for null.
+    /// Returns true for null.
     pub(crate) fn is_null(self) -> bool {
         self.first() == Some(b'n')
     }
 
-    /// True for an object.
+    /// Returns true for an object.
     pub(crate) fn is_object(self) -> bool {
         self.first() == Some(b'{')
     }
 
-    /// True for an object or an array.
+    /// Returns true for an object or an array.
     pub(crate) fn is_container(self) -> bool {
         matches!(self.first(), Some(b'{' | b'['))
     }
 
-    /// The member of an object; the last one of that name.
+    /// Returns the last member of an object with this name.
     pub(crate) fn get(self, key: &str) -> Option<Value<'a>> {
         let mut found = None;
         self.each(|name, value| {
@@ -69,7 +69,7 @@ impl<'a> Value<'a> {
         found
     }
 
-    /// The members of an object by these names, in one pass; of each the last one.
+    /// Returns the last member of an object for each of these names, in one pass.
     pub(crate) fn members<const N: usize>(self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
         let mut found = [None; N];
         self.each(|name, value| {
@@ -80,7 +80,7 @@ impl<'a> Value<'a> {
         found
     }
 
-    /// The value at the end of a path of keys.
+    /// Returns the value at the end of a path of keys.
     pub(crate) fn path(self, keys: &[&str]) -> Option<Value<'a>> {
         keys.iter().try_fold(self, |value, key| value.get(key))
     }
@@ -91,7 +91,7 @@ impl<'a> Value<'a> {
             return;
         }
         let input = self.input;
-        // The bytes have passed the scanner: there is no error to be had.
+        // The bytes have passed the scanner, so there can be no error.
         let _: Result<_, Stop> = self.scanner().members(|s, member| {
             each(&member.key, Value::at(input, s.pos()));
             s.skip()
@@ -108,7 +108,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The elements of an array, half a million at most; nothing for another value.
+    /// Returns the elements of an array, at most half a million. Returns none for any other value.
     pub(crate) fn items(self) -> Vec<Value<'a>> {
         let mut items = Vec::new();
         if self.first() == Some(b'[') {
@@ -123,7 +123,7 @@ impl<'a> Value<'a> {
         items
     }
 
-    /// A string, not decoded.
+    /// Returns a string without decoding it.
     pub(crate) fn text(self) -> Option<Text<'a>> {
         if self.first() != Some(b'"') {
             return None;
@@ -131,12 +131,12 @@ impl<'a> Value<'a> {
         Some(Text(self.scanner().string().ok()?.0))
     }
 
-    /// A string.
+    /// Returns a decoded string.
     pub(crate) fn string(self) -> Option<String> {
         Some(self.text()?.decode().into_owned())
     }
 
-    /// A number.
+    /// Returns a number.
     pub(crate) fn number(self) -> Option<Number> {
         if !matches!(self.first(), Some(b'-' | b'0'..=b'9')) {
             return None;
@@ -144,7 +144,7 @@ impl<'a> Value<'a> {
         Some(self.scanner().number().ok()?.value())
     }
 
-    /// An integer of 64 bits without sign.
+    /// Returns an unsigned 64-bit integer.
     pub(crate) fn unsigned(self) -> Option<u64> {
         match self.number()? {
             Number::Int { magnitude, negative: false } => Some(magnitude),
@@ -152,12 +152,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// An integer of 32 bits without sign.
+    /// Returns an unsigned 32-bit integer.
     pub(crate) fn unsigned_32(self) -> Option<u32> {
         self.unsigned().and_then(|number| u32::try_from(number).ok())
     }
 
-    /// Returns a number, or the number that a decimal text says; `None` if it is not finite.
+    /// Returns a number, or the number in a decimal text. Returns `None` if it is not finite.
     pub(crate) fn decimal(self) -> Option<f64> {
         let number = match self.number() {
             Some(Number::Float(number)) => number,
@@ -170,13 +170,13 @@ impl<'a> Value<'a> {
         number.is_finite().then_some(number)
     }
 
-    /// Returns an integer of 64 bits without sign, or the one that a decimal text says, also as `12.0`.
+    /// Returns an unsigned 64-bit integer, or the one in a decimal text, also such as `12.0`.
     pub(crate) fn decimal_unsigned(self) -> Option<u64> {
         let text = || self.number_text()?.parse().ok();
         self.unsigned().or_else(text).or_else(|| exact_integer(self.decimal()?))
     }
 
-    /// Returns a text that is short enough to be a number, without white space around it.
+    /// Returns a text that is short enough for a number, without the white space around it.
     fn number_text(self) -> Option<String> {
         let text = self.text().filter(|text| text.raw().len() <= MOST_NUMBER_BYTES)?.decode();
         let text = text.trim();
@@ -184,7 +184,7 @@ impl<'a> Value<'a> {
         text.ends_with(|c: char| c.is_ascii_digit() || c == '.').then(|| text.to_owned())
     }
 
-    /// A boolean.
+    /// Returns a boolean.
     pub(crate) fn boolean(self) -> Option<bool> {
         match self.first() {
             Some(b't') => Some(true),
@@ -193,12 +193,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A UUID's bytes.
+    /// Returns the bytes of a UUID.
     pub(crate) fn uuid(self) -> Option<[u8; 16]> {
         uuid(self.text()?)
     }
 
-    /// The bytes of the value itself.
+    /// Returns the bytes of the value itself.
     pub(crate) fn raw(self) -> &'a [u8] {
         let mut s = self.scanner();
         match s.skip() {

@@ -2,16 +2,16 @@
 
 use super::{HIGH_BITS, LOW_BITS};
 
-/// Bytes of a string that stand for themselves.
+/// A run of plain bytes in a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlainRun {
-    /// The offset of the first quote, backslash or control character; the end where there is none.
+    /// The offset of the first quote, backslash or control character, or of the end if there is none.
     pub(super) stop: usize,
-    /// True where every byte before it is ASCII.
+    /// True if every byte before it is ASCII.
     pub(super) ascii: bool,
 }
 
-/// The plain bytes from `pos` on.
+/// Finds the plain bytes from `pos` on.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn plain(input: &[u8], mut pos: usize) -> PlainRun {
@@ -32,14 +32,14 @@ pub(super) fn plain(input: &[u8], mut pos: usize) -> PlainRun {
     PlainRun { ascii: ascii & rest.ascii, ..rest }
 }
 
-/// The plain bytes from `pos` on.
+/// Finds the plain bytes from `pos` on.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(super) fn plain(input: &[u8], pos: usize) -> PlainRun {
     plain_words(input, pos)
 }
 
-/// One bit for each byte: which end a run, and which are not ASCII.
+/// Returns two masks with one bit per byte: bytes that end a run, and bytes that are not ASCII.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[expect(unsafe_code, reason = "the compiler asks for it wherever vectors are loaded")]
@@ -56,7 +56,7 @@ fn sse2(chunk: &[u8; 16]) -> (u32, u32) {
     }
 }
 
-/// The same, eight bytes at a time in a register: for the end of the input, and for other CPUs.
+/// Works as [`plain`], with eight bytes at a time in a register: for the end of the input and for other CPUs.
 fn plain_words(input: &[u8], mut pos: usize) -> PlainRun {
     let mut high = 0;
     while let Some(chunk) = input.get(pos..).and_then(|rest| rest.first_chunk::<8>()) {

@@ -1,17 +1,17 @@
-//! What stands before the values of members. Objects of one list are written alike: what stood before a
-//! member's value in the object before stands there again, and comparing bytes is faster than reading them.
+//! Prefixes of members. The objects of a list are written alike: the bytes before a member's value in one object
+//! occur again in the next, and comparing bytes is faster than parsing them.
 
 use std::ops::Range;
 
-/// Levels and members that are remembered.
+/// The numbers of levels and members that are remembered.
 const LEVELS: usize = 16;
 const MEMBERS: usize = 32;
 
-/// The bytes from behind the brace or the value before a member to its own value: white space, a comma where
-/// it is not the first, the key and the colon.
+/// The bytes from the brace or the previous value to a member's own value: white space, a comma unless the member is
+/// the first, the key and the colon.
 #[derive(Clone, Copy, Default)]
 pub(super) struct MemberPrefix {
-    /// Where they were read; nothing is known where they are none.
+    /// The offset at which they were read. An empty prefix is not known.
     start: u32,
     len: u8,
     separator: u8,
@@ -20,29 +20,29 @@ pub(super) struct MemberPrefix {
 }
 
 impl MemberPrefix {
-    /// Their number.
+    /// Returns the length in bytes.
     pub(super) fn len(self) -> usize {
         usize::from(self.len)
     }
 
-    /// Which of them is the comma, or the key's quote of the first member.
+    /// Returns the position of the comma, or of the key's quote for the first member.
     pub(super) fn separator(self) -> usize {
         usize::from(self.separator)
     }
 }
 
-/// For each level and each member's place in an object the prefix that was read last.
+/// The last prefix for each level and each position of a member in an object.
 #[derive(Default)]
 pub(super) struct Prefixes(Vec<[MemberPrefix; MEMBERS]>);
 
 impl Prefixes {
-    /// Room for prefixes. Without any none is known.
+    /// Allocates memory for prefixes. Without it, no prefix is known.
     pub(super) fn room() -> Prefixes {
         Prefixes(vec![[MemberPrefix::default(); MEMBERS]; LEVELS])
     }
 
-    /// The prefix and the key of a member, where the bytes at `pos` are those that were read last in its
-    /// place. They were checked then.
+    /// Returns the prefix and the key of a member if the bytes at `pos` equal the last prefix in its
+    /// position. That prefix was already checked.
     #[inline(always)]
     pub(super) fn repeated<'a>(
         &self,
@@ -61,8 +61,8 @@ impl Prefixes {
         Some((prefix, &here[key..key + usize::from(prefix.key_len)]))
     }
 
-    /// Remembers the prefix that lies at `span`, with its separator, its key's quote and its key. A key that
-    /// is not ASCII is read anew each time, for its warnings.
+    /// Remembers the prefix at `span`, with its separator, its key's quote and its key. A key that is not
+    /// ASCII is parsed each time, for its warnings.
     pub(super) fn note(
         &mut self,
         depth: usize,
@@ -87,8 +87,8 @@ impl Prefixes {
     }
 }
 
-/// True where two slices of the same length have the same bytes. Most have at most 64, half of them indentation, and
-/// they are many: a call of `memcmp` for each would take longer than the comparison.
+/// Returns true if two slices of the same length are equal. Most have at most 64 bytes, half of them indentation, and
+/// there are many: a call of `memcmp` for each would take longer than the comparison.
 #[inline(always)]
 fn same(a: &[u8], b: &[u8]) -> bool {
     match a.len() {
@@ -99,7 +99,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// The same of at least `N` and at most twice as many bytes: the first ones and the last ones overlap.
+/// Compares slices of `N` to `2 * N` bytes: the first `N` and the last `N` bytes, which may overlap.
 #[inline(always)]
 fn same_ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
     match (a.first_chunk::<N>(), b.first_chunk::<N>(), a.last_chunk::<N>(), b.last_chunk::<N>()) {

@@ -5,7 +5,7 @@ use super::{HIGH_BITS, JsonScanner, LOW_BITS, Stop};
 use crate::json::text::{hex4, low_surrogate};
 use crate::{Number, WarningKind};
 
-/// A number that was passed.
+/// A number that was read.
 pub(crate) struct Digits<'a> {
     raw: &'a [u8],
     negative: bool,
@@ -15,7 +15,7 @@ pub(crate) struct Digits<'a> {
 }
 
 impl Digits<'_> {
-    /// The number that they stand for.
+    /// Returns the number.
     #[inline(always)]
     pub(crate) fn value(&self) -> Number {
         let count = self.raw.len() - usize::from(self.negative);
@@ -26,7 +26,7 @@ impl Digits<'_> {
         }
     }
 
-    /// The value of any other number.
+    /// Returns the value of any other number.
     #[inline(never)]
     fn unusual(&self) -> Number {
         let digits = &self.raw[usize::from(self.negative)..];
@@ -39,8 +39,8 @@ impl Digits<'_> {
 }
 
 impl<'a> JsonScanner<'a> {
-    /// Passes a string at its opening quote; gives the bytes between its quotes, and whether an
-    /// escape is among them.
+    /// Reads a string at its opening quote. Returns the bytes between its quotes, and whether they contain
+    /// an escape.
     #[inline(always)]
     pub(crate) fn string(&mut self) -> Result<(&'a [u8], bool), Stop> {
         let start = self.pos + 1;
@@ -80,7 +80,7 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// The offset behind the escape at `at`.
+    /// Returns the offset after the escape at `at`.
     fn escape(&mut self, at: usize) -> Result<usize, Stop> {
         match self.input.get(at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
@@ -101,7 +101,7 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// Passes an integer above 0 with at most nineteen digits; leaves anything else.
+    /// Reads an integer above 0 with at most nineteen digits. Leaves any other value in place.
     #[inline(always)]
     pub(crate) fn plain_digits(&mut self) -> Option<u64> {
         if !matches!(self.byte(), Some(b'1'..=b'9')) {
@@ -115,7 +115,7 @@ impl<'a> JsonScanner<'a> {
         is_plain.then_some(value)
     }
 
-    /// Passes a number.
+    /// Reads a number.
     #[inline(always)]
     pub(crate) fn number(&mut self) -> Result<Digits<'a>, Stop> {
         let start = self.pos;
@@ -139,7 +139,7 @@ impl<'a> JsonScanner<'a> {
         Ok(Digits { raw, negative, float, magnitude })
     }
 
-    /// The end of the digits from `from` on, and their value where there are at most nineteen.
+    /// Returns the end of the digits from `from` on, and their value if there are at most nineteen.
     #[inline(always)]
     fn digits(&self, from: usize) -> (usize, u64) {
         const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
@@ -147,7 +147,7 @@ impl<'a> JsonScanner<'a> {
         let mut sum: u64 = 0;
         while let Some(word) = self.word(pos) {
             let digits = word ^ (LOW_BITS * u64::from(b'0'));
-            // The high bit of each byte over 9; as above, the lowest is right.
+            // Sets the high bit of each byte over 9. As in `plain_words`, only the lowest is reliable.
             let others = (digits.wrapping_add(LOW_BITS * 0x76) | digits) & HIGH_BITS;
             if others != 0 {
                 let count = others.trailing_zeros() / 8;
@@ -167,7 +167,7 @@ impl<'a> JsonScanner<'a> {
         (pos, sum)
     }
 
-    /// The end of the number that began at `start` and has its fraction or exponent at `pos`.
+    /// Returns the end of the number that began at `start` and has its fraction or exponent at `pos`.
     fn fraction(&mut self, start: usize, mut pos: usize) -> Result<usize, Stop> {
         if self.input.get(pos) == Some(&b'.') {
             let end = self.digits(pos + 1).0;
@@ -191,7 +191,7 @@ impl<'a> JsonScanner<'a> {
     }
 }
 
-/// The value of eight digits, the first one lowest, each a byte without its zero.
+/// Returns the value of eight digits. The first digit is the lowest byte, and each byte is 0 to 9.
 #[inline]
 fn eight_digits(digits: u64) -> u64 {
     const EVERY_FOURTH: u64 = 0x0000_00ff_0000_00ff;
@@ -201,7 +201,7 @@ fn eight_digits(digits: u64) -> u64 {
     first.wrapping_add(second) >> 32
 }
 
-/// The double that a number of the grammar stands for; infinite where it is too large.
+/// Parses a valid JSON number as a double. Returns infinity if it is too large.
 fn as_double(raw: &[u8]) -> f64 {
     std::str::from_utf8(raw).ok().and_then(|text| text.parse().ok()).unwrap_or(f64::NAN)
 }
