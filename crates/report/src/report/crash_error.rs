@@ -1,27 +1,27 @@
-//! What a report says its crash is.
+//! The error that a report states for its crash.
 
 use crate::json::Value;
 use crate::report::summary::facts::PartFacts;
 use crate::report::{ErrorKind, Report};
 
-/// `crash.error` of the crash of interest, as far as all kinds of crashes have it. Every text is the device's
-/// claim.
+/// `crash.error` of the main crash, with the members that all kinds of crashes share. Every text comes from the
+/// device and is not verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CrashError {
     /// `type`, such as `mach`.
     pub kind: Option<String>,
-    /// The exception's name: of the Objective-C, C++ or reported exception, else the Mach exception's.
+    /// The name of the Objective-C, C++ or reported exception, or else of the Mach exception.
     pub exception: Option<String>,
     /// The signal's name, such as `SIGABRT`.
     pub signal: Option<String>,
     /// The Mach exception's code, such as `KERN_INVALID_ADDRESS`.
     pub code: Option<String>,
-    /// What the exception says.
+    /// The exception's message.
     pub reason: Option<String>,
-    /// `termination_reason`: why the system ended the process.
+    /// `termination_reason`: the system's reason for ending the process.
     pub termination: Option<String>,
-    /// What an image says of the end of its process, such as Swift's fatal error or a failed assertion. No library
-    /// writes it before a bad access.
+    /// An image's message about the end of its process, such as Swift's fatal error or a failed assertion. No library
+    /// writes one before a bad access.
     pub message: Option<String>,
 }
 
@@ -57,19 +57,19 @@ impl CrashError {
         CrashError { message, ..error }
     }
 
-    /// Why it ended, in the words of the exception, the system or an image.
+    /// Returns the reason of the end, from the exception, the system or an image.
     pub(crate) fn why(&self) -> Option<&str> {
         [&self.reason, &self.termination, &self.message].into_iter().flatten().map(String::as_str).next()
     }
 
-    /// True where the process has touched memory that it may not.
+    /// Returns true if the process accessed memory without permission.
     #[must_use]
     pub fn is_bad_access(&self) -> bool {
         self.exception.as_deref() == Some("EXC_BAD_ACCESS")
             || matches!(self.signal.as_deref(), Some("SIGSEGV" | "SIGBUS"))
     }
 
-    /// True if the process ran into an instruction that a compiler puts where a program must not go on.
+    /// Returns true if the process ran into a trap instruction, which compilers put where a program must not continue.
     #[must_use]
     pub fn is_trap(&self) -> bool {
         matches!(self.exception.as_deref(), Some("EXC_BREAKPOINT" | "EXC_BAD_INSTRUCTION"))
@@ -77,7 +77,7 @@ impl CrashError {
     }
 }
 
-/// What an image says of the end of its process, where that was a Mach exception or a signal.
+/// Returns an image's message about the end of its process, for a Mach exception or a signal.
 pub(crate) fn image_message(facts: &PartFacts<'_, '_>) -> Option<String> {
     let part =
         facts.part().filter(|part| matches!(part.error_kind(), ErrorKind::Mach | ErrorKind::Signal))?;
@@ -85,13 +85,13 @@ pub(crate) fn image_message(facts: &PartFacts<'_, '_>) -> Option<String> {
     Some(message.text.decode().trim().to_owned())
 }
 
-/// How far from the stack pointer the first access beyond a full stack lies at most: 16 pages of 16 KiB, for functions
-/// with large variables.
+/// The maximum distance of the first access beyond a full stack from the stack pointer: 16 pages of 16 KiB, for
+/// functions with large variables.
 const STACK_REACH: u64 = 16 << 14;
 
 impl Report<'_> {
-    /// True where the address of the error lies near the stack pointer of the thread that crashed, as it does where the
-    /// stack is full. `None` where either is not known.
+    /// Returns true if the address of the error lies near the stack pointer of the crashed thread, as after a stack
+    /// overflow. Returns `None` if either is not known.
     #[must_use]
     pub fn has_failed_near_stack_pointer(&self) -> Option<bool> {
         let facts = PartFacts::of(self, self.main_part());
@@ -102,7 +102,7 @@ impl Report<'_> {
         Some(address.abs_diff(stack_pointer) <= STACK_REACH)
     }
 
-    /// What the report says its crash is.
+    /// Returns the error that the report states for its crash.
     #[must_use]
     pub fn crash_error(&self) -> &CrashError {
         self.error.get_or_init(|| {

@@ -1,28 +1,28 @@
-//! What tells one process from all others where its reports name no run.
+//! Identity of a process, for reports that name no run.
 
 use crate::json::Value;
 use crate::report::summary::facts::PartFacts;
 use crate::report::{Image, Report};
 use unslide_model::DebugId;
 
-/// The image of the system in which threads wait: nearly every report has a frame in it.
+/// The system image in which threads wait. Nearly every report has a frame in it.
 const SYSTEM_IMAGE: &str = "libsystem_kernel.dylib";
 
-/// A process, by what both KSCrash and MetricKit say of it. The kernel chooses both addresses at random: that of the
-/// executable for each process, that of the system's libraries at each start of the device.
+/// A process, identified by facts that KSCrash and MetricKit share. The kernel chooses both addresses at random: that
+/// of the executable for each process, that of the system's libraries at each boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
-    /// The number of the process.
+    /// The process id.
     pub pid: u64,
-    /// The app's executable, and where it lies in memory.
+    /// The debug id and the load address of the app's executable.
     pub executable: (DebugId, u64),
-    /// The same of a library that all processes have.
+    /// The debug id and the load address of a library that all processes load.
     pub system: (DebugId, u64),
 }
 
 impl Report<'_> {
-    /// The process that ended. `None` where the report lacks a part of it, and for a report
-    /// [about memory](Report::memory_event), which another process writes.
+    /// Returns the process that ended. Returns `None` if the report lacks a part of the identity, and for a report
+    /// [about memory](Report::memory_event), because another process writes it.
     #[must_use]
     pub fn process_identity(&self) -> Option<ProcessIdentity> {
         if self.memory_event().is_some() {
@@ -40,7 +40,7 @@ impl Report<'_> {
     }
 }
 
-/// The debug id and the address of the image with this file name.
+/// Returns the debug id and the address of the image with this file name.
 fn place(images: &[Image<'_>], name: &str) -> Option<(DebugId, u64)> {
     let is_named = |image: &&Image<'_>| {
         image.name.is_some_and(|path| path.decode().rsplit('/').next().is_some_and(|file| file == name))

@@ -1,7 +1,7 @@
-//! Errors of JavaScript that a report carries beside its native threads: React Native's and other bridges'.
+//! JavaScript errors that a report contains beside its native threads, from React Native and other bridges.
 //!
-//! Where they are: `crash.error.user_reported` in JavaScript's `language`, with a `backtrace` of objects, of
-//! lines or of one text; and the `reason` of an `RCTFatalException`, behind `, stack:`. The shapes of a frame are
+//! Two sources: `crash.error.user_reported` with JavaScript as its `language`, and a `backtrace` of objects, of
+//! lines or of one text; and the `reason` of an `RCTFatalException`, after `, stack:`. The forms of a frame are
 //! those of React Native's `parseErrorStack`, of Sentry's clients, and of the texts of JavaScriptCore, V8 and
 //! Hermes.
 
@@ -18,23 +18,23 @@ pub(crate) use ours::OurContext;
 pub use ours::{MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame};
 use unslide_model::{DebugId, shell_word};
 
-/// Characters of a function's name or a file's address.
+/// The maximum length of a function's name or a file's address, in characters.
 const MOST_CHARS: usize = 512;
-/// Bytes of a stack that is one text.
+/// The maximum size of a stack that is one text, in bytes.
 const MOST_STACK_BYTES: usize = 1 << 20;
-/// The bundle of a release of React Native for iOS, which a fatal exception and a module of a RAM bundle do not name.
+/// React Native's release bundle for iOS. Fatal exceptions and modules of a RAM bundle do not name it.
 const DEFAULT_BUNDLE: &str = "main.jsbundle";
-/// That of a release for Android.
+/// React Native's release bundle for Android.
 const ANDROID_BUNDLE: &str = "index.android.bundle";
 
-/// An error of JavaScript. Every text is the device's claim.
+/// A JavaScript error. Every text comes from the device and is not verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JavaScriptError {
     /// The error's class, such as `TypeError`.
     pub name: Option<String>,
-    /// What it says.
+    /// The error's message.
     pub message: Option<String>,
-    /// Its frames, the innermost first; [`MOST_JAVASCRIPT_FRAMES`] at most.
+    /// The frames, the innermost first; at most [`MOST_JAVASCRIPT_FRAMES`].
     pub frames: Vec<JavaScriptFrame>,
     /// `CFBundleIdentifier` of the app.
     pub app: String,
@@ -44,12 +44,12 @@ pub struct JavaScriptError {
     pub version: String,
     /// `CFBundleVersion`.
     pub build: String,
-    /// The bundle that the modules among the frames are of.
+    /// The bundle that contains the modules among the frames.
     module_bundle: String,
 }
 
 impl JavaScriptError {
-    /// The bundle that a frame's source map is of; `None` for a function of the engine.
+    /// Returns the bundle of the source map that resolves a frame, or `None` for a function of the engine.
     #[must_use]
     pub fn mapped_bundle<'e>(&'e self, frame: &'e JavaScriptFrame) -> Option<&'e str> {
         match frame.module {
@@ -58,7 +58,7 @@ impl JavaScriptError {
         }
     }
 
-    /// The command that sends the source map of a bundle, for a shell.
+    /// Returns the shell command that uploads the source map of a bundle.
     #[must_use]
     pub fn upload_command(&self, bundle: &str) -> String {
         let words = [
@@ -75,7 +75,7 @@ impl JavaScriptError {
         command
     }
 
-    /// The error's own id is of the bundle that it was thrown in.
+    /// Gives the error's own debug id to all frames in the bundle that threw the error.
     fn with_debug_id(mut self, debug_id: Option<DebugId>) -> JavaScriptError {
         let bundle = |frame| self.mapped_bundle(frame).map(str::to_owned);
         let thrown_in = self.frames.iter().find_map(bundle);
@@ -88,33 +88,33 @@ impl JavaScriptError {
     }
 }
 
-/// A text of the report, for a command.
+/// Returns a text of the report as an argument of a command.
 fn argument(text: &str) -> String {
     const LONGEST: usize = 200;
     shell_word(&text.chars().filter(|c| !c.is_control()).take(LONGEST).collect::<String>())
 }
 
-/// One frame of an error of JavaScript.
+/// One frame of a JavaScript error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JavaScriptFrame {
-    /// The function as the device names it, which a minifier may have shortened.
+    /// The function's name from the device. A minifier may have shortened it.
     pub function: Option<String>,
-    /// The bundle's file name, without its folders and query, or the name of a part of it; `None` for a function of the
+    /// The bundle's file name without folders and query, or the name of a part of it. `None` for a function of the
     /// engine.
     pub bundle: Option<String>,
-    /// The part of the bundle, where lines are counted from its begin.
+    /// The part of the bundle, if lines count from its start.
     pub module: Option<BundleModule>,
-    /// The debug id that the report itself gives for the bundle.
+    /// The bundle's debug id from the report.
     pub debug_id: Option<DebugId>,
     /// The line in the bundle, from 1.
     pub line: Option<u32>,
-    /// The column in the line, from 0; for Hermes bytecode the offset in the bytecode.
+    /// The column in the line, from 0. For Hermes bytecode, the offset in the bytecode.
     pub column: Option<u32>,
-    /// True where the text says that the column is an offset in bytecode.
+    /// True if the text says that the column is an offset in bytecode.
     pub is_bytecode: bool,
 }
 
-/// Where an error's frames are written, and what it is called.
+/// The name, message and stack of an error in the report.
 struct ErrorSource<'a> {
     name: Option<String>,
     message: Option<String>,
@@ -130,7 +130,7 @@ enum StackSource<'a> {
 }
 
 impl Report<'_> {
-    /// The error of JavaScript that the report is about; `None` where it is about none, or has no frames of it.
+    /// Returns the report's JavaScript error. Returns `None` if it is about another error, or has no JavaScript frames.
     #[must_use]
     pub fn javascript_error(&self) -> Option<JavaScriptError> {
         let main = self.main_part();
@@ -159,7 +159,7 @@ impl Report<'_> {
     }
 }
 
-/// The platform of a system's name, as an upload of a source map spells it.
+/// Converts a system's name to the platform name in uploads of source maps.
 #[must_use]
 pub fn platform(system: &str) -> String {
     let system = system.trim().to_lowercase();
@@ -169,7 +169,7 @@ pub fn platform(system: &str) -> String {
     }
 }
 
-/// `crash.error.user_reported`, where its language is JavaScript's.
+/// Reads `crash.error.user_reported` if its language is JavaScript.
 fn reported<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
     let user = facts.error(&["user_reported"])?;
     let [name, language, backtrace, own, own_too] =
@@ -189,7 +189,7 @@ fn reported<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
     })
 }
 
-/// The reason of an `RCTFatalException`, where it has a stack.
+/// Reads the reason of an `RCTFatalException` if it has a stack.
 fn fatal<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
     let name = facts.error(&["nsexception", "name"])?.string()?;
     let own = name.strip_prefix("RCTFatalException")?.trim_start_matches([':', ' ']);
@@ -199,7 +199,7 @@ fn fatal<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
     let (message, stack) = reason.split_once(", stack:")?;
     let message = without_engine(message.trim_start_matches("Unhandled JS Exception: "));
     Some(ErrorSource {
-        // The name is cut off after 75 characters, the reason is not.
+        // The name is cut off after 75 characters, but not the reason.
         name: Some(cut(if message.is_empty() { own } else { message })),
         message: Some(cut(message)),
         stack: StackSource::Fatal(stack.to_owned()),
@@ -208,7 +208,7 @@ fn fatal<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
     })
 }
 
-/// A message without the engine that React Native writes behind it: `, js engine: hermes`.
+/// Removes the engine that React Native appends to a message: `, js engine: hermes`.
 fn without_engine(message: &str) -> &str {
     let engine = message.rsplit_once(", js engine: ");
     engine
@@ -216,7 +216,7 @@ fn without_engine(message: &str) -> &str {
         .map_or(message, |(text, _)| text)
 }
 
-/// The class and the message of `TypeError: undefined is not a function`, which bridges give as either.
+/// Splits `TypeError: undefined is not a function` into class and message. Bridges put the whole text into either.
 fn named(name: Option<String>, message: Option<String>) -> (Option<String>, Option<String>) {
     let text = name.unwrap_or_default();
     let text = without_engine(&text);
@@ -236,7 +236,7 @@ fn is_class(text: &str) -> bool {
     !text.is_empty() && text.len() <= 100 && text.chars().all(word)
 }
 
-/// The frames of a backtrace: an array of objects and lines, or one text.
+/// Reads the frames of a backtrace: an array of objects and lines, or one text.
 fn frames_of(backtrace: Value<'_>) -> Vec<JavaScriptFrame> {
     let mut frames = Vec::new();
     if let Some(text) = backtrace.text().filter(|text| text.raw().len() <= MOST_STACK_BYTES) {
@@ -257,7 +257,7 @@ fn frames_of(backtrace: Value<'_>) -> Vec<JavaScriptFrame> {
     frames
 }
 
-/// A frame that is an object: React Native counts columns from 0, Sentry's clients from 1. Offsets are from 0.
+/// Reads a frame object. React Native counts columns from 0, Sentry's clients from 1. Offsets count from 0.
 fn structured(frame: Value<'_>) -> Option<JavaScriptFrame> {
     if !frame.is_object() {
         return None;
@@ -282,7 +282,7 @@ fn structured(frame: Value<'_>) -> Option<JavaScriptFrame> {
     })
 }
 
-/// A number, which some bridges write as a text.
+/// Reads a number. Some bridges write it as a text.
 fn number(value: Value<'_>) -> Option<u32> {
     match value.number() {
         Some(Number::Int { magnitude, negative: false }) => u32::try_from(magnitude).ok(),

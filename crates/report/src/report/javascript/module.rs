@@ -1,9 +1,9 @@
-//! Modules of React Native's RAM bundles, and segments of bundles: parts of a bundle that engines name as files.
+//! Modules of React Native's RAM bundles and segments of bundles: parts of a bundle that engines name as files.
 
 use super::JavaScriptFrame;
 
-/// A part of a bundle: `123.js` is module 123 of the bundle itself, `seg-3.js` its segment 3, and `seg-3_5.js` module 5
-/// of that segment. The bundle's source map answers for all of them.
+/// A part of a bundle. `123.js` is module 123 of the bundle itself, `seg-3.js` is its segment 3, and `seg-3_5.js` is
+/// module 5 of that segment. The bundle's source map covers all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BundleModule {
     /// The segment; 0 is the bundle itself.
@@ -13,7 +13,7 @@ pub struct BundleModule {
 }
 
 impl BundleModule {
-    /// The module that a file name stands for, as React Native names them.
+    /// Parses a file name that React Native gives to a module.
     fn parse(name: &str) -> Option<BundleModule> {
         let name = name.strip_suffix(".js")?;
         let Some(segment) = name.strip_prefix("seg-") else {
@@ -31,8 +31,8 @@ fn number(digits: &str) -> Option<u32> {
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// Notes which frames are of modules, and gives the bundle that these are of. Bundlers of web pages name files `123.js`,
-/// too: those are bundles of their own.
+/// Sets the modules of the frames, and returns the bundle that contains them. Web bundlers also name files `123.js`:
+/// those are separate bundles.
 pub(super) fn find(frames: &mut [JavaScriptFrame], is_react_native: bool, default: &str) -> String {
     let of_metro = |name: &&str| [".jsbundle", ".bundle"].iter().any(|suffix| name.ends_with(suffix));
     let bundle = frames.iter().filter_map(|frame| frame.bundle.as_deref()).find(of_metro).map(str::to_owned);

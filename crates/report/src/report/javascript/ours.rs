@@ -1,14 +1,14 @@
-//! What we say of an error of JavaScript, read back.
+//! Our symbolicated frames of a JavaScript error, read back.
 
 use crate::json::{Value, debug_id};
 use unslide_model::DebugId;
 
-/// Frames of one error that are read.
+/// The maximum number of frames read from one error.
 pub const MOST_JAVASCRIPT_FRAMES: usize = 256;
-/// Lines around a frame's own, and that line.
+/// The maximum number of source lines of a frame: its own line and those around it.
 const MOST_LINES: usize = 11;
 
-/// One of `symbolication.javascript.frames`.
+/// One item of `symbolication.javascript.frames`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OurJavaScriptFrame {
     /// `symbolicated`, `missing`, …
@@ -19,19 +19,19 @@ pub struct OurJavaScriptFrame {
     pub debug_id: Option<DebugId>,
     /// The function's name.
     pub function: Option<String>,
-    /// True where the device has named the function.
+    /// True if the function's name comes from the device.
     pub(crate) by_device: bool,
     /// The path of the source file.
     pub file: Option<String>,
-    /// The line in the source file, from 1; in the bundle while its source map is missing.
+    /// The line in the source file, from 1. While the source map is missing, the line in the bundle.
     pub line: Option<u32>,
     /// The column, from 1.
     pub column: Option<u32>,
     /// True for a function of the app, false for one of a library.
     pub in_app: bool,
-    /// True where the function's name is a guess.
+    /// True if the function's name is a guess.
     pub approximate: bool,
-    /// The lines around, and the number of the first of them.
+    /// The source lines around the frame's own, and the number of the first.
     pub(crate) context: Option<OurContext>,
 }
 
@@ -49,13 +49,13 @@ pub(crate) fn read_frames(value: Value<'_>) -> Vec<OurJavaScriptFrame> {
 }
 
 impl OurJavaScriptFrame {
-    /// True where the device has named the function.
+    /// Returns true if the function's name comes from the device.
     #[must_use]
     pub fn is_named_by_device(&self) -> bool {
         self.by_device
     }
 
-    /// True where the frame says no more than its status: every frame but the engine's has a bundle.
+    /// Returns true if only the frame's status was stored. Every frame has a bundle, except the engine's.
     #[must_use]
     pub fn is_shortened(&self) -> bool {
         self.status != "device" && self.bundle.is_none()

@@ -1,13 +1,13 @@
-//! Stacks that are texts, as JavaScriptCore, V8 and Hermes write `Error.stack`.
+//! Stacks in text form, as JavaScriptCore, V8 and Hermes write `Error.stack`.
 
 use super::{JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, cut};
 
-/// What engines write for code outside of functions.
+/// Names that engines write for code outside of functions.
 const CODE: [&str; 3] = ["eval code", "global code", "module code"];
-/// Characters of a bundle's file name.
+/// The maximum length of a bundle's file name, in characters.
 const MOST_NAME: usize = 200;
 
-/// Adds the frames of a text, line by line. What is no frame, such as the error's message, is skipped.
+/// Adds the frames of a text, line by line. Skips lines that are not frames, such as the error's message.
 pub(super) fn read(text: &str, frames: &mut Vec<JavaScriptFrame>) {
     for line in text.lines() {
         if frames.len() >= MOST_JAVASCRIPT_FRAMES {
@@ -17,8 +17,8 @@ pub(super) fn read(text: &str, frames: &mut Vec<JavaScriptFrame>) {
     }
 }
 
-/// The frames of an `RCTFatalException`: `function@line:column`, where React Native has counted the columns from 0
-/// and has left the bundle out, unless it is a module of a RAM bundle. A function of the engine is at line -1.
+/// Reads the frames of an `RCTFatalException`: `function@line:column`. React Native counts the columns from 0 and omits
+/// the bundle, except for a module of a RAM bundle. A function of the engine is at line -1.
 pub(super) fn read_fatal(text: &str, bundle: &str) -> Vec<JavaScriptFrame> {
     let frame = |line: &str| {
         let (name, place) = line.trim().rsplit_once('@')?;
@@ -41,18 +41,18 @@ pub(super) fn read_fatal(text: &str, bundle: &str) -> Vec<JavaScriptFrame> {
     text.lines().filter_map(frame).take(MOST_JAVASCRIPT_FRAMES).collect()
 }
 
-/// One line of a stack.
+/// Reads one line of a stack.
 fn frame(line: &str) -> Option<JavaScriptFrame> {
     if let Some(rest) = line.strip_prefix("at ") {
         return Some(v8(rest.trim()));
     }
-    // Addresses may hold an `@`, too.
+    // Addresses may also contain an `@`.
     let Some((name, place)) = line.split_once('@') else {
-        // A message may end in a port: a place alone has a line and a column, and no text before it.
+        // A message may end in a port. So a location without a name needs a line and a column, and no text before it.
         return located("", line, false).filter(|frame| frame.column.is_some() && !line.contains(": "));
     };
     let place = place.trim();
-    // A line of a message may hold an `@`: a frame has a position, or says that it is of no file.
+    // A line of a message may contain an `@`. A frame has a position, or says that it has no file.
     let is_of_engine =
         place.starts_with('[') || place.contains("wasm-function[") || CODE.contains(&name.trim());
     let has_position = number_behind(place).is_some_and(|(rest, _)| number_behind(rest).is_some());
@@ -74,18 +74,18 @@ fn v8(rest: &str) -> JavaScriptFrame {
         .unwrap_or_else(|| JavaScriptFrame { function: function(own), ..JavaScriptFrame::default() })
 }
 
-/// A place without the words `address at`, and whether it had them: an offset in bytecode then stands for the column.
+/// Removes the words `address at`. Returns true if they were there: the column is then an offset in bytecode.
 pub(super) fn without_address(place: &str) -> (&str, bool) {
     place.strip_prefix("address at ").map_or((place, false), |place| (place, true))
 }
 
-/// A function's name without the `(address at` that the first React Native with Hermes left behind it, and whether it
-/// had that: the place is then one in bytecode.
+/// Removes the `(address at` that the first React Native versions with Hermes left behind a function's name. Returns
+/// true if it was there: the column is then an offset in bytecode.
 pub(super) fn without_open_address(name: &str) -> (&str, bool) {
     name.trim().strip_suffix("(address at").map_or((name, false), |name| (name, true))
 }
 
-/// A frame at `url:line:column`; engines count both from 1, and offsets in bytecode from 0.
+/// Reads a frame at `url:line:column`. Engines count both from 1, and offsets in bytecode from 0.
 fn located(name: &str, place: &str, bytecode: bool) -> Option<JavaScriptFrame> {
     let (rest, last) = number_behind(place)?;
     let (url, line, column) = match number_behind(rest) {
@@ -102,14 +102,14 @@ fn located(name: &str, place: &str, bytecode: bool) -> Option<JavaScriptFrame> {
     })
 }
 
-/// `rest:number`.
+/// Splits `rest:number`.
 fn number_behind(text: &str) -> Option<(&str, u32)> {
     let (rest, number) = text.rsplit_once(':')?;
     let number = number.bytes().all(|b| b.is_ascii_digit()).then(|| number.parse().ok())??;
     Some((rest, number))
 }
 
-/// A function's name; `None` for the words that stand for none.
+/// Returns a function's name, or `None` for the placeholders of unnamed functions.
 pub(super) fn function(name: &str) -> Option<String> {
     let name = name.trim();
     let none = [
@@ -126,8 +126,8 @@ pub(super) fn function(name: &str) -> Option<String> {
     (!none.contains(&name) && !CODE.contains(&name)).then(|| cut(name))
 }
 
-/// The bundle's file name in an address or a path: without scheme, host, folders, query and fragment. `None` if the
-/// code is in no file of the app: of the engine, of `eval`, of an extension of the browser, or in the address itself.
+/// Returns the bundle's file name in an address or a path: without scheme, host, folders, query and fragment. Returns
+/// `None` for code in no file of the app: of the engine, `eval`, a browser extension, or the address itself.
 #[must_use]
 pub(super) fn bundle(url: &str) -> Option<String> {
     let url = url.trim();
@@ -139,7 +139,7 @@ pub(super) fn bundle(url: &str) -> Option<String> {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let path = match url.split_once(':') {
         Some((scheme, _)) if is_without_file(scheme) => return None,
-        // A page has an address, but no file name.
+        // The address of a page may have no file name.
         Some(("http" | "https", rest)) => rest.trim_start_matches('/').split_once('/')?.1,
         _ => url.split_once("://").map_or(url, |(_, behind)| behind),
     };
@@ -158,14 +158,14 @@ pub(super) fn bundle(url: &str) -> Option<String> {
     (!none.contains(&bare)).then(|| name.chars().take(MOST_NAME).collect())
 }
 
-/// True for the schemes of addresses that name no file of the app.
+/// Returns true for URL schemes that name no file of the app.
 fn is_without_file(scheme: &str) -> bool {
     const SCHEMES: [&str; 7] = ["about", "blob", "data", "javascript", "node", "wasm", "webpack-internal"];
     let scheme = scheme.to_ascii_lowercase();
     SCHEMES.contains(&scheme.as_str()) || scheme.ends_with("-extension")
 }
 
-/// True for the place of code that `eval` or `Function` has made: `eval at fn (…)` of V8, `… line 26 > eval` of Firefox.
+/// Returns true for code that `eval` or `Function` created: `eval at fn (…)` in V8, `… line 26 > eval` in Firefox.
 fn is_eval(url: &str) -> bool {
     url.starts_with("eval at ") || [" > eval", " > Function"].iter().any(|made| url.contains(made))
 }

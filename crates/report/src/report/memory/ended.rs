@@ -1,4 +1,4 @@
-//! How and why the run of a report ended that tells of no crash.
+//! How and why a run ended, for reports that do not describe a crash.
 
 use super::MemoryEventKind;
 use crate::Text;
@@ -8,7 +8,7 @@ use crate::report::summary::facts::PartFacts;
 use std::borrow::Cow;
 use unslide_model::ended::{BELIEVED_LIMITS, EndRule, EndedRun, RunFacts};
 
-/// What a report says of the memory of its run.
+/// Memory figures of a report's run.
 #[derive(Default)]
 struct RunMemory<'a> {
     footprint: Option<u64>,
@@ -17,8 +17,8 @@ struct RunMemory<'a> {
 }
 
 impl Report<'_> {
-    /// Bytes of memory that the app may have: what KSCrash writes of it, or the footprint of a process that was killed for
-    /// passing its limit. A simulator's is not believed, nor one that the footprint has reached.
+    /// Returns the app's memory limit in bytes: the one that KSCrash writes, or the footprint of a process that was
+    /// killed for exceeding its limit. Ignores the limit of a simulator, and a limit that the footprint has reached.
     #[must_use]
     pub fn memory_limit(&self) -> Option<u64> {
         let limit = if self.jetsam.is_some() {
@@ -30,7 +30,7 @@ impl Report<'_> {
             let [model] = facts.system(["model"]);
             let is_simulator = model.and_then(Value::text).is_some_and(|model| model.is("simulator"));
             let RunMemory { footprint, limit, .. } = RunMemory::of(&facts);
-            // Where a process has no limit, nothing is said to remain: the sum is the footprint.
+            // For a process without a limit, the remaining memory is 0 and the sum equals the footprint.
             let is_believed =
                 |limit: &u64| !is_simulator && footprint.is_none_or(|footprint| footprint < *limit);
             limit.filter(is_believed)
@@ -38,14 +38,14 @@ impl Report<'_> {
         limit.filter(|limit| BELIEVED_LIMITS.contains(limit))
     }
 
-    /// How and why the run ended, by [the rules for all runs](unslide_model::ended); `None` for a report of a crash, and
-    /// of what ended nothing.
+    /// Returns how and why the run ended, by [the rules for all runs](unslide_model::ended). Returns `None` for a
+    /// report of a crash, and for a report of an event that ended nothing.
     #[must_use]
     pub fn ended(&self) -> Option<EndedRun> {
         self.ended_by(None)
     }
 
-    /// The same, where the limit of other runs on this device model and system version is known.
+    /// Works as [`Report::ended`], with the limit of other runs on this device model and system version, if known.
     #[must_use]
     pub fn ended_by(&self, learned_limit: Option<u64>) -> Option<EndedRun> {
         let facts = PartFacts::of(self, self.main_part());
@@ -79,7 +79,7 @@ impl Report<'_> {
 }
 
 impl<'a> RunMemory<'a> {
-    /// What KSCrash writes in `system.app_memory` or, before 3.9, beside the error.
+    /// Reads KSCrash's figures in `system.app_memory` or, before 3.9, beside the error.
     fn of(facts: &PartFacts<'_, 'a>) -> RunMemory<'a> {
         let [app_memory] = facts.system(["app_memory"]);
         let error = facts.error(&["memory_termination"]);
@@ -102,7 +102,7 @@ impl<'a> RunMemory<'a> {
             }
         }
         let [pressure, level] = levels;
-        // The level is the footprint over the limit, in words.
+        // The level is the ratio of footprint to limit, in words.
         let level = level.filter(|_| memory.footprint.is_none() || memory.limit.is_none());
         let texts = || [pressure, level].into_iter().flatten();
         let worst = texts().find(|text| text.is("critical") || text.is("terminal"));
@@ -111,7 +111,7 @@ impl<'a> RunMemory<'a> {
     }
 }
 
-/// Where the app was by what KSCrash writes of it.
+/// Returns whether the app was in the foreground, from KSCrash's data.
 fn is_foreground(facts: &PartFacts<'_, '_>) -> Option<bool> {
     let [stats] = facts.system(["application_stats"]);
     stats?.get("application_in_foreground")?.boolean()

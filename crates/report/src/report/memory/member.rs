@@ -1,6 +1,6 @@
-//! The members of a report that tell of memory.
+//! The members of a report about memory.
 
-/// A member that tells of memory, in the report object, in `crash` or in `user`.
+/// A member about memory, in the report object, in `crash` or in `user`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryMember {
     CrashType,
@@ -22,11 +22,11 @@ const MEMBERS: [(&str, MemoryMember); 8] = [
     ("singleMemory", MemoryMember::Footprint),
     ("threshold", MemoryMember::Threshold),
     ("LaunchTime", MemoryMember::PassedAt),
-    // Of a Jetsam event, which has more than this.
+    // In a Jetsam event, which has further members.
     ("processes", MemoryMember::Processes),
 ];
 
-/// How many members there are.
+/// The number of members.
 pub(crate) const MEMORY_MEMBERS: usize = MEMBERS.len();
 
 impl MemoryMember {

@@ -1,8 +1,8 @@
-//! Reports that are about memory: an end for lack of it or of a blocked main thread, with what the app sampled before,
-//! warnings of an app that goes on, and Jetsam events.
+//! Reports about memory: ends for lack of memory or with a blocked main thread, including samples from before the end;
+//! memory warnings of an app that continues; and Jetsam events.
 //!
-//! Source: what SDKs of this kind send at the start after such an end (`crash_type`, `stack_oom`, `stack_deadlock`) and
-//! when a footprint passes a threshold (`singleMemory`, `threshold`, `LaunchTime`).
+//! Source: SDKs of this kind send such a report at the start after such an end (`crash_type`, `stack_oom`,
+//! `stack_deadlock`) and when a footprint exceeds a threshold (`singleMemory`, `threshold`, `LaunchTime`).
 
 mod ended;
 pub(crate) mod member;
@@ -16,20 +16,20 @@ use std::fmt;
 use time::OffsetDateTime;
 use unslide_model::figures::round_mebibytes;
 
-/// Names of the member of an allocation stack that has its frames.
+/// Names of the member with the frames of an allocation stack.
 pub(crate) const ALLOCATION_FRAMES: [&str; 3] = ["frames", "stack", "backtrace"];
-/// Names of the member that has the bytes which the stack holds.
+/// Names of the member with the live bytes of an allocation stack.
 const ALLOCATION_BYTES: [&str; 3] = ["size", "bytes", "total_size"];
-/// Names of the member that has the number of its allocations.
+/// Names of the member with the number of its allocations.
 const ALLOCATION_COUNT: [&str; 2] = ["count", "allocations"];
-/// What a megabyte of a memory warning is.
+/// Bytes in a megabyte of a memory warning.
 const MEGABYTE: f64 = 1_048_576.0;
-/// Megabytes from which on a figure is none of a device.
+/// Megabytes from which a figure is implausible for a device.
 const MOST_MEGABYTES: f64 = 1_048_576.0;
 /// The name of the backtrace of KSCrash's own memory warnings.
 const KSCRASH_WARNING: &str = "__MEMORY_LEVEL__NON_FATAL__";
 
-/// What a report about memory tells.
+/// The kind of event in a report about memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryEventKind {
     /// The system ended the app for lack of memory.
@@ -38,12 +38,12 @@ pub enum MemoryEventKind {
     BlockedMainThread,
     /// The system ended the app for another reason, such as `disk-space-shortage`.
     Termination,
-    /// The app uses much memory, or the device is short of it, and the app goes on.
+    /// The app uses much memory, or the device is short of memory. The app continues.
     Warning,
 }
 
 impl MemoryEventKind {
-    /// The word for it, in the place of `crash.error.type`.
+    /// Returns the word for `crash.error.type`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -55,34 +55,34 @@ impl MemoryEventKind {
     }
 }
 
-/// What a report tells of memory.
+/// The facts about memory in a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryEvent {
-    /// What happened.
+    /// The kind of event.
     pub kind: MemoryEventKind,
-    /// True where the app was on the screen, false where it was in the background.
+    /// True if the app was in the foreground, false if it was in the background.
     pub foreground: Option<bool>,
-    /// The word of the kernel for why it ended the app.
+    /// The kernel's word for the reason why it ended the app.
     pub kernel_reason: Option<String>,
-    /// The highest footprint of the run in bytes; of a Jetsam event that at the end.
+    /// The highest footprint of the run in bytes. For a Jetsam event, the footprint at the end.
     pub footprint: Option<u64>,
-    /// The footprint in bytes from which on the app warns.
+    /// The footprint in bytes above which the app warns.
     pub threshold: Option<u64>,
-    /// When the threshold was passed first.
+    /// The time when the footprint first exceeded the threshold.
     pub passed_at: Option<OffsetDateTime>,
 }
 
-/// What one allocation stack holds.
+/// Live memory of one allocation stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocationWeight {
-    /// Bytes that are live.
+    /// Live bytes.
     pub bytes: Option<u64>,
-    /// Allocations that are live.
+    /// Live allocations.
     pub count: Option<u64>,
 }
 
 impl MemoryEvent {
-    /// What the report says, in a sentence; `None` where it says no more than its kind.
+    /// Returns the report's statement as a sentence. Returns `None` if the report says no more than its kind.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         let megabytes = |bytes: u64| format!("{} MB", round_mebibytes(bytes));
@@ -99,7 +99,7 @@ impl MemoryEvent {
 }
 
 impl<'a> Report<'a> {
-    /// What the report tells of memory; `None` for a report about anything else.
+    /// Returns the report's facts about memory, or `None` for a report about anything else.
     #[must_use]
     pub fn memory_event(&self) -> Option<&MemoryEvent> {
         self.memory.get_or_init(|| self.find_memory_event()).as_ref()
@@ -111,7 +111,7 @@ impl<'a> Report<'a> {
             return Some(self.jetsam_memory());
         }
         let values = |member| self.memory_values(part, member);
-        // Apps keep `user` over their runs: the mark of an earlier end may lie beside a crash.
+        // Apps keep `user` across their runs: a marker of an earlier end may lie beside a crash.
         let is_marked = !part.is_of_another_event();
         if let Some((kind, foreground)) =
             values(MemoryMember::CrashType).find_map(ended).filter(|_| is_marked)
@@ -126,20 +126,20 @@ impl<'a> Report<'a> {
             passed_at: values(MemoryMember::PassedAt).filter_map(Value::decimal).find_map(moment),
             ..MemoryEvent::of(MemoryEventKind::Warning)
         };
-        // Reports of crashes have footprints, too.
+        // Crash reports have footprints, too.
         let is_warning =
             warning.footprint.is_some() && (!part.tells_of_crash() || self.is_reported_by_running_app(part));
         (is_warning || self.is_kscrash_warning(part)).then_some(warning)
     }
 
-    /// True if the app reported something itself and went on, and that is not an error of JavaScript.
+    /// Returns true if the app reported something itself and continued, except for a JavaScript error.
     fn is_reported_by_running_app(&self, part: &ReportPart<'a>) -> bool {
         let is_fatal = || PartFacts::of(self, self.main_part()).error(&["is_fatal"]).and_then(Value::boolean);
         part.error_kind() == ErrorKind::User && is_fatal() != Some(true) && self.javascript_error().is_none()
     }
 
-    /// The process of the Jetsam event that the report is about: the one that the sender calls its app's, else the first
-    /// that was killed. `None` where the sender names its app by nothing but a bundle identifier, which no process has.
+    /// Returns the process of the Jetsam event that the report is about: the sender's app, or else the first process
+    /// that was killed. Returns `None` if the sender names its app only by a bundle identifier: processes have none.
     pub(crate) fn jetsam_process(&self) -> Option<&JetsamProcess> {
         let event = self.jetsam.as_deref()?;
         let facts = PartFacts::of(self, self.main_part());
@@ -169,7 +169,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// What the allocation stacks of `stack_oom` hold, in the order of the report.
+    /// Returns the live memory of the allocation stacks in `stack_oom`, in the order of the report.
     #[must_use]
     pub fn allocation_weights(&self) -> Vec<AllocationWeight> {
         let part = self.parts.get(self.main_part());
@@ -177,14 +177,14 @@ impl<'a> Report<'a> {
         stacks.map(Value::items).unwrap_or_default().into_iter().map(AllocationWeight::read).collect()
     }
 
-    /// The index of the part with threads that did not crash, because the report is about memory: they are of an app
-    /// that goes on, or of the run after the one that ended.
+    /// Returns the index of the main part if the report is about memory: none of its threads crashed. They belong to an
+    /// app that continues, or to the run after the one that ended.
     #[must_use]
     pub fn part_without_crash(&self) -> Option<usize> {
         self.memory_event().map(|_| self.main_part())
     }
 
-    /// The values of a member in the report object, in `crash` and in `user`.
+    /// Returns the values of a member in the report object, in `crash` and in `user`.
     fn memory_values(
         &self,
         part: &ReportPart<'a>,
@@ -195,7 +195,7 @@ impl<'a> Report<'a> {
         at.into_iter().flatten().map(move |at| Value::at(input, at))
     }
 
-    /// KSCrash tells of pressure with an error of the type `user` that ends nothing.
+    /// Returns true for KSCrash's memory pressure reports: they have an error of the type `user` that ends nothing.
     fn is_kscrash_warning(&self, part: &ReportPart<'a>) -> bool {
         let error = part.sections.error.map(|at| Value::at(self.input, at));
         let user = error.and_then(|error| error.get("user_reported"));
@@ -238,22 +238,22 @@ impl fmt::Display for AllocationWeight {
 }
 
 impl Backtrace<'_> {
-    /// True for what was sampled before the end, which is not its cause.
+    /// Returns true for samples from before the end. They do not show its cause.
     #[must_use]
     pub fn is_sample(&self) -> bool {
         matches!(self.origin, BacktraceOrigin::AllocationStack | BacktraceOrigin::BlockedThread)
     }
 }
 
-/// The Jetsam event that a report with this outer part is.
+/// Returns the Jetsam event if the report with this outer part is one.
 pub(crate) fn jetsam_event(input: &[u8], outer: &ReportPart<'_>) -> Option<Box<JetsamEvent>> {
     let [members, ..] = outer.sections.memory.members;
     members[MemoryMember::Processes as usize]?;
-    // Nothing before the report has a brace.
+    // There is no brace before the report.
     JetsamEvent::of(Value::at(input, memchr::memchr(b'{', input)?)).map(Box::new)
 }
 
-/// What `crash_type` says, and whether the app was on the screen where nothing else tells.
+/// Returns the meaning of `crash_type`, and whether the app was in the foreground, used if no other member says so.
 fn ended(crash_type: Value<'_>) -> Option<(MemoryEventKind, Option<bool>)> {
     match crash_type.text()?.decode().as_ref() {
         "foom_crash" => Some((MemoryEventKind::OutOfMemory, Some(true))),
@@ -263,7 +263,7 @@ fn ended(crash_type: Value<'_>) -> Option<(MemoryEventKind, Option<bool>)> {
     }
 }
 
-/// Returns what `appState` says in words, or as the number of a `UIApplicationState`.
+/// Reads `appState`: a word, or the number of a `UIApplicationState`.
 fn is_foreground(state: Value<'_>) -> Option<bool> {
     if let Some(number) = state.decimal_unsigned() {
         return (number <= 2).then_some(number < 2);

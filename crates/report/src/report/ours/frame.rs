@@ -1,28 +1,28 @@
-//! The `symbolication` object of a frame, read back as far as lists and texts show it, without a copy.
+//! The `symbolication` object of a frame, read back for lists and texts without a copy.
 
 use crate::Text;
 use crate::json::Value;
 use crate::report::{Frame, Report};
 use unslide_model::DebugId;
 
-/// What we say of one frame. Members that are absent or of another type are `None`.
+/// Our result for one frame. Members that are absent or of another type are `None`.
 #[derive(Default)]
 pub struct OurFrame<'a> {
     /// `symbolicated`, `device`, `missing_symbol`, …
     pub(crate) status: Option<Text<'a>>,
     /// `dwarf`, `symtab` or `device`.
     source: Option<Text<'a>>,
-    /// The image that the frame's address lies in.
+    /// The debug id of the image that contains the frame's address.
     pub(crate) debug_id: Option<DebugId>,
-    /// The cleaned address as bytes from the image's start.
+    /// The cleaned address as an offset in bytes from the image's start.
     pub(crate) relative_address: Option<u64>,
     /// The name of the symbol that owns the machine code, as the linker knows it.
     pub(crate) symbol: Option<Text<'a>>,
-    /// The cleaned address as bytes from the symbol's start.
+    /// The cleaned address as an offset in bytes from the symbol's start.
     pub(crate) symbol_offset: Option<u64>,
-    /// Something had to be assumed.
+    /// True if the result depends on an assumption.
     pub(crate) approximate: bool,
-    /// A list of what [`OurCall::read`] reads, from the innermost inlined function outwards; the last owns
+    /// A list of functions for [`OurCall::read`], from the innermost inlined function outwards. The last owns
     /// the machine code.
     pub(crate) calls: Option<Value<'a>>,
 }
@@ -32,7 +32,7 @@ pub struct OurFrame<'a> {
 pub struct OurCall<'a> {
     /// The function's name, demangled.
     pub function: Option<Text<'a>>,
-    /// Its linkage name, where that is another one.
+    /// Its linkage name, if it differs.
     pub raw: Option<Text<'a>>,
     /// The path of the source file.
     pub file: Option<Text<'a>>,
@@ -40,16 +40,16 @@ pub struct OurCall<'a> {
     pub(crate) line: Option<u64>,
     /// True for a function that was inlined into the next.
     pub(crate) inlined: bool,
-    /// How it is known that the function never returns: `declared` or `inferred`.
+    /// The evidence that the function never returns: `declared` or `inferred`.
     pub no_return: Option<Text<'a>>,
 }
 
 impl<'a> Report<'a> {
-    /// What we said of a frame of this report when it was enriched; `None` where it was not.
+    /// Returns our result for a frame of this report, or `None` if the frame was not enriched.
     #[must_use]
     pub fn our_frame(&self, frame: &Frame<'a>) -> Option<OurFrame<'a>> {
         let member = frame.own_member.clone()?;
-        // Between the member's comma and its value there is no brace.
+        // There is no brace between the member's comma and its value.
         let brace = memchr::memchr(b'{', self.input.get(member.clone())?)?;
         let mut ours = OurFrame::default();
         Value::at(self.input, member.start + brace).each(|key, value| match key {
@@ -68,50 +68,50 @@ impl<'a> Report<'a> {
 }
 
 impl<'a> OurFrame<'a> {
-    /// False where the address lies in no image, or is none.
+    /// Returns false if the address is invalid or lies in no image.
     #[must_use]
     pub fn is_in_image(&self) -> bool {
         self.status.is_some_and(|status| !matches!(status.raw(), b"unknown_image" | b"invalid_address"))
     }
 
-    /// True where the frame ended like that.
+    /// Returns true if the frame has this status.
     #[must_use]
     pub fn has_status(&self, status: &str) -> bool {
         self.status.is_some_and(|own| own.is(status))
     }
 
-    /// True where the frame has functions and says no more than their names, or its status.
+    /// Returns true if a frame with functions was stored with only their names, or only its status.
     #[must_use]
     pub fn is_shortened(&self) -> bool {
         let is_named = self.has_status("symbolicated") || self.has_status("device");
         is_named && (self.relative_address.is_none() || self.calls.is_none())
     }
 
-    /// True if debug information named the functions.
+    /// Returns true if the functions' names come from debug information.
     #[must_use]
     pub fn is_from_debug_info(&self) -> bool {
         self.source.is_some_and(|source| source.is("dwarf"))
     }
 
-    /// The image that the frame's address lies in.
+    /// Returns the debug id of the image that contains the frame's address.
     #[must_use]
     pub fn debug_id(&self) -> Option<DebugId> {
         self.debug_id
     }
 
-    /// The cleaned address as bytes from the image's start.
+    /// Returns the cleaned address as an offset in bytes from the image's start.
     #[must_use]
     pub fn relative_address(&self) -> Option<u64> {
         self.relative_address
     }
 
-    /// The name of the symbol that owns the machine code, as the linker knows it.
+    /// Returns the name of the symbol that owns the machine code, as the linker knows it.
     #[must_use]
     pub fn symbol(&self) -> Option<Text<'a>> {
         self.symbol
     }
 
-    /// The functions, from the innermost inlined one outwards.
+    /// Returns the functions, from the innermost inlined one outwards.
     #[must_use]
     pub fn calls(&self) -> Vec<OurCall<'a>> {
         self.calls.map(Value::items).unwrap_or_default().into_iter().map(OurCall::read).collect()

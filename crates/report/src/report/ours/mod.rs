@@ -10,51 +10,51 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{DebugId, ReportGrouping};
 
-/// What the name of every engine of ours begins with.
+/// The prefix of the name of each of our engines.
 pub const ENGINE_PREFIX: &str = "unslide/";
 
-/// Our own report-level key. Members that are absent or of another type are `None`, 0 or empty.
+/// Our report-level member. Members of it that are absent or of another type are `None`, 0 or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ours {
-    /// The version of the object's form.
+    /// The version of the object's format.
     pub version: u64,
     /// The engine that wrote it, such as `unslide/0.1.0`.
     pub engine: String,
     /// The revision of this report, from 1.
     pub revision: Option<u32>,
-    /// The revision that this one takes the place of.
+    /// The revision that this one replaces.
     pub supersedes: Option<u32>,
     /// `complete`, `partial` or `none`.
     pub status: String,
-    /// Why the status is `none`, such as `no_frames`.
+    /// The reason for the status `none`, such as `no_frames`.
     pub reason: Option<String>,
     /// The tenant's slug.
     pub tenant: Option<String>,
-    /// When the report was symbolicated.
+    /// The time when the report was symbolicated.
     pub processed_at: Option<OffsetDateTime>,
-    /// How many frames ended how.
+    /// The number of frames in each status.
     pub frames: FrameCounts,
     /// The images that a frame refers to.
     pub images: Vec<OurImage>,
     /// The debug ids of the symbols that the report waits for.
     pub missing: Vec<DebugId>,
-    /// What was noted.
+    /// The warnings about the report.
     pub warnings: Vec<String>,
-    /// Which bug it is about; `None` where the report says neither what happened nor where.
+    /// The report's bug. `None` if the report says neither what happened nor where.
     pub grouping: Option<ReportGrouping>,
-    /// The frames of the report's error of JavaScript, the innermost first.
+    /// The frames of the report's JavaScript error, the innermost first.
     pub javascript: Vec<OurJavaScriptFrame>,
 }
 
-/// The number of frames in each status; the names are those of the JSON.
+/// The number of frames in each status. The field names are those of the JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each field is the frame status of its name")]
 pub struct FrameCounts {
     pub total: u64,
     pub symbolicated: u64,
     pub device: u64,
-    /// Those of `device` that lie in an image of the app: its dSYM is missing. A subset, so it is
-    /// not part of the sum that gives `total`.
+    /// Frames of `device` that lie in an image of the app: its dSYM is missing. They are a subset, so they
+    /// do not add to `total`.
     pub device_app: u64,
     pub missing_symbol: u64,
     pub unknown_image: u64,
@@ -66,10 +66,10 @@ pub struct FrameCounts {
     pub invalid: u64,
 }
 
-/// One of `symbolication.images`.
+/// One item of `symbolication.images`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OurImage {
-    /// The image's debug id; `None` for an image without one.
+    /// The image's debug id. `None` for an image without one.
     pub debug_id: Option<DebugId>,
     /// The image's file name.
     pub name: Option<String>,
@@ -79,16 +79,16 @@ pub struct OurImage {
     pub status: String,
     /// The slide in bytes, signed.
     pub slide: Option<i128>,
-    /// The generation of the symbols that answered.
+    /// The generation of the symbols that were used.
     pub generation: Option<u64>,
     /// True for an image of the operating system, by its path.
     pub system: bool,
-    /// True for an image of the app with the symbols of a stripped binary: its dSYM is missing.
+    /// True for an image of the app that has only the symbols of a stripped binary: its dSYM is missing.
     pub stripped: bool,
 }
 
 impl Ours {
-    /// Reads a report-level `symbolication` object; `None` where it is not ours.
+    /// Reads a report-level `symbolication` object. Returns `None` if it is not ours.
     pub(crate) fn read(value: Value<'_>) -> Option<Ours> {
         let mut ours = Ours::default();
         let (mut version, mut engine) = (None, None);
@@ -145,7 +145,7 @@ impl FrameCounts {
     }
 }
 
-/// Reads `symbolication.grouping`; `None` without a fingerprint.
+/// Reads `symbolication.grouping`. Returns `None` without a fingerprint.
 fn grouping(value: Value<'_>) -> Option<ReportGrouping> {
     let (mut grouping, mut fingerprint) = (ReportGrouping::default(), None);
     value.each(|key, value| match key {
@@ -161,7 +161,7 @@ fn grouping(value: Value<'_>) -> Option<ReportGrouping> {
 }
 
 impl OurImage {
-    /// True for an image of the app where better symbols would name frames.
+    /// Returns true for an image of the app if better symbols would name frames.
     #[must_use]
     pub fn lacks_symbols(&self) -> bool {
         !self.system && (self.status != "found" || self.stripped)
