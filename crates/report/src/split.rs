@@ -4,12 +4,12 @@ use crate::jetsam::event_of_record;
 use crate::json::{JsonScanner, Stop, type_name};
 use crate::{ReadError, ReadLimits, Text};
 
-/// One thing of a record.
+/// One element of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element<'a> {
-    /// An object: what [`Report::read`](crate::Report::read) takes.
+    /// An object, the input of [`Report::read`](crate::Report::read).
     Report(&'a [u8]),
-    /// A string: a report that the device rendered as text.
+    /// A string: a report that the device already rendered as text.
     Text(Text<'a>),
     /// Anything else.
     Other {
@@ -20,22 +20,22 @@ pub enum Element<'a> {
     },
 }
 
-/// The most elements of one record. Each costs an output with its headers, so that an array of very
-/// short ones would become many times its size.
+/// The maximum number of elements in one record. Each becomes an output with its own headers, so an array of
+/// very short elements would grow to many times its size.
 pub const MOST_ELEMENTS: usize = 1_000;
 
-/// The elements of a record. A record that is no array is its own only element, with all its bytes
-/// as they are; it is scanned only when it is read. Of a Jetsam log of two JSON texts the second one is the element. An array is scanned here, and each element gets
-/// exactly the bytes of its value.
+/// Splits a record into its elements. A record that is not an array is its only element, with all its bytes,
+/// and is not scanned here. For a Jetsam log of two JSON texts, the second text is the element. An array is
+/// scanned here, and each element gets exactly the bytes of its value.
 ///
 /// # Errors
-/// [`ReadError`] where the record is too large, or holds more than [`MOST_ELEMENTS`], or where it is scanned and breaks the grammar; then
-/// nothing of it can be separated.
+/// Returns [`ReadError`] if the record is too large, has more than [`MOST_ELEMENTS`], or is scanned and is not valid
+/// JSON. In the last case no element can be separated.
 pub fn split<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a>>, ReadError> {
     if let Some(event) = event_of_record(record) {
         return Ok(vec![Element::Report(event)]);
     }
-    // How deep a report may be is looked at when it is read.
+    // The depth of a report is checked when the report is read.
     let limits = ReadLimits { max_depth: usize::MAX, ..*limits };
     let mut s = JsonScanner::new(record, &limits)?;
     s.begin()?;

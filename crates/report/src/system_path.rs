@@ -1,9 +1,9 @@
-//! Which images belong to the operating system, by their paths.
+//! Finds the images of the operating system by their paths.
 //!
-//! Paths are the device's words: they decide what is shown first and asked for first, never whom
+//! Paths come from the device: they decide which symbols are shown and requested first, never whom
 //! to trust.
 
-/// True for a path of the operating system: under /System, /usr/lib or /Library/Apple, in the root
+/// Returns true for a path of the operating system: under /System, /usr/lib or /Library/Apple, in the root
 /// of a simulator's runtime, in a debugger's DeviceSupport folder, or in a Cryptex.
 #[must_use]
 pub fn is_system_path(path: &str) -> bool {

@@ -1,8 +1,8 @@
-//! What was tolerated in a report.
+//! Irregularities that were tolerated in a report.
 
 use std::fmt;
 
-/// Something that was not as it should be and did not keep the report from being read.
+/// An irregularity that does not prevent reading the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WarningKind {
     /// A UTF-8 byte order mark before the report.
@@ -15,13 +15,13 @@ pub enum WarningKind {
     LoneSurrogate,
     /// A number that no double can hold, such as `1e999`.
     NumberOverflow,
-    /// An object with a member twice, of which the last counts.
+    /// An object with the same member twice. The last one counts.
     DuplicateKey,
-    /// A member with a value of another type than it should have; it counts as absent.
+    /// A member with a value of the wrong type. It counts as absent.
     WrongType,
-    /// Something that is no object in an array of objects; it is left alone.
+    /// A non-object in an array of objects. It is skipped.
     NotAnObject,
-    /// A `recrash_report` below the fourth; it is left alone.
+    /// A `recrash_report` below the fourth. It is skipped.
     RecrashTooDeep,
 }
 
@@ -41,26 +41,26 @@ impl WarningKind {
     }
 }
 
-/// One kind of thing that was tolerated at one place; repetitions (each frame of a thread, say)
-/// are counted, not listed, so that the list stays short for any input.
+/// One kind of irregularity at one place. Repetitions, such as in each frame of a thread, are counted
+/// and not listed, so that the list stays short for any input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// What it was.
+    /// The kind.
     pub kind: WarningKind,
-    /// The part that it was found in: 0 for the outer report, 1 for its `recrash_report`, and so on.
+    /// The part that contains it: 0 for the outer report, 1 for its `recrash_report`, and so on.
     pub part: usize,
-    /// The object that it was found in, as a path within the part such as
-    /// `crash.threads[].backtrace`; empty for the part itself or where the place is not known.
+    /// The object that contains it, as a path within the part such as `crash.threads[].backtrace`. Empty for
+    /// the part itself, or if the place is not known.
     pub place: &'static str,
-    /// The member's name; empty where the warning is about no member.
+    /// The member's name. Empty if the warning is not about a member.
     pub field: &'static str,
-    /// How many there were.
+    /// The number of occurrences.
     pub count: u64,
-    /// The byte offset of the first.
+    /// The byte offset of the first occurrence.
     pub offset: usize,
 }
 
-/// Members without which a frame has no address or no image, and what they should be.
+/// Members that give a frame its address or image, and their expected types.
 const LOCATING_FIELDS: [(&str, &str); 22] = [
     ("address", "a number"),
     ("backtrace", "an object"),
@@ -87,15 +87,15 @@ const LOCATING_FIELDS: [(&str, &str); 22] = [
 ];
 
 impl Warning {
-    /// Returns the member's path, with array indexes left out; empty for the report itself.
+    /// Returns the member's path without array indexes. Empty for the report itself.
     fn path(&self) -> String {
         let prefix = std::iter::repeat_n("recrash_report", self.part);
         let own = [self.place, self.field].into_iter().filter(|s| !s.is_empty());
         prefix.chain(own).collect::<Vec<_>>().join(".")
     }
 
-    /// Says which member is of which type, and what it should be, if frames can have no address or no image for it.
-    /// `report` is what was read.
+    /// Describes the member's wrong type and the expected one, if it may cost frames their address or image.
+    /// `report` is the bytes that were read.
     #[must_use]
     pub fn lost_location(&self, report: &[u8]) -> Option<String> {
         if !matches!(self.kind, WarningKind::WrongType | WarningKind::NotAnObject) {
@@ -114,7 +114,7 @@ impl Warning {
         let times = if self.count > 1 { format!(" ({} times)", self.count) } else { String::new() };
         Some(match self.kind {
             WarningKind::NotAnObject => format!("{path} has {found} in it, not an object{times}"),
-            // A text that is no UUID, an array of other things.
+            // A text that is not a UUID.
             _ if *expected == "a UUID" && found == "a text" => {
                 format!("{path} is a text that is no UUID{times}")
             }
@@ -124,7 +124,7 @@ impl Warning {
 }
 
 impl fmt::Display for Warning {
-    /// `path: what (n times)`, the path with its array indexes left out.
+    /// Formats `path: what (n times)`, with the path without its array indexes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path();
         if !path.is_empty() {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use unslide_model::DebugId;
 
-/// What the frames of one part need to be shown.
+/// Images and addresses that are needed to print the frames of one part.
 pub(super) struct Frames<'f, 'r, 'a> {
     facts: &'f PartFacts<'r, 'a>,
     images: Vec<ShownImage<'a>>,
@@ -30,7 +30,7 @@ struct ShownImage<'a> {
     start: Option<u64>,
 }
 
-/// Every thread of the part, then the exception's own backtrace.
+/// Writes every thread of the part, then the exception's own backtrace.
 pub(super) fn threads(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     let frames = Frames::of(facts);
     let own: Vec<&Backtrace<'_>> = facts.report.backtraces.iter().filter(|b| b.part == facts.index).collect();
@@ -59,7 +59,7 @@ pub(super) fn threads(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Lo
     samples(&frames, &own, out);
 }
 
-/// What was sampled before the end, the largest allocations first.
+/// Writes the stacks sampled before the end, the largest allocations first.
 fn samples(frames: &Frames<'_, '_, '_>, own: &[&Backtrace<'_>], out: &mut Log) {
     let weights = frames.facts.report.allocation_weights();
     let weight = |backtrace: &Backtrace<'_>| {
@@ -78,7 +78,7 @@ fn samples(frames: &Frames<'_, '_, '_>, own: &[&Backtrace<'_>], out: &mut Log) {
     }
 }
 
-/// The frames of the exception that was deallocated last.
+/// Writes the frames of the exception that was deallocated last.
 pub(super) fn deallocated(facts: &PartFacts<'_, '_>, out: &mut Log) {
     let mut backtraces = facts.report.backtraces.iter().filter(|b| b.part == facts.index);
     if let Some(backtrace) = backtraces.find(|b| b.origin == BacktraceOrigin::DeallocatedException) {
@@ -112,7 +112,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
         Frames { facts, images, by_id, ranges, narrow }
     }
 
-    /// The image that the address lies in.
+    /// Returns the image that contains the address.
     fn around(&self, address: u64) -> Option<&ShownImage<'a>> {
         let after = self.ranges.partition_point(|(start, _, _)| *start <= address);
         let (_, end, at) = self.ranges.get(after.checked_sub(1)?)?;
@@ -156,7 +156,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
         }
     }
 
-    /// A frame of an enriched report: what its `symbolication` says, and nothing else.
+    /// Writes a frame of an enriched report, using only its `symbolication`.
     fn answered(&self, frame: &Frame<'a>, out: &mut Log) {
         let ours = self.facts.report.our_frame(frame).unwrap_or_default();
         let pc = self.pc(frame);
@@ -180,12 +180,12 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
         }
     }
 
-    /// The address that the frame was at; 0 where it has none.
+    /// Returns the frame's address, or 0 if it has none.
     pub(super) fn pc(&self, frame: &Frame<'a>) -> u64 {
         self.bits(frame.instruction_addr).unwrap_or(0)
     }
 
-    /// The name and the start of the image of a frame of an enriched report.
+    /// Returns the name and the start of the image of a frame in an enriched report.
     pub(super) fn image(
         &self,
         frame: &Frame<'a>,
@@ -194,7 +194,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
     ) -> (Option<Cow<'a, str>>, u64) {
         let image = || ours.debug_id.and_then(|id| self.with_id(id)).or_else(|| self.around(pc));
         let image = if ours.is_in_image() { image() } else { None };
-        // An image in no list is the frame's own.
+        // An image that is in no list is named by the frame itself.
         let unlisted = || frame.object_name.filter(|_| ours.is_in_image()).map(escaped_file_name);
         let name = image.and_then(|image| image.name.clone()).or_else(unlisted);
         let start =
@@ -202,7 +202,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
         (name, self.bits(start.map(Number::unsigned)).unwrap_or(0))
     }
 
-    /// A frame of a report that was not enriched: the device's symbol, where it can stand for the address.
+    /// Writes a frame of a report that was not enriched, with the device's symbol if it is plausible for the address.
     fn as_the_device_says(&self, frame: &Frame<'a>, out: &mut Log) {
         let pc = self.bits(frame.instruction_addr).unwrap_or(0);
         let image = if frame.object_addr.is_none() { self.around(pc) } else { None };
@@ -221,12 +221,12 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
     }
 }
 
-/// What each line of a frame begins with.
+/// Returns the beginning of each line of a frame.
 fn head(index: usize, image: Option<&str>, pc: u64) -> String {
     format!("{index:<4}{:<30}\t{pc:#018x} ", image.unwrap_or("???"))
 }
 
-/// What stands behind a name that is a guess.
+/// Returns the suffix of a name that is a guess.
 fn guess(ours: &OurFrame<'_>) -> &'static str {
     if ours.approximate { " [approximate]" } else { "" }
 }
@@ -243,7 +243,7 @@ fn write_address(head: &str, start: u64, offset: u64, out: &mut Log) {
     let _ = writeln!(out, "{head}{start:#x} + {offset}");
 }
 
-/// A function of ours: the one that owns the machine code has the offset from its start.
+/// Writes one of our functions. The one that owns the machine code has the offset from its start.
 fn write_call(head: &str, call: &OurCall<'_>, ours: &OurFrame<'_>, out: &mut Log) {
     out.push_str(head);
     out.push_str(&call.function.map(escaped_text).unwrap_or_default());
@@ -254,7 +254,7 @@ fn write_call(head: &str, call: &OurCall<'_>, ours: &OurFrame<'_>, out: &mut Log
         let file = escaped(path.rsplit(['/', '\\']).next().unwrap_or_default());
         let _ = match call.line {
             Some(line) => write!(out, " ({file}:{line})"),
-            // `atos` writes a line that is not known so.
+            // `atos` writes an unknown line like this.
             None => write!(out, " ({file}:0)"),
         };
     }

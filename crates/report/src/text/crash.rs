@@ -1,4 +1,4 @@
-//! What the text shows of `crash` and of its threads, found in one pass over each.
+//! Values of `crash` and of its threads for the text, found in one pass over each.
 
 use crate::json::Value;
 use crate::report::summary::facts::PartFacts;
@@ -10,7 +10,7 @@ pub(super) struct Crash<'a> {
     pub(super) threads: Vec<Value<'a>>,
     pub(super) crashed_thread: Option<Thread<'a>>,
     pub(super) diagnosis: Option<Value<'a>>,
-    /// False for the part of a report about memory: none of its threads crashed.
+    /// False for the main part of a report about memory: none of its threads crashed.
     pub(super) has_crashed: bool,
     /// The thread that the part is about.
     pub(super) subject: Option<Thread<'a>>,
@@ -18,7 +18,7 @@ pub(super) struct Crash<'a> {
 
 /// A thread object.
 pub(super) struct Thread<'a> {
-    /// Its `index`, else its position.
+    /// Its `index`, or else its position.
     pub(super) number: u64,
     pub(super) name: Option<Value<'a>>,
     pub(super) queue: Option<Value<'a>>,
@@ -45,7 +45,7 @@ impl<'a> Crash<'a> {
 }
 
 impl<'a> Thread<'a> {
-    /// `None` for what is no object.
+    /// Reads a thread. Returns `None` for a value that is not an object.
     pub(super) fn read(thread: Value<'a>, position: usize) -> Option<Thread<'a>> {
         if !thread.is_object() {
             return None;

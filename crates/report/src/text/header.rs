@@ -64,7 +64,7 @@ pub(super) fn header(facts: &PartFacts<'_, '_>, ended: Option<&EndedRun>, out: &
     }
 }
 
-/// The family of a CPU in Apple's words; the header has a word more for arm64e.
+/// Returns Apple's name for the CPU family. The header has a longer name for arm64e.
 pub(super) fn code_type(arch: &str, in_header: bool) -> &'static str {
     match arch {
         arch if in_header && arch.starts_with("arm64e") => "ARM-64 (Native)",
@@ -147,9 +147,9 @@ impl<'a> Mach<'a> {
         }
     }
 
-    /// What an `EXC_RESOURCE` is about: CPU use over a limit. The code holds the resource (bits 61–63), the
-    /// period in seconds (bits 7–31) and the limit in percent (bits 0–6), the subcode what was seen, as
-    /// `<kern/exc_resource.h>` packs them.
+    /// Describes an `EXC_RESOURCE` for CPU use over a limit. The code holds the resource (bits 61–63), the period in
+    /// seconds (bits 7–31) and the limit in percent (bits 0–6). The subcode holds the observed value. Source:
+    /// `<kern/exc_resource.h>`.
     fn resource(&self) -> Option<String> {
         let code = self.code.filter(|code| self.exception == Some(11) && code >> 61 == 1)?;
         let (limit, seconds) = (code & 0x7f, code >> 7 & 0x1ff_ffff);
@@ -187,8 +187,8 @@ fn custom_backtrace(user: Option<Value<'_>>, out: &mut Log) {
     out.push('\n');
 }
 
-/// The exception that was deallocated, where the crash was an access to it: a bad access with the
-/// exception's address in a register.
+/// Returns the deallocated exception if the crash was an access to it: a bad access with the exception's
+/// address in a register.
 fn zombie<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'_>, mach: &Mach<'_>) -> Option<Value<'a>> {
     if mach.exception_name.as_deref() != Some("EXC_BAD_ACCESS")
         || mach.code_name.as_deref() != Some("KERN_INVALID_ADDRESS")

@@ -1,4 +1,4 @@
-//! The frames of an error of JavaScript, for a page and for the log.
+//! The frames of a JavaScript error, for a page and for the log.
 
 use super::log::Log;
 use super::threads::{CallView, FrameView, ThreadView, ViewRoom};
@@ -6,7 +6,7 @@ use crate::report::Report;
 use crate::report::javascript::{OurContext, OurJavaScriptFrame};
 use std::fmt::Write;
 
-/// The frames of the report's error of JavaScript as a backtrace; `None` on another report.
+/// Returns the frames of the report's JavaScript error as a backtrace, or `None` for any other report.
 pub(super) fn thread(report: &Report<'_>, room: &mut ViewRoom) -> Option<ThreadView> {
     let ours = &report.ours.as_ref()?.javascript;
     let error = report.javascript_error().filter(|_| !ours.is_empty())?;
@@ -63,7 +63,7 @@ fn frame_of(frame: &OurJavaScriptFrame, room: &mut ViewRoom) -> FrameView {
     }
 }
 
-/// The frames as lines of the log: number, function, and source file or bundle with line and column.
+/// Writes the frames as lines of the log: number, function, and source file or bundle with line and column.
 pub(super) fn stack(report: &Report<'_>, out: &mut Log) {
     let frames = report.ours.iter().flat_map(|ours| &ours.javascript);
     for (index, frame) in frames.enumerate() {

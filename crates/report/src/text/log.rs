@@ -1,15 +1,15 @@
-//! The text while it grows, up to a size.
+//! A growing text with a maximum size.
 
 use std::fmt;
 
-/// What any text may have, in bytes, and what it may have for each byte of the report. A line has some
-/// sixty bytes, the shortest thing that makes one has half of that.
+/// The size in bytes that any text may have, and the further size for each byte of the report. A line has some
+/// sixty bytes. The shortest value that produces a line has half of that.
 const FLOOR: usize = 64 << 10;
 const FACTOR: usize = 8;
-/// The most that any text has.
+/// The maximum size of any text.
 const MOST: usize = 64 << 20;
 
-/// A text that takes no more than it has room for: the rest is skipped.
+/// A text with a maximum size. It skips everything beyond.
 pub(super) struct Log {
     text: String,
     most: usize,
@@ -17,13 +17,13 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Room for what is said of a report of `report_bytes`.
+    /// Creates a text with the capacity for a report of `report_bytes`.
     pub(super) fn of(report_bytes: usize) -> Log {
         let most = report_bytes.saturating_mul(FACTOR).saturating_add(FLOOR).min(MOST);
         Log { text: String::new(), most, full: false }
     }
 
-    /// True where nothing more is taken: a loop over many things can stop.
+    /// Returns true if the text accepts no more, so that a long loop can stop.
     pub(super) fn is_full(&self) -> bool {
         self.full
     }
@@ -32,7 +32,7 @@ impl Log {
         self.push_str(c.encode_utf8(&mut [0; 4]));
     }
 
-    /// Appends a text of ours, or one of the device that is escaped.
+    /// Appends a text of ours, or an escaped text of the device.
     pub(super) fn push_str(&mut self, text: &str) {
         self.full |= text.len() > self.most - self.text.len();
         if !self.full {

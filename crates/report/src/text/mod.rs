@@ -1,8 +1,7 @@
-//! A report as Apple's crash text, in the form of KSCrash's own filter for it, with what we found.
+//! A report as Apple's crash text, in the format of KSCrash's own filter, with our results.
 //!
-//! Every text of the device goes through [`escaped`] before it gets here, so that none of it can look
-//! like a line of ours. All passes are over the report or over one section of it, never over one thing
-//! for each of another.
+//! Every text of the device is [`escaped`] first, so that none of it can look like a line of ours. Every pass
+//! covers the report or one section of it once: no pass is repeated for each item of another.
 
 mod backtrace;
 mod crash;
@@ -21,18 +20,18 @@ use log::Log;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The report as text: header, exception, threads, registers of the thread that crashed, images,
-/// and behind `EOF` what Apple's form has no place for.
+/// Returns the report as text: header, exception, threads, registers of the crashed thread, images,
+/// and after `EOF` everything that Apple's format cannot hold.
 ///
-/// The crash of interest goes first; where its handler crashed too, that follows under
-/// `Handler crashed while reporting:`. On an enriched report a frame shows what its `symbolication`
-/// says: functions as `function + offset (File.swift:12)`, functions that were inlined on lines of their
-/// own before it, a guess with `[approximate]` behind it, and where it names none, image and offset. On any other report it shows the device's
-/// own symbol. A thread without `index` has its position for a number. In texts of the device, control
-/// characters are escaped, line ends too.
+/// The main crash comes first. If its handler crashed too, that crash follows under
+/// `Handler crashed while reporting:`. In an enriched report a frame shows only its `symbolication`:
+/// functions as `function + offset (File.swift:12)`, inlined functions on separate lines before it,
+/// `[approximate]` after a guess, and image and offset if there is no name. In any other report it
+/// shows the device's own symbol. A thread without `index` is numbered by its position. Control
+/// characters and line ends in texts of the device are escaped.
 ///
-/// The text is bounded: what names and indentation would make many times as large as the report is
-/// cut off, and its last line says so.
+/// The text has a maximum size: if names and indentation would make it many times as large as the
+/// report, it is cut off, and its last line says so.
 #[must_use]
 pub fn apple_log(report: &Report<'_>) -> String {
     let main = report.main_part();
@@ -63,14 +62,13 @@ pub fn apple_log(report: &Report<'_>) -> String {
     out.finish()
 }
 
-/// Returns one line for a terminal: escapes line breaks and every character that a terminal obeys as `\n` or
-/// `\u{1b}`. Tabs stay.
+/// Returns one line for a terminal. Escapes the characters of [`is_obeyed`] as `\n` or `\u{1b}`, except tabs.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     escape(text, |c| is_obeyed(c) && c != '\t')
 }
 
-/// A text of the device on one line: what a terminal obeys as `\n` or `\u{1b}`.
+/// Returns a text of the device on one line. Escapes the characters of [`is_obeyed`] as `\n` or `\u{1b}`.
 #[must_use]
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escape(text, is_obeyed)
@@ -99,7 +97,7 @@ fn escape(text: &str, obeyed: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// As [`escaped`], of a string of the report.
+/// Works as [`escaped`], for a string of the report.
 fn escaped_text(text: Text<'_>) -> Cow<'_, str> {
     match text.decode() {
         Cow::Borrowed(text) => escaped(text),
@@ -107,7 +105,7 @@ fn escaped_text(text: Text<'_>) -> Cow<'_, str> {
     }
 }
 
-/// The file name at the end of an image's path.
+/// Returns the file name at the end of an image's path.
 fn escaped_file_name(path: Text<'_>) -> Cow<'_, str> {
     fn last(path: &str) -> &str {
         path.rsplit('/').next().unwrap_or_default()
@@ -118,24 +116,24 @@ fn escaped_file_name(path: Text<'_>) -> Cow<'_, str> {
     }
 }
 
-/// A string of the report; `None` for another value.
+/// Returns a string of the report, or `None` for any other value.
 fn string(value: Option<Value<'_>>) -> Option<Cow<'_, str>> {
     value?.text().map(escaped_text)
 }
 
-/// The bytes of any value on one line.
+/// Returns the bytes of any value on one line.
 fn raw(value: Value<'_>) -> String {
     escaped(&String::from_utf8_lossy(value.raw())).into_owned()
 }
 
-/// The text of a string or number; `(null)` for anything else, as Apple's formatter says.
+/// Returns the text of a string or number, or `(null)` for any other value, as Apple's formatter does.
 fn shown(value: Option<Value<'_>>) -> Cow<'_, str> {
     let number =
         |value: Option<Value<'_>>| Some(Cow::Owned(value.filter(|v| v.number().is_some()).map(raw)?));
     string(value).or_else(|| number(value)).unwrap_or(Cow::Borrowed("(null)"))
 }
 
-/// The address that a value holds, as 64 bits.
+/// Returns the address in a value, as 64 bits.
 fn address(value: Option<Value<'_>>) -> Option<u64> {
     value?.number()?.to_bits()
 }

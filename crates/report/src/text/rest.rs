@@ -1,4 +1,4 @@
-//! Registers, images, and what follows the end of Apple's form.
+//! Registers, images, and the part after the end of Apple's format.
 
 use super::crash::{Crash, Thread};
 use super::header::code_type;
@@ -11,16 +11,16 @@ use crate::report::summary::facts::PartFacts;
 use std::fmt::Write;
 use unslide_model::{CpuFamily, CpuType};
 
-/// More than any CPU has.
+/// The maximum number of registers. No CPU has more.
 const MOST_REGISTERS: usize = 256;
-/// Levels of a value that have lines of their own.
+/// The maximum number of levels of a value that get separate lines.
 const MOST_LEVELS: usize = 256;
-/// Levels with sorted objects. Sorting costs one pass over the contents of each object.
+/// The number of levels with sorted objects. Sorting costs one pass over the contents of each object.
 const SORTED_LEVELS: usize = 8;
-/// Members of an object that is sorted.
+/// The maximum number of members in a sorted object.
 const MOST_SORTED: usize = 4096;
 
-/// The registers of the thread that crashed, four a line, in a fixed order.
+/// Writes the registers of the crashed thread, four per line, in a fixed order.
 pub(super) fn registers(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     let Some(thread) = &crash.subject else { return };
     let registers = sorted_registers(thread);
@@ -46,7 +46,7 @@ pub(super) fn registers(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut 
     }
 }
 
-/// The registers of a thread with their values, in a fixed order.
+/// Returns the registers of a thread with their values, in a fixed order.
 pub(super) fn sorted_registers(thread: &Thread<'_>) -> Vec<(String, u64)> {
     let mut registers = Vec::new();
     let Some(basic) = thread.registers else { return registers };
@@ -59,8 +59,8 @@ pub(super) fn sorted_registers(thread: &Thread<'_>) -> Vec<(String, u64)> {
     registers
 }
 
-/// The order of registers: the numbered ones by their number, then the order in which a CPU's
-/// manual names the others. From the eighth on, the numbered ones of 64-bit Intel follow the named.
+/// Returns the sort key of a register: first numbered ones by number, then the others in the order of a CPU's
+/// manual. `r8` to `r15` of 64-bit Intel come after the named ones.
 fn rank(name: &str) -> (usize, usize, String) {
     const NAMED: &str = "eax ebx ecx edx edi esi ebp esp ss eflags eip rax rbx rcx rdx rdi rsi rbp rsp \
         r8 r9 r10 r11 r12 r13 r14 r15 rip rflags ip fp lr sp pc cpsr cs ds es fs gs";
@@ -74,7 +74,7 @@ fn rank(name: &str) -> (usize, usize, String) {
     }
 }
 
-/// The images that the part's frames refer to, by address.
+/// Writes the images that the part's frames refer to, by address.
 pub(super) fn images(facts: &PartFacts<'_, '_>, out: &mut Log) {
     out.push_str("\nBinary Images:\n");
     let source = facts.part().and_then(|part| facts.report.parts.get(part.image_source?));
@@ -99,7 +99,7 @@ pub(super) fn images(facts: &PartFacts<'_, '_>, out: &mut Log) {
     out.push_str("\nEOF\n\n");
 }
 
-/// What only KSCrash's form has.
+/// Writes the information that only KSCrash's format has.
 pub(super) fn extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     out.push_str("\nExtra Information:\n");
     missing_symbols(facts.report, out);
@@ -131,7 +131,7 @@ pub(super) fn extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log)
     diagnosis(crash, "CrashDoctor Diagnosis", out);
 }
 
-/// The app's images that lack the symbols of a frame, so that a reader knows what to upload.
+/// Lists the app's images that lack symbols for a frame, so that the reader knows which to upload.
 fn missing_symbols(report: &Report<'_>, out: &mut Log) {
     let images = report.ours.iter().flat_map(|ours| &ours.images);
     for (number, image) in images.filter(|image| image.lacks_symbols()).enumerate() {
@@ -151,12 +151,12 @@ pub(super) fn diagnosis(crash: &Crash<'_>, title: &str, out: &mut Log) {
     }
 }
 
-/// The value with four spaces a level, objects in the order of their keys; far down, and where there are
-/// very many, in the order of the report, so that no byte is passed more than some times.
+/// Writes a value with four spaces per level and objects in the order of their keys. At deep levels and in very large
+/// objects the order is that of the report, so that each byte is read only a few times.
 fn pretty(value: Value<'_>, level: usize, out: &mut Log) {
     let mut members = Vec::new();
     if level >= SORTED_LEVELS || out.is_full() || !value.is_container() {
-        // The bytes have passed the scanner: there is no error to be had.
+        // The bytes have passed the scanner, so there can be no error.
         let _: Result<(), Stop> = stream(&mut value.scanner(), level, out);
         return;
     }
@@ -184,7 +184,7 @@ fn pretty(value: Value<'_>, level: usize, out: &mut Log) {
     lines.close(out);
 }
 
-/// As [`pretty`], in the order of the report: passes the value at the scanner's position.
+/// Works as [`pretty`], in the order of the report. Reads the value at the scanner's position.
 fn stream(s: &mut JsonScanner<'_>, level: usize, out: &mut Log) -> Result<(), Stop> {
     let value = s.value();
     if out.is_full() || level >= MOST_LEVELS || !value.is_container() {
@@ -222,7 +222,7 @@ impl Lines {
         Lines { object, level, any: false }
     }
 
-    /// What stands before a value.
+    /// Writes the text before a value.
     fn next(&mut self, key: Option<&str>, out: &mut Log) {
         if out.is_full() {
             return;

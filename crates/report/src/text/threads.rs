@@ -1,34 +1,35 @@
-//! What a page shows of a backtrace, and how much of it.
+//! Backtraces for a page, and their size limits.
 
 use super::escaped_text;
 use crate::Text;
 use unslide_model::DebugId;
 
-/// Frames that are shown of one report, or of one thread of it.
+/// The maximum number of frames shown of one report, or of one thread of it.
 const MOST_FRAMES: usize = 5_000;
-/// Bytes of texts that are shown of one report.
+/// The maximum size of texts shown of one report, in bytes.
 const MOST_TEXT: usize = 2 << 20;
 
 /// A backtrace.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadView {
-    /// Its position in [`Report::backtraces`](crate::Report::backtraces); their number for the frames of an error of JavaScript.
+    /// Its position in [`Report::backtraces`](crate::Report::backtraces). For a JavaScript error, the number of
+    /// backtraces.
     pub position: usize,
-    /// The thread's number; `None` for the backtrace of an exception and of an error of JavaScript.
+    /// The thread's number, or `None` for the backtrace of an exception or a JavaScript error.
     pub number: Option<u64>,
-    /// The thread's name, else its queue's.
+    /// The thread's name, or else its queue's.
     pub name: Option<String>,
     /// True for the thread that crashed.
     pub crashed: bool,
-    /// True for the frames of an error of JavaScript.
+    /// True for the frames of a JavaScript error.
     pub is_javascript: bool,
-    /// True for what was sampled before the app's end, which is not the cause of it.
+    /// True for a sample from before the app's end. It does not show the cause.
     pub is_sample: bool,
-    /// Frames that the device left out at the hot end.
+    /// The number of frames that the device omitted at the innermost end.
     pub skipped: u64,
     /// The frames, the innermost first.
     pub frames: Vec<FrameView>,
-    /// True where there was no room for the frames: [`thread_view`](super::view::thread_view) has them.
+    /// True if the frames did not fit: [`thread_view`](super::view::thread_view) returns them.
     pub left_out: bool,
 }
 
@@ -41,21 +42,21 @@ pub struct FrameView {
     pub image: Option<String>,
     /// The image's debug id.
     pub debug_id: Option<DebugId>,
-    /// True where the image is of the operating system.
+    /// True if the image belongs to the operating system.
     pub system: bool,
     /// The address.
     pub address: u64,
-    /// Bytes from the image's start.
+    /// The offset of the address from the image's start, in bytes.
     pub relative: Option<u64>,
     /// `symbolicated`, `device`, `missing`, …
     pub status: String,
-    /// Something had to be assumed.
+    /// True if the result depends on an assumption.
     pub approximate: bool,
-    /// The functions, the innermost inlined one first; empty where none is known.
+    /// The functions, the innermost inlined one first. Empty if none is known.
     pub calls: Vec<CallView>,
-    /// Lines of the source around the frame's own, and their numbers.
+    /// The source lines around the frame's own, with their numbers.
     pub context: Vec<(u64, String)>,
-    /// Where the frame is in its bundle of JavaScript, such as `1:2345`, while the source map is missing.
+    /// The frame's place in its JavaScript bundle, such as `1:2345`, while the source map is missing.
     pub bundle_place: Option<String>,
     /// The command that uploads the missing source map.
     pub upload: Option<String>,
@@ -76,11 +77,11 @@ pub struct CallView {
     pub inlined: bool,
 }
 
-/// How much may still be shown.
+/// The remaining capacity of a page.
 pub(super) struct ViewRoom {
     pub(super) frames: usize,
     text: usize,
-    /// True where something was left out.
+    /// True if something was left out.
     pub(super) cut: bool,
 }
 
@@ -97,7 +98,7 @@ impl ViewRoom {
         !self.cut
     }
 
-    /// A text of the report, where there is room for it.
+    /// Returns a text of the report if it fits.
     pub(super) fn text(&mut self, text: Text<'_>) -> String {
         self.own(escaped_text(text).into_owned())
     }

@@ -1,5 +1,5 @@
-//! A report's threads, registers and images for a page, in the words of the log: texts of the device are
-//! escaped, and a part that would make the page too long is left out.
+//! A report's threads, registers and images for a page, in the form of the log: texts of the device are
+//! escaped, and parts that would make the page too long are left out.
 
 use super::backtrace::Frames;
 use super::crash::{Crash, Thread};
@@ -14,42 +14,42 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use unslide_model::{CpuType, DebugId};
 
-/// Threads that are shown of one report.
+/// The maximum number of threads shown of one report.
 const MOST_THREADS: usize = 2_000;
-/// Images that are shown of one report.
+/// The maximum number of images shown of one report.
 const MOST_IMAGES: usize = 2_000;
 
-/// What a page shows of an enriched report: of the crash of interest.
+/// The main crash of an enriched report, as a page shows it.
 #[derive(Clone, Debug, Default)]
 pub struct ReportView {
-    /// What happened, such as `EXC_BAD_ACCESS`.
+    /// The exception's name, such as `EXC_BAD_ACCESS`.
     pub exception: Option<String>,
     /// The signal's name.
     pub signal: Option<String>,
     /// The exception's code.
     pub code: Option<String>,
-    /// What the exception says of itself.
+    /// The exception's message.
     pub reason: Option<String>,
-    /// How the run ended, and why that is thought, of a report that is of no crash.
+    /// How the run ended and the evidence for it, for a report that is not about a crash.
     pub ended: Option<String>,
-    /// True for a report about memory: its backtraces say nothing of the cause.
+    /// True for a report about memory: its backtraces do not show the cause.
     pub about_memory: bool,
-    /// The backtraces, the one that tells of the crash first; of a report about memory the samples.
+    /// The backtraces, that of the crash first. For a report about memory, the samples.
     pub threads: Vec<ThreadView>,
-    /// The registers of the thread that crashed.
+    /// The registers of the crashed thread.
     pub registers: Vec<(String, u64)>,
     /// The images, by their addresses.
     pub images: Vec<ImageView>,
-    /// True where frames, texts or images were left out.
+    /// True if frames, texts or images were left out.
     pub truncated: bool,
 }
 
 /// A binary image.
 #[derive(Clone, Debug, Default)]
 pub struct ImageView {
-    /// Where it was loaded.
+    /// Its load address.
     pub start: u64,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
     /// Its file name.
     pub name: String,
@@ -59,13 +59,13 @@ pub struct ImageView {
     pub arch: &'static str,
     /// Its debug id.
     pub debug_id: Option<DebugId>,
-    /// What became of its symbols; `None` where no frame refers to it.
+    /// The status of its symbols, or `None` if no frame refers to it.
     pub status: Option<String>,
-    /// True where it is of the operating system.
+    /// True if it belongs to the operating system.
     pub system: bool,
 }
 
-/// What a page shows of an enriched report.
+/// Returns the main crash of an enriched report for a page.
 #[must_use]
 pub fn view(report: &Report<'_>) -> ReportView {
     let facts = PartFacts::of(report, report.main_part());
@@ -93,7 +93,7 @@ pub fn view(report: &Report<'_>) -> ReportView {
     }
 }
 
-/// One backtrace of the crash of interest, by its position in [`Report::backtraces`], with all that a page shows of it.
+/// Returns one backtrace of the main crash, by its position in [`Report::backtraces`], with everything a page shows.
 #[must_use]
 pub fn thread_view(report: &Report<'_>, position: usize) -> Option<ThreadView> {
     let facts = PartFacts::of(report, report.main_part());
@@ -120,7 +120,7 @@ fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut V
     });
     let mut shown = Vec::new();
     for (position, backtrace) in own.into_iter().take(MOST_THREADS) {
-        // The thread of the crash is shown as far as there is room, another one whole or not at all.
+        // The crashed thread is shown as far as it fits. Any other thread is shown whole or not at all.
         let is_first = shown.is_empty();
         let frames = backtrace.slots().count();
         let mut thread = match !is_first && (room.cut || frames > room.frames) {
@@ -135,13 +135,13 @@ fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut V
     shown
 }
 
-/// The threads of the crash of interest.
+/// The threads of the main crash.
 struct Threads<'f, 'r, 'a> {
     report: &'f Report<'a>,
     crash: &'f Crash<'a>,
     frames: Frames<'f, 'r, 'a>,
     system: HashSet<DebugId>,
-    /// What the allocation stacks hold, by their position.
+    /// The live memory of the allocation stacks, by their position.
     weights: Vec<AllocationWeight>,
 }
 
@@ -153,7 +153,7 @@ impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
         Threads { report: facts.report, crash, frames: Frames::of(facts), system, weights }
     }
 
-    /// What an allocation stack holds.
+    /// Returns the live memory of an allocation stack.
     fn weight(&self, backtrace: &Backtrace<'_>) -> Option<AllocationWeight> {
         let position =
             backtrace.thread.filter(|_| backtrace.origin == BacktraceOrigin::AllocationStack)?.position;

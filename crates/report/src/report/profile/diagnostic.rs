@@ -1,4 +1,4 @@
-//! What MetricKit says of a diagnostic besides its tree.
+//! Facts of a MetricKit diagnostic other than its call stack tree.
 
 use super::diagnostic_kind::DiagnosticKind;
 use crate::json::Value;
@@ -7,7 +7,7 @@ use crate::report::Report;
 use crate::report::summary::ReportSummary;
 
 impl Report<'_> {
-    /// What MetricKit's diagnostic is about; `None` for a report that is none.
+    /// Returns the kind of the MetricKit diagnostic, or `None` for any other report.
     #[must_use]
     pub fn diagnostic(&self) -> Option<DiagnosticKind> {
         Some(self.parts.first()?.diagnostic?.kind)
@@ -17,18 +17,18 @@ impl Report<'_> {
         Some(Value::at(self.input, self.parts.first()?.diagnostic?.metadata?))
     }
 
-    /// What was measured, in MetricKit's words, such as `20 sec`.
+    /// Returns the measured value as MetricKit writes it, such as `20 sec`.
     pub(crate) fn diagnostic_measure(&self) -> Option<String> {
         self.metadata()?.get(self.diagnostic()?.measure())?.string()
     }
 
-    /// The same in milliseconds, where it is a time.
+    /// Returns the measured value in milliseconds, if it is a time.
     pub(super) fn diagnostic_millis(&self) -> Option<u64> {
         let region = self.metadata()?.get("regionFormat").and_then(Value::string).unwrap_or_default();
         milliseconds(&self.diagnostic_measure()?, &region)
     }
 
-    /// The summary of a diagnostic; `other` has what all reports have.
+    /// Returns the summary of a diagnostic. `other` contains the fields that all reports share.
     pub(crate) fn diagnostic_summary(&self, kind: DiagnosticKind, other: ReportSummary) -> ReportSummary {
         let Some(metadata) = self.metadata() else {
             return ReportSummary { error_type: Some(kind.as_str().to_owned()), ..other };
@@ -53,7 +53,7 @@ impl Report<'_> {
     }
 }
 
-/// Name, version and build of a text such as `iPhone OS 18.3.1 (22D72)`.
+/// Splits a text such as `iPhone OS 18.3.1 (22D72)` into name, version and build.
 fn system_of(text: &str) -> (Option<String>, Option<String>, Option<String>) {
     let (rest, build) = match text.trim().strip_suffix(')').and_then(|text| text.rsplit_once('(')) {
         Some((rest, build)) => (rest.trim(), Some(build.to_owned())),
@@ -66,7 +66,7 @@ fn system_of(text: &str) -> (Option<String>, Option<String>, Option<String>) {
     }
 }
 
-/// Milliseconds of a text such as `20 sec` or `1 234,5 ms`; `None` for other units.
+/// Converts a text such as `20 sec` or `1 234,5 ms` to milliseconds. Returns `None` for other units.
 fn milliseconds(text: &str, region: &str) -> Option<u64> {
     let (number, unit) = measurement(text, region)?;
     let factor = match unit {
@@ -80,7 +80,7 @@ fn milliseconds(text: &str, region: &str) -> Option<u64> {
     };
     let number = match number {
         RegionalNumber::Clear(number) => number,
-        // Seconds and minutes are too few for thousands.
+        // Seconds and minutes never reach thousands.
         RegionalNumber::Unclear { decimal, .. } if factor >= 1e3 => decimal,
         RegionalNumber::Unclear { thousands, .. } => thousands,
     };

@@ -1,25 +1,25 @@
-//! What a diagnostic of MetricKit is about.
+//! Kinds of MetricKit diagnostics.
 
 use crate::json::Value;
 
-/// A diagnostic that was sampled.
+/// A diagnostic with sampled stacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Diagnostic {
     pub(crate) kind: DiagnosticKind,
-    /// Where its `diagnosticMetaData` begins.
+    /// The offset of its `diagnosticMetaData`.
     pub(crate) metadata: Option<usize>,
 }
 
-/// What a diagnostic of MetricKit is about.
+/// The kind of a MetricKit diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiagnosticKind {
     /// The main thread did not answer.
     Hang,
-    /// The app used much of a processor.
+    /// The app used much CPU time.
     Cpu,
-    /// The app wrote much.
+    /// The app wrote much to disk.
     DiskWrite,
-    /// The app took long to start.
+    /// The app took a long time to start.
     Launch,
 }
 
@@ -27,7 +27,7 @@ impl DiagnosticKind {
     const ALL: [DiagnosticKind; 4] =
         [DiagnosticKind::Hang, DiagnosticKind::Cpu, DiagnosticKind::DiskWrite, DiagnosticKind::Launch];
 
-    /// The kind in a word, which stands for the report's `crash.error.type`.
+    /// Returns the kind in a word, used as the report's `crash.error.type`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl DiagnosticKind {
         }
     }
 
-    /// The kind of a list in a payload; `None` for crashes and for other members.
+    /// Returns the kind of a list in a payload, or `None` for crashes and other members.
     pub(crate) fn of_payload(key: &[u8]) -> Option<DiagnosticKind> {
         Some(match key {
             b"hangDiagnostics" => DiagnosticKind::Hang,
@@ -49,19 +49,19 @@ impl DiagnosticKind {
         })
     }
 
-    /// The kind of the measure with this key in a diagnostic's `diagnosticMetaData`.
+    /// Returns the kind that has this key for its measured value in `diagnosticMetaData`.
     #[must_use]
     pub fn of_measure(key: &str) -> Option<DiagnosticKind> {
         DiagnosticKind::ALL.into_iter().find(|kind| kind.measure() == key)
     }
 
-    /// The kind of a diagnostic alone, by what was measured.
+    /// Returns the kind of a single diagnostic, by the key of its measured value.
     pub(crate) fn of_metadata(input: &[u8], at: usize) -> Option<DiagnosticKind> {
         let metadata = Value::at(input, at);
         DiagnosticKind::ALL.into_iter().find(|kind| metadata.get(kind.measure()).is_some())
     }
 
-    /// The member that says how much of it there was.
+    /// Returns the key of the measured value.
     pub(super) fn measure(self) -> &'static str {
         match self {
             DiagnosticKind::Hang => "hangDuration",

@@ -1,10 +1,10 @@
-//! Which end of a call stack tree has the program counters.
+//! Direction of a call stack tree: the program counters are at the roots or at the leaves.
 
 use super::tree::{CallStackTree, TreeEnds};
 use crate::report::Frame;
 
 impl CallStackTree {
-    /// Finds the end at which threads begin.
+    /// Finds the end of the tree at which threads begin.
     pub(crate) fn find_direction(&mut self, frames: &[Frame<'_>]) {
         let mut ends = TreeEnds::default();
         for ((frame, node), inner) in frames.iter().zip(&self.nodes).zip(&self.inner) {

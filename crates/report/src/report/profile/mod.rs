@@ -1,4 +1,4 @@
-//! Where the time of a report went: the stacks that were sampled.
+//! Profiles: sampled stacks that show where a report's time was spent.
 
 mod diagnostic;
 pub(crate) mod diagnostic_kind;
@@ -15,29 +15,29 @@ use std::collections::VecDeque;
 pub use tree::{TreeEnds, tree_samples};
 use unslide_model::figures::round_share;
 
-/// The most nodes of a profile.
+/// The maximum number of nodes in a profile.
 const MOST_NODES: usize = 1 << 18;
-/// The most frames of a stack.
+/// The maximum number of frames in a stack.
 const MOST_DEPTH: usize = 1024;
-/// The longest time that is believed.
+/// The longest plausible duration.
 const MOST_MILLIS: u64 = 366 * 86_400_000;
-/// The most frames of all stacks together.
+/// The maximum number of frames in all stacks together.
 const MOST_STEPS: usize = 1 << 22;
 
 /// The stacks of a report's profile, as a tree over the frames of one backtrace.
 #[derive(Clone, Debug)]
 pub struct ReportProfile<'r, 'a> {
-    /// Where its frames are.
+    /// The backtrace with its frames.
     pub backtrace: &'r Backtrace<'a>,
-    /// Its nodes, callers before what they call.
+    /// The nodes. Each caller comes before the nodes that it calls.
     pub nodes: Vec<ProfileNode>,
-    /// The positions of the nodes at which the samples end, in the order of time; empty where that is not known.
+    /// The position of the last node of each sample, in the order of time. Empty if that order is not known.
     pub order: Vec<u32>,
-    /// What the app calls the profile.
+    /// The app's name for the profile.
     pub name: Option<String>,
-    /// How long was sampled, in milliseconds, where the profile says it.
+    /// The duration of sampling in milliseconds, if the profile states it.
     pub millis: Option<u64>,
-    /// Frames and samples that were left out, as they are too many or refer to nothing.
+    /// The number of frames and samples left out because there are too many or they refer to nothing.
     pub skipped: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct ProfileNode {
 }
 
 impl<'a> Report<'a> {
-    /// What was sampled while the app was slow; `None` for a report without it.
+    /// Returns the stacks that were sampled while the app was slow, or `None` if the report has none.
     #[must_use]
     pub fn profile(&self) -> Option<ReportProfile<'_, 'a>> {
         let part = self.main_part();
@@ -67,7 +67,7 @@ impl<'a> Report<'a> {
         Some(profile).filter(|profile| !profile.nodes.is_empty())
     }
 
-    /// The same; of a hang without a profile the one stack that was seen.
+    /// Works as [`Report::profile`]. For a hang without a profile, returns the only stack of the hang.
     #[must_use]
     pub fn profile_or_hang(&self) -> Option<ReportProfile<'_, 'a>> {
         self.profile().or_else(|| {
@@ -80,13 +80,13 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// `crash.error.profile`, and its samples.
+    /// Returns `crash.error.profile` and its samples.
     fn samples(&self) -> Option<(Value<'a>, Value<'a>)> {
         let profile = PartFacts::of(self, self.main_part()).error(&["profile"])?;
         Some((profile, profile.get("samples")?))
     }
 
-    /// How long the app hung or was sampled, in milliseconds, as far as the report says it.
+    /// Returns the duration of the hang or of sampling in milliseconds, if the report states it.
     #[must_use]
     pub fn duration_millis(&self) -> Option<u64> {
         self.measured_millis().filter(|millis| *millis <= MOST_MILLIS)
@@ -99,7 +99,7 @@ impl<'a> Report<'a> {
         let facts = PartFacts::of(self, self.main_part());
         let kind = facts.part()?.error_kind();
         let of = |path: [&str; 2]| facts.error(&path).and_then(Value::unsigned);
-        // A hang stands in every report of a run that had one.
+        // Every report of a run that had a hang contains it.
         let hang = || of(["hang", "hang_end_nanos"])?.checked_sub(of(["hang", "hang_start_nanos"])?);
         let nanos = match kind {
             ErrorKind::Hang => hang().or_else(|| of(["profile", "duration"])),
@@ -114,13 +114,13 @@ fn round_millis(nanos: u64) -> u64 {
     round_share(nanos, 1_000_000, 1)
 }
 
-/// KSCrash's profile: each sample lists frames by their index, the innermost first.
+/// Reads KSCrash's profile. Each sample lists frames by their index, the innermost first.
 fn of_samples<'r, 'a>(
     backtrace: &'r Backtrace<'a>,
     (profile, samples): (Value<'_>, Value<'_>),
 ) -> ReportProfile<'r, 'a> {
     let mut stacks = Stacks::default();
-    // What the device had no room for.
+    // Samples that did not fit the device's buffer.
     stacks.skip(profile.get("truncated_count").and_then(Value::unsigned).unwrap_or(0));
     let position = |index: u64| {
         let index = usize::try_from(index).ok()?;
@@ -133,7 +133,7 @@ fn of_samples<'r, 'a>(
         frames.each_item(|index| match index.unsigned().and_then(position) {
             Some(at) => {
                 stack.push_back(at);
-                // The outermost frames count.
+                // Keeps the outermost frames.
                 left_out += u64::from(stack.len() > MOST_DEPTH && stack.pop_front().is_some());
             }
             None => left_out += 1,
@@ -151,7 +151,7 @@ fn of_tree<'r, 'a>(backtrace: &'r Backtrace<'a>) -> Option<ReportProfile<'r, 'a>
     let mut stacks = Stacks::default();
     stacks.skip(backtrace.blank_frames.len() as u64);
     for (at, own) in tree.own_counts().into_iter().enumerate().filter(|(_, own)| *own > 0) {
-        // From where the samples end up to the root.
+        // From the end of the samples up to the root.
         let above = |at: &u32| tree.nodes.get(*at as usize)?.above;
         let mut stack: Vec<u32> = std::iter::successors(u32::try_from(at).ok(), above).collect();
         if tree.innermost_first {
@@ -164,12 +164,12 @@ fn of_tree<'r, 'a>(backtrace: &'r Backtrace<'a>) -> Option<ReportProfile<'r, 'a>
 }
 
 impl Backtrace<'_> {
-    /// False for the frames of a profile: they are no stack.
+    /// Returns false for the frames of a profile: they do not form a stack.
     pub(crate) fn is_stack(&self) -> bool {
         !matches!(self.origin, BacktraceOrigin::Profile | BacktraceOrigin::CallStackTree)
     }
 
-    /// True for a frame of a call stack tree that calls no other, by its position in [`Backtrace::frames`].
+    /// Returns true for a frame without callees, by its position in [`Backtrace::frames`].
     #[must_use]
     pub fn is_innermost(&self, position: usize) -> bool {
         match &self.tree {

@@ -1,4 +1,4 @@
-//! Stacks, put together to a tree.
+//! Merges stacks into a tree.
 
 use super::{MOST_DEPTH, MOST_NODES, MOST_STEPS, ProfileNode, ReportProfile};
 use crate::report::Backtrace;
@@ -14,7 +14,7 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// Adds a stack of frames, the innermost first. Of one that is too deep the outermost frames count.
+    /// Adds a stack of frames, the innermost first. If it is too deep, only the outermost frames count.
     pub(super) fn add(
         &mut self,
         frames: impl IntoIterator<Item = u32, IntoIter: DoubleEndedIterator + ExactSizeIterator>,

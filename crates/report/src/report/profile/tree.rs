@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// The ends of the stacks of a call stack tree, and where threads begin, in `dyld` or `libsystem_pthread`.
+/// The ends of the stacks in a call stack tree. Threads begin in `dyld` or `libsystem_pthread`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TreeEnds {
     roots: StackEnds,
@@ -17,7 +17,7 @@ struct StackEnds {
 }
 
 impl TreeEnds {
-    /// Counts a frame: whether it lies in another one, and whether others lie in it.
+    /// Counts a frame. `is_inside` says that it lies in another frame, `has_inner` that others lie in it.
     pub fn add(&mut self, image: &[u8], is_inside: bool, has_inner: bool) {
         let ends = match (is_inside, has_inner) {
             (false, true) => &mut self.roots,
@@ -29,8 +29,8 @@ impl TreeEnds {
         ends.beginnings += u64::from(begins_threads(image));
     }
 
-    /// True where the roots are the program counters: a smaller share of them begins threads than of the leaves. Where
-    /// neither end shows it, trees of one thread each have the program counter at the root.
+    /// Returns true if the roots are the program counters: fewer of them than of the leaves begin threads, as a share.
+    /// If neither end shows it, trees with one thread each have the program counter at the root.
     #[must_use]
     pub fn is_innermost_first(&self, per_thread: bool) -> bool {
         let (roots, leaves) = (self.roots, self.leaves);
@@ -42,32 +42,32 @@ impl TreeEnds {
     }
 }
 
-/// What a call stack tree says besides its frames.
+/// Facts of a call stack tree other than its frames.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallStackTree {
-    /// For each frame, in the order of the backtrace.
+    /// The node of each frame, in the order of the backtrace.
     pub(crate) nodes: Vec<TreeNode>,
-    /// Each stack is one thread's.
+    /// True if each stack belongs to one thread.
     pub(crate) per_thread: bool,
-    /// The roots are the program counters, and what lies in a frame has called it.
+    /// True if the roots are the program counters, and inner frames are callers.
     pub(crate) innermost_first: bool,
-    /// For each frame, whether another one lies in it.
+    /// For each frame, true if another one lies in it.
     pub(crate) inner: Vec<bool>,
 }
 
 /// A frame's place in its tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TreeNode {
-    /// The frame that has it in its `subFrames`. That frame stands behind this one.
+    /// The frame that has this one in its `subFrames`. It comes later in the list.
     pub(crate) above: Option<u32>,
     /// `sampleCount`.
     pub(crate) count: Option<u64>,
-    /// The samples of frames in it that say nothing.
+    /// The samples of its blank frames.
     pub(crate) blank: u64,
 }
 
 impl CallStackTree {
-    /// True for a frame that calls no other: its address is a program counter.
+    /// Returns true for a frame without callees: its address is a program counter.
     pub(crate) fn is_innermost(&self, frame: usize) -> bool {
         let at = if self.innermost_first {
             self.nodes.get(frame).map(|node| node.above.is_some())
@@ -77,11 +77,11 @@ impl CallStackTree {
         at == Some(false)
     }
 
-    /// The samples of each frame without those of what lies in it.
+    /// Returns the samples of each frame without those of its inner frames.
     pub(crate) fn own_counts(&self) -> Vec<u64> {
         let mut inside = vec![0_u64; self.nodes.len()];
         let mut own = Vec::with_capacity(self.nodes.len());
-        // What lies in a frame stands before it.
+        // Inner frames come before the frame that contains them.
         for (at, node) in self.nodes.iter().enumerate() {
             let total = tree_samples(node.count, inside[at].saturating_add(node.blank));
             own.push(total - inside[at]);
@@ -93,8 +93,8 @@ impl CallStackTree {
     }
 }
 
-/// The samples of a frame with those of what lies in it, where it says `count`. A frame without a count has those of what
-/// lies in it, or else one.
+/// Returns the samples of a frame including its inner frames, if the frame states `count`. Without a count, returns
+/// those of the inner frames, or one if they have none.
 #[must_use]
 pub fn tree_samples(count: Option<u64>, inside: u64) -> u64 {
     count.unwrap_or(inside.max(1)).max(inside)

@@ -1,7 +1,7 @@
-//! A call stack tree of MetricKit: what was sampled, as frames in one another.
+//! MetricKit's call stack tree: sampled stacks as nested frames.
 //!
-//! It is read without recursion, and its frames do not count as levels of the record: a stack may be deeper than what is
-//! read otherwise.
+//! It is read without recursion, and its frames do not count as levels of the record: a stack may be deeper than other
+//! parts of a record.
 
 use crate::error::MOST_TREE_DEPTH;
 use crate::json::{JsonScanner, MemberSlot, MemberSlots, OpenObjects, Stop, debug_id};
@@ -9,7 +9,7 @@ use crate::report::profile::tree::{CallStackTree, TreeNode, tree_samples};
 use crate::report::{Backtrace, BacktraceOrigin, Frame};
 use crate::{BlankFrame, Number, ReadError};
 
-/// The most frames of a tree. A frame may take a dozen bytes of the record, and takes some hundred of memory.
+/// The maximum number of frames in a tree. A frame may take a dozen bytes of the record, and some hundred of memory.
 const MOST_TREE_FRAMES: usize = 1 << 16;
 const PLACE: &str = "callStackTree.callStacks[]";
 const FRAME: &str = "callStackTree.callStacks[].callStackRootFrames[]";
@@ -40,12 +40,12 @@ struct TreeReader<'a> {
     frames: Vec<Frame<'a>>,
     blank_frames: Vec<BlankFrame>,
     tree: CallStackTree,
-    /// Frames by the order in which they begin; they are listed by that in which they end.
+    /// The list position of each frame, in the order in which frames begin. The list is in the order in which they end.
     begun: Vec<u32>,
     invalid: u64,
 }
 
-/// How far a tree was read.
+/// The progress of reading a tree.
 struct ReadSoFar {
     frames: usize,
     blank_frames: usize,
@@ -53,11 +53,11 @@ struct ReadSoFar {
     invalid: u64,
 }
 
-/// What lies in a frame or in a stack.
+/// The contents of a frame or of a stack.
 #[derive(Default)]
 struct InnerFrames {
     any: bool,
-    /// The samples of frames that say nothing.
+    /// The samples of blank frames.
     blank: u64,
 }
 
@@ -108,7 +108,7 @@ impl<'a> TreeReader<'a> {
         }
     }
 
-    /// Begins a list. A list under the same key, which was read after `before`, does not count.
+    /// Begins a list. Discards an earlier list under the same key, which was read after `before`.
     fn list(
         &mut self,
         s: &mut JsonScanner<'a>,
@@ -125,7 +125,7 @@ impl<'a> TreeReader<'a> {
         Ok(objects.map(|objects| OpenFrames { objects, inner: InnerFrames::default() }))
     }
 
-    /// Reads the frames of a stack with all that lies in them.
+    /// Reads the frames of a stack with all nested frames.
     fn root_frames(
         &mut self,
         s: &mut JsonScanner<'a>,
@@ -133,7 +133,7 @@ impl<'a> TreeReader<'a> {
         before: &ReadSoFar,
     ) -> Result<(), Stop> {
         let Some(roots) = self.list(s, slot, before)? else { return Ok(()) };
-        // Each list but the first lies in the frame before it.
+        // Each list except the first lies in the frame before it.
         let (mut lists, mut frames) = (vec![roots], Vec::<OpenFrame<'a>>::new());
         while let Some(list) = lists.last_mut() {
             if s.next_object(&mut list.objects)? {
@@ -181,7 +181,7 @@ impl<'a> TreeReader<'a> {
         })
     }
 
-    /// Reads members of a frame up to a list of frames in it, which is given, or to its end.
+    /// Reads members of a frame up to its end, or up to a list of frames in it. Returns that list.
     fn members(
         &mut self,
         s: &mut JsonScanner<'a>,
@@ -217,8 +217,8 @@ impl<'a> TreeReader<'a> {
         Ok(None)
     }
 
-    /// Ends the frame that closes at the scanner's position. Returns the samples of one that says nothing: they are
-    /// those of the frame above.
+    /// Ends the frame that closes at the scanner's position. Returns the samples of a blank frame: they count for the
+    /// frame above.
     fn end(&mut self, s: &mut JsonScanner<'a>, open: OpenFrame<'a>) -> u64 {
         let OpenFrame { mut frame, above, begun, before, inner, offset, count, members, .. } = open;
         frame.index = self.frames.len() + self.blank_frames.len();
@@ -245,7 +245,7 @@ impl<'a> TreeReader<'a> {
             node.above = node.above.and_then(|begun| self.begun.get(begun as usize)).copied();
         }
         self.tree.find_direction(&self.frames);
-        // They are many where there are any.
+        // If there are any, there are many.
         self.blank_frames.shrink_to_fit();
         Backtrace {
             part,
@@ -261,7 +261,7 @@ impl<'a> TreeReader<'a> {
     }
 }
 
-/// Where the frame's image was loaded.
+/// Returns the load address of the frame's image.
 fn load_address(address: Option<Number>, offset: Option<Number>) -> Option<Number> {
     let start = address?.to_bits()?.checked_sub(offset?.to_bits()?)?;
     Some(Number::unsigned(start))

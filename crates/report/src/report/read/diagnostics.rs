@@ -8,11 +8,11 @@ use crate::report::profile::diagnostic_kind::{Diagnostic, DiagnosticKind};
 /// The diagnostics of a part.
 #[derive(Default)]
 pub(crate) struct Diagnostics<'a> {
-    /// How many there are, whatever they are about.
+    /// The number of diagnostics of any kind.
     pub(crate) count: usize,
-    /// The first that was sampled, and its frames.
+    /// The first diagnostic with sampled stacks, and its frames.
     pub(crate) sampled: Option<(Diagnostic, Backtrace<'a>)>,
-    /// One that is the part itself.
+    /// A diagnostic that is the part itself.
     own: DiagnosticSection<'a>,
 }
 
@@ -24,7 +24,7 @@ struct DiagnosticSection<'a> {
 }
 
 impl<'a> Diagnostics<'a> {
-    /// Reads a member of a part, where it is one of a payload's or of a diagnostic's; false for others.
+    /// Reads a member of a part if it belongs to a payload or a diagnostic. Returns false for other members.
     pub(crate) fn member(
         &mut self,
         s: &mut JsonScanner<'a>,
@@ -49,7 +49,7 @@ impl<'a> Diagnostics<'a> {
         Ok(true)
     }
 
-    /// All of them, once the part is read.
+    /// Returns all diagnostics after the part was read.
     pub(crate) fn finish(mut self, s: &JsonScanner<'a>) -> Diagnostics<'a> {
         let own = std::mem::take(&mut self.own);
         if own.tree.is_some() || own.metadata.is_some() {

@@ -4,10 +4,10 @@ use crate::json::{JsonScanner, MemberSlot, MemberSlots, Stop, debug_id};
 use crate::report::{Backtrace, BacktraceOrigin, Frame, ThreadFacts};
 use crate::{BlankFrame, Number};
 
-/// Further names of the address in a frame of an allocation stack.
+/// Other names of the address in a frame of an allocation stack.
 const ALLOCATION_ADDRESS: [&str; 2] = ["address", "addr"];
 
-/// Frames that most backtraces do not have more of.
+/// A number of frames that most backtraces do not exceed.
 const USUAL_FRAMES: usize = 32;
 
 /// A list of frames before its owner is known.
@@ -28,7 +28,7 @@ impl<'a> Contents<'a> {
 }
 
 /// Reads the thread object at the scanner's position: one of `crash.threads`, `crash.crashed_thread` or
-/// `stack_deadlock`. Returns what it says of itself, and its frames if it has any.
+/// `stack_deadlock`. Returns the thread's facts, and its frames if it has any.
 pub(crate) fn thread<'a>(
     s: &mut JsonScanner<'a>,
     part: usize,
@@ -63,7 +63,7 @@ pub(crate) fn thread<'a>(
     Ok((facts, backtrace))
 }
 
-/// The program counter of `registers`, and whether there are any registers.
+/// Reads the program counter in `registers`, and whether there are any registers.
 fn registers(
     s: &mut JsonScanner<'_>,
     slot: MemberSlot,
@@ -106,7 +106,7 @@ pub(crate) fn last_exception<'a>(
     Ok(contents.map(|contents| contents.of(part, BacktraceOrigin::LastException, None)))
 }
 
-/// Reads the frames of one of `stack_oom`: an array, or an object with `contents`.
+/// Reads the frames of one item of `stack_oom`: an array, or an object with `contents`.
 pub(crate) fn allocation<'a>(
     s: &mut JsonScanner<'a>,
     slot: MemberSlot,
@@ -138,7 +138,7 @@ pub(crate) fn profile<'a>(
     Ok(contents.map(|contents| contents.of(part, BacktraceOrigin::Profile, None)))
 }
 
-/// Reads `process`, of which only `last_dealloced_nsexception.backtrace` matters.
+/// Reads `process`. Only `last_dealloced_nsexception.backtrace` matters.
 pub(crate) fn deallocated<'a>(
     s: &mut JsonScanner<'a>,
     slot: MemberSlot,
@@ -166,7 +166,7 @@ pub(crate) fn deallocated<'a>(
     Ok(contents.map(|contents: Contents<'a>| contents.of(part, BacktraceOrigin::DeallocatedException, None)))
 }
 
-/// Reads a backtrace object; `None` without `contents`.
+/// Reads a backtrace object. Returns `None` without `contents`.
 fn backtrace<'a>(
     s: &mut JsonScanner<'a>,
     slot: MemberSlot,
@@ -197,7 +197,7 @@ fn frame_place(backtrace: &'static str) -> &'static str {
     }
 }
 
-/// Reads an array of frames; `None` where the value is none.
+/// Reads an array of frames. Returns `None` for any other value.
 fn frame_list<'a>(
     s: &mut JsonScanner<'a>,
     slot: MemberSlot,
@@ -211,7 +211,7 @@ fn frame_list<'a>(
         if frames.is_empty() {
             frames.reserve(USUAL_FRAMES);
         }
-        // Read where it stays: to copy a frame takes as long as to read a part of it.
+        // The frame is read in place: copying it would take as long as reading a part of it.
         frames.push(Frame { index, ..Frame::default() });
         let Some(own) = frames.last_mut() else { return Ok(()) };
         frame(s, own, place)?;
@@ -221,7 +221,7 @@ fn frame_list<'a>(
         }
         Ok(())
     })?;
-    // There are many such lists.
+    // There are many such lists, so they should not waste memory.
     frames.shrink_to_fit();
     blank_frames.shrink_to_fit();
     Ok(invalid.map(|invalid| Contents { start, frames, blank_frames, invalid, skipped: 0 }))
@@ -245,7 +245,7 @@ fn frame<'a>(s: &mut JsonScanner<'a>, frame: &mut Frame<'a>, place: &'static str
             () if member.is("symbolication") => {
                 let object = s.byte() == Some(b'{');
                 s.skip()?;
-                // Whose it is, the report's own member decides when all is read.
+                // The report's own member decides at the end whether this one is ours.
                 frame.own_member = object.then(|| member.separator..s.pos());
             }
             () if place.starts_with("stack_oom") && ALLOCATION_ADDRESS.iter().any(|key| member.is(key)) => {

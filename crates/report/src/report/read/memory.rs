@@ -1,5 +1,5 @@
-//! What SDKs send beside `crash` about memory: stacks that were sampled before an end, and the members that say what
-//! the report is about. They lie in the report object itself, in `crash`, or in `user`, where apps put what is theirs.
+//! Members about memory that SDKs send beside `crash`: stacks that were sampled before an end, and members with the
+//! report's subject. They lie in the report object itself, in `crash`, or in `user`, which belongs to the app.
 
 use super::frames;
 use crate::json::{JsonScanner, MemberSlot, MemberSlots, Stop};
@@ -7,7 +7,7 @@ use crate::report::memory::ALLOCATION_FRAMES;
 use crate::report::memory::member::{MEMORY_MEMBERS, MemoryMember};
 use crate::report::{Backtrace, BacktraceOrigin, MemorySections, ThreadFacts};
 
-/// What was met in one of the three. Of a member that occurs twice the last one counts.
+/// The members found in one of the three places. Of a duplicate member, the last one counts.
 #[derive(Default)]
 pub(crate) struct MemorySection<'a> {
     at: [Option<usize>; MEMORY_MEMBERS],
@@ -19,11 +19,11 @@ pub(crate) struct MemorySection<'a> {
 #[derive(Default)]
 struct AllocationStacks<'a> {
     stacks: Vec<Backtrace<'a>>,
-    /// Members of lists of frames that are no objects, where the list has no others.
+    /// The number of non-objects in lists of frames that contain no frame.
     invalid: u64,
 }
 
-/// What the three sections of a part have together.
+/// The combined contents of the three sections of a part.
 #[derive(Default)]
 pub(crate) struct JoinedMemory<'a> {
     pub(crate) at: MemorySections,
@@ -33,8 +33,8 @@ pub(crate) struct JoinedMemory<'a> {
 }
 
 impl<'a> JoinedMemory<'a> {
-    /// Takes each kind of stack from the first section that has some. Of the other members the one that can be used is
-    /// found when they are read.
+    /// Takes each kind of stack from the first section that has some. For the other members, the reader chooses the
+    /// first usable one later.
     pub(crate) fn of(sections: [MemorySection<'a>; 3]) -> JoinedMemory<'a> {
         let mut joined = JoinedMemory::default();
         for (section, at) in sections.into_iter().zip(&mut joined.at.members) {
@@ -51,8 +51,8 @@ impl<'a> JoinedMemory<'a> {
 }
 
 impl<'a> MemorySection<'a> {
-    /// Reads the member at the scanner's position where it is one about memory; false for another one, which is still
-    /// to be passed.
+    /// Reads the member at the scanner's position if it is about memory. Returns false for any other member, which is
+    /// not read.
     pub(crate) fn member(&mut self, s: &mut JsonScanner<'a>, key: &[u8], part: usize) -> Result<bool, Stop> {
         let Some(member) = MemoryMember::of(key) else { return Ok(false) };
         self.at[member as usize] = Some(s.pos());
@@ -73,7 +73,7 @@ impl<'a> MemorySection<'a> {
     }
 }
 
-/// Reads `user`, of which only members about memory matter.
+/// Reads `user`. Only members about memory matter.
 pub(crate) fn user<'a>(s: &mut JsonScanner<'a>, part: usize) -> Result<MemorySection<'a>, Stop> {
     let mut section = MemorySection::default();
     if s.byte() != Some(b'{') {
@@ -96,7 +96,7 @@ fn allocation_stacks<'a>(
     s.objects(slot, |s, position| {
         s.item()?;
         let Some(stack) = allocation_stack(s, part, position)? else { return Ok(()) };
-        // A short list would take many times its bytes.
+        // In memory, a short list would take many times its bytes.
         if stack.slots().next().is_some() {
             read.stacks.push(stack);
         } else {
@@ -107,7 +107,7 @@ fn allocation_stacks<'a>(
     Ok(read)
 }
 
-/// Reads the frames of one stack: an array of them, or an object with `contents` as threads have it.
+/// Reads the frames of one stack: an array of them, or an object with `contents` as in threads.
 fn allocation_stack<'a>(
     s: &mut JsonScanner<'a>,
     part: usize,

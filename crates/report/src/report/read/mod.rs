@@ -1,4 +1,4 @@
-//! From bytes to a [`Report`].
+//! Reading: bytes to a [`Report`].
 
 mod call_tree;
 mod diagnostics;
@@ -19,30 +19,30 @@ use std::sync::OnceLock;
 use unslide_model::ReportId;
 
 impl<'a> Report<'a> {
-    /// Reads one report. The report may have been enriched before: its frames are read just the
-    /// same, and what we added is found.
+    /// Reads one report. The report may already be enriched: its frames are read in the same way, and
+    /// our additions are found.
     ///
     /// # Errors
-    /// [`ReadError`] where the bytes are too many, too deep, no JSON, cut off, or no object.
+    /// Returns [`ReadError`] if the bytes are too many, nest too deep, are not JSON, are cut off, or are not an object.
     pub fn read(input: &'a [u8], limits: &ReadLimits) -> Result<Report<'a>, ReadError> {
         read_all(JsonScanner::new(input, limits)?)
     }
 
-    /// Reads a report that was read before it was symbolicated: with what we added, only its size may be over
-    /// the bounds by now.
+    /// Reads a report that was read before it was symbolicated. With our additions, only its size may exceed
+    /// the limits.
     ///
     /// # Errors
-    /// As [`Report::read`].
+    /// Returns the errors of [`Report::read`].
     pub fn read_stored(input: &'a [u8]) -> Result<Report<'a>, ReadError> {
         Report::read(input, &ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() })
     }
 
-    /// Reads a record that was just received, as [`Report::read`] does, and refuses an object that tells
-    /// of nothing: `crash` has to be an object in which `error` is an object or `threads` an array, or
-    /// `recrash_report` has to be an object, or the report is [about memory](Report::memory_event).
+    /// Reads a new record as [`Report::read`] does, and refuses an object without an event. Accepts an object if
+    /// `crash` is an object with an object `error` or an array `threads`, if `recrash_report` is an object, if the
+    /// report is one sampled MetricKit diagnostic, or if it is [about memory](Report::memory_event).
     ///
     /// # Errors
-    /// As [`Report::read`], and [`ReadError::NoCrash`].
+    /// Returns the errors of [`Report::read`], [`ReadError::NoCrash`] and [`ReadError::Diagnostics`].
     pub fn accept(input: &'a [u8], limits: &ReadLimits) -> Result<Report<'a>, ReadError> {
         let report = Report::read(input, limits)?;
         let outer = report.parts.first().map(|part| part.sections).unwrap_or_default();
@@ -63,7 +63,7 @@ impl<'a> Report<'a> {
         Err(ReadError::NoCrash { missing })
     }
 
-    /// The report without what we added: the input itself where that is nothing.
+    /// Returns the report without our additions: the input itself if there are none.
     #[must_use]
     pub fn stripped(&self) -> Cow<'a, [u8]> {
         if self.own_member.is_none() {
@@ -72,7 +72,7 @@ impl<'a> Report<'a> {
         Cow::Owned(splice::without(self.input, self.own_members()))
     }
 
-    /// The spans of all that we added, in ascending order.
+    /// Returns the spans of all our additions, in ascending order.
     fn own_members(&self) -> Vec<Range<usize>> {
         let slots = self.backtraces.iter().flat_map(Backtrace::slots);
         let own = slots.filter_map(|slot| match slot {
@@ -118,7 +118,7 @@ fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Rep
         next = inner;
     }
     lend_images(&mut parts);
-    // No two begin at the same byte.
+    // No two backtraces begin at the same byte.
     backtraces.sort_unstable_by_key(|b| b.start);
     for frame in backtraces.iter_mut().flat_map(|b| &mut b.frames) {
         if own_member.is_none() {
@@ -154,7 +154,7 @@ fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Rep
     report
 }
 
-/// The id of a report that names none.
+/// Returns the id of a report without an id of its own.
 fn id_of(bytes: &[u8]) -> ReportId {
     let hash = Sha256::digest(bytes);
     let mut id = [0; 16];
@@ -162,7 +162,7 @@ fn id_of(bytes: &[u8]) -> ReportId {
     ReportId(id)
 }
 
-/// Assigns each part the nearest list with images in it, its own first, then the inner neighbour's.
+/// Assigns to each part the nearest list with images: its own first, then the inner neighbour's.
 fn lend_images(parts: &mut [ReportPart<'_>]) {
     let filled: Vec<bool> = parts.iter().map(|part| !part.images.is_empty()).collect();
     for (own, part) in parts.iter_mut().enumerate() {

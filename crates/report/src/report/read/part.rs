@@ -1,7 +1,7 @@
-//! The sections of one part: the outer report, or a `recrash_report` with all that lies below it.
+//! The sections of one part: the outer report, or a `recrash_report` with everything in it.
 //!
-//! Every section is read into a value of its own and then put in its place, so that a key that
-//! occurs twice leaves nothing of its first value behind.
+//! Every section is read into a separate value and then moved into place, so that a duplicate key
+//! leaves nothing of its first value behind.
 
 use super::diagnostics::Diagnostics;
 use super::frames;
@@ -13,7 +13,7 @@ use crate::{Text, WarningKind};
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, ReportId};
 
-/// How many `recrash_report` levels are read below the outer report.
+/// The maximum number of `recrash_report` levels below the outer report.
 const RECRASH_LEVELS: usize = 4;
 
 /// One part and the parts in it.
@@ -22,17 +22,17 @@ pub(crate) struct ReadPart<'a> {
     pub(crate) backtraces: Vec<Backtrace<'a>>,
     pub(crate) invalid: Invalid,
     pub(crate) inner: Option<Box<ReadPart<'a>>>,
-    /// The closing brace of the part's object.
+    /// The offset of the closing brace of the part's object.
     pub(crate) close: usize,
     /// The number of its members.
     pub(crate) members: usize,
-    /// Its last member where that is an object named `symbolication`.
+    /// Its last member if that is an object named `symbolication`.
     pub(crate) last: Option<LastMember>,
 }
 
 /// A last member named `symbolication`.
 pub(crate) struct LastMember {
-    /// Where its value begins.
+    /// The offset of its value.
     pub(crate) value: usize,
     /// The whole member with the comma before it.
     pub(crate) member: Range<usize>,
@@ -81,7 +81,7 @@ struct Crash<'a> {
     memory: MemorySection<'a>,
 }
 
-/// Where threads begin that a report may be about, and their positions.
+/// The offsets and positions of threads that a report may be about.
 #[derive(Default)]
 struct Marked {
     crashed: Option<(usize, usize)>,
@@ -95,7 +95,7 @@ struct ErrorSection<'a> {
     profile: Option<Backtrace<'a>>,
 }
 
-/// The objects of an image list, the message that is believed, and the number of other things in it.
+/// The objects of an image list, the message with precedence, and the number of non-objects in the list.
 #[derive(Default)]
 struct ImageList<'a> {
     images: Vec<Image<'a>>,
@@ -103,7 +103,7 @@ struct ImageList<'a> {
     invalid: u64,
 }
 
-/// The sections of a part as they are met.
+/// The sections of a part found so far.
 #[derive(Default)]
 struct PartSections<'a> {
     at: Sections,
@@ -185,7 +185,7 @@ impl<'a> PartSections<'a> {
     fn assemble(self, object: PassedObject) -> ReadPart<'a> {
         let PartSections { at, report, system: base, system_atcrash: atcrash, crash, .. } = self;
         let subject = crash.marked.crashed.or(crash.marked.single).or(crash.marked.current);
-        // What has a crash is KSCrash's.
+        // A part with a crash comes from KSCrash.
         let diagnostics = if at.crash.is_some() { Diagnostics::default() } else { self.diagnostics };
         let (diagnostic, tree) = diagnostics.sampled.unzip();
         let memory = JoinedMemory::of([self.memory, crash.memory, self.user]);
@@ -236,7 +236,7 @@ impl<'a> PartSections<'a> {
     }
 }
 
-/// Appends a list in any order, without a copy of the longer one.
+/// Appends a list in any order, without copying the longer one.
 pub(crate) fn join<'a>(to: &mut Vec<Backtrace<'a>>, mut others: Vec<Backtrace<'a>>) {
     if others.len() > to.len() {
         std::mem::swap(to, &mut others);
@@ -312,7 +312,7 @@ fn crash_section<'a>(
                     let start = (s.pos(), position);
                     let (facts, backtrace) = frames::thread(s, part, BacktraceOrigin::Thread, position)?;
                     threads.extend(backtrace);
-                    // The first of each.
+                    // The first of each counts.
                     marked.crashed = marked.crashed.or(facts.crashed.then_some(start));
                     marked.current = marked.current.or(facts.current_thread.then_some(start));
                     Ok(())
@@ -360,7 +360,7 @@ fn error_section<'a>(
     Ok(section)
 }
 
-/// Images that few processes have more of.
+/// A number of images that few processes exceed.
 const USUAL_IMAGES: usize = 512;
 
 fn image_list<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<ImageList<'a>, Stop> {
@@ -370,11 +370,11 @@ fn image_list<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<Im
         if list.images.is_empty() {
             list.images.reserve(USUAL_IMAGES);
         }
-        // Read where it stays, as a frame is.
+        // The image is read in place, like a frame.
         list.images.push(Image::default());
         let Some(own) = list.images.last_mut() else { return Ok(()) };
         let message = image(s, own)?;
-        // Without any of the three no frame can refer to an image, and there is nothing to show.
+        // Without any of the three, no frame can refer to the image, and there is nothing to show.
         if own.addr.is_none() && own.uuid.is_none() && own.name.is_none() {
             list.images.pop();
         } else if let Some(message) = message {
@@ -400,7 +400,7 @@ fn image<'a>(s: &mut JsonScanner<'a>, image: &mut Image<'a>) -> Result<Option<Im
             () if member.is("name") => image.name = s.text(own.at(4, "name"))?,
             () if member.is("cpu_type") => header[0] = s.header_field(own.at(5, "cpu_type"))?,
             () if member.is("cpu_subtype") => header[1] = s.header_field(own.at(6, "cpu_subtype"))?,
-            // A simulator puts the device into the other one.
+            // A simulator writes the device's description into the other one.
             () if member.is("crash_info_message2") => texts[0] = s.text(own.at(7, "crash_info_message2"))?,
             () if member.is("crash_info_message") => texts[1] = s.text(own.at(8, "crash_info_message"))?,
             () => s.skip()?,

@@ -1,10 +1,10 @@
-//! Facts of the sections that symbolication does not need, looked up on demand.
+//! Facts from the sections that symbolication does not need, looked up on demand.
 
 use crate::json::Value;
 use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report, ReportPart};
 
-/// One part's sections, with those of the other parts behind them: an embedded first report may
-/// have been cut off before its `system` was written, a minimal one never has any.
+/// The sections of one part, and those of the other parts as fallback. An embedded first report may
+/// have been cut off before its `system` was written, and a minimal one never has any.
 pub(crate) struct PartFacts<'r, 'a> {
     pub(crate) report: &'r Report<'a>,
     /// The index of the part itself.
@@ -17,7 +17,7 @@ impl<'r, 'a> PartFacts<'r, 'a> {
         PartFacts { report, index, order: nearest_first(report.parts.len(), index) }
     }
 
-    /// The part itself.
+    /// Returns the part itself.
     pub(crate) fn part(&self) -> Option<&'r ReportPart<'a>> {
         self.report.parts.get(self.index)
     }
@@ -26,18 +26,18 @@ impl<'r, 'a> PartFacts<'r, 'a> {
         Some(Value::at(self.report.input, at?))
     }
 
-    /// A member of `report`.
+    /// Returns a member of `report`.
     pub(crate) fn header(&self, key: &str) -> Option<Value<'a>> {
         let [value] = self.first(|part| [part.sections.report], [key]);
         value
     }
 
-    /// These members of `system`, in which `system_atcrash` goes first.
+    /// Returns these members of `system`. `system_atcrash` takes precedence.
     pub(crate) fn system<const N: usize>(&self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
         self.first(|part| [part.sections.system_atcrash, part.sections.system], keys)
     }
 
-    /// The first value that is not null of each member of the sections, part by part.
+    /// Returns the first non-null value of each member in the sections, part by part.
     fn first<const N: usize, const S: usize>(
         &self,
         sections: impl Fn(&ReportPart<'a>) -> [Option<usize>; S],
@@ -52,36 +52,36 @@ impl<'r, 'a> PartFacts<'r, 'a> {
         found
     }
 
-    /// The part's own `crash`.
+    /// Returns the part's own `crash`.
     pub(crate) fn crash(&self) -> Option<Value<'a>> {
         self.value(self.part()?.sections.crash)
     }
 
-    /// What lies at a path in the part's own `crash.error`.
+    /// Returns the non-null value at a path in the part's own `crash.error`.
     pub(crate) fn error(&self, path: &[&str]) -> Option<Value<'a>> {
         self.value(self.part()?.sections.error)?.path(path).filter(|value| !value.is_null())
     }
 
-    /// The members of the part's own `crash.error` by these names that are not null, in one pass.
+    /// Returns these non-null members of the part's own `crash.error`, in one pass.
     pub(crate) fn error_members<const N: usize>(&self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
         let error = self.part().and_then(|part| self.value(part.sections.error));
         let members = error.map_or([None; N], |error| error.members(keys));
         members.map(|value| value.filter(|value| !value.is_null()))
     }
 
-    /// The part's own `process.last_dealloced_nsexception`.
+    /// Returns the part's own `process.last_dealloced_nsexception`.
     pub(crate) fn deallocated(&self) -> Option<Value<'a>> {
         let process = self.value(self.part()?.sections.process)?;
         process.get("last_dealloced_nsexception").filter(|value| value.is_object())
     }
 
-    /// The thread that the part is about: the one that crashed, else `crashed_thread`, else the one
-    /// that ran the handler. A report [about memory](Report::memory_event) is about none.
+    /// Returns the main thread of the part's crash: the crashed one, or else `crashed_thread`, or else the one
+    /// that ran the handler. Returns `None` for a report [about memory](Report::memory_event).
     pub(crate) fn crashed_thread(&self) -> Option<Value<'a>> {
         Some(self.subject()?.0)
     }
 
-    /// [`PartFacts::crashed_thread`] with its position in `crash.threads`, 0 for `crashed_thread`.
+    /// Returns [`PartFacts::crashed_thread`] and its position in `crash.threads`, 0 for `crashed_thread`.
     pub(crate) fn subject(&self) -> Option<(Value<'a>, usize)> {
         let (at, position) = self.part()?.sections.subject?;
         if self.report.part_without_crash() == Some(self.index) {
@@ -91,7 +91,7 @@ impl<'r, 'a> PartFacts<'r, 'a> {
     }
 }
 
-/// The indexes below `len`, from `index` outwards, of two as near the higher one first.
+/// Returns the indexes below `len` by their distance from `index`. At the same distance, the higher one comes first.
 pub(crate) fn nearest_first(len: usize, index: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
     order.sort_by_key(|other| (other.abs_diff(index), *other < index));
@@ -99,18 +99,18 @@ pub(crate) fn nearest_first(len: usize, index: usize) -> Vec<usize> {
 }
 
 impl<'a> Report<'a> {
-    /// The index of the part that tells of the crash of interest: the first that is not `minimal`
-    /// (the crash of a crash handler), else the last.
+    /// Returns the index of the part with the main crash: the first that is not `minimal` (a crash of the crash
+    /// handler), or else the last.
     #[must_use]
     pub fn main_part(&self) -> usize {
         let part = self.parts.iter().position(|part| !part.is_minimal());
         part.unwrap_or(self.parts.len().saturating_sub(1))
     }
 
-    /// The backtrace of the crash of interest, in [`Report::main_part`]: the exception's for
-    /// Objective-C and C++ exceptions where there is one, else that of the thread that crashed,
-    /// else `crashed_thread`'s, else that of the thread that ran the handler. `None` for a report
-    /// [about memory](Report::memory_event): its threads are not of the run that ended.
+    /// Returns the backtrace of the main crash, in [`Report::main_part`]. For Objective-C and C++ exceptions, this is
+    /// the exception's own, if there is one. Otherwise it is that of the crashed thread, or else of
+    /// `crashed_thread`, or else of the thread that ran the handler. Returns `None` for a report
+    /// [about memory](Report::memory_event): its threads do not belong to the run that ended.
     #[must_use]
     pub fn crashed_backtrace(&self) -> Option<&Backtrace<'a>> {
         let index = self.main_part();

@@ -1,4 +1,4 @@
-//! What a list of reports shows of each.
+//! Summaries of reports for lists.
 
 pub(crate) mod facts;
 mod terms;
@@ -16,14 +16,14 @@ use time::OffsetDateTime;
 pub(crate) use timestamp::device_time;
 use unslide_model::{DebugId, ReportId};
 
-/// The least share of reports that may be sent.
+/// The smallest valid sampling share.
 const LEAST_SAMPLED: f64 = 0.001;
-/// The most frames that a summary holds, inlined functions counted.
+/// The maximum number of frames in a summary, including inlined functions.
 const TOP_FRAMES: usize = 10;
 
-/// What is worth knowing of a report at a glance, copied out of it. It tells of the crash of
-/// interest ([`Report::main_part`]); what that part does not know of the app and the device is
-/// taken from the other parts. Every text is the device's claim.
+/// The main facts of a report, copied out of it. It describes the main crash ([`Report::main_part`]).
+/// Facts about the app and the device that this part lacks are taken from the other parts. Every text
+/// comes from the device and is not verified.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportSummary {
     /// The report's id.
@@ -40,9 +40,9 @@ pub struct ReportSummary {
     pub report_type: Option<String>,
     /// `report.monitor_id`.
     pub monitor_id: Option<String>,
-    /// `report.run_id`: the launch of the process.
+    /// `report.run_id`: identifies the launch of the process.
     pub run_id: Option<String>,
-    /// When it happened, by the device's clock.
+    /// The time of the event, by the device's clock.
     pub timestamp: Option<OffsetDateTime>,
     /// `iOS`, `macOS`, …
     pub os_name: Option<String>,
@@ -52,7 +52,7 @@ pub struct ReportSummary {
     pub os_build: Option<String>,
     /// `machine`, such as `iPhone15,2`.
     pub device_model: Option<String>,
-    /// `device_app_hash`: one device with one vendor's apps.
+    /// `device_app_hash`: identifies one device with the apps of one vendor.
     pub device_hash: Option<String>,
     /// `cpu_arch` of the hardware.
     pub cpu_arch: Option<String>,
@@ -60,38 +60,38 @@ pub struct ReportSummary {
     pub process_name: Option<String>,
     /// `crash.error.type`, or the [kind](MemoryEventKind) of a report about memory.
     pub error_type: Option<String>,
-    /// The exception's name: of the Objective-C, C++ or reported exception, else the Mach exception's.
+    /// The name of the Objective-C, C++ or reported exception, or else of the Mach exception.
     pub exception: Option<String>,
     /// The signal's name, such as `SIGABRT`.
     pub signal: Option<String>,
     /// The Mach exception's code, such as `KERN_INVALID_ADDRESS`.
     pub code: Option<String>,
-    /// What the exception says, or why the system ended the process, or what an image says of it.
+    /// The exception's message, or the system's reason for ending the process, or an image's message about it.
     pub reason: Option<String>,
-    /// How long the app hung or was sampled, in milliseconds.
+    /// The duration of the hang or of sampling, in milliseconds.
     pub duration_ms: Option<u64>,
-    /// Bytes of memory that the app may have, by what the device says of its limit.
+    /// The app's memory limit in bytes, according to the device.
     pub memory_limit: Option<u64>,
-    /// `report.sampled`: the share of such reports that is sent, 0.001 to 1. Another value is none.
+    /// `report.sampled`: the share of such reports that is sent, 0.001 to 1. `None` for any other value.
     pub sampled: Option<f64>,
-    /// `crash.error.is_fatal`, of versions that say so; false for a memory warning.
+    /// `crash.error.is_fatal`, if the version writes it. False for a memory warning.
     pub fatal: Option<bool>,
-    /// `index` of the thread that crashed.
+    /// `index` of the crashed thread.
     pub crashed_thread: Option<u64>,
-    /// The thread's name, else its queue's label.
+    /// The thread's name, or else its queue's label.
     pub thread_name: Option<String>,
-    /// The innermost functions of [`Report::crashed_backtrace`], ten at most.
+    /// The innermost functions of [`Report::crashed_backtrace`], at most ten.
     pub top_frames: Vec<TopFrame>,
 }
 
-/// One function of the crashed backtrace: ours where the report was enriched, else the device's.
+/// One function of the crashed backtrace: from us if the report was enriched, or else from the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopFrame {
     /// The image's file name.
     pub image: Option<String>,
     /// The image's debug id.
     pub debug_id: Option<DebugId>,
-    /// The function; `None` where it is not known.
+    /// The function, or `None` if it is not known.
     pub function: Option<String>,
     /// The path of the source file.
     pub file: Option<String>,
@@ -99,7 +99,7 @@ pub struct TopFrame {
     pub line: Option<u32>,
 }
 
-/// Members of a report's `system` that the summary has, in the order in which it takes them.
+/// Members of `system` in the summary, in the order in which the code below destructures them.
 const SYSTEM_KEYS: [&str; 11] = [
     "CFBundleIdentifier",
     "CFBundleName",
@@ -114,14 +114,14 @@ const SYSTEM_KEYS: [&str; 11] = [
     "process_name",
 ];
 
-/// Returns the share that is sent, if it is one.
+/// Returns the sampling share if it is valid.
 fn share(value: Value<'_>) -> Option<f64> {
     let share = value.decimal()?;
     (LEAST_SAMPLED..=1.0).contains(&share).then_some(share)
 }
 
 impl Report<'_> {
-    /// The summary of this report.
+    /// Returns the summary of this report.
     #[must_use]
     pub fn summary(&self) -> ReportSummary {
         let summary = self.crash_summary();
@@ -188,8 +188,8 @@ impl Report<'_> {
         }
     }
 
-    /// What a Jetsam event says of the app and the device, where the sender has added nothing better. A kernel knows no
-    /// bundle identifiers: the process's name stands for the app.
+    /// Adds facts of a Jetsam event about the app and the device, if the sender added nothing better. A kernel knows no
+    /// bundle identifiers, so the process's name is used for the app.
     fn completed(&self, summary: ReportSummary, event: &JetsamEvent) -> ReportSummary {
         let [os_name, os_version, os_build] = event.system_parts();
         let process = self.jetsam_process();
@@ -207,7 +207,7 @@ impl Report<'_> {
         }
     }
 
-    /// The frames of an error of JavaScript; `None` on a report about another.
+    /// Returns the frames of a JavaScript error, or `None` for a report about another error.
     fn javascript_top_frames(&self) -> Option<Vec<TopFrame>> {
         let frames = self.ours.as_ref().map(|ours| &ours.javascript).filter(|frames| !frames.is_empty())?;
         let top = frames.iter().take(TOP_FRAMES).map(|frame| TopFrame {
@@ -254,7 +254,7 @@ impl Report<'_> {
         top
     }
 
-    /// The file name of the image with this debug id, in the list that a part's frames refer to.
+    /// Returns the file name of the image with this debug id, from the list that a part's frames refer to.
     fn image_name(&self, part: usize, debug_id: Option<DebugId>) -> Option<String> {
         let debug_id = debug_id?;
         let images = &self.parts.get(self.parts.get(part)?.image_source?)?.images;

@@ -1,21 +1,21 @@
-//! The words that a report is found by.
+//! Search terms of a report.
 
 use super::owned;
 use crate::device_name::is_a_name;
 use crate::report::{Frame, Report};
 use unslide_model::one_line;
 
-/// Terms of a report.
+/// The maximum number of terms per report.
 const MOST_TERMS: usize = 100;
-/// Frames that are read: more are the turns of a recursion.
+/// The maximum number of frames read. Any more belong to a recursion.
 const MOST_FRAMES: usize = 500;
-/// Characters of a term.
+/// The maximum length of a term, in characters.
 const TERM_CHARS: usize = 300;
 
 impl<'a> Report<'a> {
-    /// What a report is found by: the exception's name and reason, and the names of functions and of their source
-    /// files. These are an error of JavaScript's, and all of [`Report::crashed_backtrace`], inlined ones included. The
-    /// innermost function comes first, each term once, at most 100 of at most 300 characters.
+    /// Returns the search terms of a report: the exception's name and reason, and the names of functions and of their
+    /// source files. The functions are those of a JavaScript error and of [`Report::crashed_backtrace`], including
+    /// inlined ones. The innermost function comes first. Each term occurs once, at most 100 of at most 300 characters.
     #[must_use]
     pub fn search_terms(&self) -> Vec<String> {
         let mut terms = Terms::default();
@@ -39,7 +39,7 @@ impl<'a> Report<'a> {
         terms.0
     }
 
-    /// Our names of a frame, or the device's where there are none.
+    /// Adds our names of a frame, or the device's if we have none.
     fn add_frame(&self, frame: &Frame<'a>, terms: &mut Terms) {
         let calls = self.our_frame(frame).map(|ours| ours.calls()).unwrap_or_default();
         for call in &calls {
@@ -60,7 +60,7 @@ impl Terms {
         self.0.len() >= MOST_TERMS
     }
 
-    /// Adds the file's name without its folders.
+    /// Adds the file's name without folders.
     fn add_file(&mut self, path: &str) {
         self.add(path.rsplit(['/', '\\']).next().unwrap_or_default());
     }

@@ -1,14 +1,14 @@
-//! The device's claim of when it crashed, in all its spellings.
+//! The device's time of the crash, in all its formats.
 
 use crate::json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The moment that `report.timestamp` names: RFC 3339 text, or an integer since the Unix epoch in
-/// microseconds (from version 3.3.0 on) or seconds. Forks keep old version numbers with new units
-/// and the other way round, so the magnitude decides: from 10¹⁴ on microseconds, from 10¹¹ on
-/// milliseconds, else seconds. `None` for anything else, such as the empty text that some
-/// libraries write for a time in the future.
+/// Reads `report.timestamp`: RFC 3339 text, or an integer since the Unix epoch in microseconds (from
+/// version 3.3.0 on) or seconds. Forks combine old version numbers with new units and new ones with
+/// old units, so the magnitude decides: microseconds from 10¹⁴ on, milliseconds from 10¹¹ on, and
+/// seconds otherwise. Returns `None` for anything else, such as the empty text that some libraries
+/// write for a time in the future.
 pub(crate) fn device_time(value: Value<'_>) -> Option<OffsetDateTime> {
     if let Some(text) = value.string() {
         return OffsetDateTime::parse(&text, &Rfc3339).ok();
