@@ -1,14 +1,14 @@
-//! A report inside a message: one lz4 block after its length (u32, little endian).
+//! A report inside a message: its length (u32, little endian), then one lz4 block.
 
-/// Why a compressed body can't be read.
+/// The reason why a compressed body cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// The body claims more bytes than the reader takes.
+    /// The body claims more bytes than the reader accepts.
     #[error("the body claims {claimed} bytes; at most {limit} are taken")]
     TooLarge {
-        /// What the length says.
+        /// The claimed length in bytes.
         claimed: usize,
-        /// What the reader takes.
+        /// The maximum length in bytes.
         limit: usize,
     },
     /// The block is damaged.
@@ -22,10 +22,10 @@ pub fn compress(report: &[u8]) -> Vec<u8> {
     lz4_flex::block::compress_prepend_size(report)
 }
 
-/// Reads what [`compress`] wrote. The length is checked against `limit` before memory is taken.
+/// Reads the output of [`compress`]. Checks the length against `limit` before it allocates memory.
 ///
 /// # Errors
-/// [`BodyError`] for a body over the limit or a damaged one.
+/// Returns [`BodyError`] if the body is over the limit or damaged.
 pub fn decompress(body: &[u8], limit: usize) -> Result<Vec<u8>, BodyError> {
     let damaged = |e: lz4_flex::block::DecompressError| BodyError::Damaged(e.to_string());
     let (claimed, block) = lz4_flex::block::uncompressed_size(body).map_err(damaged)?;

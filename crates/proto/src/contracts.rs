@@ -1,15 +1,15 @@
-//! The wire as it is: names of headers, topics, groups and keys, and the bytes of one example of each
-//! message, under the version that they belong to.
+//! The wire format: names of headers, topics, groups and keys, and the bytes of one example of each
+//! message, with the version that they belong to.
 //!
-//! Where this fails, something that other programs read was changed. Records of earlier releases lie in
-//! topics, in compacted ones for as long as a tenant exists, and during an update both releases run.
-//! * A header, topic, group or key that is new is added to `contracts.txt`. One that is there is never
-//!   renamed and never taken out while anybody may read or write it: add a new one beside it.
-//! * A field that is new has a number that was never used, and is added to its example. The bytes of the
-//!   fields from before stay as they are; only a length around them may grow.
-//! * Whatever cannot be said so is another version: a package `v2` beside `v1`, and readers of both.
+//! If this fails, something that other programs read was changed. Topics contain records of earlier releases,
+//! compacted topics for as long as a tenant exists, and during an update both releases run.
+//! * Add a new header, topic, group or key to `contracts.txt`. Never rename an existing one, and never
+//!   remove it while any program may read or write it: add a new one beside it.
+//! * Give a new field a number that was never used, and add the field to its example. The bytes of the
+//!   earlier fields stay unchanged; only a length around them may grow.
+//! * Any other change needs a new version: a package `v2` beside `v1`, and readers of both.
 //!
-//! `docs/formats.md` and `proto/README.md` say what the names mean; change them with it.
+//! `docs/formats.md` and `proto/README.md` explain the names; change them at the same time.
 
 use crate::report::{
     BatchAccount, LedgerRecord, Need, Outcome, OutcomeCount, PartitionBatch, RecordRef, Resymbolicate,
@@ -35,13 +35,13 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The package that a source of messages says, with its version.
+/// Returns the package of a source of messages, with its version.
 fn package(source: &str) -> &str {
     let line = source.lines().find_map(|line| line.strip_prefix("package "));
     line.and_then(|line| line.strip_suffix(';')).expect("a package")
 }
 
-/// A line for a message, after checking that its bytes say the same again.
+/// Returns a line for a message, after checking that its bytes decode to the same message.
 fn message<M: Message + Default + PartialEq + std::fmt::Debug>(
     source: &str,
     name: &str,
@@ -56,7 +56,7 @@ fn record(topic: &str, partition: i32, offset: i64) -> RecordRef {
     RecordRef { topic: topic.to_owned(), partition, offset }
 }
 
-/// A snapshot of memory with every field set.
+/// Returns a snapshot of memory with every field set.
 fn memory_graph() -> MemoryGraph {
     let (name, path) = ("Cart".to_owned(), "/Shop.app/Shop".to_owned());
     let region = MemoryRegion {
@@ -105,7 +105,7 @@ fn memory_graph() -> MemoryGraph {
     }
 }
 
-/// One of every message with every field set; a new field is missing here until it is added.
+/// Returns one example of every message with every field set. A new field must be added here.
 fn messages() -> Vec<String> {
     let event = SymbolEvent {
         tenant: "acme".to_owned(),
@@ -202,14 +202,14 @@ fn messages() -> Vec<String> {
     ]
 }
 
-/// The values of enumerations, which stand as numbers in messages and in the store.
+/// Returns the values of enumerations, which are numbers in messages and in the store.
 fn values() -> Vec<String> {
     let states = (0..).map_while(|n| Some((n, TenantState::try_from(n).ok()?.as_str_name())));
     let outcomes = (0..).map_while(|n| Some((n, Outcome::try_from(n).ok()?.as_str_name())));
     states.chain(outcomes).map(|(number, name)| format!("value {number} {name}")).collect()
 }
 
-/// Each header's name, as its source says.
+/// Returns each header's name from its source.
 fn headers() -> Vec<String> {
     let value = |line: &str| Some(line.strip_prefix("pub const ")?.split('"').nth(1)?.to_owned());
     let mut names: Vec<String> = HEADERS.lines().filter_map(value).collect();

@@ -1,21 +1,21 @@
-//! Ids out of messages, with their types.
+//! Typed ids of messages.
 
 use crate::report::{Need, Resymbolicate, TerminalOutcome};
 use crate::symbol::{SymbolEvent, TenantConfig};
 use unslide_model::{DebugId, IdError, ReportId, Scoped, TenantId};
 
-/// A message's field does not hold the id that it should.
+/// The error for a message's field without a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WrongId {
-    /// The tenant's slug is no slug.
+    /// The tenant's slug is not valid.
     #[error("the field `tenant`: {0}")]
     Tenant(#[from] IdError),
-    /// An id has another length than sixteen bytes.
+    /// An id does not have sixteen bytes.
     #[error("the field `{field}` has {length} bytes and not 16")]
     Length {
         /// The field's name in the proto file.
         field: &'static str,
-        /// The bytes that it has.
+        /// The length of its value in bytes.
         length: usize,
     },
 }
@@ -25,58 +25,58 @@ fn sixteen(field: &'static str, bytes: &[u8]) -> Result<[u8; 16], WrongId> {
 }
 
 impl SymbolEvent {
-    /// The owner; `None` for system symbols.
+    /// Returns the owner, or `None` for system symbols.
     ///
     /// # Errors
-    /// [`WrongId::Tenant`] where the field holds no slug.
+    /// Returns [`WrongId::Tenant`] if the field does not hold a slug.
     pub fn owner(&self) -> Result<Option<TenantId>, WrongId> {
         if self.tenant.is_empty() { Ok(None) } else { Ok(Some(TenantId::new(&self.tenant)?)) }
     }
 
-    /// The debug id.
+    /// Returns the debug id.
     ///
     /// # Errors
-    /// [`WrongId::Length`] where the field does not have sixteen bytes.
+    /// Returns [`WrongId::Length`] if the field does not have sixteen bytes.
     pub fn id(&self) -> Result<DebugId, WrongId> {
         sixteen("debug_id", &self.debug_id).map(DebugId)
     }
 }
 
 impl TenantConfig {
-    /// The tenant.
+    /// Returns the tenant.
     ///
     /// # Errors
-    /// [`WrongId::Tenant`] where the field holds no slug.
+    /// Returns [`WrongId::Tenant`] if the field does not hold a slug.
     pub fn id(&self) -> Result<TenantId, WrongId> {
         Ok(TenantId::new(&self.tenant)?)
     }
 }
 
 impl Need {
-    /// The debug id.
+    /// Returns the debug id.
     ///
     /// # Errors
-    /// [`WrongId::Length`] where the field does not have sixteen bytes.
+    /// Returns [`WrongId::Length`] if the field does not have sixteen bytes.
     pub fn id(&self) -> Result<DebugId, WrongId> {
         sixteen("debug_id", &self.debug_id).map(DebugId)
     }
 }
 
 impl Resymbolicate {
-    /// The report that is to be done again.
+    /// Returns the report to symbolicate again.
     ///
     /// # Errors
-    /// [`WrongId`] where tenant or report id are none.
+    /// Returns [`WrongId`] if the tenant or the report id is not valid.
     pub fn report(&self) -> Result<Scoped<ReportId>, WrongId> {
         Ok(TenantId::new(&self.tenant)?.scope(ReportId(sixteen("report_id", &self.report_id)?)))
     }
 }
 
 impl TerminalOutcome {
-    /// The report; `None` where its id was not known.
+    /// Returns the report, or `None` if its id was not known.
     ///
     /// # Errors
-    /// [`WrongId`] where tenant or report id are none.
+    /// Returns [`WrongId`] if the tenant or the report id is not valid.
     pub fn report(&self) -> Result<Option<Scoped<ReportId>>, WrongId> {
         if self.report_id.is_empty() {
             return Ok(None);

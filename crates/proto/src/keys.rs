@@ -1,22 +1,22 @@
-//! Keys of messages: what decides the partition, and in compacted topics what replaces what.
+//! Keys of messages. A key selects the partition, and in a compacted topic it selects the message to replace.
 
 use unslide_model::{DebugId, ReportId, Scoped, TenantId};
 
-/// The key of a report on `crash.symbolicated` and of a request on `unslide.resymbolicate`:
+/// Returns the key of a report on `crash.symbolicated` and of a request on `unslide.resymbolicate`:
 /// `<tenant>/<report id>`.
 #[must_use]
 pub fn report(report: &Scoped<ReportId>) -> String {
     format!("{}/{}", report.tenant, report.id)
 }
 
-/// The key of a symbol event: `<tenant>/<debug id>`; without a tenant (system symbols)
-/// `/<debug id>`.
+/// Returns the key of a symbol event: `<tenant>/<debug id>`, or `/<debug id>` without a tenant (system
+/// symbols).
 #[must_use]
 pub fn symbol(tenant: Option<&TenantId>, debug_id: &DebugId) -> String {
     format!("{}/{debug_id}", tenant.map_or("", TenantId::as_str))
 }
 
-/// The key of a tenant's configuration: its slug.
+/// Returns the key of a tenant's configuration: its slug.
 #[must_use]
 pub fn tenant(tenant: &TenantId) -> String {
     tenant.as_str().to_owned()

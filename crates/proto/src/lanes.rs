@@ -1,13 +1,13 @@
 //! Names of the symbolizer's lanes, which are also in their consumer groups.
 
-/// Reports as they come in.
+/// Incoming reports.
 pub const LIVE: &str = "live";
 /// Records in the retry tiers and in overflow.
 pub const RETRY: &str = "retry";
-/// Stored reports that are done again.
+/// Stored reports that are symbolicated again.
 pub const RESYMBOLICATE: &str = "resymbolicate";
 
-/// The consumer group of a lane in the installation with this prefix.
+/// Returns the consumer group of a lane in the installation with this prefix.
 #[must_use]
 pub fn group(prefix: &str, lane: &str) -> String {
     format!("{prefix}unslide.{lane}")

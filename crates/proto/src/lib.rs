@@ -1,5 +1,5 @@
 //! The contracts between the services: protocol-buffer messages, topic names, message headers and
-//! keys. The messages' source is `/proto`, which also says which topic carries what.
+//! keys. The messages' source is `/proto`, which also lists the messages of each topic.
 
 pub mod body;
 #[cfg(test)]

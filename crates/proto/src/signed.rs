@@ -1,21 +1,21 @@
-//! What a gateway signs so that the symbolizer knows who sent a record, even if others may write to the
-//! topic.
+//! Signatures of gateways. They prove to the symbolizer who sent a record, even if other producers may write
+//! to the topic.
 //!
 //! The signature is Ed25519 over this text, without a newline at its end:
 //!
 //! ```text
 //! unslide-v1
 //! <the tenant's slug>
-//! <when it was signed: decimal milliseconds since the Unix epoch>
+//! <time of the signature: decimal milliseconds since the Unix epoch>
 //! <SHA-256 of the record's value, lower-case hexadecimal>
 //! ```
 //!
-//! It travels in the headers [`crate::headers::SIGNATURE`] (base64 with padding),
-//! [`crate::headers::SIGNATURE_KEY`] (the key's name) and [`crate::headers::SIGNED_AT`]. A new form of
-//! the text gets a new first line, so that no signature can be taken for one of another form.
+//! It is sent in the headers [`crate::headers::SIGNATURE`] (base64 with padding),
+//! [`crate::headers::SIGNATURE_KEY`] (the key's name) and [`crate::headers::SIGNED_AT`]. A new format of
+//! the text gets a new first line, so that no signature is valid for another format.
 //!
 //! A record that is sent again keeps these headers. The service that sends it signs the same text with the first line
-//! `unslide-replay-v1`, and with the time of the replay, in the headers [`crate::headers::REPLAY_SIGNATURE`],
+//! `unslide-replay-v1` and the time of the replay, in the headers [`crate::headers::REPLAY_SIGNATURE`],
 //! [`crate::headers::REPLAY_SIGNATURE_KEY`] and [`crate::headers::REPLAY_SIGNED_AT`].
 
 use crate::headers;
@@ -30,9 +30,9 @@ use unslide_model::{Secret, TenantId};
 /// The purpose of a signature. It is the first line of the text that is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignedPurpose {
-    /// The sender speaks for the tenant.
+    /// The sender acts for the tenant.
     Record,
-    /// The service sends a record again that somebody else has signed before.
+    /// The service sends a record again that another sender signed before.
     Replay,
 }
 
@@ -56,7 +56,7 @@ impl SignedPurpose {
     }
 }
 
-/// Why a key can't be used.
+/// The reason why a key cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// Not base64.
@@ -87,15 +87,15 @@ impl fmt::Debug for VerifyingKey {
 }
 
 impl SigningKey {
-    /// The key of 32 secret bytes in base64.
+    /// Reads a key of 32 secret bytes in base64.
     ///
     /// # Errors
-    /// [`KeyError`].
+    /// Returns [`KeyError`] if the text is not such a key.
     pub fn parse(secret: &Secret) -> Result<SigningKey, KeyError> {
         Ok(SigningKey(ed25519_dalek::SigningKey::from_bytes(&thirty_two(secret.reveal())?)))
     }
 
-    /// The key that the signatures are checked with.
+    /// Returns the key that verifies the signatures.
     #[must_use]
     pub fn verifying(&self) -> VerifyingKey {
         VerifyingKey(self.0.verifying_key())
@@ -121,20 +121,20 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Signs as `name`, which is what those who check know the public half by.
+    /// Creates a signer. Verifiers know the public key by `name`.
     #[must_use]
     pub fn new(name: impl Into<String>, key: SigningKey) -> Signer {
         Signer { name: name.into(), key }
     }
 
     /// Returns the headers of a record with this value, signed at `signed_at` (milliseconds since the Unix
-    /// epoch). Hashes the value, which takes its time.
+    /// epoch). Hashes the value, so it is slow for a large one.
     #[must_use]
     pub fn headers(&self, tenant: &TenantId, signed_at: i64, value: &[u8]) -> [(&'static str, String); 3] {
         self.headers_for(SignedPurpose::Record, tenant, signed_at, value)
     }
 
-    /// As [`Signer::headers`], for any purpose.
+    /// Works as [`Signer::headers`], for any purpose.
     #[must_use]
     pub fn headers_for(
         &self,
@@ -150,22 +150,22 @@ impl Signer {
 }
 
 impl VerifyingKey {
-    /// The key of 32 public bytes in base64.
+    /// Reads a key of 32 public bytes in base64.
     ///
     /// # Errors
-    /// [`KeyError`].
+    /// Returns [`KeyError`] if the text is not such a key.
     pub fn parse(public: &str) -> Result<VerifyingKey, KeyError> {
         let key = ed25519_dalek::VerifyingKey::from_bytes(&thirty_two(public)?);
         key.map(VerifyingKey).map_err(|_| KeyError::NotAKey)
     }
 
-    /// Returns true if `signature` is the private half's for the other arguments.
+    /// Returns true if `signature` was made with the private key for the other arguments.
     #[must_use]
     pub fn verify(&self, tenant: &TenantId, signed_at: i64, value: &[u8], signature: &str) -> bool {
         self.verify_for(SignedPurpose::Record, tenant, signed_at, value, signature)
     }
 
-    /// As [`VerifyingKey::verify`], for any purpose.
+    /// Works as [`VerifyingKey::verify`], for any purpose.
     #[must_use]
     pub fn verify_for(
         &self,
@@ -176,7 +176,7 @@ impl VerifyingKey {
         signature: &str,
     ) -> bool {
         let decoded = STANDARD.decode(signature).ok().and_then(|bytes| Signature::from_slice(&bytes).ok());
-        // Strict: a weak key or a signature in another spelling of the same numbers is refused.
+        // Strict: refuses a weak key, and a signature in another encoding of the same numbers.
         let text = text(purpose, tenant, signed_at, value);
         decoded.is_some_and(|signature| self.0.verify_strict(text.as_bytes(), &signature).is_ok())
     }

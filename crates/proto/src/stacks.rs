@@ -1,34 +1,34 @@
-//! Stacks from strangers: counted before they are read, and checked before they are used.
+//! Untrusted sets of stacks: counted before they are decoded, and checked before they are used.
 
 use crate::signal::{StackImage, StackSet};
 use prost::Message;
 use unslide_model::DebugId;
 
-/// The most bytes of a set.
+/// The maximum size of a set, in bytes.
 pub const MOST_BYTES: usize = 64 << 20;
-/// The most images of a set.
+/// The maximum number of images in a set.
 pub const MOST_IMAGES: usize = 1 << 16;
-/// The most nodes of a set.
+/// The maximum number of nodes in a set.
 pub const MOST_NODES: usize = 1 << 20;
-/// The most frames of a stack.
+/// The maximum number of frames in a stack.
 pub const MOST_DEPTH: usize = 1024;
-/// The most bytes of an image's name.
+/// The maximum size of an image's name, in bytes.
 pub const MOST_NAME: usize = 1024;
 
-/// Why bytes are no set of stacks.
+/// The reason why bytes are not a valid set of stacks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StackSetError {
-    /// Larger than allowed.
+    /// The set exceeds a limit.
     #[error("the set of stacks has {found} {what}; at most {limit} are taken")]
     TooMany {
-        /// What there is too much of.
+        /// The counted items, such as `nodes`.
         what: &'static str,
-        /// How much there is; at least.
+        /// Their number, or a lower bound of it.
         found: usize,
-        /// How much is taken.
+        /// The limit.
         limit: usize,
     },
-    /// No message of this kind.
+    /// The bytes are not a message of this kind.
     #[error("no set of stacks: {0}")]
     Damaged(String),
     /// A node or an image refers to something that is missing or of another kind.
@@ -38,15 +38,15 @@ pub enum StackSetError {
         what: &'static str,
         /// Its position.
         position: usize,
-        /// What is wrong with it.
+        /// The problem as a phrase.
         problem: &'static str,
     },
 }
 
-/// Reads a set of stacks. Its images and nodes are counted before memory is taken for them.
+/// Reads a set of stacks. Counts its images and nodes before it allocates memory for them.
 ///
 /// # Errors
-/// Where it is damaged, beyond the limits, or refers to something that is missing.
+/// Returns an error if the set is damaged, exceeds a limit, or refers to something that is missing.
 pub fn read(bytes: &[u8]) -> Result<StackSet, StackSetError> {
     at_most("bytes", bytes.len(), MOST_BYTES)?;
     count(bytes)?;
@@ -59,14 +59,14 @@ fn at_most(what: &'static str, found: usize, limit: usize) -> Result<(), StackSe
     if found > limit { Err(StackSetError::TooMany { what, found, limit }) } else { Ok(()) }
 }
 
-/// Counts the images and the nodes, the two fields that repeat.
+/// Counts the images and the nodes, which are the repeated fields.
 fn count(mut bytes: &[u8]) -> Result<(), StackSetError> {
     let damaged = || StackSetError::Damaged("a field that ends too early, or of no known kind".to_owned());
     let (mut images, mut nodes) = (0, 0);
     while !bytes.is_empty() {
         let number = |bytes: &mut &[u8]| prost::decode_length_delimiter(bytes).map_err(|_| damaged());
         let key = number(&mut bytes)?;
-        // The low bits say of which kind a field is, and so where it ends.
+        // The low bits are the wire type of a field, which determines where the field ends.
         let length = match key & 7 {
             0 => number(&mut bytes).map(|_| 0)?,
             1 => 8,
@@ -112,7 +112,7 @@ fn check(set: &StackSet) -> Result<(), StackSetError> {
 }
 
 impl StackImage {
-    /// The debug id; `None` where it is not known.
+    /// Returns the debug id, or `None` if it is not known.
     #[must_use]
     pub fn id(&self) -> Option<DebugId> {
         <[u8; 16]>::try_from(&self.debug_id[..]).ok().map(DebugId)

@@ -2,7 +2,7 @@
 
 use unslide_model::TenantId;
 
-/// Reports as they come in.
+/// Incoming reports.
 pub const INPUT: &str = "crash.reports";
 /// Enriched reports.
 pub const OUTPUT: &str = "crash.symbolicated";
@@ -10,30 +10,30 @@ pub const OUTPUT: &str = "crash.symbolicated";
 pub const SESSIONS: &str = "crash.sessions";
 /// Metric payloads of apps.
 pub const METRICS: &str = "crash.metrics";
-/// Alerts that Kafka receives.
+/// Alerts for consumers on Kafka.
 pub const ALERTS: &str = "crash.alerts";
-/// Records that wait a second for symbols that are on their way.
+/// Records that wait one second for symbols that will arrive soon.
 pub const RETRY_1S: &str = "unslide.retry.1s";
-/// Records that wait ten seconds for another try.
+/// Records that wait ten seconds for another attempt.
 pub const RETRY_10S: &str = "unslide.retry.10s";
-/// Records that wait a minute for another try.
+/// Records that wait one minute for another attempt.
 pub const RETRY_1M: &str = "unslide.retry.1m";
-/// Records that wait ten minutes for another try.
+/// Records that wait ten minutes for another attempt.
 pub const RETRY_10M: &str = "unslide.retry.10m";
-/// Records of tenants over their share.
+/// Records of tenants that exceed their share.
 pub const OVERFLOW: &str = "unslide.overflow";
-/// Stored reports that newer symbols make better.
+/// Requests to symbolicate stored reports again with newer symbols.
 pub const RESYMBOLICATE: &str = "unslide.resymbolicate";
-/// Records that can't be processed, untouched, with the reason.
+/// Records that cannot be processed, unchanged, with the reason.
 pub const DEAD_LETTER: &str = "unslide.dead-letter";
-/// What each transaction did.
+/// The results of each transaction.
 pub const LEDGER: &str = "unslide.ledger";
 /// The state of every debug id (compacted).
 pub const SYMBOL_EVENTS: &str = "unslide.symbol-events";
 /// The state of every tenant (compacted).
 pub const TENANT_CONFIG: &str = "unslide.tenant-config";
 
-/// The topics of one installation: every name with the same prefix, which is empty unless several
+/// The topics of one installation. All names have the same prefix, which is empty unless several
 /// installations (or tests) share a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicNames {
@@ -70,7 +70,7 @@ pub struct TopicNames {
 }
 
 impl TopicNames {
-    /// The standard names after `prefix` (such as `staging.`; may be empty).
+    /// Returns the standard names after `prefix` (such as `staging.`; may be empty).
     #[must_use]
     pub fn with_prefix(prefix: &str) -> TopicNames {
         let name = |topic: &str| format!("{prefix}{topic}");
@@ -93,39 +93,39 @@ impl TopicNames {
         }
     }
 
-    /// The tenant's own topic of reports as they come in: no producer but the tenant's needs to be
-    /// allowed to write to it.
+    /// Returns the name of the tenant's own topic of incoming reports. Only the tenant's producers need permission
+    /// to write to it.
     #[must_use]
     pub fn tenant_input(&self, tenant: &TenantId) -> String {
         format!("{}.{tenant}", self.input)
     }
 
-    /// The tenant's own topic of enriched reports.
+    /// Returns the name of the tenant's own topic of enriched reports.
     #[must_use]
     pub fn tenant_output(&self, tenant: &TenantId) -> String {
         format!("{}.{tenant}", self.output)
     }
 
-    /// Whose input topic this is; `None` for every other topic, the shared one among them.
+    /// Returns the tenant of this input topic, or `None` for any other topic, including the shared one.
     #[must_use]
     pub fn tenant_of_input(&self, topic: &str) -> Option<TenantId> {
         tenant_of(&self.input, topic)
     }
 
-    /// Whose output topic this is; `None` for every other topic, the shared one among them.
+    /// Returns the tenant of this output topic, or `None` for any other topic, including the shared one.
     #[must_use]
     pub fn tenant_of_output(&self, topic: &str) -> Option<TenantId> {
         tenant_of(&self.output, topic)
     }
 
-    /// A POSIX extended regular expression that the input topics of all tenants match and no other
-    /// topic does.
+    /// Returns a POSIX extended regular expression that matches the input topics of all tenants and no other
+    /// topic.
     #[must_use]
     pub fn tenant_input_pattern(&self) -> String {
         tenant_pattern(&self.input)
     }
 
-    /// Every name, in the order of the fields. Topics of single tenants are not among them.
+    /// Returns every name, in the order of the fields, without the topics of single tenants.
     #[must_use]
     pub fn all(&self) -> [&str; 15] {
         [
@@ -158,8 +158,8 @@ fn tenant_of(shared: &str, topic: &str) -> Option<TenantId> {
     TenantId::new(topic.strip_prefix(shared)?.strip_prefix('.')?).ok()
 }
 
-/// The grammar of [`TenantId`] after the shared topic's name. A slug has no dot, so the name of no
-/// other topic, also of an installation with a longer prefix, has this form.
+/// Returns a pattern for [`TenantId`] after the shared topic's name. A slug has no dot, so no other topic has a
+/// name of this form, not even in an installation with a longer prefix.
 fn tenant_pattern(shared: &str) -> String {
     let mut pattern = String::from("^");
     for c in shared.chars() {

@@ -1,12 +1,12 @@
-//! W3C trace context (<https://www.w3.org/TR/trace-context/>, version 00), which follows a report from header
-//! to header.
+//! W3C trace context (<https://www.w3.org/TR/trace-context/>, version 00). Each record carries it in a header to the
+//! next.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes ids for spans and requests: distinct, not guessable, worth nothing to who guesses them.
-/// SipHash of a counter under keys that the process got from the operating system.
+/// Generator of ids for spans and requests. They are distinct, hard to guess, and useless to an attacker.
+/// Each is the SipHash of a counter, with keys from the operating system.
 #[derive(Debug, Default)]
 pub struct Ids {
     keys: RandomState,
@@ -14,29 +14,29 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Sixty-four bits that were not given out before, never zero.
+    /// Returns sixty-four bits that were not returned before. Never zero.
     #[must_use]
     pub fn next(&self) -> u64 {
         self.keys.hash_one(self.next.fetch_add(1, Ordering::Relaxed)).max(1)
     }
 }
 
-/// The flag of a trace with spans that are recorded.
+/// The flag of a trace with recorded spans.
 const SAMPLED: u8 = 1;
 
-/// Where a request stands in a trace.
+/// The position of a request in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     /// The trace's id, not zero.
     pub trace: u128,
     /// This service's span, not zero.
     pub span: u64,
-    /// The flags byte; bit 0 says that the trace is sampled.
+    /// The flags byte. Bit 0 is set if the trace is sampled.
     pub flags: u8,
 }
 
 impl TraceContext {
-    /// A new span in the trace that the `traceparent` header names; in a new trace where the header
+    /// Creates a span in the trace of the `traceparent` header. Begins a new trace if the header
     /// is absent or not valid.
     #[must_use]
     pub fn continued(traceparent: Option<&str>, ids: &Ids) -> TraceContext {
@@ -47,7 +47,7 @@ impl TraceContext {
         TraceContext { trace, span: ids.next(), flags }
     }
 
-    /// Reads a `traceparent` header: the span that wrote it. Returns `None` if it is not valid.
+    /// Reads a `traceparent` header, written by the parent span. Returns `None` if it is not valid.
     #[must_use]
     pub fn from_header(text: &str) -> Option<TraceContext> {
         let lower_hex = |part: &str, digits: usize| {
@@ -60,7 +60,7 @@ impl TraceContext {
             && lower_hex(trace, 32)
             && lower_hex(span, 16)
             && lower_hex(flags, 2)
-            // Later versions may append fields, version 00 has none.
+            // Later versions may append fields, but version 00 has none.
             && (version != "00" || parts.next().is_none());
         if !known {
             return None;
@@ -70,7 +70,7 @@ impl TraceContext {
         (trace != 0 && span != 0).then_some(TraceContext { trace, span, flags })
     }
 
-    /// True if the spans of the trace are recorded.
+    /// Returns true if the spans of the trace are recorded.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
@@ -83,7 +83,7 @@ impl TraceContext {
         TraceContext { flags, ..self }
     }
 
-    /// The `traceparent` header for what this span calls.
+    /// Returns the `traceparent` header for requests of this span.
     #[must_use]
     pub fn header(&self) -> String {
         let mut text = String::with_capacity(55);
