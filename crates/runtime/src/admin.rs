@@ -26,19 +26,19 @@ impl Default for Settings {
     }
 }
 
-/// Why there is no admin server.
+/// The reason why the admin server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address cannot be had.
+    /// The address is not available.
     #[error("the admin server cannot listen on {0}")]
     Bind(SocketAddr, #[source] std::io::Error),
 }
 
-/// Opens the admin port and serves it in the background until the process ends: it still answers
-/// while the services drain. Returns the address that was taken.
+/// Opens the admin port and serves it in the background until the process ends, even while the services
+/// drain. Returns the listening address.
 ///
 /// # Errors
-/// [`Error::Bind`].
+/// Returns [`Error::Bind`] if the address is not available.
 pub async fn start(settings: &Settings, host: &Host) -> Result<SocketAddr, Error> {
     let bind = |error| Error::Bind(settings.listen, error);
     let listener = TcpListener::bind(settings.listen).await.map_err(bind)?;
@@ -52,7 +52,7 @@ pub async fn start(settings: &Settings, host: &Host) -> Result<SocketAddr, Error
     Ok(address)
 }
 
-/// The admin server's routes: `/livez`, `/readyz`, `/dependencies` and `/metrics`.
+/// Returns the admin server's routes: `/livez`, `/readyz`, `/dependencies` and `/metrics`.
 pub fn router(host: Host) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))

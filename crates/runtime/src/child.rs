@@ -1,7 +1,7 @@
-//! This program started again as a child process, for input that may exhaust or end its reader.
+//! This program, started again as a child process, for input that may exhaust or crash its reader.
 //!
-//! A child has no environment, no descriptors of its parent and no standard input, and puts limits of the
-//! operating system on itself before it reads anything.
+//! A child has no environment, no file descriptors of its parent and no standard input. It applies limits of
+//! the operating system to itself before it reads anything.
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
@@ -17,59 +17,59 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Child;
 use tokio::sync::{oneshot, watch};
 
-/// Descriptors that a child may have open.
+/// The maximum number of open file descriptors in a child.
 const MAX_FILES: u64 = 64;
-/// Seconds of CPU between the signal that a child can be recognised by and the one that it cannot catch.
+/// Seconds of CPU time between the soft limit's signal, which shows the cause, and the one that cannot be caught.
 const CPU_GRACE_SECONDS: u64 = 5;
 /// The exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
-/// Bytes of a child's standard error that are kept.
+/// The maximum size kept of a child's standard error, in bytes.
 const MAX_STDERR_BYTES: u64 = 4096;
 
-/// How this program is started again.
+/// The program and arguments of child processes.
 #[derive(Clone, Debug)]
 pub struct ChildProgram {
     path: PathBuf,
     arguments: Vec<OsString>,
-    /// Children are in process groups of their own.
+    /// True if each child gets a separate process group.
     own_group: bool,
 }
 
 impl ChildProgram {
-    /// The executable that runs here, with these arguments.
+    /// Returns the current executable with these arguments.
     ///
     /// # Errors
-    /// Where the executable cannot be found.
+    /// Returns an error if the executable cannot be found.
     pub fn current(arguments: &[&str]) -> io::Result<ChildProgram> {
-        // Still the same file after an update has replaced it.
+        // This link refers to the same file even after an update replaces it.
         let own = Path::new("/proc/self/exe");
         let path = if own.exists() { own.to_owned() } else { std::env::current_exe()? };
         let arguments = arguments.iter().map(OsString::from).collect();
         Ok(ChildProgram { path, arguments, own_group: true })
     }
 
-    /// The same with children in this process's group: what is typed at the terminal to end this process ends
-    /// them, too. For a command that leaves signals to the operating system.
+    /// Puts children into this process's group, so that Ctrl-C on the terminal ends them, too. For a command that
+    /// leaves signals to the operating system.
     #[must_use]
     pub fn in_this_group(self) -> ChildProgram {
         ChildProgram { own_group: false, ..self }
     }
 
-    /// A command that starts the program without this process's environment.
+    /// Returns a command that starts the program without this process's environment.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).env_clear();
         if self.own_group {
-            // A signal to the terminal's group is for the parent to act on.
+            // The parent reacts to a signal to the terminal's group.
             command.process_group(0);
         }
         command
     }
 
-    /// Runs the program in a folder until it ends. The process is stopped (SIGSTOP) while `stop` is true, and
-    /// continues once it is false or its sender is gone. Dropping the future kills the process; `held` is dropped
-    /// after it is gone.
+    /// Runs the program in a folder until it ends. Stops the process (SIGSTOP) while `stop` is true, and continues
+    /// it when `stop` is false or its sender is dropped. Dropping the future kills the process. `held` is dropped
+    /// after the process has ended.
     ///
     /// # Errors
     /// Returns an error if the process cannot be started or waited for.
@@ -88,7 +88,7 @@ impl ChildProgram {
             let ended = tokio::select! {
                 ended = wait(&mut child) => ended,
                 _ = abandoned => child.kill().await.and(Err(io::ErrorKind::Interrupted.into())),
-                // The process is not waited for before this future is dropped, so the number is still its own.
+                // The process is not reaped before this future is dropped, so its id cannot be reused.
                 never = stop_and_continue(process, stop) => match never {},
             };
             drop(held);
@@ -115,13 +115,13 @@ async fn stop_and_continue(process: Option<Pid>, mut stop: watch::Receiver<bool>
         }
         match sender_is_gone {
             true => std::future::pending().await,
-            // An error is seen at the loop's begin.
+            // The start of the loop handles an error.
             false => drop(stop.changed().await),
         }
     }
 }
 
-/// Has the operating system kill this process when its parent ends. A stopped process would otherwise remain.
+/// Makes the operating system kill this process when its parent ends. A stopped process would otherwise remain.
 ///
 /// # Errors
 /// Returns an error if the operating system refuses.
@@ -139,27 +139,27 @@ async fn wait(child: &mut Child) -> io::Result<Ended> {
     Ok(Ended::of(child.wait().await?, &String::from_utf8_lossy(&stderr)))
 }
 
-/// Limits that a child puts on itself.
+/// Limits that a child applies to itself.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ChildLimits {
     /// Bytes of writable private memory. Files that are mapped for reading do not count.
     pub memory_bytes: u64,
-    /// Seconds of CPU; `None` for a child that serves as long as its parent lives.
+    /// Seconds of CPU time. `None` for a child that runs as long as its parent.
     pub cpu_seconds: Option<u64>,
-    /// Bytes of one file that the child writes.
+    /// Maximum size of a file that the child writes, in bytes.
     pub file_bytes: u64,
 }
 
 impl ChildLimits {
-    /// Closes inherited descriptors and puts the limits on this process.
+    /// Closes inherited file descriptors and applies the limits to this process.
     ///
     /// # Errors
-    /// Where the operating system refuses.
+    /// Returns an error if the operating system refuses.
     pub fn apply(&self) -> io::Result<()> {
         close_inherited()?;
         let cpu = self.cpu_seconds.unwrap_or(RLIM_INFINITY);
         for (resource, soft, hard) in [
-            // Not RLIMIT_AS, which counts mapped files: objects may have gigabytes.
+            // Not RLIMIT_AS: it counts mapped files, and objects may have gigabytes.
             (Resource::RLIMIT_DATA, self.memory_bytes, self.memory_bytes),
             (Resource::RLIMIT_CPU, cpu, cpu.saturating_add(CPU_GRACE_SECONDS)),
             (Resource::RLIMIT_FSIZE, self.file_bytes, self.file_bytes),
@@ -173,30 +173,30 @@ impl ChildLimits {
     }
 }
 
-/// Rust opens files so that no child gets them; libraries in C may not.
+/// Closes descriptors from the parent. Rust opens files as close-on-exec, but C libraries may not.
 fn close_inherited() -> io::Result<()> {
     let open: Vec<i32> = std::fs::read_dir("/dev/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|descriptor| *descriptor > 2)
         .collect();
     for descriptor in open {
-        // The one that listed them is closed already.
+        // The descriptor of the directory listing is already closed.
         let _ = nix::unistd::close(descriptor);
     }
     Ok(())
 }
 
-/// How a child ended.
+/// The result of a child process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// With exit code 0.
+    /// The child ended with exit code 0.
     Done,
-    /// At a limit.
+    /// The child exceeded a limit.
     LimitReached(Limit),
-    /// It crashed or panicked; the text says how.
+    /// The child crashed or panicked. The text has the details.
     Failed(String),
-    /// For a reason outside of its input: a full disk, or a signal of someone else, such as the kernel when
-    /// memory is short.
+    /// The child ended for a reason other than its input: a full disk, or a signal from another process or from the
+    /// kernel when memory is short.
     Interrupted(String),
 }
 
@@ -218,21 +218,21 @@ impl Ended {
             return match status.code() {
                 Some(0) => Ended::Done,
                 Some(PANICKED) => failed(),
-                // It could not begin, or not write its answer.
+                // The child could not start, or could not write its answer.
                 _ => Ended::Interrupted(format!("{status}: {}", stderr.trim())),
             };
         };
         match Signal::try_from(signal) {
             Ok(Signal::SIGXCPU) => Ended::LimitReached(Limit::Cpu),
             Ok(Signal::SIGXFSZ) => Ended::LimitReached(Limit::FileSize),
-            // What Rust's runtime writes before it aborts.
+            // Rust's runtime writes this before it aborts.
             Ok(Signal::SIGABRT) if stderr.contains("memory allocation of") => {
                 Ended::LimitReached(Limit::Memory)
             }
             Ok(Signal::SIGABRT | Signal::SIGSEGV | Signal::SIGILL | Signal::SIGFPE | Signal::SIGTRAP) => {
                 failed()
             }
-            // SIGBUS is the disk's: a mapped file that cannot be read.
+            // SIGBUS is a disk error: a mapped file cannot be read.
             _ => Ended::Interrupted(status.to_string()),
         }
     }

@@ -1,9 +1,9 @@
-//! What errors and panics say, on one line.
+//! Messages of errors and panics on one line.
 
 use std::any::Any;
 use std::error::Error;
 
-/// An error with its causes. A cause that the text before it names already is not said twice.
+/// Returns an error's message with its causes. Omits a cause that the text already contains.
 #[must_use]
 pub fn causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -18,7 +18,7 @@ pub fn causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 #[must_use]
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);

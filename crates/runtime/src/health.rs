@@ -1,4 +1,4 @@
-//! Readiness: whether a process serves, and what it depends on, asked when someone wants to know.
+//! Readiness: whether a process serves, and the state of its dependencies, probed on request.
 
 use crate::Shutdown;
 use futures::future::BoxFuture;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a probe may take before it counts as failed.
+/// The time after which a probe counts as failed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long an answer is good for, so that many askers cost one round of probes.
+/// The time for which an answer is reused, so that many requests cause one round of probes.
 const FRESH: Duration = Duration::from_millis(500);
 
 type Probe = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
@@ -20,7 +20,7 @@ type LastAnswer = Arc<tokio::sync::Mutex<Option<(Instant, Readiness)>>>;
 #[derive(Clone)]
 struct Registered {
     probe: Probe,
-    /// False for a dependency without which the process still serves something.
+    /// False for a dependency that the process can partly serve without.
     is_required: bool,
 }
 
@@ -28,7 +28,7 @@ struct Registered {
 #[derive(Clone)]
 pub struct Health {
     probes: Arc<Mutex<BTreeMap<String, Registered>>>,
-    /// Services that have to register probes: their prefixes.
+    /// The prefixes of services that must register probes.
     services: Arc<Mutex<BTreeSet<String>>>,
     last_readiness: LastAnswer,
     last_dependencies: LastAnswer,
@@ -36,31 +36,31 @@ pub struct Health {
     prefix: String,
 }
 
-/// What the probes said.
+/// The results of the probes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Readiness {
-    /// True if the process serves: every probe that it needs for that succeeded, and it is not about to stop.
+    /// True if the process serves: every required probe succeeded, and the process is not about to stop.
     pub ready: bool,
-    /// True from the announcement of the shutdown on.
+    /// True after the announcement of the shutdown.
     pub stopping: bool,
-    /// Each probe that was asked, by name.
+    /// The result of each probe, by name.
     pub probes: BTreeMap<String, ProbeState>,
 }
 
-/// What one probe said.
+/// The result of one probe.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProbeState {
-    /// Whether it succeeded.
+    /// True if the probe succeeded.
     pub ok: bool,
-    /// How long it took, in milliseconds.
+    /// The duration of the probe, in milliseconds.
     pub milliseconds: u64,
-    /// Why it failed.
+    /// The reason of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl Readiness {
-    /// True if every probe that was asked succeeded.
+    /// Returns true if every probe succeeded.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.ready && self.probes.values().all(|probe| probe.ok)
@@ -68,7 +68,7 @@ impl Readiness {
 }
 
 impl Health {
-    /// No probes yet: ready until the shutdown begins.
+    /// Creates a set without probes: ready until the shutdown begins.
     #[must_use]
     pub fn new(shutdown: Shutdown) -> Health {
         Health {
@@ -81,16 +81,16 @@ impl Health {
         }
     }
 
-    /// The same probes, with new ones named `prefix.…`. Until there is one of them nothing is ready: who
-    /// has said nothing of what it needs is still starting.
+    /// Returns the same set of probes, with new ones named `prefix.…`. The process is not ready until there is at least
+    /// one: a service without probes is still starting.
     #[must_use]
     pub fn scoped(&self, prefix: &str) -> Health {
         self.services.lock().insert(prefix.to_owned());
         Health { prefix: format!("{prefix}."), ..self.clone() }
     }
 
-    /// Adds a probe without which the process is not ready, or replaces the one of that name. A probe really asks what it
-    /// names (one round trip) and gives a reason that an operator can act on; after two seconds it has failed.
+    /// Adds a required probe, or replaces the one with that name. A probe must contact its dependency (one round trip)
+    /// and give a reason that an operator can act on. It fails after two seconds.
     pub fn register<F, A>(&self, name: &str, probe: F)
     where
         F: Fn() -> A + Send + Sync + 'static,
@@ -99,7 +99,7 @@ impl Health {
         self.add(name, Registered { probe: Arc::new(move || Box::pin(probe())), is_required: true });
     }
 
-    /// As [`Health::register`], for a dependency without which the process still serves something.
+    /// Works as [`Health::register`], for a dependency that the process can partly serve without.
     pub fn register_dependency<F, A>(&self, name: &str, probe: F)
     where
         F: Fn() -> A + Send + Sync + 'static,
@@ -108,7 +108,7 @@ impl Health {
         self.add(name, Registered { probe: Arc::new(move || Box::pin(probe())), is_required: false });
     }
 
-    /// Forgets the probe of this name.
+    /// Removes the probe with this name.
     pub fn unregister(&self, name: &str) {
         self.probes.lock().remove(&format!("{}{name}", self.prefix));
     }
@@ -117,13 +117,13 @@ impl Health {
         self.probes.lock().insert(format!("{}{name}", self.prefix), probe);
     }
 
-    /// Forgets all probes, and with them the clients that they hold: after the services have ended.
+    /// Removes all probes and the clients that they hold. For the time after the services have ended.
     pub fn clear(&self) {
         self.services.lock().clear();
         self.probes.lock().clear();
     }
 
-    /// Services that have no probe yet.
+    /// Returns the services without a probe.
     fn starting(&self) -> Vec<String> {
         let (services, probes) = (self.services.lock(), self.probes.lock());
         let has_one = |service: &String| {
@@ -132,13 +132,13 @@ impl Health {
         services.iter().filter(|service| !has_one(service)).cloned().collect()
     }
 
-    /// Asks the probes that decide whether the process is ready, at the same time; an answer of the last half second is
-    /// given again.
+    /// Runs the required probes at the same time. Returns the last answer again if it is at most half a second
+    /// old.
     pub async fn check(&self) -> Readiness {
         self.ask_again(&self.last_readiness, true).await
     }
 
-    /// As [`Health::check`], with all dependencies.
+    /// Works as [`Health::check`], with all dependencies.
     pub async fn check_dependencies(&self) -> Readiness {
         self.ask_again(&self.last_dependencies, false).await
     }
@@ -156,7 +156,7 @@ impl Health {
         answer
     }
 
-    /// Asks all probes at the same time, whatever they said just before.
+    /// Runs all probes at the same time, without reusing the last answer.
     pub async fn ask_now(&self) -> Readiness {
         self.ask(false).await
     }

@@ -1,4 +1,4 @@
-//! The host: what the process gives to each service that runs in it.
+//! The host: resources that the process gives to each of its services.
 
 use crate::health::Readiness;
 use crate::traces::{ExportError, TraceSettings, Tracer};
@@ -11,21 +11,21 @@ use prometheus::{IntGauge, IntGaugeVec, Opts};
 use std::sync::Arc;
 use unslide_model::{Clock, SystemClock};
 
-/// The surroundings of a service. Cheap to clone; all clones speak of the same process.
+/// The resources of a service. Cheap to clone. All clones refer to the same process.
 #[derive(Clone)]
 pub struct Host {
-    /// Where the time comes from.
+    /// The source of the time.
     pub clock: Arc<dyn Clock>,
-    /// Says when to stop, and how long a drain may take.
+    /// The time to stop, and the limit for draining.
     pub shutdown: Shutdown,
-    /// Where this service registers its metrics. Within one process each service has a registry of
-    /// its own (see [`Host::for_service`]), so that two services may use one name.
+    /// The registry for this service's metrics. Each service of a process has a separate registry
+    /// (see [`Host::for_service`]), so that two services may use one name.
     pub metrics: prometheus::Registry,
-    /// Where this service registers what it needs to be ready.
+    /// The registry for this service's readiness probes.
     pub health: Health,
-    /// Threads for work that takes longer than the async runtime can bear (500 µs).
+    /// Threads for work that would block the async runtime too long (over 500 µs).
     pub cpu: CpuPool,
-    /// Where this service hands its spans over.
+    /// The exporter of this service's spans.
     pub tracer: Tracer,
     traces: Option<Arc<TraceSettings>>,
     tracers: Arc<Mutex<Vec<Tracer>>>,
@@ -35,11 +35,11 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host for a whole process, with the given clock. `cpu` has its metrics in the process's
-    /// registry.
+    /// Creates a host for a whole process, with the given clock. Registers the metrics of `cpu` in the
+    /// process's registry.
     ///
     /// # Errors
-    /// Where a metric is registered twice, which a fresh registry does not know.
+    /// Returns an error if a metric is registered twice, which cannot happen in a new registry.
     pub fn new(clock: Arc<dyn Clock>, shutdown: Shutdown, cpu: CpuPool) -> Result<Host, prometheus::Error> {
         let process = Metrics::default();
         let registry = process.registry(None)?;
@@ -72,26 +72,26 @@ impl Host {
         })
     }
 
-    /// Has the services export their spans.
+    /// Lets the services export their spans.
     #[must_use]
     pub fn with_traces(mut self, settings: Option<TraceSettings>) -> Host {
         self.traces = settings.map(Arc::new);
         self
     }
 
-    /// A host with the system's clock, one CPU thread a core, and no signal handlers: for tests and
+    /// Creates a host with the system's clock, one CPU thread per core, and no signal handlers. For tests and
     /// small tools.
     ///
     /// # Errors
-    /// As [`Host::new`], or where no thread can be started.
+    /// Returns the errors of [`Host::new`], or an error if a thread cannot be started.
     pub fn local() -> Result<Host, HostError> {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let shutdown = Shutdown::new(std::time::Duration::from_secs(10));
         Ok(Host::new(Arc::new(SystemClock), shutdown, CpuPool::new(threads)?)?)
     }
 
-    /// The same host as the service `name` sees it: its probes are named `name.…`, and its metrics
-    /// carry the label `service`. If traces are on, its spans have an exporter of their own.
+    /// Returns the host for the service `name`: its probes are named `name.…`, and its metrics have the
+    /// label `service`. If traces are on, its spans have a separate exporter.
     ///
     /// # Errors
     /// Returns an error if the name cannot be a label's value, or if spans cannot be exported.
@@ -107,14 +107,14 @@ impl Host {
         Ok(host)
     }
 
-    /// Sends the last spans of all services, within [`FLUSH_TIMEOUT`](crate::traces::FLUSH_TIMEOUT): after the services
-    /// have ended.
+    /// Sends the last spans of all services, within [`FLUSH_TIMEOUT`](crate::traces::FLUSH_TIMEOUT). For the time after
+    /// the services have ended.
     pub async fn stop_traces(&self) {
         let tracers = std::mem::take(&mut *self.tracers.lock());
         join_all(tracers.iter().map(Tracer::stop)).await;
     }
 
-    /// Has the metrics say what the probes said.
+    /// Sets the metrics to the results of the probes.
     pub fn count_probes(&self, readiness: &Readiness) {
         self.ready.set(i64::from(readiness.ready));
         self.probes.reset();
@@ -123,14 +123,14 @@ impl Host {
         }
     }
 
-    /// All registries of the process.
+    /// Returns all registries of the process.
     #[must_use]
     pub fn process_metrics(&self) -> &Metrics {
         &self.process
     }
 }
 
-/// Why there is no host.
+/// The reason why a host cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// A metric could not be registered.

@@ -1,6 +1,6 @@
-//! What every service runs on: configuration, telemetry, traces, the admin server with health and metrics,
-//! the CPU pool, fairness between tenants, child processes and the shutdown. It knows no Kafka, no database
-//! and no object storage.
+//! The common base of all services: configuration, telemetry, traces, the admin server with health and metrics,
+//! the CPU pool, fairness between tenants, child processes and the shutdown. It does not depend on Kafka, databases
+//! or object storage.
 
 pub mod admin;
 pub mod child;

@@ -1,4 +1,4 @@
-//! When to stop, and how long that may take.
+//! The shutdown of a process and its time limit.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Why signals cannot be heard.
+/// The error for signal handlers that cannot be set.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen for signals")]
 pub struct ListenError(#[from] std::io::Error);
 
-/// The shutdown of a process. First it is announced: the process says that it is not ready, and goes on for the notice
-/// that a service asked for. Then it begins: no new work is taken, and what was begun is finished. When the drain time is
-/// over, or a second signal comes, it is expired: what is still running is given up. Cheap to clone.
+/// The shutdown of a process. First it is announced: the process reports that it is not ready, and continues for the
+/// notice time of its services. Then it begins: the process takes no new work and finishes running work. It expires
+/// when the drain time is over or a second signal arrives: the rest is abandoned. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
     announced: CancellationToken,
@@ -24,7 +24,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A shutdown that nobody has begun, with the longest time that draining may take.
+    /// Creates a shutdown that has not begun, with the maximum time for draining.
     #[must_use]
     pub fn new(drain: Duration) -> Shutdown {
         Shutdown {
@@ -36,15 +36,15 @@ impl Shutdown {
         }
     }
 
-    /// Sets the time between SIGTERM and the beginning: for a service with clients that have to go elsewhere first.
+    /// Sets the time between SIGTERM and the beginning. For a service with clients that must switch to another process.
     pub fn set_notice(&self, notice: Duration) {
         *self.notice.lock() = notice;
     }
 
-    /// Begins on SIGTERM, after the notice, or on SIGINT, and expires on a second signal. Returns at once.
+    /// Begins on SIGTERM after the notice, or on SIGINT, and expires on a second signal. Returns at once.
     ///
     /// # Errors
-    /// Where no handler can be set.
+    /// Returns an error if a signal handler cannot be set.
     pub fn listen(&self) -> Result<(), ListenError> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -78,24 +78,24 @@ impl Shutdown {
         Ok(())
     }
 
-    /// Announces the shutdown. Again is no error.
+    /// Announces the shutdown. Does nothing if it is already announced.
     pub fn announce(&self) {
         self.announced.cancel();
     }
 
-    /// True from the announcement on.
+    /// Returns true after the announcement.
     #[must_use]
     pub fn is_announced(&self) -> bool {
         self.announced.is_cancelled()
     }
 
-    /// Begins the shutdown. Again is no error.
+    /// Begins the shutdown. Does nothing if it has already begun.
     pub fn begin(&self) {
         self.announce();
         self.begun.cancel();
     }
 
-    /// True from the beginning of the shutdown on. For loops on threads of their own.
+    /// Returns true after the beginning of the shutdown. For loops on separate threads.
     #[must_use]
     pub fn is_begun(&self) -> bool {
         self.begun.is_cancelled()
@@ -106,19 +106,19 @@ impl Shutdown {
         self.begun.cancelled().await;
     }
 
-    /// The token that is cancelled at the beginning; a child of it may be cancelled alone.
+    /// Returns the token that is cancelled at the beginning. A child token may be cancelled alone.
     #[must_use]
     pub fn token(&self) -> &CancellationToken {
         &self.begun
     }
 
-    /// How long draining may take.
+    /// Returns the maximum time for draining.
     #[must_use]
     pub fn drain(&self) -> Duration {
         self.drain
     }
 
-    /// Waits until the shutdown has begun and its drain time is over, or a second signal came.
+    /// Waits until the shutdown has begun and its drain time is over, or until a second signal.
     pub async fn expired(&self) {
         self.begun().await;
         tokio::select! {

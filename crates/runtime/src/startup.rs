@@ -1,4 +1,4 @@
-//! A start during an outage: the service waits, says why in its readiness, and starts once the outage is over.
+//! Start during an outage: the service waits, reports the reason in its readiness, and starts when the outage is over.
 
 use crate::{Host, causes};
 use parking_lot::Mutex;
@@ -6,14 +6,14 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The pause after a failed attempt.
+/// The interval between attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Attempts to reach a dependency until that succeeds, and says in the probe of this name what is missing. Then
-/// the probe goes.
+/// Repeats an attempt to reach a dependency until it succeeds. Registers a probe with this name that reports the last
+/// error, and removes it after the last attempt. The probe stays if the shutdown begins between two attempts.
 ///
 /// # Errors
-/// What the attempt said, if `is_outage` denies that it may succeed later, as for a wrong secret, or if the process is to stop.
+/// Returns the error of the attempt if it is not an outage (such as a wrong secret), or if the shutdown has begun.
 pub async fn reach<T, E, A>(
     host: &Host,
     dependency: &str,

@@ -5,14 +5,14 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 
-/// What a service's `run` ended with. The error is boxed: each service has its own type.
+/// The result of a service's `run`. The error is boxed because each service has a different type.
 pub type ServiceEnd = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// A service's name and its running.
+/// A service's name and its `run` future.
 pub type Supervised = (&'static str, BoxFuture<'static, ServiceEnd>);
 
-/// Runs services until they have all ended. The first that ends, for whatever reason, begins the
-/// shutdown for all; those that have not drained when it expires are dropped and named in the log.
+/// Runs services until all have ended. The first that ends, for any reason, begins the shutdown of
+/// all. Services that have not drained when the shutdown expires are dropped and named in the log.
 /// Returns the first service that failed, with its error.
 pub async fn supervise(
     services: Vec<Supervised>,

@@ -1,4 +1,4 @@
-//! Logs: one line an event, as JSON for machines or coloured for people, on standard error.
+//! Logs on standard error: one line per event, as JSON for machines or coloured for people.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What is wrong with these settings.
+    /// Returns the problems of these settings.
     #[must_use]
     pub fn validate(&self) -> Vec<crate::ConfigProblem> {
         match self.filter.parse::<EnvFilter>() {
@@ -47,21 +47,21 @@ impl Settings {
     }
 }
 
-/// Why logs cannot be set up.
+/// The reason why logs cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The filter is malformed.
     #[error("the log filter is malformed")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// A subscriber was set before.
+    /// A subscriber is already set.
     #[error("logs are set up already")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets the process's logs up, once. A panic becomes a log line too.
+/// Sets up the process's logs, once. A panic also becomes a log line.
 ///
 /// # Errors
-/// [`Error`].
+/// Returns [`Error`] if the filter is malformed, or if logs are already set up.
 pub fn init(settings: &Settings) -> Result<(), Error> {
     let json = match settings.format {
         Format::Auto => !std::io::stderr().is_terminal(),

@@ -1,4 +1,4 @@
-//! What a tenant may use that has no limit of its own.
+//! Default limits of tenants.
 
 use crate::ConfigProblem;
 use schemars::JsonSchema;
@@ -37,7 +37,7 @@ impl Default for TenantDefaults {
 }
 
 impl TenantDefaults {
-    /// Everything that is wrong with this section.
+    /// Returns the problems of this section.
     #[must_use]
     pub fn problems(&self) -> Vec<ConfigProblem> {
         let numbers = [

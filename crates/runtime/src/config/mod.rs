@@ -1,5 +1,5 @@
 //! Configuration: defaults, then a TOML file, then the environment (`UNSLIDE_SECTION__KEY`).
-//! Everything that is wrong is collected, with where it came from, before anyone gives up.
+//! Reading collects all problems, each with its origin, before it fails.
 
 mod part;
 mod problem;
@@ -13,18 +13,18 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 use unslide_model::json::{FieldsByName, OBJECT_EXPECTED};
 
-/// What the variables' names begin with.
+/// The prefix of the variables' names.
 const PREFIX: &str = "UNSLIDE_";
-/// What separates the parts of a key in a variable's name. Variables without it are not
+/// The separator of a key's parts in a variable's name. Variables without it are not
 /// configuration (`UNSLIDE_CONFIG`, `UNSLIDE_CACHE`).
 const SEPARATOR: &str = "__";
 
-/// The variable that sets a key.
+/// Returns the name of the variable that sets a key.
 fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.to_uppercase().replace('.', SEPARATOR))
 }
 
-/// A variable of the environment that names a key.
+/// An environment variable for a key.
 #[derive(Clone)]
 struct Variable {
     name: String,
@@ -37,7 +37,7 @@ impl Variable {
         key.split(SEPARATOR).map(str::to_owned).collect()
     }
 
-    /// Numbers, booleans and `[lists]` are recognised; everything else is text.
+    /// Parses the value as a number, a boolean or a `[list]`. Any other value is text.
     fn value(&self) -> Value {
         scalar(&self.text).unwrap_or_else(|| {
             match self.text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
@@ -54,20 +54,20 @@ impl Variable {
     }
 }
 
-/// A text as TOML reads a value; `None` where it is none, or a date, which no setting is.
+/// Parses a text as a TOML value. Returns `None` if it is not one, or is a date, which no setting uses.
 fn scalar(text: &str) -> Option<Value> {
     let mut table = format!("value = {text}").parse::<Table>().ok()?;
     table.remove("value").filter(|value| table.is_empty() && !matches!(value, Value::Datetime(_)))
 }
 
-/// Where a configuration comes from.
+/// The sources of a configuration.
 pub struct Sources {
     file: Option<PathBuf>,
     variables: Vec<Variable>,
 }
 
 impl Sources {
-    /// From a file and the process's environment.
+    /// Uses a file and the process's environment.
     #[must_use]
     pub fn process(file: Option<&Path>) -> Sources {
         Sources::new(
@@ -76,7 +76,7 @@ impl Sources {
         )
     }
 
-    /// From a file and the given variables.
+    /// Uses a file and the given variables.
     #[must_use]
     pub fn new(file: Option<&Path>, variables: impl IntoIterator<Item = (String, String)>) -> Sources {
         let mut variables: Vec<Variable> = variables
@@ -88,7 +88,7 @@ impl Sources {
         Sources { file: file.map(Path::to_path_buf), variables }
     }
 
-    /// Reads the file and begins.
+    /// Reads the file and creates a reader.
     #[must_use]
     pub fn read(self) -> ConfigReader {
         let mut reader = ConfigReader {
@@ -119,14 +119,14 @@ fn read_file(file: &Path) -> Result<Table, ConfigProblem> {
     })
 }
 
-/// Reads typed configurations from one set of sources and collects what is wrong with them.
+/// Reads typed configurations from one set of sources and collects their problems.
 pub struct ConfigReader {
     tree: Table,
     /// The file or variable of each leaf of the tree.
     origins: BTreeMap<String, String>,
     variables: Vec<Variable>,
     problems: Vec<ConfigProblem>,
-    /// For each reading, the keys that it did not know (a key stands for all below it).
+    /// For each read configuration, its unknown keys (a key includes all keys below it).
     ignored: Vec<BTreeSet<String>>,
 }
 
@@ -154,14 +154,14 @@ impl ConfigReader {
         self.origins.insert(path.join("."), format!("the variable {}", variable.name));
     }
 
-    /// Reads a configuration from the whole tree: each of its fields is a section. Wrong values are
-    /// noted and replaced by their defaults, so that one reading finds them all; the result is
-    /// of use only where [`ConfigReader::finish`] has nothing to say.
+    /// Reads a configuration from the whole tree. Each of its fields is a section. Records wrong values as
+    /// problems and replaces them by their defaults, so that one pass finds them all. Use the result only
+    /// if [`ConfigReader::finish`] returns no error.
     pub fn whole<T: DeserializeOwned + Default>(&mut self) -> T {
         self.at("", self.tree.clone())
     }
 
-    /// Reads one section. Absent, it is the default.
+    /// Reads one section, or returns its default if it is absent.
     pub fn section<T: DeserializeOwned + Default>(&mut self, name: &str) -> T {
         let section = self.tree.get(name).and_then(Value::as_table).cloned().unwrap_or_default();
         let others: BTreeSet<String> = self.tree.keys().filter(|key| *key != name).cloned().collect();
@@ -191,7 +191,7 @@ impl ConfigReader {
             };
             let path: Vec<String> = error.path().iter().map(ToString::to_string).collect();
             let key = joined(prefix, &path.join("."));
-            // A password of digits only is a text all the same.
+            // A password of digits only is still a text.
             if at(&tree, &path).is_some_and(|value| !matches!(value, Value::String(_) | Value::Table(_)))
                 && let Some(text) = self.raw_text(&key)
                 && replace(&mut tree, &path, Some(Value::String(text)))
@@ -207,13 +207,13 @@ impl ConfigReader {
         }
     }
 
-    /// The text of the variable that set `key`.
+    /// Returns the text of the variable that set `key`.
     fn raw_text(&self, key: &str) -> Option<String> {
         let variable = self.variables.iter().find(|variable| variable.path().join(".") == key)?;
         Some(variable.text.clone())
     }
 
-    /// Notes a problem with where its value came from; the same problem twice is one.
+    /// Records a problem with the origin of its value. Ignores duplicates.
     pub fn note(&mut self, mut problem: ConfigProblem) {
         problem.origin = problem.origin.or_else(|| self.origin(&problem.key).map(str::to_owned));
         if !self.problems.contains(&problem) {
@@ -221,21 +221,21 @@ impl ConfigReader {
         }
     }
 
-    /// Notes all problems of a configuration that was read.
+    /// Records all problems of a configuration that was read.
     pub fn note_all(&mut self, problems: impl IntoIterator<Item = ConfigProblem>) {
         problems.into_iter().for_each(|problem| self.note(problem));
     }
 
-    /// The file or variable that a key's value comes from; `None` for a default.
+    /// Returns the file or variable that set a key's value, or `None` for a default.
     #[must_use]
     pub fn origin(&self, key: &str) -> Option<&str> {
         self.origins.get(key).map(String::as_str)
     }
 
-    /// Ends the reading: a key that no configuration knew is a problem as well.
+    /// Ends the reading. A key that no configuration knows is also a problem.
     ///
     /// # Errors
-    /// [`Problems`], everything that is wrong.
+    /// Returns [`Problems`] with all problems, if there are any.
     pub fn finish(mut self) -> Result<(), Problems> {
         let mut keys = Vec::new();
         leaves("", &Value::Table(std::mem::take(&mut self.tree)), &mut keys);
@@ -267,7 +267,7 @@ fn at<'a>(tree: &'a Table, path: &[String]) -> Option<&'a Value> {
     rest.iter().try_fold(tree.get(first)?, |value, key| value.as_table()?.get(key))
 }
 
-/// Sets or removes the value at a path; false where there is none.
+/// Sets or removes the value at a path. Returns false if there is no value.
 fn replace(tree: &mut Table, path: &[String], new: Option<Value>) -> bool {
     let Some((first, rest)) = path.split_first() else { return false };
     if rest.is_empty() {
@@ -277,14 +277,14 @@ fn replace(tree: &mut Table, path: &[String], new: Option<Value>) -> bool {
         };
     }
     match tree.get_mut(first) {
-        // A list with one bad element goes as a whole.
+        // A list with one wrong element is removed as a whole.
         Some(Value::Array(_)) => tree.remove(first).is_some(),
         Some(Value::Table(inner)) => replace(inner, rest, new),
         _ => false,
     }
 }
 
-/// What is wrong with a value. Values of keys that may be secrets are not repeated.
+/// Describes the problem of a value. Does not repeat values of keys that may be secrets.
 fn describe(key: &str, error: &toml::de::Error) -> String {
     let message = error.message();
     let is_table = message == OBJECT_EXPECTED || message.contains(", expected struct ");

@@ -1,4 +1,4 @@
-//! One part of the configuration as data, for commands that list every setting.
+//! One part of the configuration as data, for commands that list all settings.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
@@ -9,12 +9,12 @@ use serde_json::Value;
 pub struct ConfigPart {
     /// The sections with their values. Secrets are not shown.
     pub values: Value,
-    /// The JSON Schema of the sections. Its descriptions are what the settings mean.
+    /// The JSON Schema of the sections. Its descriptions explain the settings.
     pub schema: Value,
 }
 
 impl ConfigPart {
-    /// Describes a configuration with each field a section.
+    /// Describes a configuration. Each field is a section.
     pub fn of<T: JsonSchema + Serialize>(config: &T) -> ConfigPart {
         let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
         ConfigPart {

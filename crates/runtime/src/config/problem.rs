@@ -1,31 +1,31 @@
-//! What is wrong with a configuration.
+//! Problems of a configuration.
 
 use super::variable;
 use std::fmt;
 
-/// What sections say of a required key without a value.
+/// The message of sections for a required key without a value.
 const UNSET: &str = "is not set";
 
-/// One thing that is wrong with a configuration.
+/// One problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigProblem {
-    /// The key with dots, such as `kafka.bootstrap`; empty where no single key is to blame.
+    /// The key with dots, such as `kafka.bootstrap`. Empty if the problem belongs to no single key.
     pub key: String,
-    /// What is wrong, as a phrase that follows the key.
+    /// The problem, as a phrase that follows the key.
     pub message: String,
-    /// The file or variable that the value came from; `None` for a default.
+    /// The file or variable that set the value, or `None` for a default.
     pub origin: Option<String>,
 }
 
 impl ConfigProblem {
-    /// A problem with a key; where the value came from is added by [`ConfigReader`].
+    /// Creates a problem of a key. [`ConfigReader`] adds the origin of the value.
     #[must_use]
     pub fn new(key: impl Into<String>, message: impl Into<String>) -> ConfigProblem {
         ConfigProblem { key: key.into(), message: message.into(), origin: None }
     }
 
-    /// What a section says of its own keys, with the section's name before each. Where a key is not set,
-    /// how to set it is added.
+    /// Converts the problems of a section's own keys: puts the section's name before each key. If a key is not set,
+    /// adds how to set it.
     pub fn in_section<K: fmt::Display>(
         section: &str,
         problems: impl IntoIterator<Item = (K, String)>,
@@ -55,7 +55,7 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// Everything that is wrong with a configuration; never empty.
+/// All problems of a configuration. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<ConfigProblem>);
 

@@ -1,45 +1,45 @@
-//! Token buckets, one by one and by key. Time is an argument: microseconds of the monotonic clock.
+//! Token buckets, single or per key. Time is an argument: microseconds of the monotonic clock.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Buckets that [`TokenBuckets`] keeps before it drops those that are full again.
+/// The number of buckets above which [`TokenBuckets`] drops those that are full again.
 const MOST_BUCKETS: usize = 10_000;
 
-/// The most that is owed, in bursts: each token of a burst may let a record in that turns out to hold a
+/// The maximum debt, in bursts: each token of a burst may admit a record that turns out to hold a
 /// thousand reports.
 const MOST_OWED: f64 = 1_000.0;
 
-/// What many small fillings may lack of a whole token.
+/// The rounding error that many small refills may add up to, in tokens.
 const ROUNDING: f64 = 1e-9;
 
-/// Tokens that come at a steady rate, up to a burst.
+/// A token bucket: tokens arrive at a steady rate, up to a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenBucket {
     tokens: f64,
     at_micros: i64,
 }
 
-/// How a bucket fills.
+/// The rate and capacity of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// Tokens a second; more than 0.
+    /// Tokens per second, more than 0.
     pub per_second: f64,
-    /// The most tokens that an idle bucket saves up.
+    /// The maximum number of tokens in an idle bucket.
     pub burst: f64,
 }
 
 impl Rate {
-    /// `per_second` tokens a second, and a bucket that holds what comes in `seconds`, and one token at least, so that a low rate
-    /// lets something through at all.
+    /// Creates a rate of `per_second` tokens per second. The bucket holds the tokens of `seconds`, but at least one, so
+    /// that a low rate admits something at all.
     pub fn with_burst(per_second: f64, seconds: f64) -> Rate {
         Rate { per_second, burst: (per_second * seconds).max(1.0) }
     }
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub fn full(rate: Rate, now: i64) -> TokenBucket {
         TokenBucket { tokens: rate.burst, at_micros: now }
     }
@@ -50,8 +50,8 @@ impl TokenBucket {
         self.at_micros = self.at_micros.max(now);
     }
 
-    /// Takes tokens if they are there. What costs more than the bucket can hold is let through when the
-    /// bucket is full, and the rest is owed.
+    /// Takes tokens if the bucket has them. A cost above the bucket's capacity is admitted when the bucket is full, and
+    /// the rest becomes debt.
     pub fn take(&mut self, rate: Rate, now: i64, tokens: f64) -> bool {
         self.fill(rate, now);
         let there = self.tokens + ROUNDING >= tokens.min(rate.burst);
@@ -61,28 +61,28 @@ impl TokenBucket {
         there
     }
 
-    /// Takes tokens for what has been done already; the bucket owes what it lacks.
+    /// Takes tokens for work that is already done. Missing tokens become debt.
     pub fn owe(&mut self, rate: Rate, now: i64, tokens: f64) {
         self.fill(rate, now);
         self.tokens = (self.tokens - tokens).max(-rate.burst * MOST_OWED);
     }
 
-    /// Microseconds until there are this many tokens, or a full bucket if that is less.
+    /// Returns the microseconds until the bucket has this many tokens, or is full if that is less.
     pub fn wait(&mut self, rate: Rate, now: i64, tokens: f64) -> i64 {
         self.fill(rate, now);
         let lacking = (tokens.min(rate.burst) - self.tokens).max(0.0);
-        // Rounded up, so that the tokens are there then.
+        // Rounded up, so that the bucket has the tokens at that time.
         (lacking / rate.per_second * 1e6).ceil() as i64
     }
 
-    /// True where the bucket is as a new one would be.
+    /// Returns true if the bucket is full, like a new one.
     pub fn is_full(&mut self, rate: Rate, now: i64) -> bool {
         self.fill(rate, now);
         self.tokens >= rate.burst
     }
 }
 
-/// A bucket for each key that takes tokens. A bucket that is full again says nothing and may be dropped.
+/// A bucket for each key that takes tokens. A bucket that is full again holds no information and may be dropped.
 #[derive(Debug)]
 pub struct TokenBuckets<K>(Mutex<HashMap<K, (TokenBucket, Rate)>>);
 
@@ -93,7 +93,7 @@ impl<K> Default for TokenBuckets<K> {
 }
 
 impl<K: Eq + Hash> TokenBuckets<K> {
-    /// Works on the bucket of `key`, which fills at `rate` from now on.
+    /// Calls `work` with the bucket of `key`, which fills at `rate` from now on.
     pub fn with<T>(&self, key: K, rate: Rate, now: i64, work: impl FnOnce(&mut TokenBucket) -> T) -> T {
         let mut buckets = self.0.lock();
         if buckets.len() >= MOST_BUCKETS && !buckets.contains_key(&key) {
@@ -104,12 +104,12 @@ impl<K: Eq + Hash> TokenBuckets<K> {
         work(bucket)
     }
 
-    /// The number of buckets.
+    /// Returns the number of buckets.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// True where there is none.
+    /// Returns true if there are no buckets.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! How tenants share what a process has: rates, time, concurrent work and bytes in memory.
+//! Fair sharing of a process between tenants: rates, time, concurrent work and bytes in memory.
 
 mod bucket;
 mod semaphore;

@@ -1,5 +1,4 @@
-//! A semaphore of which each owner has a share at most: one that takes all of its own leaves the rest to
-//! others.
+//! Semaphore with a per-owner limit, so that one owner cannot take every permit.
 
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -10,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Permits that owners share. Cheap to clone.
+/// Semaphore with a per-owner limit. Cheap to clone.
 #[derive(Debug)]
 pub struct FairSemaphore<K>(Arc<Inner<K>>);
 
@@ -20,29 +19,29 @@ struct Inner<K> {
     total: u32,
     share: u32,
     all: Arc<Semaphore>,
-    /// For permits beyond an owner's share: one request at a time, so that others find some left.
+    /// Admits one request at a time beyond its owner's share, so that others find permits.
     oversize: Arc<Semaphore>,
-    /// The shares of owners that hold or wait for something; others cost nothing.
+    /// The shares of owners that hold or wait for permits. Other owners take no memory.
     shares: Mutex<HashMap<K, Weak<Semaphore>>>,
     waiting: AtomicU64,
     refused: Option<IntCounter>,
 }
 
-/// Why there is no permit.
+/// The reason why no permit is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
-    /// The owner has its share.
+    /// The owner has used its share.
     #[error("Too many concurrent {name}: one tenant may have {share}")]
     Share {
-        /// What the permits are for.
+        /// The purpose of the permits.
         name: &'static str,
-        /// Permits of one owner.
+        /// The maximum number of permits per owner.
         share: u32,
     },
-    /// All owners together have everything.
+    /// All owners together have taken all permits.
     #[error("Too many concurrent {name} of all tenants")]
     All {
-        /// What the permits are for.
+        /// The purpose of the permits.
         name: &'static str,
     },
 }
@@ -54,13 +53,13 @@ impl<K> Clone for FairSemaphore<K> {
 }
 
 impl<K: Clone + Eq + Hash> FairSemaphore<K> {
-    /// `total` permits for `name`, of which one owner has `share` at most; at least one of both.
+    /// Creates a semaphore of `total` permits for `name`, with at most `share` per owner. Both are at least one.
     #[must_use]
     pub fn new(name: &'static str, total: u32, share: u32) -> FairSemaphore<K> {
         FairSemaphore::build(name, total, share, None)
     }
 
-    /// As [`FairSemaphore::new`]; counts in `refused` what an owner's share refuses.
+    /// Works as [`FairSemaphore::new`], and counts the refusals of an owner's share in `refused`.
     #[must_use]
     pub fn counting(name: &'static str, total: u32, share: u32, refused: IntCounter) -> FairSemaphore<K> {
         FairSemaphore::build(name, total, share, Some(refused))
@@ -74,26 +73,26 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
         FairSemaphore(Arc::new(Inner { name, total, share, all, oversize, shares, waiting, refused }))
     }
 
-    /// Takes permits for an owner.
+    /// Takes permits for an owner without waiting.
     ///
     /// # Errors
-    /// [`Exhausted`] where there are not as many now.
+    /// Returns [`Exhausted`] if there are not enough permits now.
     pub fn try_acquire(&self, owner: &K, permits: u32) -> Result<FairPermit<K>, Exhausted> {
         let own = self.try_share(&self.share(owner), permits)?;
         let all = self.try_all(permits)?;
         Ok(FairPermit { semaphore: self.clone(), all, own: Some(own), _oversize: None })
     }
 
-    /// Takes permits before their owner is known; [`FairPermit::assign`] names the owner.
+    /// Takes permits before their owner is known. [`FairPermit::assign`] sets the owner.
     ///
     /// # Errors
-    /// [`Exhausted::All`].
+    /// Returns [`Exhausted::All`] if there are not enough permits now.
     pub fn try_acquire_unassigned(&self, permits: u32) -> Result<FairPermit<K>, Exhausted> {
         Ok(FairPermit { semaphore: self.clone(), all: self.try_all(permits)?, own: None, _oversize: None })
     }
 
-    /// Waits for permits of an owner: first among the owner's own, then among all. An owner that wants more
-    /// than its share takes the rest from what is left, and one that wants more than all takes all.
+    /// Waits for permits: first for the owner's share, then for permits of all. A request above the owner's share takes
+    /// the rest from the remaining permits, and a request above the total takes all.
     pub async fn acquire(&self, owner: &K, permits: u32) -> FairPermit<K> {
         let (permits, share) = (permits.min(self.0.total), self.share(owner));
         let own = permits.min(self.0.share);
@@ -112,7 +111,7 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
         FairPermit { semaphore: self.clone(), all, own: Some(own), _oversize: oversize }
     }
 
-    /// As [`FairSemaphore::acquire`]; `None` where it would have to wait.
+    /// Works as [`FairSemaphore::acquire`], but returns `None` instead of waiting.
     #[must_use]
     pub fn acquire_now(&self, owner: &K, permits: u32) -> Option<FairPermit<K>> {
         self.acquire(owner, permits).now_or_never()
@@ -143,13 +142,13 @@ impl<K> FairSemaphore<K> {
         taken.map_err(|_| Exhausted::All { name: self.0.name })
     }
 
-    /// Permits that are taken.
+    /// Returns the number of taken permits.
     #[must_use]
     pub fn held(&self) -> u64 {
         u64::from(self.0.total).saturating_sub(self.0.all.available_permits() as u64)
     }
 
-    /// The number of callers that wait for permits of their own share.
+    /// Returns the number of callers that wait for permits of their own share.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.0.waiting.load(Ordering::Relaxed)
@@ -165,7 +164,7 @@ fn semaphore(permits: u32) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(usize::try_from(permits).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)))
 }
 
-/// Counts a caller that waits, also where it gives up.
+/// Counts a waiting caller, even if it gives up.
 struct Waiting<'a>(&'a AtomicU64);
 
 impl Waiting<'_> {
@@ -181,21 +180,21 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Permits, until they are dropped.
+/// Permits that are returned on drop.
 #[derive(Debug)]
 pub struct FairPermit<K> {
     semaphore: FairSemaphore<K>,
     all: OwnedSemaphorePermit,
-    /// What they take of the owner's share; `None` before that is known.
+    /// The permits of the owner's share, or `None` before the owner is known.
     own: Option<OwnedSemaphorePermit>,
     _oversize: Option<OwnedSemaphorePermit>,
 }
 
 impl<K: Clone + Eq + Hash> FairPermit<K> {
-    /// Counts permits as this owner's, once that is known.
+    /// Charges the permits to this owner, after it became known.
     ///
     /// # Errors
-    /// [`Exhausted::Share`].
+    /// Returns [`Exhausted::Share`] if the owner has used its share.
     pub fn assign(&mut self, owner: &K) -> Result<(), Exhausted> {
         let permits = u32::try_from(self.all.num_permits()).unwrap_or(u32::MAX);
         self.own = Some(self.semaphore.try_share(&self.semaphore.share(owner), permits)?);
@@ -204,8 +203,8 @@ impl<K: Clone + Eq + Hash> FairPermit<K> {
 }
 
 impl<K> FairPermit<K> {
-    /// Takes more; never more than all of the owner's share, so that what is larger than that has its turn
-    /// once the owner holds nothing else.
+    /// Takes more permits, up to the owner's share. So a request above the share is admitted as soon as
+    /// the owner holds nothing else.
     fn grow(&mut self, permits: u32) -> Result<(), Exhausted> {
         let Some(held) = &mut self.own else { return Ok(()) };
         let left =
@@ -218,7 +217,7 @@ impl<K> FairPermit<K> {
     }
 }
 
-/// Bytes of an owner, counted in whole KiB, until they are dropped.
+/// Reserved bytes of an owner, counted in whole KiB and returned on drop.
 #[derive(Debug)]
 pub struct ByteReservation<K> {
     permit: FairPermit<K>,
@@ -229,7 +228,7 @@ impl<K: Clone + Eq + Hash> ByteReservation<K> {
     /// Reserves bytes of a semaphore that counts KiB.
     ///
     /// # Errors
-    /// [`Exhausted`] where there are not as many now.
+    /// Returns [`Exhausted`] if there are not enough bytes now.
     pub fn new(semaphore: &FairSemaphore<K>, owner: &K, bytes: u64) -> Result<ByteReservation<K>, Exhausted> {
         let mut reservation = ByteReservation { permit: semaphore.try_acquire(owner, 0)?, bytes: 0 };
         reservation.grow(bytes)?;
@@ -238,7 +237,7 @@ impl<K: Clone + Eq + Hash> ByteReservation<K> {
 }
 
 impl<K> ByteReservation<K> {
-    /// Bytes that are reserved.
+    /// Returns the reserved bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -247,7 +246,7 @@ impl<K> ByteReservation<K> {
     /// Reserves more bytes.
     ///
     /// # Errors
-    /// As [`ByteReservation::new`].
+    /// Returns the errors of [`ByteReservation::new`].
     pub fn grow(&mut self, bytes: u64) -> Result<(), Exhausted> {
         let all = self.bytes.saturating_add(bytes);
         let kib = all.div_ceil(1_024) - self.bytes.div_ceil(1_024);

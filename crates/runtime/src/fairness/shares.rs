@@ -1,8 +1,8 @@
 //! Decides which tenant uses more than its share of a reader that has no time left. Times are microseconds of the
 //! monotonic clock.
 //!
-//! A tenant's rate says what it may use of the installation. What this machine can bear is another matter: if a reader
-//! is busy all the time, the records of the tenant that uses the most of it are put aside, and those who share its
+//! A tenant's rate limits its use of the installation. The capacity of this machine is another limit: if a reader is
+//! busy all the time, the records of the tenant that uses most of it are put aside, and other tenants of the same
 //! partitions do not wait for them.
 
 use parking_lot::Mutex;
@@ -11,23 +11,23 @@ use unslide_model::TenantId;
 
 /// Length of a window, in microseconds. The use of a tenant counts for one to two windows.
 const USAGE_WINDOW: i64 = 30_000_000;
-/// How fast the measure of how busy a reader is follows its use, if nothing else is said.
+/// The default time in which a reader's measured load follows its real load, in microseconds.
 const BUSY_REACTION: f64 = 2_000_000.0;
-/// A reader that is busy for this part of the time has none left.
+/// The busy part of the time from which a reader has no time left.
 const SATURATED: f64 = 0.75;
 
 /// The recent use of one reader by its tenants.
 #[derive(Debug)]
 pub struct FairShares {
     usage: Mutex<Usage>,
-    /// Shares that are kept free for tenants that send nothing yet.
+    /// The number of shares reserved for tenants that send nothing yet.
     reserved: u64,
     busy_reaction: f64,
 }
 
 #[derive(Debug, Default)]
 struct Usage {
-    /// When the current window began.
+    /// The start of the current window.
     began: i64,
     tenants: HashMap<TenantId, Units>,
     all: Units,
@@ -50,8 +50,8 @@ impl Default for FairShares {
 }
 
 impl FairShares {
-    /// Shares of which one is kept free: a tenant that sends nothing yet finds time when it begins, also if all time was
-    /// used by one other. `busy_reaction` says how fast the reader counts as busy.
+    /// Creates shares with one in reserve: a tenant that starts to send finds time even if another one used all of it.
+    /// `busy_reaction` is the time in which the measured load follows the real load.
     #[must_use]
     pub fn with_reserve(busy_reaction: std::time::Duration) -> FairShares {
         let busy_reaction = (busy_reaction.as_secs_f64() * 1e6).max(1.0);
@@ -80,14 +80,14 @@ impl FairShares {
         true
     }
 
-    /// Charges `units` to a tenant, whatever it has used.
+    /// Charges `units` to a tenant, regardless of its use.
     pub fn charge(&self, tenant: &TenantId, now: i64, units: u64) {
         let mut usage = self.usage.lock();
         usage.begin_window(now);
         usage.charge(tenant, units);
     }
 
-    /// Returns the units that a tenant has used lately.
+    /// Returns the units that a tenant has used recently.
     #[must_use]
     pub fn units(&self, tenant: &TenantId, now: i64) -> u64 {
         let mut usage = self.usage.lock();
@@ -120,7 +120,7 @@ impl Usage {
         self.tenants.entry(tenant.clone()).or_default().current += units;
     }
 
-    /// True for more than an equal part of what all have used. Without a reserve never for the only tenant.
+    /// Returns true for more than an equal part of the total use. Without a reserve, never true for the only tenant.
     fn is_over_share(&self, tenant: &TenantId, reserved: u64) -> bool {
         let own = self.tenants.get(tenant).map_or(0, Units::sum);
         own * (self.tenants.len() as u64 + reserved) > self.all.sum()

@@ -1,4 +1,4 @@
-//! The metrics of a process: one registry a service, written as one page.
+//! The metrics of a process: one registry per service, written as one page.
 
 mod factory;
 pub mod sampled;
@@ -19,10 +19,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// A new registry. Its metrics carry the label `service` where one is named.
+    /// Adds a registry. If a service is named, the metrics have the label `service`.
     ///
     /// # Errors
-    /// Where the label is refused.
+    /// Returns an error if the label is refused.
     pub fn registry(&self, service: Option<&str>) -> Result<Registry, prometheus::Error> {
         let labels = service.map(|name| HashMap::from([("service".to_owned(), name.to_owned())]));
         let registry = Registry::new_custom(None, labels)?;
@@ -30,17 +30,17 @@ impl Metrics {
         Ok(registry)
     }
 
-    /// Forgets all registries, and with them the clients that their metrics read: after the services have
+    /// Removes all registries and the clients that their metrics read. For the time after the services have
     /// ended.
     pub fn clear(&self) {
         self.registries.lock().clear();
     }
 
-    /// All metrics in Prometheus' text format. Families of one name in several registries become
-    /// one family, as the format demands.
+    /// Returns all metrics in Prometheus' text format. Merges families with the same name in several
+    /// registries, as the format requires.
     ///
     /// # Errors
-    /// Where a metric is malformed.
+    /// Returns an error if a metric is malformed.
     pub fn page(&self) -> Result<String, prometheus::Error> {
         let mut families: BTreeMap<String, MetricFamily> = BTreeMap::new();
         for registry in self.registries.lock().iter() {

@@ -1,11 +1,11 @@
-//! Figures that another part of the program keeps, read when the metrics are asked for.
+//! Figures of another component, read at each scrape.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, IntCounterVec, IntGaugeVec, Opts, Registry};
 use unslide_model::Stats;
 
-/// Label values and what is read for them.
+/// Reads the figure for each label value.
 type Read = dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync;
 
 struct Gauges {
@@ -45,11 +45,11 @@ impl Collector for Counters {
     }
 }
 
-/// Registers families of figures of `of`, read at each scrape. Names that end in `_total` are counters,
-/// others gauges.
+/// Registers families with figures of `of`, read at each scrape. Names that end in `_total` are counters,
+/// all others gauges.
 ///
 /// # Errors
-/// Where the registry has metrics of these names already.
+/// Returns an error if the registry already has metrics with these names.
 pub fn watch<T: Clone + Send + Sync + 'static>(
     registry: &Registry,
     of: &T,

@@ -1,17 +1,17 @@
-//! Which waiting job runs next: classes of jobs share the threads by weight, and within a class tenants
+//! Scheduling of waiting jobs: classes of jobs share the threads by weight, and within a class tenants
 //! take turns.
 //!
 //! Stride scheduling: each class has a pass that grows by `SCALE / weight` with each of its jobs, and
-//! the lowest pass is next. So of any run of jobs a class with work gets its share of the weights,
-//! whatever the others do, and what a class does not use goes to the others at once.
+//! the class with the lowest pass is next. So a class with work always gets its share of the weights,
+//! regardless of the other classes, which get any unused share at once.
 
 use std::collections::{HashMap, VecDeque};
 use unslide_model::TenantId;
 
-/// What a job of a class with weight 1 adds to its pass: divisible by every usual weight.
+/// The pass increment of a job with weight 1: divisible by every usual weight.
 const SCALE: u64 = 720_720;
 
-/// Whose a job is; `None`: no tenant's.
+/// The tenant that owns a job, or `None` for no tenant.
 pub(super) type JobOwner = Option<TenantId>;
 
 /// One owner's jobs of a class.
@@ -24,39 +24,39 @@ struct TenantQueue<T> {
 /// One class of jobs.
 #[derive(Debug)]
 struct Class<T> {
-    /// Those with jobs that wait, the next one first.
+    /// Owners with waiting jobs, the next one first.
     queues: VecDeque<TenantQueue<T>>,
     stride: u64,
     pass: u64,
 }
 
-/// The jobs that wait, in classes.
+/// The waiting jobs, in classes.
 #[derive(Debug)]
 pub(super) struct Classes<T> {
     classes: Vec<Class<T>>,
-    /// The pass of the last job that was taken: where a class that had nothing to do begins again, so
-    /// that it can't save up.
+    /// The pass of the last job that was taken. A class that was idle starts from it, so that it cannot
+    /// save up.
     now: u64,
-    /// Jobs of each owner that run.
+    /// The number of running jobs of each owner.
     running: HashMap<JobOwner, usize>,
-    /// Jobs of one owner that may run at the same time.
+    /// The maximum number of running jobs per owner.
     most: usize,
 }
 
 impl<T> Classes<T> {
-    /// At most `most` jobs of one owner run at the same time.
+    /// Creates a scheduler that runs at most `most` jobs of one owner at the same time.
     pub(super) fn new(most: usize) -> Classes<T> {
         Classes { classes: Vec::new(), now: 0, running: HashMap::new(), most }
     }
 
-    /// A further class; its number.
+    /// Adds a class and returns its number.
     pub(super) fn add(&mut self, weight: u32) -> usize {
         let stride = (SCALE / u64::from(weight.max(1))).max(1);
         self.classes.push(Class { queues: VecDeque::new(), stride, pass: self.now });
         self.classes.len() - 1
     }
 
-    /// Puts a job at the end of its owner's queue.
+    /// Appends a job to its owner's queue.
     pub(super) fn push(&mut self, class: usize, owner: JobOwner, job: T) {
         let Some(class) = self.classes.get_mut(class) else { return };
         if class.queues.is_empty() {
@@ -68,8 +68,8 @@ impl<T> Classes<T> {
         }
     }
 
-    /// The next job of an owner that may run one more, and its owner. The job runs until [`Classes::done`].
-    /// Of classes with the same pass, that which was added first.
+    /// Returns the next job of an owner that may run one more, and its owner. The job runs until [`Classes::done`].
+    /// Of several classes with the same pass, the first added one is used.
     pub(super) fn pop(&mut self) -> Option<(JobOwner, T)> {
         let (running, most) = (&self.running, self.most);
         let may_run = |queue: &TenantQueue<T>| running.get(&queue.owner).is_none_or(|jobs| *jobs < most);
@@ -87,7 +87,7 @@ impl<T> Classes<T> {
         Some((owner, job))
     }
 
-    /// A job of this owner has ended.
+    /// Records the end of a job of this owner.
     pub(super) fn done(&mut self, owner: &JobOwner) {
         if let Some(jobs) = self.running.get_mut(owner) {
             *jobs = jobs.saturating_sub(1);

@@ -18,25 +18,25 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use unslide_model::TenantId;
 
-/// Jobs of one owner that [`CpuPool::run`] lets wait for each thread; more wait in their callers.
+/// Queued jobs per thread and owner in [`CpuPool::run`]. Further jobs wait in their callers.
 const QUEUED_PER_THREAD: usize = 4;
 
-/// The weight of a pool's first class. A service with classes of its own work puts them beside it with
+/// The weight of a pool's first class. A service with separate classes adds them with
 /// [`CpuPool::class`].
 const USUAL_WEIGHT: u32 = 8;
 
-/// Why a job has no result.
+/// The reason why a job has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CpuError {
-    /// The job panicked; the text is the panic's.
+    /// The job panicked. The text is the panic's message.
     #[error("the job panicked: {0}")]
     Panicked(String),
-    /// The pool was given up before the job ran.
+    /// The pool was dropped before the job ran.
     #[error("the pool is closed")]
     Closed,
 }
 
-/// Says whether it did anything.
+/// Runs a job. Returns false if the job was skipped.
 type Work = Box<dyn FnOnce() -> bool + Send>;
 
 struct Queue {
@@ -47,18 +47,18 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     more: Condvar,
-    /// Jobs that may be queued or run, of each owner.
+    /// Permits of each owner for queued and running jobs.
     places: FairSemaphore<JobOwner>,
     waiting: IntGauge,
     seconds: Histogram,
-    /// Takes the threads that have ended.
+    /// Receives the threads that have ended.
     ended: Sender<EndedThread>,
 }
 
-/// A thread that is to be started again: its pool, and its number there.
+/// A thread to start again: its pool, and its number there.
 type EndedThread = (Arc<Shared>, usize);
 
-/// Closes the queue when the last handle of the pool goes away.
+/// Closes the queue when the last handle of the pool is dropped.
 struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
@@ -68,11 +68,10 @@ impl Drop for Handle {
     }
 }
 
-/// A fixed set of threads that run jobs: classes of jobs share them by weight, tenants of a class take
-/// turns, and the jobs of one tenant run in the order in which they came. One tenant's jobs have as many
-/// threads as there are cores to use, and there is one thread more: another tenant's job never waits for
-/// one of those to end. Cheap to clone, and a clone's jobs are of the same class; the threads end when the last
-/// handle is dropped and the queue is empty.
+/// A fixed set of threads that run jobs. Classes of jobs share the threads by weight, tenants of a class take
+/// turns, and the jobs of one tenant start in the order of submission. One tenant can use all threads except one,
+/// so another tenant's job never waits for one of them to end. Cheap to clone: the jobs of a clone belong to the
+/// same class. The threads end when the last handle is dropped and the queue is empty.
 #[derive(Clone)]
 pub struct CpuPool {
     handle: Arc<Handle>,
@@ -81,10 +80,10 @@ pub struct CpuPool {
 }
 
 impl CpuPool {
-    /// A pool of which each owner of jobs has `threads` threads (at least one).
+    /// Creates a pool that gives each owner of jobs `threads` threads (at least one).
     ///
     /// # Errors
-    /// Where the operating system gives no thread.
+    /// Returns an error if the operating system refuses a thread.
     pub fn new(threads: usize) -> std::io::Result<CpuPool> {
         let threads = threads.max(1);
         let mut jobs = Classes::new(threads);
@@ -107,27 +106,27 @@ impl CpuPool {
         Ok(pool)
     }
 
-    /// The same threads for a class of jobs of its own. Classes with jobs that wait share the threads
-    /// by weight, so each goes on however much the others have to do; what one does not use goes to
-    /// the others. Classes stay until the pool ends: make them at start, not for each job.
+    /// Returns the same threads for a separate class of jobs. Classes with waiting jobs share the threads
+    /// by weight, so each makes progress regardless of the others. Unused time of a class goes to the
+    /// others. Classes stay until the pool ends: create them at start, not for each job.
     #[must_use]
     pub fn class(&self, weight: u32) -> CpuPool {
         let class = self.handle.0.queue.lock().jobs.add(weight);
         CpuPool { class, ..self.clone() }
     }
 
-    /// How many threads one owner's jobs have.
+    /// Returns the number of threads for the jobs of one owner.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Runs a job on the pool and waits for it without holding up the async runtime. Where the
-    /// queue is full this waits for room first. A job that was started runs to its end even when
-    /// the caller is gone; one that still waits then is not started, and keeps its room until its turn.
+    /// Runs a job on the pool and waits for it without blocking the async runtime. If the queue is full,
+    /// waits for capacity first. If the caller is dropped, a running job continues to its end. A queued
+    /// one is not started, but keeps its place in the queue until its turn.
     ///
     /// # Errors
-    /// [`CpuError`], where the job panicked.
+    /// Returns [`CpuError`] if the job panicked or the pool was closed.
     pub async fn run<T, F>(&self, job: F) -> Result<T, CpuError>
     where
         T: Send + 'static,
@@ -136,11 +135,11 @@ impl CpuPool {
         self.run_of(None, job).await
     }
 
-    /// As [`CpuPool::run`], for a job that one tenant causes: it waits for that tenant's others, and takes
+    /// Works as [`CpuPool::run`], for a job of one tenant. The job waits for that tenant's earlier jobs, and takes
     /// turns with those of other tenants.
     ///
     /// # Errors
-    /// [`CpuError`], where the job panicked.
+    /// Returns [`CpuError`] if the job panicked or the pool was closed.
     pub async fn run_for<T, F>(&self, tenant: &TenantId, job: F) -> Result<T, CpuError>
     where
         T: Send + 'static,
@@ -158,8 +157,8 @@ impl CpuPool {
         self.push(owner, job, Some(place)).await
     }
 
-    /// Puts a job on the queue at once, without a bound: for callers that bound their own batches,
-    /// on or off the async runtime. The result is awaited, or waited for with [`CpuJob::wait`].
+    /// Queues a job at once, without a limit. For callers that limit their own batches,
+    /// on or off the async runtime. Await the result, or wait for it with [`CpuJob::wait`].
     pub fn submit<T, F>(&self, job: F) -> CpuJob<T>
     where
         T: Send + 'static,
@@ -168,7 +167,7 @@ impl CpuPool {
         self.push(None, job, None)
     }
 
-    /// As [`CpuPool::submit`], for a job that one tenant causes, where that is known.
+    /// Works as [`CpuPool::submit`], for a job of one tenant, if the tenant is known.
     pub fn submit_for<T, F>(&self, tenant: Option<TenantId>, job: F) -> CpuJob<T>
     where
         T: Send + 'static,
@@ -177,7 +176,7 @@ impl CpuPool {
         self.push(tenant, job, None)
     }
 
-    /// Puts a job on the queue, with the place that it takes there where its caller may go away.
+    /// Queues a job. `place` is its permit in the queue, if its caller may be dropped before the job starts.
     fn push<T, F>(&self, owner: JobOwner, job: F, place: Option<FairPermit<JobOwner>>) -> CpuJob<T>
     where
         T: Send + 'static,
@@ -192,7 +191,7 @@ impl CpuPool {
             let result = catch_unwind(AssertUnwindSafe(job))
                 .map_err(|panic| CpuError::Panicked(panic_text(panic.as_ref())));
             drop(place);
-            // A caller that no longer waits is no error.
+            // A caller that no longer waits is not an error.
             let _ = send.send(result);
             true
         });
@@ -205,7 +204,7 @@ impl CpuPool {
     /// Registers the pool's metrics.
     ///
     /// # Errors
-    /// Where the registry knows them already.
+    /// Returns an error if the registry already has them.
     pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         let shared = &self.handle.0;
         registry.register(Box::new(shared.waiting.clone()))?;
@@ -213,16 +212,18 @@ impl CpuPool {
     }
 }
 
-/// The result of a job to come.
+/// The future result of a job.
 #[must_use = "a job's result says whether it panicked"]
 pub struct CpuJob<T>(oneshot::Receiver<Result<T, CpuError>>);
 
 impl<T> CpuJob<T> {
-    /// Waits on this thread until the job is done. Panics when called on the async runtime, which it
-    /// would hold up.
+    /// Blocks this thread until the job is done.
     ///
     /// # Errors
-    /// [`CpuError`], where the job panicked.
+    /// Returns [`CpuError`] if the job panicked or the pool was closed.
+    ///
+    /// # Panics
+    /// Panics on the async runtime, which it would block.
     pub fn wait(self) -> Result<T, CpuError> {
         self.0.blocking_recv().unwrap_or(Err(CpuError::Closed))
     }
@@ -236,20 +237,20 @@ impl<T> Future for CpuJob<T> {
     }
 }
 
-/// How much less than other threads the pool's threads get of a core that both want (see nice(2)).
+/// The nice value of the pool's threads, added to that of the process (see nice(2)).
 const NICE: i32 = 10;
-/// The same of a thread with a large job: of a core that another job wants, too, it gets a quarter.
+/// The nice value of a thread with a large job: it gets a quarter of a core that another job wants, too.
 const LARGE_NICE: i32 = 15;
-/// A job that works on more bytes is large.
+/// Size in bytes above which a job is large.
 const LARGE_JOB_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// Whether the job of this thread is large; `None` where it is no thread of a pool.
+    /// True if the job of this thread is large. `None` if the thread belongs to no pool.
     static IS_LARGE: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
-/// Says in a job of a pool on how many bytes it works, as soon as that is known: a large job goes on with what
-/// others leave of the cores. Elsewhere this does nothing.
+/// Reports the size of a pool's job from within, as soon as it is known. A large job continues at a lower
+/// priority. Does nothing on other threads.
 pub fn job_bytes(bytes: usize) {
     if bytes > LARGE_JOB_BYTES && IS_LARGE.get() == Some(false) {
         IS_LARGE.set(Some(true));
@@ -257,8 +258,8 @@ pub fn job_bytes(bytes: usize) {
     }
 }
 
-/// Lets the threads go first that answer other tenants and talk to Kafka and PostgreSQL, where one tenant's large bodies
-/// keep every core busy. On Linux, priorities are of threads.
+/// Gives precedence to the threads that answer other tenants and talk to Kafka and PostgreSQL, if one tenant's large
+/// bodies keep every core busy. On Linux, each thread has its own priority.
 fn lower_priority(nice: i32) {
     if cfg!(target_os = "linux")
         && let Err(error) = rustix::process::nice(nice)
@@ -276,7 +277,7 @@ fn start(shared: Arc<Shared>, number: usize) -> std::io::Result<()> {
     std::thread::Builder::new().name(format!("cpu-{number}")).spawn(body).map(drop)
 }
 
-/// Starts threads again that have ended after a large job. A thread begins with the priority of the one that starts it.
+/// Restarts threads that ended after a large job. A thread inherits the priority of the one that starts it.
 fn start_again(ended: &Receiver<EndedThread>) {
     while let Ok((shared, number)) = ended.recv() {
         while let Err(error) = start(shared.clone(), number) {
@@ -308,10 +309,10 @@ fn work(shared: &Arc<Shared>, number: usize) {
         let mut queue = shared.queue.lock();
         queue.jobs.done(&owner);
         drop(queue);
-        // What waited for this owner may run on a thread that has nothing to do.
+        // A waiting job of this owner may now run on an idle thread.
         shared.more.notify_one();
         if IS_LARGE.get() == Some(true) {
-            // A priority that was lowered cannot be raised again.
+            // A lowered priority cannot be raised again.
             let _ = shared.ended.send((Arc::clone(shared), number));
             return;
         }

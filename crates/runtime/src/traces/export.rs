@@ -1,5 +1,5 @@
-//! From finished spans to the collector: a bounded queue, a thread that sends batches, and an account of what came of
-//! them.
+//! Export of finished spans to the collector: a bounded queue, a thread that sends batches, and counts of the
+//! results.
 
 use super::settings::TraceSettings;
 use super::span::{FinishedSpan, span_context};
@@ -28,16 +28,16 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use unslide_proto::trace::TraceContext;
 
-/// The most bytes of a collector's answer that are read.
+/// The maximum number of bytes read from a collector's answer.
 const LONGEST_ANSWER: usize = 64 << 10;
 
-/// Why spans cannot be exported.
+/// The reason why spans cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// There is no HTTP client.
+    /// The HTTP client cannot be created.
     #[error("the HTTP client of traces cannot be made")]
     Client(#[from] reqwest::Error),
-    /// The exporter refuses its settings.
+    /// The exporter rejects its settings.
     #[error("the exporter of traces cannot be made")]
     Exporter(#[from] ExporterBuildError),
     /// A metric could not be registered.
@@ -55,16 +55,16 @@ pub(super) struct SpanExport {
     account: Arc<Account>,
 }
 
-/// The counts of spans by their end, and the state of the collector.
+/// The counts of spans by result, and the state of the collector.
 #[derive(Debug)]
 struct Account {
-    /// Spans in the queue and in the request under way.
+    /// Spans in the queue and in the current request.
     queued: AtomicUsize,
-    /// True while the collector takes no spans.
+    /// True while the collector does not accept spans.
     is_failing: AtomicBool,
-    /// Nothing is queued any more.
+    /// True if no more spans are queued.
     is_stopped: AtomicBool,
-    /// The client's error of the last request that failed.
+    /// The client's error of the last failed request.
     failure: Mutex<Option<String>>,
     collector: String,
     exported: IntCounter,
@@ -111,7 +111,7 @@ impl SpanExport {
         })
     }
 
-    /// True if the spans of a trace are to be recorded.
+    /// Returns true if the spans of a trace are recorded.
     pub(super) fn is_sampled(&self, parent: Option<TraceContext>, context: TraceContext) -> bool {
         let parent = parent.map(|parent| Context::new().with_remote_span_context(span_context(parent, true)));
         let (trace, kind) = (TraceId::from(context.trace), SpanKind::Consumer);
@@ -130,7 +130,7 @@ impl SpanExport {
         self.processor.on_end(SpanData { instrumentation_scope: self.scope.clone(), ..span.data });
     }
 
-    /// Sends what is queued and ends the thread. Blocks for at most `timeout`.
+    /// Sends the queued spans and ends the thread. Blocks for at most `timeout`.
     pub(super) fn stop(&self, timeout: Duration) {
         self.account.is_stopped.store(true, Ordering::Relaxed);
         let stopped = self.processor.shutdown_with_timeout(timeout);
@@ -150,10 +150,10 @@ fn exporter(
     service: &str,
     account: &Arc<Account>,
 ) -> Result<SpanExporter, ExportError> {
-    // There may be one already.
+    // A provider may already be installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let http = Client::builder()
-        // The headers are for the collector alone.
+        // Redirects are off because the headers are only for the collector.
         .redirect(Policy::none())
         .no_proxy()
         .timeout(settings.request_timeout)
@@ -176,7 +176,7 @@ fn exporter(
     Ok(exporter)
 }
 
-/// Describes the process that the spans are of. Later attributes win over earlier ones.
+/// Describes the process that produces the spans. Later attributes override earlier ones.
 fn resource(settings: &TraceSettings, service: &str) -> Resource {
     let named = settings.service_name.iter().map(|name| KeyValue::new("service.name", name.clone()));
     Resource::builder_empty()
@@ -187,7 +187,7 @@ fn resource(settings: &TraceSettings, service: &str) -> Resource {
         .build()
 }
 
-/// The library's exporter, with an account of what came of its batches.
+/// The library's exporter, with counts of its batches' results.
 #[derive(Debug)]
 struct CountingExporter {
     inner: SpanExporter,
@@ -223,7 +223,7 @@ impl opentelemetry_sdk::trace::SpanExporter for CountingExporter {
     }
 }
 
-/// The HTTP client. The exporter's thread is none of the runtime's, which does what needs timers and sockets.
+/// The HTTP client. It sends on the async runtime, because the exporter's thread has no timers and sockets.
 #[derive(Debug)]
 struct CollectorClient {
     http: Client,

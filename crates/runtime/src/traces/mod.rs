@@ -1,7 +1,7 @@
-//! Spans of OpenTelemetry: one for each hop of a report, sent to a collector by OTLP.
+//! OpenTelemetry spans: one for each hop of a report, sent to a collector by OTLP.
 //!
-//! Services do not open spans and pass them around. They have a [`TraceContext`] from a header, and when the work is
-//! committed they hand over a [`FinishedSpan`] with its times: work that is done again leaves no span.
+//! Services do not open spans and pass them around. They have a [`TraceContext`] from a header, and after the work is
+//! committed they create a [`FinishedSpan`] with its times. So repeated work leaves no span of the first attempt.
 
 mod export;
 mod settings;
@@ -18,19 +18,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_proto::trace::{Ids, TraceContext};
 
-/// The longest time that the last spans may take at a stop.
+/// The maximum time to send the last spans at shutdown.
 pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Hands the finished spans of one service to its exporter. Without an exporter it does nothing, at the cost of a
+/// Passes the finished spans of one service to its exporter. Without an exporter it does nothing and costs only a
 /// branch. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Tracer(Option<Arc<SpanExport>>);
 
 impl Tracer {
-    /// Starts the exporter of a service. To be called on the async runtime, which sends the requests.
+    /// Starts the exporter of a service. Call it on the async runtime, which sends the requests.
     ///
     /// # Errors
-    /// Returns an error if the HTTP client, the exporter or its metrics are refused.
+    /// Returns an error if the HTTP client, the exporter or its metrics cannot be created.
     pub fn start(
         settings: &TraceSettings,
         service: &str,
@@ -39,14 +39,14 @@ impl Tracer {
         Ok(Tracer(Some(Arc::new(SpanExport::start(settings, service, registry)?))))
     }
 
-    /// True if spans are exported.
+    /// Returns true if spans are exported.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Continues the trace of a `traceparent` header in a new span, or begins a trace. The sampler decides whether it is
-    /// sampled; without an exporter the header does.
+    /// Continues the trace of a `traceparent` header in a new span, or begins a trace. The sampler decides whether it
+    /// is sampled. Without an exporter, the header decides.
     #[must_use]
     pub fn continue_trace(&self, traceparent: Option<&str>, ids: &Ids) -> TraceContext {
         let context = TraceContext::continued(traceparent, ids);
@@ -69,7 +69,7 @@ impl Tracer {
     /// Sends the last spans, within [`FLUSH_TIMEOUT`]. Later spans are dropped.
     pub async fn stop(&self) {
         let Some(export) = self.0.clone() else { return };
-        // The exporter's thread is waited for.
+        // Stopping blocks until the exporter's thread has ended.
         let stopped = tokio::task::spawn_blocking(move || export.stop(FLUSH_TIMEOUT)).await;
         if let Err(error) = stopped {
             tracing::warn!(error = &error as &dyn std::error::Error, "the last spans were not sent");

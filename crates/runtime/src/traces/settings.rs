@@ -1,4 +1,4 @@
-//! The settings of traces: the variables `OTEL_…` that every program with OpenTelemetry has.
+//! The settings of traces: the standard `OTEL_…` variables of OpenTelemetry.
 
 use crate::ConfigProblem;
 use opentelemetry::KeyValue;
@@ -15,10 +15,10 @@ use unslide_model::Secret;
 const TRACES_PATH: &str = "v1/traces";
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
-/// The sampler if none is named.
+/// The default sampler.
 const DEFAULT_SAMPLER: &str = "parentbased_always_on";
 
-/// Where spans go, and which.
+/// Settings of the span export: the collector, the sampler and the queue.
 #[derive(Clone)]
 pub struct TraceSettings {
     pub(super) endpoint: Url,
@@ -40,7 +40,7 @@ impl fmt::Debug for TraceSettings {
     }
 }
 
-/// The collector and the sampler, for people: without headers, and without what else a URL may hold of secrets.
+/// Shows the collector and the sampler to people, without headers and other secrets of the URL.
 impl fmt::Display for TraceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (sampler {})", self.shown_endpoint(), self.sampler_name)
@@ -48,22 +48,22 @@ impl fmt::Display for TraceSettings {
 }
 
 impl TraceSettings {
-    /// Reads the variables of the process. Returns `None` if nothing is to be exported.
+    /// Reads the variables of the process. Returns `None` if no spans are exported.
     ///
     /// # Errors
-    /// Returns every variable with a value that cannot be used.
+    /// Returns a problem for every variable with an invalid value.
     pub fn from_environment() -> Result<Option<TraceSettings>, Vec<ConfigProblem>> {
         TraceSettings::from_variables(|name| std::env::var(name).ok())
     }
 
-    /// As [`TraceSettings::from_environment`], from the given variables.
+    /// Works as [`TraceSettings::from_environment`], with the given variables.
     ///
     /// # Errors
-    /// Returns every variable with a value that cannot be used.
+    /// Returns a problem for every variable with an invalid value.
     pub fn from_variables(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<TraceSettings>, Vec<ConfigProblem>> {
-        // An empty variable counts as one that is not set.
+        // An empty variable counts as unset.
         let get =
             |name: &str| variable(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let mut variables = Variables { get: &get, problems: Vec::new() };
@@ -71,7 +71,7 @@ impl TraceSettings {
         if variables.problems.is_empty() { Ok(settings) } else { Err(variables.problems) }
     }
 
-    /// The collector's address without user, password and query.
+    /// Returns the collector's address without user, password and query.
     pub(super) fn shown_endpoint(&self) -> String {
         let port = self.endpoint.port().map_or_else(String::new, |port| format!(":{port}"));
         let host = self.endpoint.host_str().unwrap_or_default();
@@ -79,7 +79,7 @@ impl TraceSettings {
     }
 }
 
-/// Reads variables and collects what is wrong with them.
+/// Reads variables and collects their problems.
 struct Variables<'a> {
     get: &'a dyn Fn(&str) -> Option<String>,
     problems: Vec<ConfigProblem>,
@@ -114,7 +114,7 @@ impl Variables<'_> {
         (self.get)(name)
     }
 
-    /// The first of these variables that is set.
+    /// Returns the first of these variables that is set.
     fn first<const N: usize>(&self, names: [&'static str; N]) -> Option<&'static str> {
         names.into_iter().find(|name| self.value(name).is_some())
     }
@@ -135,12 +135,12 @@ impl Variables<'_> {
         }
     }
 
-    /// The URL that spans are posted to.
+    /// Returns the URL for posting spans.
     fn endpoint(&mut self) -> Option<Url> {
         let name = self.first([TRACES_ENDPOINT, ENDPOINT])?;
         let mut text = self.value(name)?;
         if name == ENDPOINT {
-            // The variable for traces alone is taken as it is.
+            // The variable for traces alone is a complete URL and is not changed.
             text = format!("{}/{TRACES_PATH}", text.trim_end_matches('/'));
         }
         let url =
@@ -151,7 +151,7 @@ impl Variables<'_> {
         url
     }
 
-    /// The time of one export, with its retries.
+    /// Returns the time limit of one export, including its retries.
     fn request_timeout(&mut self) -> Duration {
         let name = self.first(["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
         let request = name.map_or(10_000, |name| self.positive(name, 10_000));
@@ -186,7 +186,7 @@ impl Variables<'_> {
         }
     }
 
-    /// The headers, which may be secrets: no problem repeats them.
+    /// Reads the headers. They may be secrets, so no problem repeats them.
     fn headers(&mut self) -> HashMap<String, Secret> {
         let names = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
         let Some(name) = self.first(names) else { return HashMap::new() };

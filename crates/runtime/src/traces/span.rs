@@ -1,4 +1,4 @@
-//! Spans as services make them.
+//! Spans as services create them.
 
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 use unslide_proto::trace::{Ids, TraceContext};
 
-/// When a span began and ended, in microseconds since the Unix epoch.
+/// The times of a span, in microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanTimes {
     /// The beginning.
@@ -24,7 +24,7 @@ pub struct FinishedSpan {
 }
 
 impl FinishedSpan {
-    /// A span with the ids of `context`, without a parent.
+    /// Creates a span with the ids of `context`, without a parent.
     #[must_use]
     pub fn new(
         kind: SpanKind,
@@ -39,7 +39,7 @@ impl FinishedSpan {
             span_kind: kind,
             name: name.into(),
             start_time: moment(times.began_micros),
-            // A clock that was set back makes no span of a negative duration.
+            // The duration is not negative even if the clock was set back.
             end_time: moment(times.ended_micros.max(times.began_micros)),
             attributes: Vec::new(),
             dropped_attributes_count: 0,
@@ -51,7 +51,7 @@ impl FinishedSpan {
         FinishedSpan { data, context }
     }
 
-    /// Sets the parent to the span that wrote a `traceparent` header, unless that is of another trace.
+    /// Sets the parent to the span that wrote a `traceparent` header, unless it belongs to another trace.
     #[must_use]
     pub fn with_remote_parent(mut self, traceparent: Option<&str>) -> FinishedSpan {
         let parent = traceparent.and_then(TraceContext::from_header);
@@ -78,7 +78,7 @@ impl FinishedSpan {
         self
     }
 
-    /// Makes a span of a part of this one's work.
+    /// Creates a span for a part of this one's work.
     #[must_use]
     pub fn child(&self, name: &'static str, times: SpanTimes, ids: &Ids) -> FinishedSpan {
         let context = TraceContext { span: ids.next(), ..self.context };
@@ -88,7 +88,7 @@ impl FinishedSpan {
     }
 }
 
-/// The context of a span as the library has it.
+/// Returns the context of a span in the library's type.
 pub(super) fn span_context(context: TraceContext, is_remote: bool) -> SpanContext {
     let (trace, span) = (TraceId::from(context.trace), SpanId::from(context.span));
     SpanContext::new(trace, span, TraceFlags::new(context.flags), is_remote, TraceState::NONE)
