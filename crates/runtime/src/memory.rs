@@ -1,7 +1,7 @@
 //! Settings of the allocator: the process keeps freed memory for the next report, and returns it when idle.
 //!
-//! By default the C library returns a large block as soon as it is freed, and each page of the next one causes a page
-//! fault: a symbolizer would spend a fifth of its CPU time on that.
+//! By default the C library returns a large block when it is freed, and each page of the next one causes a page fault.
+//! A symbolizer would spend a fifth of its CPU time on that.
 
 use nix::libc::{M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, c_int, mallopt};
 use nix::time::{ClockId, clock_gettime};

@@ -59,8 +59,8 @@ pub(super) fn sorted_registers(thread: &Thread<'_>) -> Vec<(String, u64)> {
     registers
 }
 
-/// Returns the sort key of a register: first numbered ones by number, then the others in the order of a CPU's
-/// manual. `r8` to `r15` of 64-bit Intel come after the named ones.
+/// Returns the sort key of a register: first `x0`, `x1`, … and `r0` to `r7` by number, then the names below in the
+/// order of a CPU's manual, then all others by name.
 fn rank(name: &str) -> (usize, usize, String) {
     const NAMED: &str = "eax ebx ecx edx edi esi ebp esp ss eflags eip rax rbx rcx rdx rdi rsi rbp rsp \
         r8 r9 r10 r11 r12 r13 r14 r15 rip rflags ip fp lr sp pc cpsr cs ds es fs gs";

@@ -1,5 +1,5 @@
-//! A report's threads, registers and images for a page, in the form of the log: texts of the device are
-//! escaped, and parts that would make the page too long are left out.
+//! A report's threads, registers and images for a page, in the form of the log. Texts of the device are
+//! escaped. Parts that would make the page too long are left out.
 
 use super::backtrace::Frames;
 use super::crash::{Crash, Thread};

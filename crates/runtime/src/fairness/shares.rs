@@ -1,8 +1,8 @@
 //! Decides which tenant uses more than its share of a reader that has no time left. Times are microseconds of the
 //! monotonic clock.
 //!
-//! A tenant's rate limits its use of the installation. The capacity of this machine is another limit: if a reader is
-//! busy all the time, the records of the tenant that uses most of it are put aside, and other tenants of the same
+//! A tenant's rate limits its use of the installation. The capacity of this machine is another limit. If a reader is
+//! busy all the time, it puts aside the records of the tenant that uses most of it. Other tenants of the same
 //! partitions do not wait for them.
 
 use parking_lot::Mutex;

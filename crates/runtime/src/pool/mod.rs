@@ -249,7 +249,7 @@ thread_local! {
     static IS_LARGE: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
-/// Reports the size of a pool's job from within, as soon as it is known. A large job continues at a lower
+/// Reports the size of a pool's job from within. Call it when the size is known: a large job continues at a lower
 /// priority. Does nothing on other threads.
 pub fn job_bytes(bytes: usize) {
     if bytes > LARGE_JOB_BYTES && IS_LARGE.get() == Some(false) {

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same, byte by byte.
+    /// Works as [`plain`], byte by byte.
     fn slowly(input: &[u8], pos: usize) -> PlainRun {
         let rest = input.get(pos..).unwrap_or_default();
         let stops = |b: &u8| *b < 0x20 || matches!(b, b'"' | b'\\');
