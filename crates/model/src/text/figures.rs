@@ -65,7 +65,7 @@ impl Share {
     }
 }
 
-/// Returns by how many thousandths a share has grown. The difference is rounded half away from zero, not the two shares.
+/// Returns by how many thousandths a share has grown. Rounds the difference half away from zero, not the two shares.
 #[must_use]
 pub fn round_growth(before: Share, after: Share) -> i64 {
     let (part_before, whole_before) = before.comparable();

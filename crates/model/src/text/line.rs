@@ -1,7 +1,7 @@
 //! Single-line and shortened text.
 
 /// Returns a text as one line of at most `chars` characters. Removes NULs, replaces other control characters by
-/// spaces, and trims the line. A longer line of the same text gives the same result.
+/// spaces, and trims the line. Cutting in two steps gives the same line as cutting once.
 #[must_use]
 pub fn one_line(text: &str, chars: usize) -> String {
     let line = text.chars().filter(|c| *c != '\0').map(|c| if c.is_control() { ' ' } else { c });
