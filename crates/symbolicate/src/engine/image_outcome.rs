@@ -1,4 +1,4 @@
-//! What an enriched report says of an image.
+//! The entry of an image in an enriched report.
 
 use super::{ImageOutcome, References};
 use crate::answer::Judged;
@@ -7,7 +7,7 @@ use crate::symcache::SymCache;
 use unslide_model::{CpuType, FileAddress, LoadAddress, Slide};
 
 impl ImageOutcome {
-    /// Returns what became of the symbols of an image that frames refer to.
+    /// Describes the symbols of an image that frames refer to.
     pub(super) fn new(image: &PlannedImage<'_>, judged: &Judged<'_>, references: References) -> ImageOutcome {
         let text = judged.symbols.map(SymCache::text_address);
         let preferred = image.vmaddr.map(FileAddress);

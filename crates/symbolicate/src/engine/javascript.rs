@@ -1,4 +1,4 @@
-//! The error of JavaScript that a report is about: its frames are counted and written beside those of threads.
+//! Enrichment of a report's JavaScript error. Its frames are counted and written beside those of threads.
 
 use super::{Detail, References, Splicer};
 use crate::answer::Judged;
@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::status::FrameTally;
 
 impl Plan<'_, '_> {
-    /// Answers the frames of an error of JavaScript; says how many refer to each bundle.
+    /// Answers the frames of a JavaScript error. Returns how many refer to each bundle.
     pub(super) fn javascript<'s>(
         &'s self,
         judged: &[Judged<'s>],
@@ -25,7 +25,7 @@ impl Plan<'_, '_> {
         answers
     }
 
-    /// What is said of an error of JavaScript, with the most detail that there is room for.
+    /// Writes the answers for a JavaScript error, with the most detail that fits.
     pub(super) fn javascript_part(
         &self,
         answers: &[JavaScriptAnswer<'_>],

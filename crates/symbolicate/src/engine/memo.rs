@@ -1,11 +1,11 @@
-//! Answers that many threads share.
+//! Cache of answers for addresses that several threads share.
 
 use super::output::FrameDetail;
 use crate::answer::{SettledFrame, settle};
 use std::ops::Range;
 
-/// Where in the output the answer for an address lies, for the addresses that many threads share. A
-/// slot holds the latest address that falls to it.
+/// Ranges in the output of answers for addresses that several threads share. A slot holds the
+/// latest address that hashes to it.
 pub(super) struct Memo {
     slots: Vec<Option<(MemoKey, Range<u32>)>>,
 }
@@ -24,7 +24,7 @@ impl Memo {
         Memo { slots: vec![None; slots] }
     }
 
-    /// Everything that the answer of symbols depends on; `None` without an image.
+    /// Returns everything that an answer by symbols depends on; `None` without an image.
     pub(super) fn key(
         &self,
         planned: &crate::plan::PlannedFrame,

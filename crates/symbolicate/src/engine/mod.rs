@@ -1,4 +1,4 @@
-//! One pass over a report: every frame is answered, and what is said of it is spliced in.
+//! One pass over a report: answers every frame and splices the answers in.
 
 mod image_outcome;
 mod javascript;
@@ -21,30 +21,30 @@ use time::OffsetDateTime;
 use unslide_model::{DebugId, RelativeAddress, TenantId};
 use unslide_report::{Backtrace, BacktraceOrigin, BlankFrame, FrameCounts, FrameSlot, Report, splice};
 
-/// What a caller knows and a report does not: all of it is written down as it is given.
+/// Facts that a caller knows and the report does not. They are written to the output unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'c> {
-    /// Whose report it is.
+    /// The tenant that owns the report.
     pub tenant: Option<&'c TenantId>,
     /// The revision that this answer gets, from 1.
     pub revision: Option<u32>,
-    /// The revision that it takes the place of.
+    /// The revision that this answer replaces.
     pub supersedes: Option<u32>,
     /// When the report is symbolicated; written with milliseconds.
     pub processed_at: Option<OffsetDateTime>,
-    /// How much is written.
+    /// How much detail is written.
     pub detail: Detail,
-    /// The tenant's own rules of grouping; `None` for none.
+    /// The tenant's own grouping rules, if any.
     pub rules: Option<&'c GroupingRules>,
-    /// The most bytes that the output may have; `None` leaves it at [`most_bytes`], which always holds.
-    /// From the first frame on with an answer that would make it larger, a frame gets its status alone. The
-    /// report itself, the statuses and the list of images are always written.
+    /// The most bytes that the output may have; `None` means [`most_bytes`], which always applies. From the
+    /// first frame whose answer would exceed it, frames get only their status. The report itself, the statuses
+    /// and the list of images are always written.
     pub most_bytes: Option<usize>,
 }
 
-/// The most bytes that a report of `report_bytes`, without what was added to it before, may become. A
-/// real one becomes a few times as large; a symcache that was made for it, with the longest
-/// names in the longest chains of inlined calls, would make megabytes of a frame.
+/// Returns the output limit for a report of `report_bytes`, not counting earlier enrichment. A real report
+/// grows a few times. A hostile symcache, with the longest names in the longest chains of inlined calls, would
+/// add megabytes for each frame.
 #[must_use]
 pub fn most_bytes(report_bytes: usize) -> usize {
     const FLOOR: usize = 512 << 10;
@@ -52,8 +52,8 @@ pub fn most_bytes(report_bytes: usize) -> usize {
     report_bytes.saturating_mul(FACTOR).saturating_add(FLOOR)
 }
 
-/// How much is written of the answers, for outputs that would be too large otherwise. Each is smaller
-/// than the one before; all but the first say `truncated`.
+/// How much detail is written, for outputs that would be too large otherwise. Each level is smaller than the
+/// one before; all but the first set `truncated`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// Everything.
@@ -70,32 +70,32 @@ pub enum Detail {
 pub struct Enrichment {
     /// The report's bytes with our members spliced in.
     pub bytes: Vec<u8>,
-    /// How far it got.
+    /// Status of the whole report.
     pub status: ReportStatus,
-    /// How many frames ended how.
+    /// Number of frames by status.
     pub frames: FrameCounts,
     /// The images that a frame refers to: the app's own first, then those of the operating system.
     pub images: Vec<ImageOutcome>,
     /// The debug ids without symbols or with those of a stripped binary, each once, in the order of `images`.
     pub missing: Vec<DebugId>,
-    /// What was tolerated.
+    /// Problems in the input that were tolerated.
     pub warnings: Vec<String>,
-    /// Which bug it is about; `None` where it says neither what happened nor where.
+    /// The bug that the report is about; `None` if it says neither what happened nor where.
     pub grouping: Option<Grouping>,
-    /// True where frames got less than the context's detail, for the size of the output.
+    /// True if frames got less than the context's detail because of the output's size.
     pub cut: bool,
 }
 
 /// An image that a frame refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageOutcome {
-    /// Its debug id; `None` where it has none.
+    /// Its debug id, if it has one.
     pub debug_id: Option<DebugId>,
-    /// Its file name; empty where it has none.
+    /// Its file name; empty if it has none.
     pub name: String,
     /// Its architecture, such as `arm64e`, in the report's words or else the object's.
     pub arch: Option<&'static str>,
-    /// What became of its symbols.
+    /// Status of its symbols.
     pub status: ImageStatus,
     /// Load address − preferred address, in bytes.
     pub slide: Option<i128>,
@@ -108,41 +108,40 @@ pub struct ImageOutcome {
     /// True for an image of the app with the symbols of a stripped binary: its status is `found`, and its dSYM is
     /// missing.
     pub stripped: bool,
-    /// True where the device and the object disagree on the preferred address, as they do for
-    /// images in the shared cache.
+    /// True if the device and the object disagree on the preferred address, as they do for images in the shared
+    /// cache.
     pub vmaddr_differs: bool,
 }
 
 impl ImageOutcome {
-    /// True where better symbols would name more of the image's frames.
+    /// True if better symbols would name more of the image's frames.
     #[must_use]
     pub fn lacks_symbols(&self) -> bool {
         self.status != ImageStatus::Found || self.stripped
     }
 }
 
-/// Frames whose look-ups are prefetched together. What they read has room in a CPU's second cache.
+/// Number of frames that are prefetched together. The data that they read fits into a CPU's L2 cache.
 const PREFETCHED: usize = 512;
 
-/// What refers to an image.
+/// Counts of the frames that refer to an image.
 #[derive(Clone, Copy, Default)]
 struct References {
     frames: u64,
-    /// The image's dSYM would say more about one of them.
+    /// True if the image's dSYM would say more about one of them.
     lack_dsym: bool,
 }
 
-/// The symbols that a report can use: what is to be fetched before [`enrich`] is called.
+/// Returns the symbols that a report can use, to be fetched before [`enrich`] is called.
 #[must_use]
 pub fn needs(report: &Report<'_>) -> Vec<SymbolNeed> {
     Plan::new(report).needs()
 }
 
-/// Answers every frame of a report. `symbols` gives what is known of a debug id, `None` standing for
+/// Answers every frame of a report. `symbols` returns the symbols of a debug id; `None` means
 /// [`ImageSymbols::Missing`].
 ///
-/// The same report, symbols and context give the same bytes; earlier answers of ours in the report
-/// are replaced.
+/// The same report, symbols and context give the same bytes. Answers from an earlier enrichment are replaced.
 #[must_use]
 pub fn enrich<'s>(
     report: &Report<'_>,
@@ -153,7 +152,7 @@ pub fn enrich<'s>(
 }
 
 impl<'a> Plan<'_, 'a> {
-    /// As [`enrich`].
+    /// Does the same as [`enrich`].
     #[must_use]
     pub fn enrich<'s>(
         &self,
@@ -166,7 +165,7 @@ impl<'a> Plan<'_, 'a> {
         let no_rules = GroupingRules::default();
         // Grouping is the first to look frames up.
         self.prefetch(&judged, 0);
-        // The names that count are paid for before those of other threads.
+        // The budget for names is spent on the names that count before those of other threads.
         let grouping = grouping::group(self, &judged, &mut names, context.rules.unwrap_or(&no_rules));
         let mut splicer = Splicer::new(self, &judged, warnings.len(), context);
         let (mut tally, mut referred) = self.frames(&judged, context, &mut splicer, &mut names);
@@ -194,8 +193,8 @@ impl<'a> Plan<'_, 'a> {
         Enrichment { bytes, status, frames, images, missing, warnings, grouping, cut }
     }
 
-    /// As [`Plan::enrich`], with the most detail that the bound on the output leaves room for; with none
-    /// of it, as far as it goes with the least.
+    /// Does the same as [`Plan::enrich`], with the most detail that fits the output limit. If none fits, the
+    /// least detail is cut at the limit.
     #[must_use]
     pub fn enrich_within<'s>(
         &self,
@@ -205,8 +204,8 @@ impl<'a> Plan<'_, 'a> {
         self.enrich_fitting(symbols, context, |_| true)
     }
 
-    /// As [`Plan::enrich_within`]; the bytes of an answer also have to be a number that `fits`, unless it has
-    /// the least detail.
+    /// Does the same as [`Plan::enrich_within`], but the number of bytes also has to satisfy `fits`, unless the
+    /// answer has the least detail.
     #[must_use]
     pub fn enrich_fitting<'s>(
         &self,
@@ -223,7 +222,7 @@ impl<'a> Plan<'_, 'a> {
         self.enrich(symbols, &Context { detail: Detail::FunctionsOnly, ..*context })
     }
 
-    /// Answers and writes every frame; says how many refer to each image.
+    /// Answers and writes every frame. Returns how many refer to each image.
     fn frames(
         &self,
         judged: &[Judged<'_>],
@@ -302,7 +301,7 @@ impl<'a> Plan<'_, 'a> {
         }
     }
 
-    /// Prefetches the look-ups of [`PREFETCHED`] frames, from this one on.
+    /// Prefetches the look-ups of [`PREFETCHED`] frames, starting at this one.
     fn prefetch(&self, judged: &[Judged<'_>], first: usize) {
         let soon = self.frames.iter().skip(first).take(PREFETCHED);
         symcache::prefetch(soon.filter_map(|planned| {
@@ -333,8 +332,7 @@ impl<'a> Plan<'_, 'a> {
     }
 }
 
-/// True for the backtraces that a reader looks at first: those of the thread that crashed and of the
-/// exceptions.
+/// True for the backtraces that a reader looks at first: those of the crashed thread and of the exceptions.
 fn is_of_the_crash(backtrace: &Backtrace<'_>) -> bool {
     match backtrace.origin {
         BacktraceOrigin::Thread => backtrace.thread.is_some_and(|thread| thread.crashed),
@@ -348,14 +346,14 @@ fn is_of_the_crash(backtrace: &Backtrace<'_>) -> bool {
     }
 }
 
-/// The output while it grows: the input is copied up to each place where something is put in.
+/// The output while it grows. The input is copied up to each place of insertion.
 struct Splicer<'i> {
     input: &'i [u8],
     copied: usize,
     out: Vec<u8>,
-    /// Bytes that may still be said of frames on top of their statuses.
+    /// Bytes that may still be written about frames, on top of their statuses.
     room: usize,
-    /// True once there was no room.
+    /// True once an answer did not fit.
     cut: bool,
 }
 
@@ -366,8 +364,8 @@ impl<'i> Splicer<'i> {
         warnings: usize,
         context: &Context<'_>,
     ) -> Splicer<'i> {
-        // More than frames with and without symbols take in all but unusual reports: to grow the output
-        // would cost as much as to write a quarter of it.
+        // An estimate that is too high in all but unusual reports: growing the output would cost as much as
+        // writing a quarter of it.
         const WITH_SYMBOLS: usize = 1024;
         const WITHOUT: usize = 320;
         let frames: usize = plan
@@ -387,7 +385,7 @@ impl<'i> Splicer<'i> {
         Splicer { input, copied: 0, out, room, cut: false }
     }
 
-    /// How much there is room to say of a frame.
+    /// Returns the detail that still fits for a frame.
     fn affordable(&mut self, wanted: FrameDetail) -> FrameDetail {
         if self.room > 0 || wanted == FrameDetail::StatusOnly {
             return wanted;
@@ -396,14 +394,14 @@ impl<'i> Splicer<'i> {
         FrameDetail::StatusOnly
     }
 
-    /// Takes room for an answer, where there is enough.
+    /// Reserves space for an answer. Returns false if there is not enough.
     fn pay(&mut self, bytes: usize) -> bool {
         let left = self.room.checked_sub(bytes);
         self.room = left.unwrap_or(self.room);
         left.is_some()
     }
 
-    /// Writes an answer; false where only its status had room.
+    /// Writes an answer. Returns false if only its status fitted.
     fn frame<'a>(
         &mut self,
         answer: &FrameAnswer<'_, 'a>,
@@ -416,14 +414,14 @@ impl<'i> Splicer<'i> {
         if extent == FrameDetail::StatusOnly || self.pay(self.out.len() - start) {
             return true;
         }
-        // What follows is left out too: to try each frame would take as long as to write it.
+        // The frames after it are cut too: trying each would take as long as writing it.
         (self.room, self.cut) = (0, true);
         self.out.truncate(start);
         output::frame(&mut self.out, answer, judged, (FrameDetail::StatusOnly, start), names);
         false
     }
 
-    /// Writes the answer of a frame that says nothing, which is its status alone.
+    /// Writes the answer of a frame without an address, which is its status alone.
     fn blank(&mut self, blank: &BlankFrame) {
         self.insert(blank.insert_at(), blank.own_member(), blank.has_members());
         output::invalid_frame(&mut self.out);
@@ -450,7 +448,7 @@ impl<'i> Splicer<'i> {
     }
 }
 
-/// Bytes of what was added to the report before.
+/// Returns the number of bytes that an earlier enrichment added to the report.
 fn own_bytes(report: &Report<'_>) -> usize {
     let Some(own) = &report.own_member else { return 0 };
     let of_frame = |slot: FrameSlot<'_, '_>| match slot {
@@ -465,8 +463,8 @@ fn blank_frames<'r>(report: &'r Report<'_>) -> impl Iterator<Item = &'r BlankFra
     report.backtraces.iter().flat_map(|backtrace| &backtrace.blank_frames)
 }
 
-/// The most bytes that are written of a report whatever there is room for: the status of each frame,
-/// and the report's own member.
+/// Returns the most bytes that are always written for a report: the status of each frame, and the report's own
+/// member.
 fn least_bytes(plan: &Plan<'_, '_>, warnings: usize) -> usize {
     const FRAME: usize = 64;
     const IMAGE: usize = 512;
@@ -474,7 +472,7 @@ fn least_bytes(plan: &Plan<'_, '_>, warnings: usize) -> usize {
     const MEMBER: usize = 1024;
     // How the run ended: words, and two values of at most 100 characters.
     const ENDED: usize = 1024;
-    // A byte that is no UTF-8 becomes three.
+    // An invalid UTF-8 byte becomes three bytes.
     let names: usize = plan.images.iter().map(|image| 3 * image.file.len() + image.bundle_bytes()).sum();
     MEMBER
         + ENDED

@@ -1,4 +1,5 @@
-//! What is added to a report, as JSON: a member in each frame and one in the report itself.
+//! The JSON that enrichment adds to a report: one member in each frame, and one in the report
+//! itself.
 
 use crate::answer::DeviceNames;
 use crate::answer::{FrameAnswer, Judged, Name};
@@ -13,13 +14,13 @@ use unslide_model::DebugId;
 use unslide_model::ended::EndedRun;
 use unslide_report::FrameCounts;
 
-/// The version of what is added to a report. It changes when a reader would have to.
+/// The version of the JSON that is added to a report. It changes when readers have to change.
 pub const VERSION: u32 = 1;
 
 /// The engine's name and version, as the output states it.
 pub const ENGINE: &str = concat!("unslide/", env!("CARGO_PKG_VERSION"));
 
-/// How much is said of a frame.
+/// How much detail is written for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameDetail {
     /// Everything.
@@ -33,7 +34,7 @@ pub(crate) enum FrameDetail {
 }
 
 impl FrameDetail {
-    /// How much is said of a thread's frames in an output of this size.
+    /// Returns the detail for a thread's frames at this output size.
     pub(crate) fn of(detail: Detail, crashed: bool) -> FrameDetail {
         match (detail, crashed) {
             (Detail::Full, _) | (Detail::CrashedThreadOnly, true) => FrameDetail::Full,
@@ -97,7 +98,7 @@ pub(crate) fn invalid_frame(out: &mut Vec<u8>) {
     object.close();
 }
 
-/// Everything of a frame between its status and its calls.
+/// Writes all members of a frame between its status and its calls.
 fn origin(
     object: &mut ObjectWriter<'_>,
     answer: &FrameAnswer<'_, '_>,
@@ -151,7 +152,7 @@ fn origin(
     }
 }
 
-/// The names of functions that have the same code.
+/// Writes the names of the functions that share the same code.
 fn folded_with(object: &mut ObjectWriter<'_>, answer: &CodeAnswer<'_>) {
     if !answer.is_folded() {
         return;
@@ -165,7 +166,7 @@ fn folded_with(object: &mut ObjectWriter<'_>, answer: &CodeAnswer<'_>) {
     out.push(b']');
 }
 
-/// The chain of calls, which stops where it is past `end` for sure.
+/// Writes the chain of calls. Stops when the output is past `end`.
 fn calls(out: &mut Vec<u8>, answer: &CodeAnswer<'_>, extent: FrameDetail, end: usize) {
     out.push(b'[');
     for (i, call) in answer.calls().enumerate() {
@@ -202,7 +203,7 @@ fn calls(out: &mut Vec<u8>, answer: &CodeAnswer<'_>, extent: FrameDetail, end: u
     out.push(b']');
 }
 
-/// What the report's member says.
+/// Content of the report's own member.
 pub(crate) struct ReportFacts<'f> {
     pub(crate) status: ReportStatus,
     pub(crate) counts: &'f FrameCounts,
@@ -212,9 +213,9 @@ pub(crate) struct ReportFacts<'f> {
     pub(crate) grouping: Option<&'f Grouping>,
     /// The value of the member `javascript`.
     pub(crate) javascript: Option<&'f [u8]>,
-    /// How the run ended, of a report that is of no crash.
+    /// How the run ended, for a report that is not about a crash.
     pub(crate) ended: Option<&'f EndedRun>,
-    /// Less is said of frames than could be.
+    /// True if frames have less detail than was available.
     pub(crate) truncated: bool,
 }
 
@@ -278,7 +279,7 @@ fn write_ended(out: &mut Vec<u8>, ended: &EndedRun) {
     object.close();
 }
 
-/// A list, left out where it is empty.
+/// Writes a list, or nothing if it is empty.
 fn list<T>(object: &mut ObjectWriter<'_>, key: JsonKey, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
     if items.is_empty() {
         return;
@@ -341,7 +342,7 @@ fn image(out: &mut Vec<u8>, image: &ImageOutcome) {
     object.close();
 }
 
-/// RFC 3339 in UTC with milliseconds.
+/// Writes a time as RFC 3339 in UTC, with milliseconds.
 fn moment(out: &mut Vec<u8>, at: OffsetDateTime) {
     let at = at.to_offset(time::UtcOffset::UTC);
     let text = format!(

@@ -1,4 +1,4 @@
-//! What to do about symbols that are missing.
+//! Advice on how to supply missing symbols.
 
 use crate::plan::{PlannedImage, PlannedJavaScript};
 use unslide_model::shell_word;
@@ -7,7 +7,7 @@ use unslide_report::{Report, ReportSummary};
 /// The longest name, version or build in an advice, in characters.
 const LONGEST: usize = 64;
 
-/// What a report says of its own build and system.
+/// The report's own build and system, used in advice.
 pub(super) struct Advisor(ReportSummary);
 
 impl Advisor {
@@ -15,7 +15,7 @@ impl Advisor {
         Advisor(report.summary())
     }
 
-    /// Which symbols would answer for an image without any, and how they come.
+    /// Says which symbols would answer for an image without any, and how to supply them.
     pub(super) fn missing(&self, image: &PlannedImage<'_>) -> String {
         let name = short(&image.name());
         let Some(id) = image.debug_id else {
@@ -32,7 +32,8 @@ impl Advisor {
         format!("no symbols are known for {name} (UUID {id}); {}", self.upload(image))
     }
 
-    /// Which dSYM would answer for an image of the app that has only the symbols of a stripped binary.
+    /// Says which dSYM would answer for an image of the app that has only the symbols of a stripped
+    /// binary.
     pub(super) fn stripped(&self, image: &PlannedImage<'_>) -> String {
         let id = image.debug_id.map_or_else(String::new, |id| format!(" (UUID {id})"));
         format!(
@@ -42,7 +43,7 @@ impl Advisor {
         )
     }
 
-    /// How the names come back that a build with bitcode has hidden in an image's dSYM.
+    /// Says how to restore the names that a build with bitcode has hidden in an image's dSYM.
     pub(super) fn hidden(&self, image: &PlannedImage<'_>) -> String {
         let dsym = shell_word(&self.dsym(image));
         format!(
@@ -51,7 +52,7 @@ impl Advisor {
         )
     }
 
-    /// Which dSYM would say more of an image of the app than its symbol table.
+    /// Says which dSYM would give more detail than the symbol table of an image of the app.
     pub(super) fn without_lines(&self, image: &PlannedImage<'_>) -> String {
         format!(
             "the symbols of {} have no debug information that is read, so no file, line or inlined function; {}",
@@ -70,13 +71,13 @@ impl Advisor {
         )
     }
 
-    /// The name of an image's dSYM.
+    /// Returns the name of an image's dSYM.
     fn dsym(&self, image: &PlannedImage<'_>) -> String {
         short(&dsym(&image.path.map(|path| path.decode().into_owned()).unwrap_or_default()))
     }
 }
 
-/// Which source map would answer for a bundle without one, and how it comes.
+/// Says which source map would answer for a bundle without one, and how to supply it.
 pub(super) fn missing_map(error: &PlannedJavaScript, bundle: &PlannedImage<'_>) -> String {
     let name = short(&bundle.name());
     let Some(id) = bundle.debug_id else {
@@ -90,20 +91,20 @@ pub(super) fn missing_map(error: &PlannedJavaScript, bundle: &PlannedImage<'_>) 
     format!("no source map is known for {name} (debug id {id}); upload it: {command}")
 }
 
-/// What is there, with blanks between.
+/// Joins the parts that are present with spaces.
 fn joined(parts: [&Option<String>; 3]) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().map(|part| short(part)).collect();
     parts.join(" ")
 }
 
-/// Returns the name that Xcode gives an image's dSYM: that of the product that the image is built for.
+/// Returns the name that Xcode gives an image's dSYM: the name of the product that contains the image.
 fn dsym(path: &str) -> String {
     const BUNDLES: [&str; 8] =
         [".app", ".appex", ".framework", ".xctest", ".xpc", ".bundle", ".systemextension", ".kext"];
     let mut parts = path.rsplit('/');
     let file = parts.next().unwrap_or_default();
     let bundle = parts.find(|part| BUNDLES.iter().any(|bundle| part.ends_with(bundle)));
-    // Xcode 16 puts the code of a debug build into a library beside a program that only loads it.
+    // Xcode 16 puts the code of a debug build into a library next to a program that only loads it.
     let debug = file.strip_suffix(".debug.dylib");
     let product = match (debug, bundle) {
         (_, None) => debug.map_or_else(|| file.to_owned(), |program| format!("{program}.app")),

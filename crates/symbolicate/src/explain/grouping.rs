@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 /// A report's group.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedGrouping {
-    /// What reports of the same bug have in common, in hexadecimal digits.
+    /// Fingerprint in hexadecimal digits; equal for reports of the same bug.
     pub fingerprint: String,
-    /// What happened, such as `crash`.
+    /// Kind of the event, such as `crash`.
     pub kind: &'static str,
     /// One line for a list.
     pub title: String,
-    /// The function that is to blame.
+    /// The function that probably caused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub culprit: Option<String>,
     /// True while the symbols of a frame that counts are missing.
     pub provisional: bool,
-    /// What tells the tenant's rules apart; absent without rules.
+    /// Hash of the tenant's rules; absent without rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<String>,
 }
@@ -32,21 +32,21 @@ pub struct ExplainedFunction {
     /// Its name without types; or the image and the address while symbols are missing.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub function: String,
-    /// True where it is part of the fingerprint.
+    /// True if it is part of the fingerprint.
     pub counted: bool,
-    /// What decided it, such as `runtime`.
+    /// The verdict, such as `runtime`.
     pub verdict: GroupingVerdict,
-    /// The same in a sentence.
+    /// The verdict as a sentence.
     pub reason: &'static str,
-    /// The rule of the tenant that fits it, such as `line 3: ignore function Log.*`.
+    /// The tenant's rule that matches it, such as `line 3: ignore function Log.*`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
 }
 
-/// What became of the functions of each frame that grouping looks at.
+/// Verdicts on the functions of each frame that grouping looks at.
 pub(super) struct FrameVerdicts(BTreeMap<usize, Vec<FunctionVerdict>>);
 
-/// The report's group, what became of each function, and the frames that count.
+/// Returns the report's group with the frames that count, and the verdict on each function.
 pub(super) fn explain<'a>(
     plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
@@ -73,8 +73,7 @@ pub(super) fn explain<'a>(
 }
 
 impl FrameVerdicts {
-    /// Adds the verdicts on their functions to frames, as far as there is room for the texts; true where there
-    /// was not enough.
+    /// Moves the verdicts into their frames while `room` bytes last. Returns true if some did not fit.
     pub(super) fn give(&mut self, frames: &mut [ExplainedFrame], room: &mut usize) -> bool {
         for frame in frames {
             for verdict in self.0.remove(&frame.index).unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Why each frame of an error of JavaScript got its answer.
+//! Why each frame of a JavaScript error got its answer.
 
 use super::Room;
 use super::advice::missing_map;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use unslide_model::DebugId;
 use unslide_report::JavaScriptFrame;
 
-/// The way from a frame of JavaScript to its answer.
+/// The steps from a JavaScript frame to its answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedJavaScriptFrame {
     /// Its position, 0 the innermost.
@@ -19,7 +19,7 @@ pub struct ExplainedJavaScriptFrame {
     /// The bundle's file name; absent for a function of the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
-    /// The debug id that the source map is looked for by.
+    /// The debug id by which the source map is looked up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub debug_id: Option<DebugId>,
     /// The line in the bundle, from 1.
@@ -28,12 +28,12 @@ pub struct ExplainedJavaScriptFrame {
     /// The column in the bundle, from 0, or the offset in Hermes bytecode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle_column: Option<u32>,
-    /// How it ended.
+    /// Status of the frame.
     pub status: FrameStatus,
     /// The function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// Who names it: `function_map`, `caller` or `device`.
+    /// Source of the function's name: `function_map`, `caller` or `device`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function_source: Option<FunctionSource>,
     /// The source file.
@@ -44,13 +44,13 @@ pub struct ExplainedJavaScriptFrame {
     pub line: Option<u32>,
     /// True for a function of the app.
     pub in_app: bool,
-    /// True where it is part of the group's fingerprint.
+    /// True if it is part of the group's fingerprint.
     pub counted: bool,
-    /// What decided it, in a sentence.
+    /// The reason for the status, as a sentence.
     pub reason: String,
 }
 
-/// Explains the frames of the error of a plan, as far as there is room.
+/// Explains the frames of a plan's JavaScript error, as many as fit.
 pub(super) fn explain(
     plan: &Plan<'_, '_>,
     judged: &[Judged<'_>],

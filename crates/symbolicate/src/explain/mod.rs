@@ -30,24 +30,24 @@ pub struct Explanation {
     pub engine: &'static str,
     /// The images that frames refer to.
     pub images: Vec<ExplainedImage>,
-    /// The report's group; absent where the report says neither what happened nor where.
+    /// The report's group; absent if the report says neither what happened nor where.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grouping: Option<ExplainedGrouping>,
-    /// The frames of an error of JavaScript, the innermost first.
+    /// The frames of a JavaScript error, the innermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub javascript: Vec<ExplainedJavaScriptFrame>,
     /// Every backtrace, in the order of the report.
     pub backtraces: Vec<ExplainedBacktrace>,
-    /// True where frames or calls were left out, because there are too many.
+    /// True if frames or calls were left out, because there are too many.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// Frames of one report that are explained, and bytes of the calls that are named.
+/// Limits of one report: frames that are explained, and bytes of the calls that are named.
 const MOST_FRAMES: usize = 20_000;
 const MOST_CALL_BYTES: usize = 4 << 20;
 
-/// How much may still be said.
+/// Remaining capacity of an explanation.
 struct Room {
     frames: usize,
     call_bytes: usize,
@@ -55,7 +55,7 @@ struct Room {
 }
 
 impl Room {
-    /// Takes room for one more frame, where there is some.
+    /// Reserves capacity for one more frame. Returns false if there is none left.
     fn frame(&mut self) -> bool {
         let left = self.frames.checked_sub(1);
         self.cut |= left.is_none();
@@ -63,7 +63,7 @@ impl Room {
         left.is_some()
     }
 
-    /// Takes room for texts of `bytes`, where there is enough; once there is not, for none.
+    /// Reserves capacity for texts of `bytes`. Once a text does not fit, no later one does.
     fn calls(&mut self, bytes: usize) -> bool {
         let left = self.call_bytes.checked_sub(bytes);
         self.cut |= left.is_none();
@@ -72,30 +72,30 @@ impl Room {
     }
 }
 
-/// An image and its symbols. Addresses are hexadecimal texts, so that no reader loses bits of them.
+/// An image and its symbols. Addresses are hexadecimal texts, because JSON numbers would lose bits.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedImage {
     /// Its debug id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub debug_id: Option<DebugId>,
-    /// Its path in the report's words.
+    /// Its path, as the report has it.
     pub path: String,
     /// True for an image of the operating system.
     pub system: bool,
-    /// Its CPU in the report's words.
+    /// Its CPU, as the report has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arch: Option<&'static str>,
-    /// Where it was loaded.
+    /// Its load address.
     pub load_address: String,
-    /// Where it prefers to be loaded, by the device.
+    /// Its preferred load address, according to the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_vm_address: Option<String>,
-    /// Where it prefers to be loaded, by its object.
+    /// Its preferred load address, according to its object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object_vm_address: Option<String>,
-    /// What became of its symbols.
+    /// Status of its symbols.
     pub status: ImageStatus,
-    /// Which symcache answers.
+    /// The symcache that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symcache: Option<ExplainedSymcache>,
 }
@@ -111,7 +111,7 @@ pub struct ExplainedSymcache {
     pub object: Option<ContentHash>,
     /// The CPU of the object.
     pub arch: &'static str,
-    /// What the object has to offer.
+    /// Kinds of names and lines that the object contains.
     pub quality: Quality,
 }
 
@@ -120,9 +120,9 @@ pub struct ExplainedSymcache {
 pub struct ExplainedBacktrace {
     /// 0 for the outer report, 1 for its `recrash_report`, and so on.
     pub part: usize,
-    /// Where it lies.
+    /// Origin of the backtrace in the report.
     pub origin: &'static str,
-    /// True for the backtrace that the report's group goes by.
+    /// True for the backtrace that grouping uses.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub counts: bool,
     /// The thread's own index.
@@ -134,7 +134,7 @@ pub struct ExplainedBacktrace {
     pub frames: Vec<ExplainedFrame>,
 }
 
-/// The way from a frame to its answer.
+/// The steps from a frame to its answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedFrame {
     /// Its position, 0 the innermost.
@@ -145,15 +145,15 @@ pub struct ExplainedFrame {
     /// The address without sign, fraction, instruction-set bits and signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleaned: Option<String>,
-    /// True where the report has a float.
+    /// True if the address is a float in the report.
     pub imprecise: bool,
-    /// True where a pointer's signature was taken off.
+    /// True if a pointer's signature was stripped.
     pub pac_stripped: bool,
-    /// The number of the rule that chose the look-up address, 1 to 9.
+    /// Number of the rule that chose the look-up address, 1 to 9.
     pub rule: u8,
-    /// The name of that rule.
+    /// Name of that rule.
     pub rule_name: &'static str,
-    /// True where the look-up address is one lower than the cleaned one.
+    /// True if the look-up address is one lower than the cleaned one.
     pub adjusted: bool,
     /// The address that was looked up, in the process.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,7 +164,7 @@ pub struct ExplainedFrame {
     /// How the image was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_by: Option<&'static str>,
-    /// True where the frame itself names another image.
+    /// True if the frame itself names another image.
     pub reattributed: bool,
     /// Load address − preferred address of the image, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub struct ExplainedFrame {
     /// The address that was looked up, in the object's own address space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lookup_file_address: Option<String>,
-    /// How it ended.
+    /// Status of the frame.
     pub status: FrameStatus,
     /// `dwarf`, `symtab`, `exports` or `device`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,14 +185,15 @@ pub struct ExplainedFrame {
     /// The functions, the innermost first, with their lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<String>,
-    /// What decided it, in a sentence.
+    /// The reason for the status, as a sentence.
     pub reason: String,
-    /// Which functions count for the report's group, in the backtrace that counts.
+    /// The verdicts of grouping on its functions, in the backtrace that counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grouping: Vec<ExplainedFunction>,
 }
 
-/// Answers every frame as [`enrich`](crate::enrich) does, and says why. `rules` are the tenant's own of grouping.
+/// Answers every frame as [`enrich`](crate::enrich) does, and says why. `rules` are the tenant's own grouping
+/// rules.
 #[must_use]
 pub fn explain<'s>(
     report: &Report<'_>,
@@ -227,7 +228,7 @@ pub fn explain<'s>(
                 && without_crash != Some(backtrace.part),
             frames,
         });
-        // A list without frames takes room too.
+        // A list without frames uses capacity too.
         if !room.frame() {
             break;
         }
@@ -249,7 +250,7 @@ fn images<'s>(
     judged: &[Judged<'s>],
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> Vec<ExplainedImage> {
-    // In the order in which frames refer to them, so that those of the frames above are among them.
+    // In the order of first reference, so that the images of the explained frames are included.
     let explained = plan.images.iter().zip(judged).take(MOST_FRAMES).map(|(image, judged)| {
         let object = match image.debug_id.and_then(|id| symbols(&id)) {
             Some(ImageSymbols::Found { object, .. }) => *object,
@@ -275,7 +276,7 @@ fn images<'s>(
     explained.collect()
 }
 
-/// Explains the frames of a backtrace, as many as there is room for. `planned` stands at its first frame.
+/// Explains the frames of a backtrace, as many as fit. `planned` is positioned at its first frame.
 fn explain_frames<'a>(
     plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
@@ -291,7 +292,7 @@ fn explain_frames<'a>(
         let frame = match slot {
             FrameSlot::Frame(frame) => frame,
             FrameSlot::Blank(blank) => {
-                // It has no place in the plan.
+                // The plan does not contain this frame.
                 let frame = Frame { index: blank.index(), ..Frame::default() };
                 let planned = plan.blank(backtrace, frame.index);
                 let answered = answer(plan, judged, &frame, &planned, false);
@@ -325,7 +326,7 @@ fn explain_frame<'a>(
     let text = judged.and_then(|judged| judged.symbols).map(SymCache::text_address);
     let relative = image.map(|_| RelativeAddress(answered.relative.saturating_sub(decrement)));
     let (source, mut calls) = name(answered, names, room);
-    // Names in it are the report's own.
+    // The names in it come from the report.
     let advice = advice(plan, all, answered, advisor).filter(|advice| room.calls(advice.len()));
     if !room.calls(calls.iter().map(String::len).sum()) {
         calls.clear();
@@ -389,7 +390,7 @@ fn name<'a>(
                 }
                 bytes += text.len();
                 calls.push(text);
-                // There is no room for this answer any more, however it goes on.
+                // No call that follows can make this answer fit.
                 if bytes > room.call_bytes {
                     break;
                 }
@@ -399,7 +400,7 @@ fn name<'a>(
     }
 }
 
-/// Which symbols would answer for the image that the frame refers to, where it lacks them.
+/// Returns which symbols would answer for the frame's image, if it lacks them.
 fn advice(
     plan: &Plan<'_, '_>,
     judged: &[Judged<'_>],

@@ -11,14 +11,14 @@ use crate::plan::{PlannedFrame, PlannedImage};
 use std::collections::BTreeSet;
 use unslide_report::{Frame, Text};
 
-/// Functions of the system that count where none of the app does.
+/// System functions that count if no function of the app does.
 const SYSTEM_FUNCTIONS: usize = 3;
-/// Functions of the app that count in a hang, from the outermost on: what is called inside of them changes from
+/// Functions of the app that count in a hang, starting at the outermost: the functions inside them change from
 /// sample to sample.
 const HANG_FUNCTIONS: usize = 2;
-/// Functions that count at most.
+/// The most functions that count.
 const MOST_COUNTED: usize = 16;
-/// Characters of a file's name.
+/// The most characters of a file's name.
 const FILE_CHARS: usize = 100;
 
 /// A function of the backtrace, or a frame without one.
@@ -29,38 +29,38 @@ pub(super) struct Candidate<'r> {
     pub(super) rule: Option<&'r GroupingRule>,
 }
 
-/// What a function may count as.
+/// How a function may count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// A function of the app.
     App,
-    /// A function of the system, which counts where there is none of the app.
+    /// A system function, which counts if no function of the app does.
     System,
-    /// `main`, which counts where there is no other.
+    /// `main`, which counts if no other function does.
     Entry,
-    /// A function of the app that never returns, and so only reports what the app's function that called it has found.
+    /// A function of the app that never returns, so it only reports an error that its caller in the app found.
     NoReturn(GroupingVerdict),
     /// It does not count.
     Out(GroupingVerdict),
 }
 
-/// What Swift says of a trap, and in which frame.
+/// Swift's reason for a trap, and the frame with it.
 pub(super) struct Trap {
     pub(super) frame: usize,
     pub(super) reason: String,
 }
 
-/// What is known of the functions inside of the next one.
+/// State of the functions inside the next one.
 struct Inside {
     /// The position of the first sentinel.
     sentinel: Option<usize>,
-    /// True if the last function has ended the process or thrown; `None` if the report is of no failure.
+    /// True if the last function ended the process or threw; `None` if the report is not about a failure.
     after_failure: Option<bool>,
     /// The position of a function that never returns, until its caller is known.
     no_return: Option<usize>,
 }
 
-/// Functions from the innermost on.
+/// Functions of a backtrace, starting at the innermost.
 #[derive(Default)]
 pub(super) struct Candidates<'r> {
     pub(super) list: Vec<Candidate<'r>>,
@@ -68,8 +68,8 @@ pub(super) struct Candidates<'r> {
 }
 
 impl<'r> Candidates<'r> {
-    /// Reads frames from the innermost on; where not `all` are wanted, no further than to the function that
-    /// counts. `is_trap` is true if the innermost instruction is one that ends a process.
+    /// Reads frames, starting at the innermost. Unless `all` are wanted, stops at the function that counts.
+    /// `is_trap` is true if the innermost instruction ends a process.
     pub(super) fn read<'p, 'a: 'p>(
         frames: impl Iterator<Item = NamedFrame<'p, 'a>>,
         kind: GroupKind,
@@ -92,14 +92,14 @@ impl<'r> Candidates<'r> {
             }
         }
         candidates.settle_no_return(&mut inside);
-        // A recursion has no inside.
+        // In a recursion, no function is inside another.
         if let Some(at) = inside.sentinel.filter(|_| kind != GroupKind::StackOverflow) {
             candidates.leave_out_inside(at);
         }
         candidates
     }
 
-    /// What the function at this position called does not count.
+    /// Excludes all functions that the function at this position called.
     fn leave_out_inside(&mut self, sentinel: usize) {
         let rule = self.list.get(sentinel).and_then(|candidate| candidate.rule);
         for inside in self.list.iter_mut().take(sentinel) {
@@ -108,7 +108,7 @@ impl<'r> Candidates<'r> {
         }
     }
 
-    /// Adds a function. One that never returns counts itself if not the app but the system has called it.
+    /// Adds a function. One that never returns counts itself if the system called it, not the app.
     fn push(&mut self, candidate: Candidate<'r>, inside: &mut Inside) {
         use GroupingVerdict::{CompilerMade, Ignored, Reporter, Runtime};
         match candidate.standing {
@@ -121,7 +121,7 @@ impl<'r> Candidates<'r> {
         self.list.push(candidate);
     }
 
-    /// Lets a function that never returns count, for the app has no function that called it.
+    /// Makes a function that never returns count, because no function of the app called it.
     fn settle_no_return(&mut self, inside: &mut Inside) {
         if let Some(candidate) = inside.no_return.take().and_then(|at| self.list.get_mut(at)) {
             candidate.standing = Standing::App;
@@ -137,7 +137,7 @@ impl<'r> Candidates<'r> {
         };
         let path = image.path.map(Text::decode);
         let path = path.as_deref().unwrap_or_default();
-        // What the device names in an image of the app, and what the symbols hide, better symbols will name.
+        // Names from the device in an image of the app, and hidden names, are replaced by better symbols later.
         let is_hidden = frame.functions.are_hidden();
         if (frame.waits || is_hidden) && !image.system {
             let rule = rules.find(Subject { image: path, ..Subject::default() });
@@ -148,7 +148,7 @@ impl<'r> Candidates<'r> {
             return self.push(Candidate::waiting(frame, rule), inside);
         }
         if is_hidden || frame.functions.are_unknown() {
-            // Functions of the system have no names in MetricKit's reports.
+            // System functions have no names in MetricKit reports.
             inside.set_after_failure(image.system);
             return self.push(Candidate::without_name(frame.index, GroupingVerdict::Unnamed), inside);
         }
@@ -169,14 +169,15 @@ impl<'r> Candidates<'r> {
             let in_app = !image.system;
             let is_failure = is_failure(&name, in_app);
             let mut named = Candidate::named(frame.index, function, name, in_app, inside.after_failure, rule);
-            // A destructor of an object and that of the object as a part are one function, whichever returns.
+            // The complete-object and base-object destructors are one function, whichever of them returns.
             let inner = inside.no_return.and_then(|at| self.list.get(at));
             if let Some(inner) = inner.filter(|inner| inner.counted.function == named.counted.function)
                 && named.standing == Standing::App
             {
                 named.standing = inner.standing;
             }
-            // What the compiler has moved out of a function, or put between two, failed if what it called did.
+            // A compiler-made part of a function, or one between two functions, failed if the function that it
+            // called did.
             if named.standing != Standing::Out(GroupingVerdict::CompilerMade) {
                 inside.set_after_failure(is_failure || named.only_reports());
             }
@@ -184,8 +185,8 @@ impl<'r> Candidates<'r> {
         });
     }
 
-    /// The positions of the functions that count, in the order of the fingerprint. A function that repeats itself
-    /// counts once.
+    /// Returns the positions of the functions that count, in the order of the fingerprint. A function that
+    /// repeats counts once.
     pub(super) fn choose(&self, kind: GroupKind) -> Vec<usize> {
         if matches!(kind, GroupKind::OutOfMemory | GroupKind::Termination) {
             return Vec::new();
@@ -220,7 +221,7 @@ impl<'r> Candidates<'r> {
         app.into_iter().take(counted).collect()
     }
 
-    /// The functions of a recursion, which has no first one: sorted before they are cut, so that the same ones count
+    /// Returns the functions of a recursion. They are sorted before they are cut, so that the same ones count
     /// wherever it stopped.
     fn turn(&self, standing: Standing, most: usize) -> Vec<usize> {
         let mut turn: Vec<usize> = self.once(standing).collect();
@@ -233,7 +234,7 @@ impl<'r> Candidates<'r> {
         &self.list[at].counted.function
     }
 
-    /// The first position of each function with this standing.
+    /// Returns the first position of each function with this standing.
     fn once(&self, standing: Standing) -> impl Iterator<Item = usize> {
         let mut seen = BTreeSet::new();
         self.standing(standing).filter(move |at| seen.insert(self.function(*at)))
@@ -244,14 +245,14 @@ impl<'r> Candidates<'r> {
         list.filter(move |(_, candidate)| candidate.standing == standing).map(|(at, _)| at)
     }
 
-    /// What Swift says of a trap; one outside of the function of the app that counts is of something else.
+    /// Returns Swift's reason for a trap. Ignores a trap outside the outermost counted function of the app.
     pub(super) fn trap_inside(&self, chosen: &[usize]) -> Option<&str> {
         let last = chosen.last().and_then(|at| self.list.get(*at)).filter(|c| c.standing == Standing::App);
         let trap = self.trap.as_ref().filter(|trap| last.is_none_or(|last| trap.frame <= last.counted.frame));
         trap.map(|trap| trap.reason.as_str())
     }
 
-    /// What became of each function, where these count.
+    /// Returns the verdict on one function, if `counted` are the functions that count.
     pub(super) fn verdict(&self, kind: GroupKind, counted: &[usize], at: usize) -> GroupingVerdict {
         let candidate = &self.list[at];
         match candidate.standing {
@@ -272,7 +273,8 @@ impl<'r> Candidates<'r> {
         }
     }
 
-    /// What became of each function of a backtrace where these count, in the order of its frames.
+    /// Returns the verdict on each function of a backtrace, in the order of its frames. `chosen` are the
+    /// functions that count.
     pub(super) fn verdicts(
         &self,
         kind: GroupKind,
@@ -287,7 +289,7 @@ impl<'r> Candidates<'r> {
         });
         let mut verdicts: Vec<FunctionVerdict> = read.collect();
         let known: BTreeSet<usize> = verdicts.iter().map(|verdict| verdict.frame).collect();
-        // Frames outside of the turn of a recursion, or past the number that is looked at.
+        // Frames outside the cycle of a recursion, or past the limit of frames.
         let verdict = if kind == GroupKind::StackOverflow {
             GroupingVerdict::Repeated
         } else {
@@ -302,14 +304,14 @@ impl<'r> Candidates<'r> {
 }
 
 impl Inside {
-    /// Notes whether the last function has ended the process or thrown, if the report is of a failure.
+    /// Records whether the last function ended the process or threw, if the report is about a failure.
     fn set_after_failure(&mut self, after_failure: bool) {
         self.after_failure = self.after_failure.map(|_| after_failure);
     }
 }
 
 impl<'r> Candidate<'r> {
-    /// True for a function that only reports what its caller has found.
+    /// True for a function that only reports an error that its caller found.
     fn only_reports(&self) -> bool {
         use GroupingVerdict::{Reporter, ReporterByCode, ReporterByDeclaration};
         let is_reporter = |verdict| matches!(verdict, Reporter | ReporterByCode | ReporterByDeclaration);
@@ -329,7 +331,7 @@ impl<'r> Candidate<'r> {
         self.rule.is_some_and(|rule| rule.action == action)
     }
 
-    /// A frame of the app without symbols.
+    /// Returns the candidate for a frame of the app without symbols.
     fn waiting(frame: &NamedFrame<'_, '_>, rule: Option<&'r GroupingRule>) -> Candidate<'r> {
         let name = frame.image.map(PlannedImage::name).unwrap_or_default();
         let id = frame.image.and_then(|image| image.debug_id);
@@ -370,7 +372,7 @@ impl<'r> Candidate<'r> {
     }
 }
 
-/// Returns what a function counts as by its name and by what is known of its code.
+/// Returns how a function counts, by its name and its code.
 fn judge(function: &NamedFunction, name: &str, in_app: bool, after_failure: Option<bool>) -> Standing {
     if name.is_empty() {
         Standing::Out(GroupingVerdict::Unnamed)

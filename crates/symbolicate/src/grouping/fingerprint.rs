@@ -1,4 +1,4 @@
-//! The fingerprint of the functions that count, and what people read of it.
+//! The fingerprint of the functions that count, with the title and the culprit for readers.
 
 use super::candidates::Candidates;
 use super::{CountedFrame, GroupKind, Grouping, GroupingRules, VERSION, title};
@@ -6,7 +6,7 @@ use crate::json::{ObjectWriter, key};
 use sha2::{Digest, Sha256};
 use unslide_report::CrashError;
 
-/// The fingerprint, the title and the culprit of a report in which these functions count.
+/// Returns the fingerprint, the title and the culprit of a report in which these functions count.
 pub(super) fn finish(
     kind: GroupKind,
     error: &CrashError,
@@ -18,7 +18,7 @@ pub(super) fn finish(
         chosen.iter().filter_map(|at| candidates.list.get(*at)).map(|c| c.counted.clone()).collect();
     let trap = candidates.trap_inside(chosen);
     let mut parts: Vec<&str> = vec![kind.as_str()];
-    // The name of an exception is the programmer's; what the processor and the kernel call a crash depends on
+    // The programmer chose an exception's name. The processor's and the kernel's names for a crash depend on
     // the architecture.
     match kind {
         GroupKind::Exception | GroupKind::User | GroupKind::Profile => {
@@ -36,7 +36,7 @@ pub(super) fn finish(
         (reason, _) => title::masked(reason.as_deref().unwrap_or_default()),
     };
     if functions.is_empty() && !matches!(kind, GroupKind::OutOfMemory | GroupKind::Termination) {
-        // Nothing says where: what happened has to do.
+        // No function is known, so the kind of error has to do.
         parts.extend(
             [error.exception.as_deref(), error.signal.as_deref(), error.code.as_deref()]
                 .into_iter()
@@ -65,7 +65,7 @@ pub(super) fn finish(
     }
 }
 
-/// What the parts have in common: 16 bytes of their hash.
+/// Returns the first 16 bytes of the hash of the parts.
 pub(super) fn fingerprint(parts: &[&str]) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(VERSION.to_le_bytes());

@@ -1,5 +1,5 @@
-//! The frames of the backtrace that counts, with the functions that they are named by: by symbols, or by what an
-//! enriched report says.
+//! The frames of the backtrace that counts, with the names of their functions. The names come from symbols or
+//! from an enriched report.
 
 use super::MOST_FRAMES;
 use crate::answer::{DeviceNames, Judged, Name, answer, settle};
@@ -13,19 +13,19 @@ use std::collections::HashMap;
 use unslide_model::is_hidden_symbol;
 use unslide_report::{Backtrace, Frame, OurFrame, Report, Text};
 
-/// Functions that are looked at, and characters of each.
+/// Limits: functions that are looked at, and characters of each name.
 pub(super) const MOST_CALLS: usize = 4_096;
 const NAME_CHARS: usize = 2_000;
-/// Frames of a recursion at least: fewer fill no stack.
+/// The fewest frames of a recursion that can fill a stack.
 const LEAST_FRAMES: usize = 48;
-/// Characters of a source file's path.
+/// The most characters of a source file's path.
 const PATH_CHARS: usize = 1_000;
 
-/// Who names the functions of frames.
+/// Source of the names of functions.
 pub(super) enum NamedBy<'n, 's, 'a> {
-    /// The symbols of each image, else the device.
+    /// The symbols of each image, or else the device.
     Symbols(&'n [Judged<'s>], &'n mut DeviceNames<'a>),
-    /// The report itself: it was enriched before.
+    /// The report itself, which is enriched already.
     Report,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct NamedFrame<'p, 'a> {
     pub(super) image: Option<&'p PlannedImage<'a>>,
     /// The address from the image's start.
     pub(super) relative: u64,
-    /// True where better symbols may name it later.
+    /// True if better symbols may name it later.
     pub(super) waits: bool,
     pub(super) functions: FrameFunctions<'p, 'a>,
 }
 
-/// The functions of a frame. A chain of inlined calls may have very many, so each is read when it is asked for.
+/// The functions of a frame. A chain of inlined calls may be very long, so each function is read on demand.
 pub(super) enum FrameFunctions<'p, 'a> {
     Unknown,
     Symbols(CodeAnswer<'p>),
@@ -48,7 +48,7 @@ pub(super) enum FrameFunctions<'p, 'a> {
     Report(OurFrame<'a>),
 }
 
-/// A function that the device alone names.
+/// A function that only the device names.
 pub(super) struct DeviceFunction<'a> {
     name: Cow<'a, str>,
     raw: Text<'a>,
@@ -59,7 +59,7 @@ impl FrameFunctions<'_, '_> {
         matches!(self, FrameFunctions::Unknown)
     }
 
-    /// True if a hidden name stands in the place of the function's own.
+    /// True if a hidden name replaces the function's own.
     pub(super) fn are_hidden(&self) -> bool {
         let symbol = match self {
             FrameFunctions::Unknown => None,
@@ -70,7 +70,7 @@ impl FrameFunctions<'_, '_> {
         symbol.is_some_and(|symbol| is_hidden_symbol(symbol.raw()))
     }
 
-    /// Calls `each` for every function, from the innermost inlined one on.
+    /// Calls `each` for every function, starting at the innermost inlined one.
     pub(super) fn for_each(&self, mut each: impl FnMut(&NamedFunction)) {
         match self {
             FrameFunctions::Unknown => {}
@@ -100,11 +100,11 @@ impl FrameFunctions<'_, '_> {
 pub(super) struct NamedFunction {
     pub(super) name: String,
     pub(super) path: Option<String>,
-    /// True where its linkage name is one of Rust.
+    /// True if its linkage name is a Rust name.
     pub(super) is_rust: bool,
-    /// How it is known that it never returns.
+    /// The evidence that it never returns, if any.
     pub(super) no_return: Option<NoReturn>,
-    /// True if debug information names it, which then says whether it returns.
+    /// True if debug information names it. That information then also says whether it returns.
     pub(super) has_debug_info: bool,
 }
 
@@ -121,10 +121,10 @@ impl NamedFunction {
     }
 }
 
-/// A frame with what is planned for it.
+/// A frame and its planned look-up.
 pub(super) type PlannedCall<'p, 'a> = (&'p Frame<'a>, &'p PlannedFrame);
 
-/// The frames of a backtrace with what is planned for them.
+/// Returns the frames of a backtrace with their planned look-ups.
 pub(super) fn planned<'p, 'r, 'a>(
     plan: &'p Plan<'r, 'a>,
     backtrace: &'p Backtrace<'a>,
@@ -134,7 +134,7 @@ pub(super) fn planned<'p, 'r, 'a>(
     backtrace.frames.iter().zip(plan.frames.iter().skip(first)).collect()
 }
 
-/// The frames of one turn of a recursion that has filled the stack.
+/// Returns the frames of one cycle of a recursion that has filled the stack.
 pub(super) fn turn<'p, 'a>(
     report: &Report<'_>,
     frames: &[PlannedCall<'p, 'a>],
@@ -143,17 +143,17 @@ pub(super) fn turn<'p, 'a>(
         return None;
     }
     match report.has_failed_near_stack_pointer() {
-        // A recursion that ends by itself has called what failed.
+        // The failure is not near the stack pointer: the recursion ended, and a function that it called failed.
         Some(false) => None,
         Some(true) => exact_turn(frames).or_else(|| branching_turn(frames)),
         None => exact_turn(frames),
     }
 }
 
-/// The shortest run of addresses that repeats itself.
+/// Returns the shortest run of addresses that repeats.
 fn exact_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedCall<'p, 'a>>> {
     const LONGEST: usize = 32;
-    // The innermost frames may be of what the last turn has called.
+    // The innermost frames may belong to a function that the last cycle called.
     const LATEST_START: usize = 32;
     let address = |at: usize| frames.get(at).map(|(_, planned)| planned.address);
     for start in 0..LATEST_START {
@@ -168,10 +168,10 @@ fn exact_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedCall<
     None
 }
 
-/// One frame of each address that a recursion with several call sites, such as a walk through a tree, returns to again
-/// and again. Their order differs from turn to turn.
+/// Returns one frame for each address that a recursion with several call sites, such as a walk through a tree,
+/// keeps returning to. Their order differs from cycle to cycle.
 fn branching_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedCall<'p, 'a>>> {
-    /// An address counts where it has one of as many frames.
+    /// An address counts if at least one in this many frames has it.
     const SHARE: usize = 16;
     let frames = &frames[..frames.len().min(MOST_FRAMES)];
     let mut times: HashMap<u64, usize> = HashMap::new();
@@ -182,11 +182,11 @@ fn branching_turn<'p, 'a>(frames: &[PlannedCall<'p, 'a>]) -> Option<Vec<PlannedC
     if times.values().sum::<usize>() * 4 < frames.len() * 3 {
         return None;
     }
-    // The first of each address.
+    // Keeps the first frame of each address.
     Some(frames.iter().filter(|(_, planned)| times.remove(&planned.address).is_some()).copied().collect())
 }
 
-/// Each frame with its functions, named when it is asked for.
+/// Returns each frame with its functions, named on demand.
 pub(super) fn named<'f, 'r, 'a>(
     plan: &'f Plan<'r, 'a>,
     mut by: NamedBy<'f, 'f, 'a>,
@@ -205,7 +205,7 @@ pub(super) fn named<'f, 'r, 'a>(
     })
 }
 
-/// The frame as symbols name it, or else the device, and whether it calls a signal handler.
+/// Names a frame by symbols, or else by the device. Also returns whether it calls a signal handler.
 fn by_symbols<'p, 'a>(
     plan: &'p Plan<'_, 'a>,
     (judged, names): (&'p [Judged<'p>], &mut DeviceNames<'a>),
@@ -231,7 +231,7 @@ fn by_symbols<'p, 'a>(
     (NamedFrame { index: frame.index, image, relative, waits, functions }, answered.is_sigtramp(frame))
 }
 
-/// The same as the enriched report says it.
+/// Names a frame by the enriched report.
 fn by_report<'p, 'a>(
     plan: &'p Plan<'_, 'a>,
     frame: &Frame<'a>,
@@ -267,7 +267,7 @@ fn is_stripped(report: &Report<'_>, image: &PlannedImage<'_>) -> bool {
     image.debug_id.is_some() && images.any(|known| known.stripped && known.debug_id == image.debug_id)
 }
 
-/// True where better symbols may name the frame later.
+/// True if better symbols may name the frame later.
 fn waits_for_symbols(status: FrameStatus) -> bool {
     !matches!(
         status,

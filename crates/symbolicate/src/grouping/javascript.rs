@@ -1,5 +1,5 @@
-//! The group of an error of JavaScript: its class and the functions of the app, each with its file's name. Bundles,
-//! lines and columns differ between builds, and do not count.
+//! Grouping of a JavaScript error: by its class and the functions of the app, each with its file's name.
+//! Bundles, lines and columns differ between builds, and do not count.
 
 use super::fingerprint::fingerprint;
 use super::rules::{RuleAction, Subject};
@@ -11,19 +11,19 @@ use crate::status::FrameStatus;
 use std::collections::{HashMap, HashSet};
 use unslide_report::{CrashError, OurJavaScriptFrame};
 
-/// Functions that count at most.
+/// The most functions that count.
 const MOST_COUNTED: usize = 16;
-/// Functions of libraries that count where none of the app does.
+/// Library functions that count if no function of the app does.
 const LIBRARY_FUNCTIONS: usize = 3;
-/// Characters of a function's name and of a file's that count.
+/// The most characters of a function's name and of a file's name that count.
 const MOST_FUNCTION: usize = 200;
 const MOST_FILE: usize = 100;
-/// What stands for a function without a name.
+/// Name of a function without one.
 const ANONYMOUS: &str = "(anonymous)";
 
-/// What grouping looks at in a frame.
+/// The data of a frame that grouping uses.
 struct NamedCall {
-    /// True where the source map may say more later.
+    /// True if the source map may say more later.
     waits: bool,
     in_app: bool,
     function: Option<String>,
@@ -33,7 +33,7 @@ struct NamedCall {
     place: (u32, u32),
 }
 
-/// The group by what source maps say.
+/// Returns the group according to source maps.
 pub(super) fn by_symbols(
     error: &PlannedJavaScript,
     judged: &[Judged<'_>],
@@ -62,7 +62,7 @@ pub(super) fn by_symbols(
     group(error, at.zip(calls), rules)
 }
 
-/// The group by what an enriched report says.
+/// Returns the group according to an enriched report.
 pub(super) fn by_report(
     error: &PlannedJavaScript,
     ours: &[OurJavaScriptFrame],
@@ -91,7 +91,7 @@ fn cut(text: &str, chars: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(chars).collect()
 }
 
-/// The part of a function's name that is the same in every build.
+/// Returns the part of a function's name that is the same in every build.
 fn counted_name(name: &str, by_device: bool) -> Option<String> {
     if by_device { stable_device_name(name) } else { Some(name.to_owned()) }
 }
@@ -118,7 +118,7 @@ fn group(
             Subject { function: call.function.as_deref(), file: call.file.as_deref(), image: &call.bundle };
         let action = rules.find(subject).map(|rule| rule.action);
         if action == Some(RuleAction::Sentinel) && !sentinel_met {
-            // What it called does not count.
+            // Functions that the sentinel called do not count.
             sentinel_met = true;
             app.clear();
             library.clear();
@@ -137,15 +137,15 @@ fn group(
     finish(error, counted, rules)
 }
 
-/// True for an unbounded recursion, in the words of V8, Hermes and JavaScriptCore.
+/// True for an unbounded recursion, by the messages of V8, Hermes and JavaScriptCore.
 fn is_stack_overflow(error: &PlannedJavaScript) -> bool {
     let message = error.error.message.as_deref().unwrap_or_default();
     error.error.name.as_deref() == Some("RangeError")
         && message.starts_with("Maximum call stack size exceeded")
 }
 
-/// The functions of a recursion, the same ones wherever it stopped: those that repeat themselves, sorted. The innermost
-/// frames may be of what the last turn has called.
+/// Returns the functions of a recursion that repeat, sorted, so that they are the same wherever it stopped. The
+/// innermost frames may belong to a function that the last cycle called.
 fn turn(counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
     let mut times: HashMap<String, usize> = HashMap::new();
     for frame in &counted {
@@ -158,7 +158,7 @@ fn turn(counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
     turn
 }
 
-/// Each function where it is met first.
+/// Keeps each function where it first occurs.
 fn once(mut counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
     let mut seen = HashSet::new();
     counted.retain(|frame| seen.insert(frame.function.clone()));

@@ -1,11 +1,11 @@
-//! The group of a report about memory: what happened and where the app was. What was sampled before the end is not its
-//! cause, and does not count.
+//! Grouping of a report about memory: by the kind of event and whether the app was in the foreground. Samples
+//! from before the end are not its cause, and do not count.
 
 use super::fingerprint::fingerprint;
 use super::{GroupKind, Grouping, GroupingRules};
 use unslide_report::{MemoryEvent, MemoryEventKind};
 
-/// The group of an event.
+/// Returns the group of a memory event.
 pub(super) fn grouping(event: &MemoryEvent, rules: &GroupingRules) -> Grouping {
     let place = match event.foreground {
         Some(true) => Some("foreground"),

@@ -1,12 +1,14 @@
-//! Which bug a report is about: a fingerprint that is the same for the same bug, whatever the build, the
-//! slide, the device, the architecture and the optimisation level.
+//! Which bug a report is about: a fingerprint that is the same for the same bug, whatever the build, the slide,
+//! the device, the architecture and the optimisation level.
 //!
-//! The rule for crashes and exceptions: the innermost function of the app itself in the crashed thread (or in
-//! the exception's backtrace) is the culprit; where it is of a header, the function that uses it. Functions of
-//! the system and of the runtime do not count, nor do those that only report a failure. An inlined function counts
-//! like any other, and a closure, block or lambda counts as the function around it. No address, line or path is part of a fingerprint; only while the
-//! culprit's symbols are missing, its debug id and relative address stand in for it, and the group is
-//! provisional. `docs/grouping.md` has all rules with examples.
+//! For crashes and exceptions, the culprit is the app's innermost function in the crashed thread or the
+//! exception's backtrace. If that function is in a header, the function that uses it is the culprit. Functions
+//! of the system and the runtime do not count, nor do those that only report a failure. An inlined function
+//! counts like any other; a closure, block or lambda counts as the function around it.
+//!
+//! A fingerprint contains no address, line or path. While the culprit's symbols are missing, its debug id and
+//! relative address replace its name, and the group is provisional. `docs/grouping.md` has all rules with
+//! examples.
 
 mod candidates;
 mod fingerprint;
@@ -32,32 +34,32 @@ use unslide_model::{ReportGrouping, words};
 use unslide_report::{Backtrace, CrashError, OurJavaScriptFrame, Report, ReportProfile};
 pub use verdict::{FunctionVerdict, GroupingVerdict};
 
-/// The version of the rules. Another one gives other fingerprints.
+/// The version of the rules. A new version gives new fingerprints.
 pub const VERSION: u32 = 1;
 
-/// Frames of a backtrace that are looked at, from the innermost on.
+/// The most frames of a backtrace that are looked at, starting at the innermost.
 const MOST_FRAMES: usize = 256;
-/// Extensions of headers of C, C++ and Objective-C.
+/// File extensions of C, C++ and Objective-C headers.
 const HEADERS: [&str; 7] = ["h", "hh", "hpp", "hxx", "inl", "ipp", "tcc"];
-/// Bytes that the member takes at most.
+/// The most bytes of the member `grouping`.
 pub(crate) const MOST_BYTES: usize = 16 << 10;
 
-/// What a report is about.
+/// The bug that a report is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grouping {
     /// 16 bytes: equal for reports of the same bug.
     pub fingerprint: [u8; 16],
-    /// What happened.
+    /// The kind of event.
     pub kind: GroupKind,
     /// True while the symbols of a frame that counts are missing.
     pub provisional: bool,
-    /// What a list shows, in one line.
+    /// One line that lists show.
     pub title: String,
-    /// The function that is to blame, and its file's name: `Cart.total (Cart.swift)`.
+    /// The function that probably caused it, and its file's name: `Cart.total (Cart.swift)`.
     pub culprit: Option<String>,
     /// The frames that counted.
     pub frames: Vec<CountedFrame>,
-    /// What tells the tenant's rules apart that were used; empty for none.
+    /// Hash of the tenant's rules that were used; empty without rules.
     pub rules: String,
 }
 
@@ -69,7 +71,7 @@ impl Grouping {
     }
 }
 
-/// The same as a store knows it.
+/// Converts to the type that the store uses.
 impl From<Grouping> for ReportGrouping {
     fn from(grouping: Grouping) -> ReportGrouping {
         ReportGrouping {
@@ -87,17 +89,16 @@ impl From<Grouping> for ReportGrouping {
 pub struct CountedFrame {
     /// Its position in the backtrace.
     pub frame: usize,
-    /// What counted of it: a function's name without types, or a debug id and a relative address.
+    /// The key that is compared: a function's name without types, or a debug id and a relative address.
     pub function: String,
     /// The last part of the source file's path.
     file: Option<String>,
-    /// What people read in the place of a debug id while symbols are missing: the image's name and the address.
+    /// The image's name and the address, shown instead of a debug id while symbols are missing.
     label: Option<String>,
 }
 
 impl CountedFrame {
-    /// True for a function of a header: a container or a helper, about which the function that uses it says
-    /// more.
+    /// True for a function in a header: a container or a helper. The function that uses it says more.
     fn is_of_header(&self) -> bool {
         let extension = self.file.as_deref().and_then(|file| file.rsplit_once('.')).map(|(_, after)| after);
         extension.is_some_and(|extension| HEADERS.contains(&extension))
@@ -105,7 +106,7 @@ impl CountedFrame {
 }
 
 words! {
-    /// What happened, as far as it has a rule of its own.
+    /// Kind of event, for each kind that has its own grouping rules.
     pub enum GroupKind {
         /// A Mach exception or a signal.
         Crash = "crash",
@@ -115,29 +116,29 @@ words! {
         StackOverflow = "stack_overflow",
         /// A hang.
         Hang = "hang",
-        /// Much use of a processor.
+        /// High CPU usage.
         Cpu = "cpu",
-        /// Many writes.
+        /// Excessive disk writes.
         DiskWrite = "disk_write",
         /// A slow start.
         Launch = "launch",
-        /// What the app has sampled itself.
+        /// A profile that the app sampled itself.
         Profile = "profile",
-        /// The system ended the process for its memory.
+        /// The system ended the process because of its memory usage.
         OutOfMemory = "out_of_memory",
         /// The system ended the process for another reason.
         Termination = "termination",
-        /// The app uses much memory, and goes on.
+        /// The app uses much memory but keeps running.
         MemoryWarning = "memory_warning",
-        /// The app has reported it.
+        /// An error that the app reported itself.
         User = "user",
-        /// An error of JavaScript.
+        /// A JavaScript error.
         JavaScript = "javascript",
     }
 }
 
 impl GroupKind {
-    /// True where the app did not stop but took long, wrote or used much.
+    /// True if the app did not stop, but took long or used too much of a resource.
     fn is_slowness(self) -> bool {
         use GroupKind::{Cpu, DiskWrite, Hang, Launch, Profile};
         matches!(self, Hang | Cpu | DiskWrite | Launch | Profile)
@@ -162,7 +163,7 @@ impl GroupKind {
     }
 }
 
-/// The group of a planned report; `None` for one that says neither what happened nor where.
+/// Returns the group of a planned report; `None` if it says neither what happened nor where.
 pub(crate) fn group<'a>(
     plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
@@ -173,7 +174,7 @@ pub(crate) fn group<'a>(
     grouped(plan, sampled(plan.report), by, rules, false).map(|(grouping, _)| grouping)
 }
 
-/// The same, and what became of each function.
+/// Returns the group, and the verdict on each function.
 pub(crate) fn explain<'a>(
     plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
@@ -183,16 +184,16 @@ pub(crate) fn explain<'a>(
     grouped(plan, sampled(plan.report), NamedBy::Symbols(judged, names), rules, true)
 }
 
-/// The report is too large for everything that was known of its frames: it can't be grouped again by what it says.
+/// The report's enrichment was shortened to its size limit, so it cannot be grouped again by its own content.
 #[derive(Debug, thiserror::Error)]
 #[error("the report was shortened: its frames do not say where their functions come from")]
 pub struct Shortened;
 
-/// The group of a report that was enriched before, by the functions that it names: no symbols are needed. `None` for
-/// one that says neither what happened nor where.
+/// Groups a report that was enriched before by the functions that it names; no symbols are needed. Returns
+/// `None` if it says neither what happened nor where.
 ///
 /// # Errors
-/// Where it was shortened.
+/// Returns [`Shortened`] if the enrichment was shortened.
 pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grouping>, Shortened> {
     let plan = Plan::new(report);
     let profile = sampled(report);
@@ -212,12 +213,12 @@ pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grou
     Ok(grouped(&plan, profile, NamedBy::Report, rules, false).map(|(grouping, _)| grouping))
 }
 
-/// The profile that a report is grouped by.
+/// Returns the profile that a report is grouped by.
 fn sampled<'r, 'a>(report: &'r Report<'a>) -> Option<ReportProfile<'r, 'a>> {
     if GroupKind::of(report.crash_error()).is_slowness() { report.profile() } else { None }
 }
 
-/// The backtrace with the functions that a native report is grouped by; none of a report about memory.
+/// Returns the backtrace by whose functions a native report is grouped; `None` for a report about memory.
 pub(crate) fn counted_backtrace<'r, 'a>(report: &'r Report<'a>) -> Option<&'r Backtrace<'a>> {
     counted(report, sampled(report).as_ref())
 }

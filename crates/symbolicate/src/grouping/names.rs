@@ -1,18 +1,17 @@
-//! Function names as grouping compares them: what a compiler, an optimisation level or an architecture adds
-//! to the name of the same function is taken off.
+//! Function names as grouping compares them. Additions by a compiler, an optimisation level or an architecture
+//! are removed.
 
 use super::overloads::parameter_types;
 use crate::compiler_made::is_compiler_made;
 use std::borrow::Cow;
 use unslide_model::first_bytes;
 
-/// Longer names are cut.
+/// Longer names are cut at this number of bytes.
 const MOST_BYTES: usize = 300;
-/// How often a prefix is taken off one name; thunks of closures of specialisations are nested.
+/// The most prefixes that are removed from one name; thunks of closures of specialisations are nested.
 const MOST_PREFIXES: usize = 16;
 
-/// Prefixes of demangled Swift and C++ names that are followed by the name of the function that the
-/// programmer has written.
+/// Prefixes of demangled Swift and C++ names. The name of the function that the programmer wrote follows them.
 const PREFIXES: &[&str] = &[
     "invocation function for block in ",
     "partial apply forwarder for ",
@@ -34,8 +33,8 @@ const PREFIXES: &[&str] = &[
     "async function pointer to ",
 ];
 
-/// Words between a prefix with arguments of its own and the function's name, such as
-/// `generic specialization <Int> of f()`.
+/// Texts around the arguments of a prefix, before the function's name, such as `generic specialization <Int> of
+/// f()`.
 const WITH_ARGUMENTS: &[(&str, &str)] = &[
     ("generic specialization ", " of "),
     ("generic not re-abstracted specialization ", " of "),
@@ -47,18 +46,19 @@ const WITH_ARGUMENTS: &[(&str, &str)] = &[
     ("autodiff ", " of "),
 ];
 
-/// What a compiler appends to the name of a part or a copy of a function.
+/// Texts that compilers append to the name of a part or a copy of a function.
 const SUFFIXES: &[&str] = &[" [clone", " (.", "[abi:"];
-/// The same, followed by a number.
+/// Such texts that are followed by a number.
 const NUMBERED_SUFFIXES: &[&str] = &[".cold.", ".isra.", ".constprop.", ".part.", ".llvm."];
 
-/// The function's name without the types of its arguments, generic parameters and the numbers of closures,
-/// lambdas and blocks, each of which counts as the function around it:
-/// `closure #2 (Int) -> () in Cart.total(of: Int)` is `Cart.total(of:)`, and `__20-[Cart total:]_block_invoke_3` is `-[Cart total:]`. Empty for a name that
-/// consists of such things alone. The name of a function that a compiler wrote stays whole.
+/// Returns the function's name without the types of its arguments, generic parameters and the numbers of
+/// closures, lambdas and blocks, each of which counts as the function around it: `closure #2 (Int) -> () in
+/// Cart.total(of: Int)` becomes `Cart.total(of:)`, and `__20-[Cart total:]_block_invoke_3` becomes `-[Cart
+/// total:]`. Returns an empty text if nothing else is in the name. The name of a compiler-made function stays
+/// whole.
 pub(crate) fn normalise(function: &str) -> String {
     let mut name = Cow::Borrowed(function.trim());
-    // The names of functions inside of the one that `name` becomes.
+    // The names of functions inside the one in `name`.
     let mut nested = String::new();
     let mut is_whole = false;
     for _ in 0..MOST_PREFIXES {
@@ -89,7 +89,8 @@ pub(crate) fn normalise(function: &str) -> String {
     name
 }
 
-/// A local function of Swift and the one around it: `round` and `Cart.total()` of `round #1 (Int) -> Int in Cart.total()`.
+/// Splits the name of a local Swift function from the one around it: `round` and `Cart.total()` for `round #1
+/// (Int) -> Int in Cart.total()`.
 fn local_function(name: &str) -> Option<(&str, &str)> {
     let is_function = |local: &str| is_label(local) && local != "closure";
     let (local, rest) = name.split_once(" #").filter(|(local, _)| is_function(local))?;
@@ -102,7 +103,7 @@ fn is_objective_c(name: &str) -> bool {
     name.starts_with("-[") || name.starts_with("+[")
 }
 
-/// The name with its first prefix or its suffix taken off; `None` where it has none.
+/// Removes the first prefix or suffix; `None` if there is none.
 fn shorter(name: &str) -> Option<String> {
     // A template's result: `decltype(fp + fp0) Cart::add<int>(int)`.
     if let Some(rest) = name.strip_prefix("decltype").filter(|rest| rest.starts_with('(')) {
@@ -123,7 +124,7 @@ fn shorter(name: &str) -> Option<String> {
     if let Some((_, inner)) = name.strip_prefix("(extension in ").and_then(|rest| rest.split_once("):")) {
         return Some(inner.to_owned());
     }
-    // `(1) suspend resume partial function for f()`, of an async function.
+    // `(1) suspend resume partial function for f()`, part of an async function.
     if name.starts_with('(')
         && let Some((_, inner)) = name.split_once(" partial function for ")
     {
@@ -132,7 +133,7 @@ fn shorter(name: &str) -> Option<String> {
     if let Some(inner) = block_of(name) {
         return Some(inner.to_owned());
     }
-    // All of the suffixes have one of these, and most names have none.
+    // Each suffix has one of these characters, and most names have neither.
     if !name.contains(['[', '.']) {
         return None;
     }
@@ -145,14 +146,14 @@ fn shorter(name: &str) -> Option<String> {
     name.get(..cut).map(str::to_owned)
 }
 
-/// The function that a block lies in: of `__20-[Cart total:]_block_invoke_3` and of `__total_block_invoke`.
+/// Returns the function around a block: for `__20-[Cart total:]_block_invoke_3` and for `__total_block_invoke`.
 fn block_of(name: &str) -> Option<&str> {
     let (inner, _) = name.strip_prefix("__")?.split_once("_block_invoke")?;
     let inner = inner.trim_start_matches(|c: char| c.is_ascii_digit());
     (!inner.is_empty()).then_some(inner)
 }
 
-/// Splits a text at the first `wanted` outside of all brackets. `wanted` begins with no bracket.
+/// Splits a text at the first `wanted` outside all brackets. `wanted` must not begin with a bracket.
 fn split_outside<'t>(text: &'t str, wanted: &str) -> Option<(&'t str, &'t str)> {
     let mut depth = 0_usize;
     let bytes = text.as_bytes();
@@ -170,13 +171,13 @@ fn split_outside<'t>(text: &'t str, wanted: &str) -> Option<(&'t str, &'t str)> 
     None
 }
 
-/// `-[Cart(Sums) total:]` is `-[Cart total:]`.
+/// Removes an Objective-C category: `-[Cart(Sums) total:]` becomes `-[Cart total:]`.
 fn without_category(name: &str) -> String {
     let parts = name.split_once('(').and_then(|(class, rest)| Some((class, rest.split_once(')')?.1)));
     parts.map_or_else(|| name.to_owned(), |(class, selector)| format!("{class}{selector}"))
 }
 
-/// A C, C++, Rust or Swift name without types.
+/// Returns a C, C++, Rust or Swift name without types.
 fn plain(name: &str) -> String {
     let name = name.replace("(anonymous namespace)::", "");
     let name = private(&name);
@@ -226,7 +227,7 @@ fn plain(name: &str) -> String {
                 out.push_str(&types.unwrap_or_else(|| labels(arguments)));
                 break;
             }
-            // What is left of a lambda, or of one that the linker has given a number.
+            // The rest of a lambda's name, or of a lambda that the linker numbered.
             '{' | '\'' if !out.is_empty() => break,
             // Swift's `App.$main` and `Cart.$count` are whole.
             '$' if !out.is_empty() && !out.ends_with('.') => break,
@@ -238,7 +239,7 @@ fn plain(name: &str) -> String {
                 out.push(' ');
                 rest = chars.as_str();
             }
-            // A template's result stands before its name.
+            // A template's result type comes before its name.
             ' ' => {
                 out.clear();
                 rest = rest.trim_start();
@@ -250,19 +251,19 @@ fn plain(name: &str) -> String {
         }
     }
     let out = out.trim_end_matches("::").replace("__allocating_init", "init");
-    // Rust's hash, and the numbers of what the compiler makes once for each variable.
+    // Rust's hash, and the numbers of functions that the compiler generates once per variable.
     let out = out.rsplit_once("::h").filter(|(_, hash)| is_hash(hash)).map_or(out.as_str(), |(path, _)| path);
     let has_arguments = name.replace("(*", "").contains(['(', ' ', ':']);
     without_number(if has_arguments { out } else { without_go_closures(out) }).to_owned()
 }
 
-/// A name without a dot and a number at its end.
+/// Removes a dot and a number from the end of a name.
 fn without_number(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('.').unwrap_or(name)
 }
 
-/// The function of Go around closures and wrappers: `main.Pay` of `main.Pay.func1.2`, `main.Pay.gowrap1` and
-/// `main.Pay-fm`. Other languages have no such names without a list of arguments.
+/// Returns the Go function around closures and wrappers: `main.Pay` for `main.Pay.func1.2`, `main.Pay.gowrap1`
+/// and `main.Pay-fm`. Other languages have no such names without a list of arguments.
 fn without_go_closures(name: &str) -> &str {
     const CLOSURES: [&str; 4] = ["func", "gowrap", "deferwrap", ""];
     let mut name = name.strip_suffix("-fm").unwrap_or(name);
@@ -278,8 +279,8 @@ fn without_go_closures(name: &str) -> &str {
     name
 }
 
-/// The type or module of an operator of Swift, and the operator: `Shop.Cart` and `==` of
-/// `Shop.Cart.== infix(Shop.Cart, Shop.Cart) -> Swift.Bool`.
+/// Splits a Swift operator from its type or module: `Shop.Cart` and `==` for `Shop.Cart.== infix(Shop.Cart,
+/// Shop.Cart) -> Swift.Bool`.
 fn swift_operator(name: &str) -> Option<(&str, &str)> {
     let is_fixity = |rest: &str| {
         let word = [" infix", " prefix", " postfix"].iter().find_map(|word| rest.strip_prefix(word));
@@ -289,7 +290,7 @@ fn swift_operator(name: &str) -> Option<(&str, &str)> {
     let (path, _) = spaces.find(|(_, rest)| is_fixity(rest))?;
     let before = path.trim_end_matches(is_of_operator);
     let operator = path.strip_prefix(before)?;
-    // The dot before it is the first of them; what stands before that closes generic parameters.
+    // The first dot separates the two; characters before it close generic parameters.
     let (closing, operator) = operator.split_once('.')?;
     path.get(..before.len() + closing.len()).map(|context| (context, operator))
 }
@@ -298,7 +299,7 @@ fn is_of_operator(c: char) -> bool {
     "/=-+!*%<>&|^~?.".contains(c) || (!c.is_ascii() && !c.is_alphanumeric())
 }
 
-/// A type's name up to its arguments.
+/// Returns a type's name up to its arguments.
 fn without_arguments(name: &str) -> &str {
     name.split(['<', '(']).next().unwrap_or_default().trim()
 }
@@ -307,7 +308,7 @@ fn is_hash(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// `Shop.(total in _3F2A)(Int)`, a private function of Swift, is `Shop.total(Int)`.
+/// Rewrites a private Swift function: `Shop.(total in _3F2A)(Int)` becomes `Shop.total(Int)`.
 fn private(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
@@ -328,8 +329,8 @@ fn private(name: &str) -> String {
     out + rest
 }
 
-/// The labels of a Swift function's arguments, which are part of its name: `(_:cellForRowAt:)`, from the types
-/// with labels or from the labels alone. Empty where no argument has one, as in C++.
+/// Returns the labels of a Swift function's arguments, which are part of its name: `(_:cellForRowAt:)`. Reads
+/// types with labels, or labels alone. Empty if no argument has one, as in C++.
 fn labels(arguments: &str) -> String {
     let alone = arguments.strip_suffix(':').map(|labels| labels.split(':').collect::<Vec<_>>());
     let alone = alone.filter(|labels| labels.iter().copied().all(is_label));
@@ -340,7 +341,7 @@ fn labels(arguments: &str) -> String {
     format!("({}:)", labels.join(":"))
 }
 
-/// The label of one argument: of `of: Swift.Int`; `_` for an argument without one.
+/// Returns the label of one argument: `of` for `of: Swift.Int`; `_` without one.
 fn label(argument: &str) -> &str {
     match argument.trim_start().split_once(':') {
         Some((label, after)) if is_label(label) && !after.starts_with(':') => label,
@@ -352,7 +353,7 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// The parts between the commas that lie outside of all brackets.
+/// Returns the parts between the commas that are outside all brackets.
 pub(super) fn outside_commas(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -363,12 +364,12 @@ pub(super) fn outside_commas(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The name of a C++ operator at the start of the text, with the brackets that belong to it, and what follows.
+/// Splits a C++ operator, with the brackets that belong to it, from the start of a text.
 fn operator<'t>(text: &'t str, before: &str) -> Option<(&'t str, &'t str)> {
     const OPERATORS: [&str; 11] = ["()", "[]", "<=>", "<<=", "<<", "<=", "<", "->*", "->", ">>", ">"];
     let starts = before.is_empty() || before.ends_with(':') || before.ends_with(' ');
     let rest = text.strip_prefix("operator").filter(|_| starts)?;
-    // `operator<<int>(` is `operator<` of a template.
+    // `operator<<int>(` is a template of `operator<`.
     if let Some(template) = rest.strip_prefix('<').filter(|rest| rest.starts_with('<')) {
         let (arguments, after) = bracketed(template, '<', '>');
         if arguments.ends_with('>') && after.starts_with('(') {
@@ -379,7 +380,7 @@ fn operator<'t>(text: &'t str, before: &str) -> Option<(&'t str, &'t str)> {
     text.split_at_checked("operator".len() + known?.len())
 }
 
-/// Splits a text, which begins with `open`, behind the bracket that closes this one.
+/// Splits a text that begins with `open` after the matching closing bracket.
 pub(super) fn bracketed(text: &str, open: char, close: char) -> (&str, &str) {
     let (mut depth, mut before) = (0_usize, ' ');
     for (at, c) in text.char_indices() {

@@ -1,9 +1,9 @@
-//! Functions of C++ that are overloaded by nature: free operators, and those that argument-dependent look-up finds, such as
-//! `swap`. Only the types of their parameters tell them apart, so these stay in the name.
+//! C++ functions that are usually overloaded: free operators, and functions found by argument-dependent
+//! look-up, such as `swap`. Only their parameter types distinguish them, so these stay in the name.
 
 use super::names::{bracketed, outside_commas};
 
-/// Names that libraries ask each type to overload.
+/// Function names that libraries ask each type to overload.
 const OVERLOADED: &[&str] = &[
     "AbslHashValue",
     "AbslStringify",
@@ -25,12 +25,12 @@ const OVERLOADED: &[&str] = &[
     "to_json",
     "to_string",
 ];
-/// Operators that are members always. The class is part of their names.
+/// Operators that are always members. Their names include the class.
 const MEMBERS: &[&str] = &["()", "[]", "->", "="];
 
 /// Returns the types of a C++ function's parameters without qualifiers and template arguments, such as
-/// `(shop::Money, int)`; `None` if the name alone tells the function. `name` is the function's without types, `template`
-/// its template arguments: a parameter of such a type is `_`.
+/// `(shop::Money, int)`; `None` if the name alone identifies the function. `name` is the function's name
+/// without types. `template` has its template arguments: a parameter of such a type becomes `_`.
 pub(super) fn parameter_types(name: &str, template: &str, parameters: &str) -> Option<String> {
     let own = name.rsplit("::").next().unwrap_or(name);
     if parameters.trim().is_empty() || !is_overloaded(own) {
@@ -43,7 +43,8 @@ pub(super) fn parameter_types(name: &str, template: &str, parameters: &str) -> O
 
 fn is_overloaded(name: &str) -> bool {
     match name.strip_prefix("operator") {
-        // `operators` is no operator, and neither `operator bool` nor `operator new` is overloaded by its parameters.
+        // `operators` is not an operator. `operator bool` and `operator new` are not overloaded by their
+        // parameters.
         Some(symbol) => {
             symbol.starts_with(|c: char| c.is_ascii_punctuation() && c != '_') && !MEMBERS.contains(&symbol)
         }
@@ -51,10 +52,10 @@ fn is_overloaded(name: &str) -> bool {
     }
 }
 
-/// The name of a type without `const`, references, pointers and template arguments.
+/// Returns the name of a type without `const`, references, pointers and template arguments.
 fn type_name(parameter: &str, arguments: &[&str]) -> String {
     let whole = without_qualifiers(parameter);
-    // A type inside of a function has a number that changes with the build.
+    // A type inside a function has a number that changes with the build.
     if arguments.contains(&whole) || whole.contains(['\'', '{', '$']) {
         return "_".to_owned();
     }

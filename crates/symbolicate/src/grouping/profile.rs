@@ -1,5 +1,5 @@
-//! The group of a report that was sampled while the app was slow: it goes by the heaviest path through the app's own
-//! functions.
+//! Grouping of a report that was sampled while the app was slow. The group is the heaviest path through the
+//! app's own functions.
 
 use super::candidates::{Candidates, Standing};
 use super::fingerprint::finish;
@@ -10,14 +10,17 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use unslide_report::{CrashError, ReportProfile};
 
-/// Frames that are named: those with the most samples. A frame of the path has at least half of them all.
+/// The most frames that are named: those with the most samples. A frame of the path has at least half of all
+/// samples.
 const MOST_FRAMES: usize = 1_024;
-/// Functions of all nodes that are visited: what was inlined into a frame is visited for each of its nodes.
+/// The most functions that are visited in all nodes. Functions inlined into a frame are visited for each of its
+/// nodes.
 const MOST_VISITED: usize = 1 << 20;
-/// Functions of the path that count, from the innermost on: what called them differs between ways to the same work.
+/// Functions of the path that count, starting at the innermost: their callers differ between ways to the same
+/// work.
 const PATH_FUNCTIONS: usize = 2;
 
-/// The group of a profile, and what became of each function.
+/// Returns the group of a profile, and the verdict on each function.
 pub(super) fn group<'a>(
     plan: &Plan<'_, 'a>,
     profile: &ReportProfile<'_, 'a>,
@@ -44,7 +47,7 @@ pub(super) fn group<'a>(
             one.verdict,
             GroupingVerdict::InsideHang | GroupingVerdict::Beyond | GroupingVerdict::Repeated
         ) {
-            // A function has as many frames as addresses.
+            // A function has one frame for each of its addresses.
             let counts = grouping.frames.iter().any(|counted| counted.function == one.function);
             one.verdict = if counts { GroupingVerdict::Counted } else { GroupingVerdict::OffPath };
         }
@@ -52,7 +55,7 @@ pub(super) fn group<'a>(
     (grouping, verdicts)
 }
 
-/// The positions of the frames with the most samples below them.
+/// Returns the positions of the frames with the most samples below them.
 fn heaviest_frames(profile: &ReportProfile<'_, '_>) -> Vec<usize> {
     let mut totals: Vec<u64> = profile.nodes.iter().map(|node| node.samples).collect();
     let mut by_frame: HashMap<u32, u64> = HashMap::new();
@@ -68,15 +71,16 @@ fn heaviest_frames(profile: &ReportProfile<'_, '_>) -> Vec<usize> {
     frames.into_iter().take(MOST_FRAMES).map(|(frame, _)| frame as usize).collect()
 }
 
-/// A function under certain callers, of those with one standing.
+/// A function under certain callers, among the functions with one standing.
 struct PathNode {
     parent: usize,
-    /// The candidate that stands for it.
+    /// The candidate for the function's name.
     candidate: usize,
     total: u64,
 }
 
-/// The candidates on the heaviest path as far as half of all samples go, from the innermost on.
+/// Returns the innermost [`PATH_FUNCTIONS`] candidates of the heaviest path. The path continues while a node
+/// has at least half of all samples.
 fn heaviest_path(
     profile: &ReportProfile<'_, '_>,
     candidates: &Candidates<'_>,
@@ -102,8 +106,8 @@ fn heaviest_path(
     path
 }
 
-/// The tree of the functions with this standing, callers first. The first node is the root. Beyond the number of
-/// functions that are visited, samples count for their callers.
+/// Returns the tree of the functions with this standing, callers first. The first node is the root. Once the
+/// limit of visited functions is reached, samples count for the callers.
 fn path_nodes(
     profile: &ReportProfile<'_, '_>,
     candidates: &Candidates<'_>,
@@ -121,7 +125,7 @@ fn path_nodes(
         let own = frame.and_then(|frame| functions.get(&frame)).map(Vec::as_slice).unwrap_or_default();
         visited += own.len();
         if visited <= MOST_VISITED {
-            // Inlined functions stand before their callers.
+            // Inlined functions come before their callers.
             for candidate in own.iter().rev().copied() {
                 let name = names[candidate];
                 if at != 0 && names[nodes[at].candidate] == name {
@@ -143,7 +147,7 @@ fn path_nodes(
     nodes
 }
 
-/// The positions of the candidates of each frame with this standing, by the frame's index.
+/// Returns the positions of each frame's candidates with this standing, by the frame's index.
 fn functions_by_frame(candidates: &Candidates<'_>, standing: Standing) -> HashMap<usize, Vec<usize>> {
     let mut functions: HashMap<usize, Vec<usize>> = HashMap::new();
     let list = candidates.list.iter().enumerate();
@@ -153,7 +157,7 @@ fn functions_by_frame(candidates: &Candidates<'_>, standing: Standing) -> HashMa
     functions
 }
 
-/// For each candidate, the position of the first one with its name, which stands for the name.
+/// Returns, for each candidate, the position of the first candidate with the same name.
 fn first_of_name(candidates: &Candidates<'_>) -> Vec<usize> {
     let mut known: HashMap<&str, usize> = HashMap::new();
     let list = candidates.list.iter().enumerate();

@@ -1,16 +1,16 @@
-//! Functions that only report a failure that their caller has found, such as `check_failed` and `throw_exception`.
+//! Functions that only report a failure that their caller found, such as `check_failed` and `throw_exception`.
 //!
-//! The evidence is that such a function never returns. Debug information says it of functions that are declared so, and of
-//! functions whose code has no way back. A name decides only if neither is known: `app_assert(bool)` returns if all is well,
-//! and a symbol table says nothing about returns.
+//! The evidence is that such a function never returns. Debug information says so for functions declared that
+//! way, and for functions without a path that returns. The name decides only if neither is known:
+//! `app_assert(bool)` returns if all is well, and a symbol table says nothing about returns.
 
 use super::GroupingVerdict;
 use super::frames::NamedFunction;
 use super::runtime::is_reporter;
 use crate::symcache::NoReturn;
 
-/// Functions of the system and of runtimes whose call is the report of a failure, by their normalised names. What
-/// `objc_msgSend` or `memcpy` runs into is the failure of its caller, so they are not among them.
+/// System and runtime functions that are called to report a failure, by normalised name. A failure inside
+/// `objc_msgSend` or `memcpy` is the caller's failure, so they are not in the list.
 const FAILURES: &[&str] = &[
     "__abort",
     "__assert_rtn",
@@ -56,29 +56,29 @@ const FAILURE_PREFIXES: &[&str] = &[
     "std::panicking::",
     "std::terminate",
 ];
-/// The same of names that an app may have as well.
+/// Names of such functions that an app's own functions may have too.
 const SYSTEM_FAILURES: &[&str] = &["exit", "kill", "raise", "terminate"];
 
-/// Words that the name of a function begins with if it only reports.
+/// First words of the names of functions that only report.
 const FIRST_WORDS: &[&str] =
     &["abort", "bail", "crash", "die", "fail", "halt", "oom", "raise", "rethrow", "terminate", "throw"];
-/// Words that such a name ends with.
+/// Last words of such names.
 const LAST_WORDS: &[&str] = &["abort", "assertion", "crash", "die", "fail", "failed", "failure", "fatal"];
 
-/// True for a function that ends the process or throws, as its caller wants it to.
+/// True for a function that ends the process or throws, as its caller intends.
 pub(super) fn is_failure(name: &str, in_app: bool) -> bool {
     FAILURES.contains(&name)
         || FAILURE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || !in_app && SYSTEM_FAILURES.contains(&name)
 }
 
-/// True for a function of the standard library, which may call back between a function that only reports and its caller.
+/// True for a function of the standard library. It may appear between a reporting function and its caller.
 pub(super) fn is_between(name: &str) -> bool {
     name.starts_with("std::")
 }
 
-/// Returns why a function only reports; `None` if it does more. `after_failure` is true if what the function called has ended
-/// the process or thrown, and `None` if the report is of no failure.
+/// Returns why a function only reports; `None` if it does more. `after_failure` is true if the function that it
+/// called ended the process or threw, and `None` if the report is not about a failure.
 pub(super) fn reporter_verdict(
     function: &NamedFunction,
     name: &str,
@@ -87,7 +87,7 @@ pub(super) fn reporter_verdict(
     let after = after_failure == Some(true);
     match function.no_return {
         Some(NoReturn::Declared) if after_failure.is_some() => Some(GroupingVerdict::ReporterByDeclaration),
-        // An event loop never returns, either, but what it calls does.
+        // An event loop never returns either, but the functions that it calls do.
         Some(NoReturn::Inferred) if after => Some(GroupingVerdict::ReporterByCode),
         _ if is_reporter(name) || after && !function.has_debug_info && is_named_for_failure(name) => {
             Some(GroupingVerdict::Reporter)
@@ -106,7 +106,7 @@ fn is_named_for_failure(name: &str) -> bool {
     is_one(words.first(), FIRST_WORDS) || is_one(words.last(), LAST_WORDS)
 }
 
-/// The words of an identifier in lower case: `check_failed`, `CHECK_fail` and `CheckFailure` have two each.
+/// Splits an identifier into lower-case words: `check_failed`, `CHECK_fail` and `CheckFailure` have two each.
 fn words(identifier: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before = None;

@@ -1,4 +1,5 @@
-//! A tenant's own rules of grouping: a small text file, one rule a line, the first rule that fits decides.
+//! A tenant's own grouping rules: a small text file with one rule per line. The first rule that matches
+//! decides.
 //!
 //! ```text
 //! # What our logger reports is the caller's bug.
@@ -13,59 +14,59 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use unslide_model::words;
 
-/// Rules of one tenant at most.
+/// The most rules of one tenant.
 pub const MOST_RULES: usize = 200;
-/// Characters of a pattern at most.
+/// The most characters of a pattern.
 pub const MOST_PATTERN_CHARS: usize = 256;
-/// Bytes of the whole text at most, comments included.
+/// The most bytes of the whole text, including comments.
 pub const MOST_TEXT_BYTES: usize = 64 << 10;
-/// Problems of one text that are returned.
+/// The most problems that are returned for one text.
 const MOST_PROBLEMS: usize = 20;
 
 words! {
-    /// What a rule does with a function that fits.
+    /// Effect of a rule on a function that matches.
     pub enum RuleAction {
-        /// It is the app's own, wherever it lies.
+        /// It is the app's own, in whichever image.
         App = "app",
-        /// It is not the app's own, as if it were of the system.
+        /// It is not the app's own, as if it were a system function.
         NotApp = "not-app",
         /// It does not count.
         Ignore = "ignore",
-        /// Counting starts at it: what it called does not count.
+        /// Counting starts at it: functions that it called do not count.
         Sentinel = "sentinel",
     }
 }
 
 words! {
-    /// What a rule's pattern is compared with.
+    /// The property that a rule's pattern is compared with.
     pub enum RuleField {
         /// The function's name as grouping compares it, without types.
         Function = "function",
-        /// The source file: its name, or its path where the pattern has a slash.
+        /// The source file: its name, or its path if the pattern has a slash.
         File = "file",
-        /// The image: its name, or its path where the pattern has a slash.
+        /// The image: its name, or its path if the pattern has a slash.
         Image = "image",
     }
 }
 
-/// What is wrong with a text of rules.
+/// A problem in a text of rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct RuleProblem {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, and what to do.
+    /// The problem, and how to fix it.
     pub what: String,
 }
 
-/// Rules that were read from a text. The default has none.
+/// Rules parsed from a text. The default has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupingRules {
     rules: Vec<GroupingRule>,
     hash: String,
 }
 
-/// One line.
+/// One rule, from one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupingRule {
     line: usize,
@@ -83,10 +84,10 @@ pub(super) struct Subject<'s> {
 }
 
 impl GroupingRules {
-    /// Reads a text of rules.
+    /// Parses a text of rules.
     ///
     /// # Errors
-    /// Where a line is no rule or a limit is exceeded: the first problems, by line.
+    /// Returns the first problems, by line, if a line is not a rule or a limit is exceeded.
     pub fn parse(text: &str) -> Result<GroupingRules, Vec<RuleProblem>> {
         if text.len() > MOST_TEXT_BYTES {
             let what = format!("the text has {} bytes; write at most {MOST_TEXT_BYTES}", text.len());
@@ -122,25 +123,25 @@ impl GroupingRules {
         GroupingRules { hash: if rules.is_empty() { String::new() } else { hash }, rules }
     }
 
-    /// True where there is no rule.
+    /// True if there are no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// The number of rules.
+    /// Returns the number of rules.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// 16 hexadecimal digits that are equal for equal rules, whatever the comments; empty without rules.
+    /// Returns 16 hexadecimal digits that are equal for equal rules, ignoring comments; empty without rules.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
     }
 
-    /// The first rule that fits.
+    /// Returns the first rule that matches.
     pub(super) fn find(&self, subject: Subject<'_>) -> Option<&GroupingRule> {
         self.rules.iter().find(|rule| rule.fits(subject))
     }
@@ -197,11 +198,11 @@ impl fmt::Display for GroupingRule {
     }
 }
 
-/// A pattern in which `*` stands for any characters, none included, and everything else for itself. Comparing
-/// takes time in proportion to the text: each part is looked for once, behind the part before it.
+/// A pattern in which `*` matches any number of characters, including none, and all else matches itself.
+/// Comparing takes linear time: each part is searched for once, after the part before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Glob {
-    /// What stands between the stars.
+    /// The texts between the stars.
     parts: Vec<String>,
 }
 

@@ -1,9 +1,9 @@
-//! Functions that stand in many backtraces and are never the bug: the runtime's, the standard library's, and
-//! those that only report what another one has found.
+//! Functions that appear in many backtraces and are never the bug: those of the runtime, those of the standard
+//! library, and those that only report an error that another function found.
 
 use super::frames::NamedFunction;
 
-/// Names as [`super::names::normalise`] leaves them.
+/// Exact names, as [`super::names::normalise`] returns them.
 const EXACT: &[&str] = &[
     "__abort",
     "__assert_rtn",
@@ -73,19 +73,20 @@ const PREFIXES: &[&str] = &[
     "runtime/",
 ];
 
-/// Libraries of Rust. A namespace of C++ may have the same name.
+/// Rust libraries. A C++ namespace may have the same name.
 const RUST_PREFIXES: &[&str] = &["alloc::", "core::"];
 
-/// Names and prefixes of functions that no compiler puts into an app: there they are the app's own.
+/// Names and prefixes of system functions that no compiler adds to an app. In the app's images they are the
+/// app's own.
 const SYSTEM_EXACT: &[&str] = &["exit", "kill", "raise", "start", "terminate", "thread_start"];
 const SYSTEM_PREFIXES: &[&str] = &["dispatch_", "malloc_"];
 
-/// Beginnings of the last part of the name of a function that reports a failure which its caller has found.
+/// Prefixes of the last part of a name, for functions that report a failure that their caller found.
 const REPORTERS: &[&str] =
     &["assert", "fatal", "fatalerror", "panic", "abort", "precondition", "die", "unreachable"];
 
-/// True for a function of the runtime or the standard library, which says nothing about which bug it is. `name` is
-/// the function's, normalised.
+/// True for a function of the runtime or the standard library, which says nothing about the bug. `name` is the
+/// function's normalised name.
 pub(super) fn is_runtime(function: &NamedFunction, name: &str, in_app: bool) -> bool {
     let has = |prefixes: &[&str]| {
         prefixes.iter().any(|prefix| name.starts_with(prefix) || function.name.starts_with(prefix))
@@ -100,7 +101,8 @@ pub(super) fn is_runtime(function: &NamedFunction, name: &str, in_app: bool) -> 
         || !in_app && (SYSTEM_EXACT.contains(&name) || has(SYSTEM_PREFIXES))
 }
 
-/// True for a method that a module of the app adds to a type of another one: `(extension in Shop):Swift.Array.total()`.
+/// True for a method that a module of the app adds to a type of another module: `(extension in
+/// Shop):Swift.Array.total()`.
 fn is_extension_of_app(name: &str) -> bool {
     const SYSTEM_MODULES: [&str; 12] = [
         "AppKit",
@@ -120,8 +122,8 @@ fn is_extension_of_app(name: &str) -> bool {
     module.is_some_and(|(module, _)| !SYSTEM_MODULES.contains(&module))
 }
 
-/// True for a function that reports what its caller has found: for `app_assert`, `Log.fatalError`, `assertValid`; not
-/// for `Asserts.list`, and not for `diet`.
+/// True for a function that reports an error that its caller found: for `app_assert`, `Log.fatalError`,
+/// `assertValid`; not for `Asserts.list` or `diet`.
 pub(super) fn is_reporter(name: &str) -> bool {
     let name = name.split('(').next().unwrap_or(name).trim_end_matches([']', ':']);
     let last = name.rsplit([':', '.', ' ', '[']).find(|part| !part.is_empty()).unwrap_or(name);
@@ -130,7 +132,7 @@ pub(super) fn is_reporter(name: &str) -> bool {
     };
     let is_reporter_word = |word: &str| {
         REPORTERS.iter().any(|reporter| {
-            // Another word follows, or none.
+            // Either another word follows, or nothing.
             word.split_at_checked(reporter.len()).is_some_and(|(start, after)| {
                 start.eq_ignore_ascii_case(reporter) && !after.starts_with(char::is_lowercase)
             })
@@ -139,8 +141,7 @@ pub(super) fn is_reporter(name: &str) -> bool {
     last.char_indices().filter(begins).any(|(at, _)| last.get(at..).is_some_and(is_reporter_word))
 }
 
-/// True for the function in which every thread of the app begins: it says nothing about a bug unless the bug
-/// is in it.
+/// True for the app's entry point. It says nothing about a bug unless the bug is in it.
 pub(super) fn is_entry(name: &str) -> bool {
     matches!(name, "main" | "_main" | "__main" | "UIApplicationMain" | "NSApplicationMain")
         || name.ends_with(".$main")

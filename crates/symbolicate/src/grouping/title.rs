@@ -1,12 +1,12 @@
-//! What a list of groups shows of one.
+//! Titles of groups, as lists show them.
 
 use super::GroupKind;
 use unslide_report::CrashError;
 
-/// Characters of a title at most.
+/// The most characters of a title.
 const MOST_CHARS: usize = 200;
 
-/// One line that says what happened, and where if the reason does not say it.
+/// Returns one line that says what happened, and where if the reason does not say it.
 pub(super) fn title(
     kind: GroupKind,
     error: &CrashError,
@@ -64,7 +64,7 @@ fn capitalised(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// A message of an image, masked, without the source file and the line that Swift puts around it:
+/// Masks a message of an image, and removes the source file and the line that Swift puts around it:
 /// `Shop/Cart.swift:12: Fatal error: no price`, `Fatal error: no price: file Shop/Cart.swift, line 12`.
 pub(super) fn masked_message(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
@@ -78,11 +78,11 @@ pub(super) fn masked_message(message: &str) -> String {
     masked(text)
 }
 
-/// The first line of a text, with `#` in the place of each number, address and UUID: they differ between
-/// reports of one bug.
+/// Returns the first line of a text with `#` in place of each number, address and UUID, because those
+/// differ between reports of one bug.
 pub(super) fn masked(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    // React Native writes its engine behind the message.
+    // React Native appends its engine to the message.
     let line = line.split_once(", js engine: ").map_or(line, |(message, _)| message);
     let mut out = String::with_capacity(line.len().min(4 * MOST_CHARS));
     let mut word = String::new();
@@ -99,7 +99,7 @@ pub(super) fn masked(text: &str) -> String {
     out.chars().take(MOST_CHARS).collect()
 }
 
-/// A word, or `#` for one that is a number, an address or a UUID; numbers inside of other words go alone.
+/// Replaces a number, an address or a UUID with `#`. Inside other words, only the digits are replaced.
 fn mask(word: &str) -> String {
     let hex = word.strip_prefix("0x").unwrap_or(word);
     let is_hex = hex.len() >= 6

@@ -1,29 +1,29 @@
-//! Why a function counts, or does not.
+//! Why a function counts or does not.
 
 use unslide_model::words;
 
 words! {
-    /// What became of a function of the backtrace.
+    /// Why a function of the backtrace counts or does not.
     pub enum GroupingVerdict {
         /// It is part of the fingerprint.
         Counted = "counted",
         /// A rule of the tenant ignores it.
         Ignored = "ignored",
-        /// A rule of the tenant says that it is not of the app.
+        /// A rule of the tenant says that it is not part of the app.
         NotApp = "not_app",
         /// A sentinel of the tenant called it.
         InsideSentinel = "inside_sentinel",
-        /// It is of a system image.
+        /// It belongs to a system image.
         System = "system",
-        /// It is of the runtime or the standard library.
+        /// It belongs to the runtime or the standard library.
         Runtime = "runtime",
         /// A compiler wrote it: code that functions share, an accessor of metadata, a helper of a block.
         CompilerMade = "compiler_made",
-        /// It only reports what its caller has found, as its name says.
+        /// Its name says that it only reports an error that its caller found.
         Reporter = "reporter",
         /// It only reports: it is declared to never return.
         ReporterByDeclaration = "reporter_by_declaration",
-        /// It only reports: its code never returns, and it called what ends the process.
+        /// It only reports: its code never returns, and it called a function that ends the process.
         ReporterByCode = "reporter_by_code",
         /// It is `main`.
         Entry = "entry",
@@ -31,15 +31,15 @@ words! {
         Unnamed = "unnamed",
         /// The address lies in no image.
         NoImage = "no_image",
-        /// It is outside of the functions that count.
+        /// It is outside the functions that count.
         Beyond = "beyond",
-        /// It is inside of the outermost functions of a hang.
+        /// It is inside the outermost functions of a hang.
         InsideHang = "inside_hang",
-        /// It is not of the innermost functions of the heaviest path.
+        /// It is not one of the innermost functions of the heaviest path.
         OffPath = "off_path",
-        /// It repeats a function that counts, or is not of the turn that counts in a stack overflow.
+        /// It repeats a function that counts, or is not in the cycle that counts in a stack overflow.
         Repeated = "repeated",
-        /// No function counts for what happened.
+        /// No function counts for this kind of event.
         KindAlone = "kind_alone",
     }
 }
@@ -79,16 +79,16 @@ impl GroupingVerdict {
     }
 }
 
-/// What became of one function, or of a frame without one.
+/// Verdict on one function, or on a frame without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionVerdict {
     /// The frame's position in the backtrace.
     pub frame: usize,
-    /// The name as it is compared, without types; or the image and the address while symbols are missing. Empty
-    /// where there is none.
+    /// The name as grouping compares it, without types; or the image and the address while symbols are missing.
+    /// Empty if neither is known.
     pub function: String,
-    /// What became of it.
+    /// Why it counts or does not.
     pub verdict: GroupingVerdict,
-    /// The rule of the tenant that fits it, such as `line 3: ignore function Log.*`.
+    /// The tenant's rule that matches it, such as `line 3: ignore function Log.*`.
     pub rule: Option<String>,
 }
