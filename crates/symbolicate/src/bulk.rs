@@ -1,8 +1,8 @@
-//! Many addresses at once: each address is looked up once, and each function appears once.
+//! Looks up many addresses at once: each address once, and each function appears once.
 //!
-//! The addresses of an image are sorted and looked up in one walk over its symcache. What comes out are tables that
-//! refer to each other by number, so that an address costs a number and no text. Addresses of one range are answered
-//! together, a range is read once, and the texts of a function once.
+//! The addresses of an image are sorted and looked up in one walk over its symcache. The results are tables
+//! that refer to each other by number, so that an address costs a number and no text. Addresses of one range
+//! are answered together, each range is read once, and so are a function's texts.
 
 use crate::symbols::ImageSymbols;
 use crate::symcache::{CallRecord, FunctionTexts, NameSource, RangeWalk, SymCache, WalkedPlace};
@@ -12,41 +12,41 @@ use std::ops::Range;
 use unslide_model::{DebugId, RelativeAddress};
 use unslide_report::Text;
 
-/// The most calls of a table, some 400 MB of them. What lies beyond is left out.
+/// The most calls of a table, about 400 MB. Addresses beyond that are left out.
 const MOST_CALLS: usize = 1 << 24;
 
-/// An address to look up, and how often it occurs.
+/// An address to look up, and its number of occurrences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CountedAddress {
     /// The position of its image in the list of debug ids.
     pub image: u32,
-    /// Its distance from the image's start. Of a return address that of the byte before it.
+    /// Its offset from the image's start. For a return address, the offset of the byte before it.
     pub address: RelativeAddress,
-    /// How often it occurs.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// What is known of one address.
+/// An address and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRow {
-    /// The address, with the count of all that were equal.
+    /// The address, with the summed count of its duplicates.
     pub at: CountedAddress,
-    /// What lies there.
+    /// The answer for it.
     pub answer: AddressAnswer,
 }
 
-/// What lies at an address.
+/// The answer for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressAnswer {
     /// The chain of calls with this number.
     Chain(u32),
-    /// Inside the image, but no function that has a name.
+    /// Inside the image, but in no named function.
     Gap,
     /// Past the end of the image.
     Outside,
     /// Not known: the image has no symbols.
     NoSymbols,
-    /// Left out: the table has as many calls as it may.
+    /// Left out: the table has reached its limit of calls.
     LeftOut,
 }
 
@@ -55,13 +55,13 @@ pub enum AddressAnswer {
 pub struct CallChain {
     /// The calls by number, the innermost first; at least one.
     pub calls: Range<u32>,
-    /// Where the name of the function that owns the code comes from.
+    /// Source of the name of the function that owns the code.
     pub source: NameSource,
-    /// True where the function's extent is not known, so that the name is only the nearest one.
+    /// True if the function's extent is unknown, so that the name is only the nearest one.
     pub approximate: bool,
-    /// The string with the linkage name of the function that owns the code; `None` where it is nameless.
+    /// The string with the linkage name of the function that owns the code, if it has a name.
     pub symbol: Option<u32>,
-    /// Where that function starts; `None` where it is not known.
+    /// The start of that function, if known.
     pub symbol_address: Option<RelativeAddress>,
 }
 
@@ -70,9 +70,9 @@ pub struct CallChain {
 pub struct ChainCall {
     /// The number of its function.
     pub function: u32,
-    /// Line, from 1; `None` where the compiler gave none.
+    /// Line, from 1; `None` if the compiler gave none.
     pub line: Option<u32>,
-    /// Column, from 1; `None` where the compiler gave none.
+    /// Column, from 1; `None` if the compiler gave none.
     pub column: Option<u32>,
     /// True for a function that was inlined into the next call.
     pub inlined: bool,
@@ -81,9 +81,9 @@ pub struct ChainCall {
 /// A function, as the numbers of its strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChainFunction {
-    /// Its name, demangled. Empty where the debug information gives none.
+    /// Its demangled name; empty if the debug information gives none.
     pub name: u32,
-    /// Its linkage name, only where it differs.
+    /// Its linkage name, only if it differs.
     pub raw: Option<u32>,
     /// The path of its source file.
     pub file: Option<u32>,
@@ -94,19 +94,19 @@ pub struct ChainFunction {
 pub struct AddressTable<'s> {
     /// The distinct addresses, by image and address.
     addresses: Vec<CountedAddress>,
-    /// What lies at each of them.
+    /// The answer for each address, in the same order.
     answers: Vec<AddressAnswer>,
-    /// What the answers refer to. Addresses of one range share a chain.
+    /// The chains that answers refer to. Addresses of one range share a chain.
     pub chains: Vec<CallChain>,
-    /// What the chains refer to.
+    /// The calls that chains refer to.
     pub calls: Vec<ChainCall>,
-    /// What the calls refer to, each once.
+    /// The functions that calls refer to, each once.
     pub functions: Vec<ChainFunction>,
-    /// What functions and chains refer to, each once for each image.
+    /// The strings that functions and chains refer to, each once per image.
     pub strings: Vec<Text<'s>>,
 }
 
-/// Looks all addresses up, each once. `images` are the debug ids that they refer to by position.
+/// Looks up all addresses, each once. `images` are the debug ids that they refer to by position.
 #[must_use]
 pub fn look_up<'s>(
     images: &[Option<DebugId>],
@@ -116,14 +116,14 @@ pub fn look_up<'s>(
     look_up_within(MOST_CALLS, images, addresses, symbols)
 }
 
-/// As [`look_up`], with a table of about `most_calls` calls at most.
+/// Does the same as [`look_up`], with a table of about `most_calls` calls at most.
 pub(crate) fn look_up_within<'s>(
     most_calls: usize,
     images: &[Option<DebugId>],
     mut addresses: Vec<CountedAddress>,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> AddressTable<'s> {
-    // What a sampler sends is in order, and needs no pass over it but this one.
+    // A sampler sends sorted addresses, which need only this one pass.
     if !addresses.is_sorted_by(|a, b| (a.image, a.address) < (b.image, b.address)) {
         addresses.sort_unstable();
         addresses.dedup_by(|next, kept| {
@@ -146,25 +146,25 @@ pub(crate) fn look_up_within<'s>(
 }
 
 impl<'s> AddressTable<'s> {
-    /// One row for each distinct address, by image and address.
+    /// Returns one row for each distinct address, by image and address.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = AddressRow> {
         self.addresses.iter().zip(&self.answers).map(|(at, answer)| AddressRow { at: *at, answer: *answer })
     }
 
-    /// The row of an address.
+    /// Returns the row of an address.
     #[must_use]
     pub fn row(&self, image: u32, address: RelativeAddress) -> Option<AddressRow> {
         let at = self.addresses.binary_search_by_key(&(image, address), |at| (at.image, at.address)).ok()?;
         Some(AddressRow { at: *self.addresses.get(at)?, answer: *self.answers.get(at)? })
     }
 
-    /// The number of addresses that were left out.
+    /// Returns the number of addresses that were left out.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.answers.iter().filter(|answer| **answer == AddressAnswer::LeftOut).count() as u64
     }
 
-    /// The chain of a row.
+    /// Returns the chain of a row.
     #[must_use]
     pub fn chain(&self, row: &AddressRow) -> Option<&CallChain> {
         match row.answer {
@@ -176,19 +176,19 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// The calls of a chain, the innermost first.
+    /// Returns the calls of a chain, the innermost first.
     #[must_use]
     pub fn calls_of(&self, chain: &CallChain) -> &[ChainCall] {
         self.calls.get(chain.calls.start as usize..chain.calls.end as usize).unwrap_or_default()
     }
 
-    /// The function of a call.
+    /// Returns the function of a call.
     #[must_use]
     pub fn function(&self, call: &ChainCall) -> Option<&ChainFunction> {
         self.functions.get(call.function as usize)
     }
 
-    /// The string with a number.
+    /// Returns the string with a number.
     #[must_use]
     pub fn string(&self, number: u32) -> Option<Text<'s>> {
         self.strings.get(number as usize).copied()
@@ -200,11 +200,11 @@ struct Walker<'t, 's> {
     table: &'t mut AddressTable<'s>,
     most_calls: usize,
     walk: RangeWalk<'s>,
-    /// The number of each function of the symcache in the table, and one more; 0 where it has none yet.
+    /// For each function of the symcache, its number in the table plus one; 0 if it has none yet.
     functions: Vec<u32>,
-    /// Numbers of strings by where these lie: a symcache holds each text once.
+    /// Numbers of strings by their position: a symcache holds each text once.
     strings: HashMap<usize, u32>,
-    /// The calls of the range at hand.
+    /// The calls of the current range.
     records: Vec<CallRecord>,
 }
 
@@ -284,7 +284,7 @@ impl<'t, 's> Walker<'t, 's> {
     }
 }
 
-/// A position in a table. Tables hold less than what a symcache of 4 GiB can.
+/// Converts a position in a table to a number. Tables hold less than a symcache of 4 GiB can.
 fn number(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }

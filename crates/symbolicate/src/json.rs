@@ -1,11 +1,11 @@
-//! Writing JSON by hand: the texts come escaped from the symcache or from the report itself, so that
-//! writing is copying bytes.
+//! Writes JSON by hand: texts from the symcache and the report are escaped already, so that writing
+//! only copies bytes.
 
 use std::borrow::Cow;
 use unslide_model::DebugId;
 use unslide_report::Text;
 
-/// A key with all that surrounds it, known when the program is built: `,"name":"`. What writes it is
+/// A key with its punctuation, known at compile time: `,"name":"`. The functions that write it are
 /// always inlined, so that the compiler knows its length and copies it without a call.
 macro_rules! key {
     ($name:literal) => {
@@ -18,7 +18,7 @@ pub(crate) use key;
 #[derive(Clone, Copy)]
 pub(crate) struct JsonKey(pub(crate) &'static str);
 
-/// Appends members to a JSON object, commas and all.
+/// Appends members to a JSON object, including the commas.
 pub(crate) struct ObjectWriter<'o> {
     out: &'o mut Vec<u8>,
     first: bool,
@@ -40,7 +40,7 @@ impl<'o> ObjectWriter<'o> {
         self.out.push(b'}');
     }
 
-    /// Writes what stands before a value, and the brace in place of the first one's comma.
+    /// Writes the text before a value. The first member gets the brace instead of a comma.
     #[inline(always)]
     fn begin(&mut self, key: &[u8]) {
         let at = self.out.len();
@@ -52,7 +52,7 @@ impl<'o> ObjectWriter<'o> {
         }
     }
 
-    /// Writes a key; the caller writes the value to what is returned.
+    /// Writes a key. The caller writes the value to the returned buffer.
     #[inline(always)]
     pub(crate) fn key(&mut self, key: JsonKey) -> &mut Vec<u8> {
         let key = key.0.as_bytes();
@@ -60,7 +60,7 @@ impl<'o> ObjectWriter<'o> {
         self.out
     }
 
-    /// A string that is escaped already, or needs no escapes.
+    /// Writes a string that is escaped already, or needs no escapes.
     #[inline(always)]
     pub(crate) fn escaped(&mut self, key: JsonKey, value: &[u8]) {
         self.begin(key.0.as_bytes());
@@ -69,18 +69,18 @@ impl<'o> ObjectWriter<'o> {
         self.out.push(b'"');
     }
 
-    /// Any string.
+    /// Writes any string.
     pub(crate) fn text(&mut self, key: JsonKey, value: &str) {
         string(self.key(key), value);
     }
 
-    /// An integer.
+    /// Writes an integer.
     #[inline(always)]
     pub(crate) fn number(&mut self, key: JsonKey, value: impl itoa::Integer) {
         integer(self.key(key), value);
     }
 
-    /// A member that is only written where it is true.
+    /// Writes a member that is only present if it is true.
     #[inline(always)]
     pub(crate) fn flag(&mut self, key: JsonKey, value: bool) {
         if value {
@@ -108,12 +108,12 @@ pub(crate) fn escape(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// An integer.
+/// Writes an integer.
 pub(crate) fn integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// A string with its quotes.
+/// Writes a string with its quotes.
 pub(crate) fn string(out: &mut Vec<u8>, value: &str) {
     out.push(b'"');
     if value.bytes().any(|b| b < b' ' || b == b'"' || b == b'\\') {
@@ -124,8 +124,8 @@ pub(crate) fn string(out: &mut Vec<u8>, value: &str) {
     out.push(b'"');
 }
 
-/// A string of the report, ready to be put between quotes a second time: as it is where it is sound;
-/// broken UTF-8 and broken escapes are not written again.
+/// Returns a string of the report, ready to be put between quotes again: unchanged if it is valid.
+/// Broken UTF-8 and broken escapes are not copied.
 pub(crate) fn report_text(text: Text<'_>) -> Cow<'_, [u8]> {
     let raw = text.raw();
     if !raw.contains(&b'\\') && std::str::from_utf8(raw).is_ok() {
@@ -136,7 +136,7 @@ pub(crate) fn report_text(text: Text<'_>) -> Cow<'_, [u8]> {
     Cow::Owned(escaped)
 }
 
-/// The text of a debug id.
+/// Returns the text of a debug id.
 pub(crate) fn dashed(id: &DebugId) -> [u8; 36] {
     let mut text = [b'-'; 36];
     let mut at = 0;

@@ -1,13 +1,13 @@
 //! Which address is looked up for a frame: the frame's own, or one byte less.
 //!
 //! A return address belongs to the instruction after the call, a saved program counter to the
-//! instruction itself. Which of the two a frame holds, the report does not say; it follows from
-//! where the frame lies, as the table in [`choose`] has it.
+//! instruction itself. The report does not say which of the two a frame holds. The table in
+//! [`choose`] derives it from the frame's position.
 
 use unslide_model::RelativeAddress;
 use unslide_report::{Backtrace, BacktraceOrigin, ErrorKind, ReportPart};
 
-/// What the table asks about a frame.
+/// Facts about a frame that the table uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Circumstances {
     /// The error's type or the monitor is `profile`, or the frames are a profile's.
@@ -16,7 +16,7 @@ pub struct Circumstances {
     pub metric_kit: bool,
     /// The error's type.
     pub error: ErrorKind,
-    /// Where the backtrace lies.
+    /// Origin of the backtrace in the report.
     pub origin: BacktraceOrigin,
     /// The thread has `crashed`, or is a minimal report's `crashed_thread`.
     pub crashed: bool,
@@ -32,12 +32,12 @@ pub struct Circumstances {
     pub registers: Registers,
 }
 
-/// What a thread's registers say of its frame 0.
+/// Evidence of a thread's registers about its frame 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registers {
-    /// The thread has none.
+    /// The thread has no registers.
     Absent,
-    /// It has some, and no program counter among them.
+    /// It has registers, but no program counter among them.
     WithoutProgramCounter,
     /// The program counter is frame 0's address, both cleaned.
     AtFrame0,
@@ -48,23 +48,23 @@ pub enum Registers {
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// A profile's frames are decremented by the writer.
+    /// The writer has already decremented a profile's frames.
     Profile = 1,
     /// The backtrace of an exception holds return addresses only.
     Exception = 2,
     /// A caller's frame is a return address, unless a signal interrupted it.
     Caller = 3,
-    /// The innermost frames are missing, so that frame 0 is a caller's.
+    /// The innermost frames are missing, so frame 0 is a caller.
     Skipped = 4,
-    /// The saved program counter tells.
+    /// The saved program counter decides.
     Registers = 5,
     /// MetricKit's frame 0 is the program counter.
     MetricKit = 6,
     /// The thread took its backtrace itself.
     SelfCaptured = 7,
-    /// The thread was stopped where it was.
+    /// Another thread stopped this one.
     Stopped = 8,
-    /// Nothing tells; most frames are return addresses.
+    /// No rule decides; most frames are return addresses.
     Otherwise = 9,
 }
 
@@ -92,25 +92,25 @@ impl Rule {
     }
 }
 
-/// What the table says of a frame.
+/// Result of the table for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The row that fits first.
+    /// The first row that matches.
     pub rule: Rule,
-    /// True where the address one byte lower is looked up.
+    /// True if the address one byte lower is looked up.
     pub adjusted: bool,
-    /// True where the choice is a guess.
+    /// True if the choice is a guess.
     pub approximate: bool,
 }
 
 impl Choice {
-    /// The address that is looked up for a frame at this one.
+    /// Returns the look-up address for a frame at this address.
     pub(crate) fn looked_up(self, relative: RelativeAddress) -> RelativeAddress {
         if self.adjusted { relative.before() } else { relative }
     }
 }
 
-/// The first row that fits.
+/// Returns the choice of the first row that matches.
 #[must_use]
 pub fn choose(c: &Circumstances) -> Choice {
     use Rule::{Caller, Exception, MetricKit, Otherwise, Profile, SelfCaptured, Skipped, Stopped};
@@ -131,7 +131,7 @@ pub fn choose(c: &Circumstances) -> Choice {
         () if c.profile => (Profile, EXACT),
         () if exception => (Exception, BEFORE),
         () if c.index > 0 => (Caller, if c.after_sigtramp { EXACT } else { BEFORE }),
-        // The allocator takes the backtrace of its caller.
+        // The allocator captures the backtrace of its caller.
         () if c.origin == BacktraceOrigin::AllocationStack => (SelfCaptured, BEFORE),
         () if c.skipped > 0 => (Skipped, BEFORE),
         () if pc_known => (Rule::Registers, if c.registers == Registers::AtFrame0 { EXACT } else { BEFORE }),
@@ -144,13 +144,14 @@ pub fn choose(c: &Circumstances) -> Choice {
 }
 
 impl Circumstances {
-    /// The circumstances that all frames of a backtrace share; [`Circumstances::index`],
-    /// [`Circumstances::after_sigtramp`] and the registers' program counter remain to be set.
+    /// Returns the facts that all frames of a backtrace share. The caller sets
+    /// [`Circumstances::index`], [`Circumstances::after_sigtramp`] and the registers' program
+    /// counter.
     #[must_use]
     pub fn of(part: &ReportPart<'_>, backtrace: &Backtrace<'_>) -> Circumstances {
         let mut thread = backtrace.thread.unwrap_or_default();
         if backtrace.origin == BacktraceOrigin::BlockedThread {
-            // Another thread has stopped it and read its frames, whatever it says of itself.
+            // Another thread stopped it and read its frames, whatever its own fields say.
             (thread.crashed, thread.current_thread) = (false, false);
         }
         Circumstances {
@@ -174,7 +175,7 @@ impl Circumstances {
     }
 }
 
-/// True for the name of the function that calls a signal handler, in any spelling that devices and
+/// True for the name of the function that calls a signal handler, in each spelling that devices and
 /// symbol tables use.
 #[must_use]
 pub fn is_sigtramp(name: &[u8]) -> bool {

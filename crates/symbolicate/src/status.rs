@@ -1,10 +1,10 @@
-//! How frames, images and reports end, and how the output spells it.
+//! Statuses of frames, images and reports, and their spelling in the output.
 
 use unslide_model::words;
 use unslide_report::FrameCounts;
 
 words! {
-    /// What became of a frame.
+    /// Status of a frame.
     pub enum FrameStatus {
         /// Symbols of its image answered.
         Symbolicated = "symbolicated",
@@ -18,9 +18,9 @@ words! {
         Missing = "missing",
         /// The symbols of the image are broken, or for another CPU.
         Malformed = "malformed",
-        /// The symbols of the image are of a kind that is not read.
+        /// The image's symbols have a format that is not supported.
         Unsupported = "unsupported",
-        /// The symbols of the image are there and could not be fetched.
+        /// The image's symbols exist but could not be fetched.
         FetchingFailed = "fetching_failed",
         /// The frame has no address, or one in the page at 0.
         InvalidAddress = "invalid_address",
@@ -28,23 +28,23 @@ words! {
 }
 
 words! {
-    /// What became of an image's symbols.
+    /// Status of an image's symbols.
     pub enum ImageStatus {
-        /// They were there.
+        /// They were found.
         Found = "found",
         /// There are none, or the image has no debug id.
         Missing = "missing",
         /// They are broken, or for another CPU.
         Malformed = "malformed",
-        /// They are of a kind that is not read.
+        /// Their format is not supported.
         Unsupported = "unsupported",
-        /// They are there and could not be fetched.
+        /// They exist but could not be fetched.
         FetchingFailed = "fetching_failed",
     }
 }
 
 words! {
-    /// What became of a report.
+    /// Status of a report.
     pub enum ReportStatus {
         /// Every frame is symbolicated, or has the device's name in a system image.
         Complete = "complete",
@@ -55,11 +55,11 @@ words! {
     }
 }
 
-/// The frames of a report, counted.
+/// Counts of a report's frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FrameTally {
     pub(crate) counts: FrameCounts,
-    /// Frames that leave nothing to be wished for.
+    /// Frames that better symbols could not improve.
     settled: u64,
 }
 
@@ -74,7 +74,7 @@ impl FrameTally {
         self.settled += u64::from(settled);
     }
 
-    /// Counts a frame that the symbols of a stripped binary answer for: a dSYM says more of it.
+    /// Counts a frame answered by the symbols of a stripped binary: a dSYM would say more.
     pub(crate) fn add_stripped(&mut self, status: FrameStatus, system_image: bool) {
         let counts = &mut self.counts;
         counts.total += 1;

@@ -1,4 +1,4 @@
-//! The device's names of one report, readable.
+//! Demangled forms of the device's names in one report.
 
 use crate::answer::{DeviceName, Judged};
 use crate::demangle::{SwiftNames, demangle, is_swift};
@@ -6,21 +6,20 @@ use crate::plan::{Plan, PlannedFrame};
 use std::collections::HashMap;
 use unslide_model::Quality;
 
-/// Bytes of mangled and readable names that one report may cost, whatever their languages: demangling takes
-/// time in proportion to both, and at worst, for some hundred bytes of C++, the steps that LLVM's demangler may take. A name counts twice its length, and its readable form what goes beyond. It is
-/// enough for thousands of different names, which no real report has; what comes after that stays as the
-/// device gave it.
+/// The budget of one report for mangled and readable names in bytes, for all languages: demangling takes time
+/// in proportion to both. At worst, some hundred bytes of C++ take as many steps as LLVM's demangler may use. A
+/// name costs twice its length, plus the part of its readable form that exceeds this. The budget is enough for
+/// thousands of different names, more than any real report has. After that, names stay as the device gave them.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Demangled names of one report, so that a name that the device gives in many frames is demangled
-/// once, and Swift's are asked for together.
+/// Demangled names of one report. Each name is demangled once, and Swift names are demangled in one batch.
 pub(crate) struct DeviceNames<'a> {
     known: HashMap<&'a [u8], Option<String>>,
     bytes_left: usize,
 }
 
 impl<'a> DeviceNames<'a> {
-    /// Reads the names of a plan's frames in images without symbols.
+    /// Demangles the Swift names of a plan's frames in images without symbols.
     pub(crate) fn new(plan: &Plan<'_, 'a>, images: &[Judged<'_>]) -> DeviceNames<'a> {
         let unnamed = |planned: &PlannedFrame| {
             let image = planned.place.and_then(|place| images.get(place.image as usize));
@@ -37,7 +36,7 @@ impl<'a> DeviceNames<'a> {
             if names.known.contains_key(name.raw()) {
                 continue;
             }
-            // Half of it is left for the other languages, which are read as they come.
+            // Half of the budget is kept for the other languages, which are demangled on demand.
             if names.bytes_left < MOST_BYTES / 2 || !names.pay(2 * name.raw().len()) {
                 break;
             }
@@ -45,7 +44,7 @@ impl<'a> DeviceNames<'a> {
             swift.push((name.raw(), name.decode()));
         }
         let texts: Vec<&str> = swift.iter().map(|(_, text)| &**text).collect();
-        // Where nobody can be asked, names stay as the device gave them.
+        // If Swift's demangler is unavailable, names stay as the device gave them.
         let answers = SwiftNames::of_a_report().demangle(&texts).unwrap_or_default();
         for ((raw, _), answer) in swift.iter().zip(answers) {
             names.keep(raw, answer);
@@ -53,13 +52,13 @@ impl<'a> DeviceNames<'a> {
         names
     }
 
-    /// The readable form of a device's name; `None` where there is no other, or the report has used up
-    /// what its names may cost.
+    /// Returns the readable form of a device's name; `None` if there is no other, or the report's budget is
+    /// used up.
     pub(crate) fn demangled(&mut self, device: &DeviceName<'a>) -> Option<&str> {
         const MANGLED: [&[u8]; 4] = [b"_Z", b"__Z", b"___Z", b"_R"];
         let raw = device.name.raw();
         let mangled = MANGLED.iter().any(|prefix| raw.starts_with(prefix));
-        // Most names are neither, and are not hashed.
+        // Most names are neither, and need no hash look-up.
         if !mangled && !is_swift(raw) {
             return None;
         }
@@ -69,14 +68,14 @@ impl<'a> DeviceNames<'a> {
         self.known.get(raw)?.as_deref()
     }
 
-    /// Takes `bytes`, where there are enough; once there are not, there are none.
+    /// Charges `bytes` to the budget. Once an amount does not fit, the budget is empty.
     fn pay(&mut self, bytes: usize) -> bool {
         let left = self.bytes_left.checked_sub(bytes);
         self.bytes_left = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// Keeps a readable name, which is paid for up to twice the length of the mangled one.
+    /// Keeps a readable name. Twice the length of the mangled one is charged already.
     fn keep(&mut self, raw: &'a [u8], readable: Option<String>) {
         let readable = readable.filter(|readable| self.pay(readable.len().saturating_sub(2 * raw.len())));
         self.known.insert(raw, readable);

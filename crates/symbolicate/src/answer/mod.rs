@@ -1,4 +1,4 @@
-//! From a frame's address in an image to code: the second half of symbolication.
+//! The second half of symbolication: from a frame's address in an image to code.
 
 mod device_names;
 
@@ -13,7 +13,7 @@ pub(crate) use device_names::DeviceNames;
 use unslide_model::{DebugId, Quality, RelativeAddress, is_hidden_symbol};
 use unslide_report::{Frame, Text, device_name};
 
-/// The symbols of an image, judged.
+/// The symbols of an image, after checks.
 #[derive(Clone, Copy)]
 pub(crate) struct Judged<'s> {
     pub(crate) status: ImageStatus,
@@ -25,14 +25,15 @@ pub(crate) struct Judged<'s> {
 }
 
 impl Judged<'_> {
-    /// True if the image is the app's and has the symbols of a stripped binary: names that other images may call,
-    /// at most. They do not replace a dSYM, also if they name a function: what was inlined into it is unknown.
+    /// True if the image is the app's and has the symbols of a stripped binary: at most the names that other
+    /// images may call. They do not replace a dSYM even if they name a function, because its inlined functions
+    /// are unknown.
     pub(crate) fn lacks_dsym(&self, image: &PlannedImage<'_>) -> bool {
         !image.system && self.symbols.is_some_and(|symbols| symbols.quality() < Quality::Symtab)
     }
 }
 
-/// Looks the symbols of an image up and checks that they are the image's.
+/// Fetches the symbols of an image and checks that they belong to it.
 pub(crate) fn judge<'s>(
     image: &PlannedImage<'_>,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
@@ -55,24 +56,24 @@ pub(crate) fn judge<'s>(
     }
 }
 
-/// What is said of a frame.
+/// The answer for one frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameAnswer<'s, 'a> {
     pub(crate) status: FrameStatus,
     pub(crate) choice: Choice,
     pub(crate) place: Option<ImagePlace>,
-    /// The image that the frame names for an address outside of all images, where better symbols could confirm it.
+    /// The image that the frame names for an address outside all images, if better symbols could confirm it.
     pub(crate) waits_for: Option<u32>,
     /// The cleaned address, not decremented.
     pub(crate) address: u64,
-    /// Its distance from the image's start.
+    /// Its offset from the image's start.
     pub(crate) relative: u64,
     pub(crate) approximate: bool,
     pub(crate) pac_stripped: bool,
     pub(crate) name: Name<'s, 'a>,
 }
 
-/// Who names the code of a frame.
+/// Source of the name for a frame's code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Name<'s, 'a> {
     Nobody,
@@ -84,12 +85,12 @@ pub(crate) enum Name<'s, 'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceName<'a> {
     pub(crate) name: Text<'a>,
-    /// The address's distance from the symbol; `None` where the device does not say.
+    /// The address's offset from the symbol; `None` if the device does not say.
     pub(crate) offset: Option<u64>,
     pub(crate) approximate: bool,
 }
 
-/// What is looked up for a frame once the frame before it is named.
+/// The look-up of a frame, once the frame before it is named.
 pub(crate) struct SettledFrame {
     pub(crate) choice: Choice,
     pub(crate) place: Option<ImagePlace>,
@@ -110,7 +111,7 @@ pub(crate) fn settle(planned: &PlannedFrame, after_sigtramp: bool) -> SettledFra
     }
 }
 
-/// Answers for one frame. `images` are the judged images of the plan.
+/// Answers one frame. `images` are the checked images of the plan.
 pub(crate) fn answer<'s, 'a>(
     plan: &Plan<'_, 'a>,
     images: &[Judged<'s>],
@@ -156,7 +157,7 @@ pub(crate) fn answer<'s, 'a>(
     answer
 }
 
-/// Who names the code at an address of an image.
+/// Names the code at an address of an image.
 fn name<'s, 'a>(
     answer: &mut FrameAnswer<'s, 'a>,
     frame: &Frame<'a>,
@@ -170,7 +171,7 @@ fn name<'s, 'a>(
             answer.approximate |= found.approximate || found.is_folded();
             answer.name = Name::Symbols(found);
         }
-        // An object without any names says nothing about functions, not even that there is none.
+        // An object without any names says nothing about functions, not even that an address has none.
         Some((symbols, _)) if symbols.quality() != Quality::None => {
             answer.status = FrameStatus::MissingSymbol;
         }
@@ -192,13 +193,13 @@ fn name<'s, 'a>(
     }
 }
 
-/// True where the symbols name code with a known extent at an address.
+/// True if the symbols name code with a known extent at an address.
 fn confirmed(judged: &Judged<'_>, address: RelativeAddress) -> bool {
     let found = judged.symbols.and_then(|symbols| symbols.lookup(address).found());
     found.is_some_and(|found| !found.approximate)
 }
 
-/// The device's name, unless it is none or too far off to be believed.
+/// Returns the device's name, unless there is none or it is too far from the address.
 fn named_by_the_device<'a>(
     frame: &Frame<'a>,
     planned: &PlannedFrame,
@@ -210,7 +211,7 @@ fn named_by_the_device<'a>(
         return Some(DeviceName { name, offset: None, approximate: true });
     };
     let offset = device_name::offset(address, start, image.start)?;
-    // Functions that compilers write lie everywhere: in a stripped image one of them is the nearest to any address.
+    // Compiler-made functions lie everywhere: in a stripped image one of them is the nearest to any address.
     let is_helper = is_hidden_symbol(name.raw()) || is_compiler_made_symbol(&name.decode());
     Some(DeviceName { name, offset: Some(offset), approximate: is_helper || offset > device_name::NEAR })
 }
@@ -221,13 +222,13 @@ impl FrameAnswer<'_, '_> {
         Some(self.place.map(|place| place.image).or(self.waits_for)? as usize)
     }
 
-    /// True if the image's dSYM would say more about the frame: the image has the symbols of a stripped binary, or they have
-    /// a hidden name in the place of the function's own.
+    /// True if the image's dSYM would say more about the frame: the image has the symbols of a stripped binary,
+    /// or a hidden name replaces the function's own.
     pub(crate) fn lacks_dsym(&self, image: &PlannedImage<'_>, judged: &Judged<'_>) -> bool {
         judged.lacks_dsym(image) || !image.system && self.is_hidden()
     }
 
-    /// True if the symbols have a hidden name in the place of the function's own.
+    /// True if a hidden name replaces the function's own in the symbols.
     pub(crate) fn is_hidden(&self) -> bool {
         match self.name {
             Name::Symbols(found) => found.symbol.is_some_and(|symbol| is_hidden_symbol(symbol.raw())),
@@ -235,13 +236,13 @@ impl FrameAnswer<'_, '_> {
         }
     }
 
-    /// True where the frame is the one that calls a signal handler, so that the frame after it holds
-    /// the address that the signal interrupted.
+    /// True if the frame calls a signal handler. The frame after it then holds the address that the signal
+    /// interrupted.
     pub(crate) fn is_sigtramp(&self, frame: &Frame<'_>) -> bool {
         match self.name {
             Name::Symbols(answer) => answer.symbol.is_some_and(|symbol| is_sigtramp(symbol.raw())),
             Name::Device(device) => is_sigtramp(device.name.raw()),
-            // Without an image the device's word is all there is.
+            // Without an image, only the device's name is available.
             Name::Nobody => {
                 self.status == FrameStatus::UnknownImage
                     && frame.symbol_name.is_some_and(|name| is_sigtramp(name.raw()))

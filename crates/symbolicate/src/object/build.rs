@@ -1,4 +1,4 @@
-//! From a slice to its symcache.
+//! Builds the symcache of a slice.
 
 use super::classes::add_classes;
 use super::code::CodeMap;
@@ -23,7 +23,7 @@ impl From<NoSymcache> for ObjectError {
     }
 }
 
-/// Builds the symcache of a Mach-O slice. What is unpacked of it takes at most `memory_bytes`.
+/// Builds the symcache of a Mach-O slice. Its unpacked sections take at most `memory_bytes`.
 pub(super) fn build(slice: &[u8], memory_bytes: u64, mut steps: Steps) -> Result<BuiltSymCache, ObjectError> {
     let file = MachFile::parse(slice)?;
     if file.kind == ObjectKind::Relocatable {
@@ -69,7 +69,7 @@ pub(super) fn build(slice: &[u8], memory_bytes: u64, mut steps: Steps) -> Result
     })
 }
 
-/// Joins what DWARF says, of which the first stretch is the last of the list, with the symbols in between.
+/// Joins the stretches from DWARF, in descending order, with the symbols between them.
 fn fill(
     mut stretches: Vec<CodeStretch>,
     symbols: &[SymbolExtent<'_>],
@@ -82,7 +82,7 @@ fn fill(
         while let Some((low, high, place)) = next(&mut stretches, |low| low <= start) {
             ranges.push(low, high, place);
         }
-        // What is left of the symbol between the stretches that DWARF explains.
+        // The parts of the symbol between the stretches from DWARF.
         let mut at = start.max(ranges.end);
         let mut own = None;
         while at < end {
@@ -105,7 +105,7 @@ fn fill(
     Ok(ranges.done())
 }
 
-/// The next stretch, where its start is `wanted`. Memory is given back on the way: it is needed for the ranges.
+/// Takes the next stretch if its start is `wanted`. Frees memory on the way, which the ranges need.
 fn next(stretches: &mut Vec<CodeStretch>, wanted: impl Fn(u32) -> bool) -> Option<CodeStretch> {
     let found = stretches.pop_if(|stretch| wanted(stretch.0));
     if stretches.len() < stretches.capacity() / 4 * 3 {
@@ -122,7 +122,7 @@ fn symbol_place(symbol: &SymbolExtent<'_>, start: u32, writer: &mut Writer) -> R
     Ok(CodePlace { scope, line: 0, column: 0 })
 }
 
-/// Ascending stretches on their way to starts; neighbours with one answer are joined.
+/// Ascending stretches, to be written as starts. Neighbours with the same answer are joined.
 #[derive(Default)]
 struct Ranges {
     list: CodeRanges,

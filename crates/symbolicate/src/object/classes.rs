@@ -1,4 +1,4 @@
-//! The symbols of classes. Instances begin with a class's address: Objective-C classes, Swift's metadata, C++
+//! The symbols of classes. Instances begin with a class's address: Objective-C classes, Swift metadata, C++
 //! vtables.
 
 use super::code::CodeMap;
@@ -8,14 +8,15 @@ use super::{MAX_NAME_BYTES, ObjectError};
 use crate::symcache::{NoSymcache, Writer};
 use std::borrow::Cow;
 
-/// Offsets that a symcache can hold for classes.
+/// Upper bound of the offsets that a symcache can hold for classes.
 const OFFSETS: u64 = 1 << 31;
 
-/// Pointers from a vtable's symbol to where the objects of its class point: behind the offset to the top and the type.
+/// Pointers between a vtable's symbol and the address in the objects of its class: the offset to the top and
+/// the type.
 const FIRST_ADDRESS_POINT: u64 = 2;
 
-/// Adds the symbols of classes, from the symbol table and the exports. Each ends at the next symbol or with its section,
-/// and in a stripped image behind its first address point: what comes next may have lost its symbol.
+/// Adds the symbols of classes, from the symbol table and the exports. Each ends at the next symbol or with its
+/// section. In a stripped image it ends after its first address point: the next symbol may have been removed.
 pub(super) fn add_classes(
     file: &MachFile<'_>,
     base: u64,
@@ -43,13 +44,13 @@ pub(super) fn add_classes(
     Ok(add_end(&mut end, u64::MAX, false, writer)?)
 }
 
-/// Ends the class before `next`, unless another class begins where it ends.
+/// Ends the class before `next`, unless another class begins at that end.
 fn add_end(end: &mut Option<u64>, next: u64, is_class: bool, writer: &mut Writer) -> Result<(), NoSymcache> {
     let Some(at) = end.take().map(|end| end.min(next)) else { return Ok(()) };
     if (is_class && at == next) || at >= OFFSETS { Ok(()) } else { writer.class(at as u32, None) }
 }
 
-/// The names and addresses of what is no code.
+/// Returns the names and addresses of symbols in sections without code.
 fn data_symbols<'a>(
     file: &MachFile<'a>,
     data: &CodeMap,
@@ -69,7 +70,7 @@ fn data_symbols<'a>(
     Ok(symbols)
 }
 
-/// The name of the class that a symbol stands for: that of an Objective-C class alone, else the symbol.
+/// Returns the name of a class symbol: without its prefix for an Objective-C class, else the symbol itself.
 fn class_name(symbol: &str) -> Option<&str> {
     if let Some(class) = symbol.strip_prefix("OBJC_CLASS_$_") {
         return Some(class).filter(|class| !class.is_empty());

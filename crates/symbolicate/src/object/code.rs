@@ -1,10 +1,10 @@
-//! Where machine code lies, as offsets from `__TEXT`.
+//! The sections of machine code, as offsets from `__TEXT`.
 
 use super::macho::MachFile;
 use std::ops::Range;
 
 /// The sections of machine code. Addresses outside them belong to no function, whatever the debug
-/// information says: linkers leave 0 or a tombstone where they removed a function.
+/// information says: linkers leave 0 or a tombstone for functions that they removed.
 #[derive(Debug)]
 pub(super) struct CodeMap {
     base: u64,
@@ -17,7 +17,7 @@ impl CodeMap {
         CodeMap::of(file, true)
     }
 
-    /// The same of the sections without machine code.
+    /// Returns a map of the sections without machine code.
     pub(super) fn of_data(file: &MachFile<'_>) -> CodeMap {
         CodeMap::of(file, false)
     }
@@ -34,25 +34,26 @@ impl CodeMap {
         CodeMap { base: file.text.as_ref().map_or(0, |t| t.start), sections }
     }
 
-    /// The section that holds an address.
+    /// Returns the section that holds an address.
     pub(super) fn section(&self, address: u64) -> Option<&Range<u64>> {
         let index = self.sections.partition_point(|s| s.end <= address);
         self.sections.get(index).filter(|s| s.start <= address)
     }
 
-    /// An address as an offset from `__TEXT`; `None` outside code and 4 GiB above `__TEXT`.
+    /// Returns an address as an offset from `__TEXT`; `None` outside code, or 4 GiB or more above
+    /// `__TEXT`.
     pub(super) fn offset(&self, address: u64) -> Option<u32> {
         self.section(address)?;
         offset(address, self.base)
     }
 
-    /// The offset just after code: an end of a range.
+    /// Returns the offset just after code, as the end of a range.
     pub(super) fn offset_after(&self, end: u64) -> Option<u32> {
         self.offset(end.checked_sub(1)?).and_then(|last| last.checked_add(1))
     }
 
-    /// A range of addresses, cut at the end of the section that it starts in; `None` where it is empty
-    /// or does not start in code.
+    /// Cuts a range of addresses at the end of the section that it starts in; `None` if it is empty or
+    /// does not start in code.
     pub(super) fn clip(&self, low: u64, high: u64) -> Option<(u32, u32)> {
         let end = high.min(self.section(low)?.end);
         if low >= end {
@@ -61,7 +62,7 @@ impl CodeMap {
         Some((offset(low, self.base)?, self.offset_after(end)?))
     }
 
-    /// The end of the last section, as a file address.
+    /// Returns the end of the last section, as a file address.
     pub(super) fn end(&self) -> u64 {
         self.sections.last().map_or(0, |s| s.end)
     }

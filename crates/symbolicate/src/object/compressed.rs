@@ -1,7 +1,8 @@
 //! Compressed debug information in sections such as `__zdebug_info`, as Go's linker writes it.
 //!
-//! Source of the form: Go, `cmd/link/internal/ld/dwarf.go` and `macho_combine_dwarf.go`; GNU binutils calls it
-//! `zlib-gnu`. A section begins with `ZLIB` and its unpacked size, eight bytes, big-endian. A zlib stream follows.
+//! Source of the format: Go, `cmd/link/internal/ld/dwarf.go` and `macho_combine_dwarf.go`; GNU binutils calls
+//! it `zlib-gnu`. A section begins with `ZLIB` and its unpacked size, eight bytes, big-endian. A zlib stream
+//! follows.
 
 use super::ObjectError;
 use super::error::malformed;
@@ -23,24 +24,24 @@ const READ_SECTIONS: [&str; 11] = [
     "debug_str_offsets",
     "debug_types",
 ];
-/// How a section begins that is unpacked.
+/// The first bytes of a section that can be unpacked.
 const SIGNATURE: &[u8; 4] = b"ZLIB";
-/// The signature and the unpacked size.
+/// Size of the signature and the unpacked size.
 const HEADER_BYTES: usize = 12;
-/// Unpacked bytes for one byte of a zlib stream at most: deflate stores a match of 258 bytes in two bits.
+/// The most unpacked bytes per byte of a zlib stream: deflate stores a match of 258 bytes in two bits.
 const MAX_RATIO: u64 = 1032;
 
 /// The unpacked sections of a file.
 #[derive(Debug, Default)]
 pub(super) struct UnpackedSections {
-    /// By the names of their plain form.
+    /// By the names of their uncompressed form.
     sections: Vec<(&'static str, Vec<u8>)>,
-    /// Those that are compressed in a way that is not read.
+    /// Sections in an unsupported compression.
     unread: Vec<&'static str>,
 }
 
 impl UnpackedSections {
-    /// Unpacks the sections of debug information that are compressed, into at most `memory_bytes`.
+    /// Unpacks the compressed sections of debug information, into at most `memory_bytes`.
     pub(super) fn read(file: &MachFile<'_>, memory_bytes: u64) -> Result<UnpackedSections, ObjectError> {
         let (mut compressed, mut unread) = (Vec::new(), Vec::new());
         for name in READ_SECTIONS {
@@ -51,7 +52,7 @@ impl UnpackedSections {
                 None => unread.push(name),
             }
         }
-        // Before anything is allocated.
+        // Checked before anything is allocated.
         let unpacked_bytes =
             compressed.iter().fold(0_u64, |sum, (_, stream)| sum.saturating_add(stream.unpacked_bytes));
         if unpacked_bytes > memory_bytes {
@@ -62,7 +63,7 @@ impl UnpackedSections {
         Ok(UnpackedSections { sections, unread })
     }
 
-    /// Says which sections beside that of the functions are compressed in a way that is not read.
+    /// Returns a warning for each section in an unsupported compression, except that of the functions.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         let others = self.unread.iter().filter(|name| **name != "debug_info");
         others.map(|name| format!("its section __z{name} is compressed in a way that is not read"))
@@ -80,19 +81,19 @@ impl UnpackedSections {
     }
 }
 
-/// How a file's functions and lines are compressed.
+/// Compression of a file's functions and lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
-    /// They are not, or there are none.
+    /// They are not compressed, or do not exist.
     None,
-    /// They are unpacked.
+    /// Supported: they are unpacked.
     Zlib,
-    /// In a way that is not read.
+    /// An unsupported compression.
     Unknown,
 }
 
 impl Compression {
-    /// Returns how the section with a file's functions is compressed, by its first bytes.
+    /// Returns the compression of the section with a file's functions, by its first bytes.
     pub(super) fn from_file(file: &MachFile<'_>) -> Result<Compression, ObjectError> {
         let Some(section) = compressed_section(file, "debug_info") else { return Ok(Compression::None) };
         let bytes = file.section_bytes(section)?;
@@ -135,7 +136,7 @@ impl<'a> Stream<'a> {
         let needs_memory = || ObjectError::NeedsMemory(self.unpacked_bytes);
         let size = usize::try_from(self.unpacked_bytes).map_err(|_| needs_memory())?;
         let mut unpacked = Vec::new();
-        // One byte more than declared shows that there are more. The buffer does not grow.
+        // One byte beyond the declared size reveals a longer stream. The buffer does not grow.
         unpacked.try_reserve_exact(size.saturating_add(1)).map_err(|_| needs_memory())?;
         let mut zlib = Decompress::new(true);
         let has_ended = loop {
@@ -145,7 +146,7 @@ impl<'a> Stream<'a> {
             let status = zlib.decompress_vec(rest, &mut unpacked, FlushDecompress::None);
             match status.map_err(|_| malformed("compressed debug information is cut off or damaged"))? {
                 Status::StreamEnd => break true,
-                // All of a stream that is cut off was read, or there is no room for more.
+                // The stream is truncated and was read completely, or the buffer is full.
                 _ if before == (zlib.total_in(), zlib.total_out()) => break false,
                 Status::Ok | Status::BufError => {}
             }

@@ -1,9 +1,9 @@
-//! Why a file gives no symcache.
+//! Errors for files that give no symcache.
 
 use crate::demangle::Unavailable;
 use std::borrow::Cow;
 
-/// Why a file or a slice gives no symcache.
+/// Reason why a file or a slice gives no symcache.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// Neither a Mach-O file, thin or fat, nor a source map.
@@ -12,25 +12,25 @@ pub enum ObjectError {
     /// A Mach-O file that contradicts itself or ends too early.
     #[error("malformed: {0}")]
     Malformed(Cow<'static, str>),
-    /// A sound file of a kind that cannot be used.
+    /// An intact file of a kind that cannot be used.
     #[error("unsupported: {0}")]
     Unsupported(Cow<'static, str>),
-    /// More than the format of symcaches holds, or than a file has that is no attack.
+    /// More than a symcache can hold, or more than any real file has.
     #[error("too large: {0}")]
     TooLarge(Cow<'static, str>),
-    /// Its debug information, unpacked, has more bytes than the build may use.
+    /// Its unpacked debug information exceeds the build's memory limit.
     #[error("its debug information, unpacked, needs {0} bytes of memory")]
     NeedsMemory(u64),
-    /// Its parts refer to one another so often that reading it takes more steps than its size warrants.
+    /// Its parts refer to each other so often that reading it takes more steps than its size justifies.
     #[error("too complex: {0}")]
     TooComplex(Cow<'static, str>),
-    /// Nothing is wrong with the file: what it takes to read it is not there for now.
+    /// The file is fine, but a service that reading it needs is unavailable.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl ObjectError {
-    /// A short constant name of the reason, for storage and counting.
+    /// Returns a short constant name of the reason, for storage and counting.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

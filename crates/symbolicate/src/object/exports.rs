@@ -1,6 +1,6 @@
-//! The export trie: a tree of name parts. Nodes are found by offset. A hostile one can point back to
-//! itself, or to one node from many others: the iterator of the crate `object` would go through it again for
-//! each of them.
+//! The export trie: a tree of name parts, with nodes found by offset. In a hostile trie a node can point
+//! back to itself, or many nodes to the same one. The iterator of the crate `object` would visit it again
+//! for each of them.
 
 use super::MAX_NAME_BYTES;
 use super::error::{ObjectError, malformed};
@@ -10,14 +10,14 @@ const KIND_MASK: u64 = 0x03;
 const REGULAR: u64 = 0x00;
 const REEXPORT: u64 = 0x08;
 
-/// The exported symbols: name without the leading underscore, and address.
+/// Returns the exported symbols: name without the leading underscore, and address.
 pub(super) fn walk(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
     let bad = || malformed("the export trie is damaged");
     let mut found = Vec::new();
     let mut seen = vec![false; trie.len()];
     let mut todo = if trie.is_empty() { Vec::new() } else { vec![(0_usize, Vec::new())] };
     while let Some((at, prefix)) = todo.pop() {
-        // A real trie is a tree: a node that is reached twice makes it a graph, perhaps a cycle.
+        // A real trie is a tree: a node that is reached twice makes it a graph, possibly a cycle.
         if std::mem::replace(seen.get_mut(at).ok_or_else(bad)?, true) {
             return Err(bad());
         }
@@ -36,7 +36,7 @@ pub(super) fn walk(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>
         children = rest;
         for _ in 0..count {
             let end = children.iter().position(|b| *b == 0).ok_or_else(bad)?;
-            // Each child has the bytes of its parents too.
+            // Each child repeats the bytes of its parents.
             steps.take_bytes(ObjectPart::Exports, prefix.len() + end)?;
             let mut name = Vec::with_capacity(prefix.len() + end);
             name.extend_from_slice(&prefix);
@@ -53,7 +53,7 @@ pub(super) fn walk(trie: &[u8], base: u64, steps: &Steps) -> Result<Vec<(Vec<u8>
     Ok(found)
 }
 
-/// Reads a LEB128 number; `None` at the end or where it does not fit 64 bits.
+/// Reads a LEB128 number; `None` at the end or if it does not fit 64 bits.
 fn uleb(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {

@@ -1,10 +1,10 @@
-//! What an object is, and the symcache that is built of it.
+//! Facts about an object, and the symcache that is built from it.
 
 use unslide_model::{CpuType, DebugId, Quality};
 
 /// The largest symcache, in bytes.
 pub const MAX_SYMCACHE_BYTES: usize = 1 << 30;
-/// What a Mach-O file is for (`filetype`).
+/// Purpose of a Mach-O file (`filetype`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// The output of a compiler, not linked.
@@ -21,7 +21,7 @@ pub enum ObjectKind {
     Kext,
     /// The dynamic linker.
     Dylinker,
-    /// The source map of a bundle of JavaScript, which is no Mach-O file.
+    /// The source map of a JavaScript bundle, which is not a Mach-O file.
     SourceMap,
     /// Another kind, by its number.
     Other(u32),
@@ -41,7 +41,7 @@ impl ObjectKind {
         }
     }
 
-    /// A short lower-case name.
+    /// Returns a short lower-case name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,30 +58,30 @@ impl ObjectKind {
     }
 }
 
-/// What a slice is and offers, without reading its debug information through.
+/// Facts about a slice, found without reading its debug information completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectFacts {
-    /// `LC_UUID`; `None` where there is none, or it is all zeros.
+    /// `LC_UUID`; `None` if it is absent or all zeros.
     pub debug_id: Option<DebugId>,
     /// The CPU type of the header.
     pub cpu: CpuType,
-    /// What the file is for.
+    /// Purpose of the file.
     pub kind: ObjectKind,
-    /// There is DWARF, plain or in a compression that is read.
+    /// True if it has DWARF, uncompressed or in a supported compression.
     pub has_dwarf: bool,
-    /// The symbol table names the functions; beside DWARF, functions.
+    /// True if the symbol table names the functions; beside DWARF, true if it names any functions.
     pub has_symtab: bool,
-    /// Functions that other images may call are named.
+    /// True if functions that other images may call are named.
     pub has_exports: bool,
-    /// The debug information carries source files.
+    /// True if the debug information contains source files.
     pub has_sources: bool,
 }
 
 impl ObjectFacts {
-    /// What names and lines the slice can give.
+    /// Returns the kinds of names and lines that the slice can give.
     #[must_use]
     pub fn quality(&self) -> Quality {
-        // A source map says of its bundle what DWARF says of machine code.
+        // A source map describes its bundle as DWARF describes machine code.
         if self.kind == ObjectKind::SourceMap {
             return Quality::Dwarf;
         }
@@ -89,21 +89,21 @@ impl ObjectFacts {
     }
 }
 
-/// A symcache and what was learned while it was built.
+/// A symcache and the facts learned during its build.
 #[derive(Clone, Debug)]
 pub struct BuiltSymCache {
     /// `LC_UUID` of the slice.
     pub debug_id: DebugId,
     /// The CPU type of the slice.
     pub cpu: CpuType,
-    /// What the file is for.
+    /// Purpose of the file.
     pub kind: ObjectKind,
-    /// What the slice offered.
+    /// Kinds of names and lines that the slice contained.
     pub quality: Quality,
     /// The symcache: see [`crate::symcache`].
     pub symcache: Vec<u8>,
-    /// What was left out and why, for the uploader.
+    /// Parts that were left out and why, for the uploader.
     pub warnings: Vec<String>,
-    /// Steps that the build took, of at most [`crate::object::max_steps`]; 0 for a source map.
+    /// Steps that the build took, at most [`crate::object::max_steps`]; 0 for a source map.
     pub steps: u64,
 }

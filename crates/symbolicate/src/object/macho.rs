@@ -1,5 +1,5 @@
-//! The parts of a Mach-O file that symbolication needs. Nothing in the file is believed: each offset and count
-//! is checked against the bytes that there are.
+//! The parts of a Mach-O file that symbolication needs. No field of the file is trusted: each offset and count
+//! is checked against the available bytes.
 
 use super::ObjectKind;
 use super::compressed::UnpackedSections;
@@ -17,10 +17,11 @@ use object::read::macho::{FatArch, MachHeader, MachOFatFile, Nlist, Section, Seg
 use std::ops::Range;
 use unslide_model::{CpuFamily, CpuType, DebugId};
 
-/// A Java class file begins with the same bytes as a fat file; its next four are a version of 45 or more.
+/// A Java class file begins with the same bytes as a fat file. Its next four bytes are a version of 45 or
+/// more.
 const JAVA_VERSION: u32 = 45;
 
-/// Slices of a fat file.
+/// The most slices of a fat file.
 const MAX_SLICES: u32 = 64;
 
 const LITTLE: LittleEndian = LittleEndian;
@@ -46,7 +47,7 @@ pub(super) struct MachSymbol<'a> {
     pub(super) name: &'a [u8],
     pub(super) address: u64,
     pub(super) is_external: bool,
-    /// True for a label that is the assembler's own: it begins with an `L` and no underscore.
+    /// True for an assembler-local label: it begins with an `L` and no underscore.
     pub(super) is_private: bool,
 }
 
@@ -58,17 +59,17 @@ pub(super) struct MachFile<'a> {
     pub(super) debug_id: Option<DebugId>,
     pub(super) text: Option<Range<u64>>,
     pub(super) sections: Vec<MachSection<'a>>,
-    /// Their names have all that follows them in the table of names.
+    /// Their names extend to the end of the table of names.
     symbols: Vec<MachSymbol<'a>>,
     function_starts: Option<&'a LinkeditDataCommand<LittleEndian>>,
     exports: &'a [u8],
     /// Sections of debug information that were compressed.
     unpacked: Option<&'a UnpackedSections>,
-    /// The symbol table names object files that have the debug information.
+    /// True if the symbol table names object files that have the debug information.
     pub(super) has_debug_map: bool,
 }
 
-/// A section's name as a file has it: sixteen bytes have no room for more, as in `__debug_str_offs`.
+/// Returns a section's name as a file stores it: cut to sixteen bytes, as in `__debug_str_offs`.
 pub(super) fn name_of_section(name: &str) -> &[u8] {
     name.as_bytes().get(..16).unwrap_or(name.as_bytes())
 }
@@ -117,7 +118,7 @@ impl<'a> MachFile<'a> {
                     let id = command.uuid().map_err(too_short)?.map(|command| DebugId(command.uuid));
                     file.debug_id = id.filter(|id| id.0 != [0; 16]);
                 }
-                // Each would be read as a whole.
+                // Each table would be read completely.
                 LC_SYMTAB if has_symbol_table => return Err(malformed("it has two symbol tables")),
                 LC_SYMTAB => {
                     has_symbol_table = true;
@@ -203,7 +204,7 @@ impl<'a> MachFile<'a> {
         Ok(())
     }
 
-    /// Adds the sections of debug information that were compressed.
+    /// Adds the unpacked sections of debug information.
     pub(super) fn with_unpacked<'u>(self, unpacked: &'u UnpackedSections) -> MachFile<'u>
     where
         'a: 'u,
@@ -225,7 +226,7 @@ impl<'a> MachFile<'a> {
         }
     }
 
-    /// Returns the contents of a section of debug information as they lie in the file.
+    /// Returns the contents of a section of debug information as stored in the file.
     pub(super) fn section_bytes(&self, section: &MachSection<'_>) -> Result<&'a [u8], ObjectError> {
         let size = section.addresses.end - section.addresses.start;
         let bytes = self.bytes.read_bytes_at(section.offset.into(), size);
@@ -236,8 +237,8 @@ impl<'a> MachFile<'a> {
         !self.exports.is_empty()
     }
 
-    /// The symbols that are defined in sections, in the order of the table, with at most this many
-    /// bytes of their names.
+    /// Returns the symbols that are defined in sections, in the order of the table, with names cut to this
+    /// many bytes.
     pub(super) fn symbols(&self, name_bytes: usize) -> impl Iterator<Item = MachSymbol<'a>> + '_ {
         self.symbols.iter().map(move |symbol| {
             let name = until_nul(symbol.name.get(..name_bytes).unwrap_or(symbol.name));
@@ -247,7 +248,7 @@ impl<'a> MachFile<'a> {
         })
     }
 
-    /// The starts of functions, ascending, as far as the list makes sense.
+    /// Returns the starts of functions, ascending, up to the first invalid entry.
     pub(super) fn function_starts(&self) -> Vec<u64> {
         let text = self.text.as_ref().map_or(0, |text| text.start);
         let thumb = if self.cpu.family() == CpuFamily::Arm { 1 } else { 0 };
@@ -256,16 +257,16 @@ impl<'a> MachFile<'a> {
         starts.into_iter().flatten().map_while(Result::ok).map(|start| start & !thumb).collect()
     }
 
-    /// The exported symbols: name without the leading underscore, and address.
+    /// Returns the exported symbols: name without the leading underscore, and address.
     pub(super) fn exports(&self, steps: &Steps) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
         super::exports::walk(self.exports, self.text.as_ref().map_or(0, |t| t.start), steps)
     }
 }
 
-/// The byte ranges of a file's slices: the file itself, or the members of a fat file.
-/// How an indexed RAM bundle begins.
+/// The first bytes of an indexed RAM bundle.
 const RAM_BUNDLE: [u8; 4] = 0xFB0B_D1E5_u32.to_le_bytes();
 
+/// Returns the byte ranges of a file's slices: the file itself, or the members of a fat file.
 pub(super) fn slices(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
     match magic(bytes) {
         Some(FAT_MAGIC) => fat::<FatArch32>(bytes),
@@ -295,12 +296,12 @@ fn fat<F: FatArch>(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
     let file = MachOFatFile::<F>::parse(bytes).map_err(outside)?;
     let range = |arch: &F| {
         let slice = arch.data(bytes).map_err(outside)?;
-        // An empty one may say that it lies anywhere.
+        // An empty slice may claim any position.
         let start = usize::try_from(arch.offset().into()).unwrap_or(usize::MAX).min(bytes.len());
         Ok(start..start + slice.len())
     };
     let ranges = file.arches().iter().map(range).collect::<Result<Vec<_>, ObjectError>>()?;
-    // Each is read as a whole, so that one stretch for all of them would be read many times.
+    // Each slice is read completely, so overlapping slices would be read many times.
     let mut sorted: Vec<&Range<usize>> = ranges.iter().collect();
     sorted.sort_by_key(|range| (range.start, range.end));
     if sorted.windows(2).any(|pair| pair[1].start < pair[0].end) {

@@ -1,4 +1,4 @@
-//! Objects: which slices a file has, and the symcache of one of them.
+//! Objects: the slices of a file, and the symcache of one of them.
 
 mod build;
 mod classes;
@@ -29,17 +29,17 @@ const MAX_NAME_BYTES: usize = 16 << 10;
 /// One slice of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectEntry {
-    /// Where the slice lies in the file, in bytes.
+    /// Range of the slice in the file, in bytes.
     pub range: Range<usize>,
-    /// What the slice is.
+    /// Facts about the slice, or why it cannot be read.
     pub object: Result<ObjectFacts, ObjectError>,
 }
 
-/// The slices of a thin or fat Mach-O file (program, library, dSYM, …), or a source map as the only one. A slice
-/// that cannot be read does not hide the others.
+/// Returns the slices of a thin or fat Mach-O file (program, library, dSYM, …), or a source map as the only
+/// one. A slice that cannot be read does not hide the others.
 ///
 /// # Errors
-/// Where the file is neither, or its fat header is damaged.
+/// Returns an error if the file is neither, or if its fat header is damaged.
 pub fn objects(bytes: &[u8]) -> Result<Vec<ObjectEntry>, ObjectError> {
     if let Some(facts) = javascript::facts(bytes) {
         let object = facts.map(of_source_map);
@@ -85,8 +85,8 @@ fn facts(slice: &[u8]) -> Result<ObjectFacts, ObjectError> {
     })
 }
 
-/// True if the symbol table names the functions of the file. Beside DWARF, which names the others, the names that
-/// `strip` leaves do.
+/// True if the symbol table names the functions of the file. If DWARF names the rest, the names that `strip`
+/// leaves are enough.
 fn has_symtab(table: SymbolTable, has_dwarf: bool) -> bool {
     match table {
         SymbolTable::Whole => true,
@@ -102,19 +102,19 @@ fn has_exports(file: &macho::MachFile<'_>, table: SymbolTable) -> bool {
 
 /// Builds the symcache of one slice. The same slice always gives the same bytes.
 ///
-/// The work grows with the size of the slice, not faster: see [`max_steps`]. A hostile slice can still take much time
-/// and memory: a service builds in a process that has limits of the operating system.
+/// The work is at most proportional to the size of the slice: see [`max_steps`]. A hostile slice can still take
+/// much time and memory, so a service builds in a process with limits from the operating system.
 ///
 /// # Errors
-/// If the slice is damaged, of no use for symbolication, too large, or too complex for its size.
+/// Returns an error if the slice is damaged, useless for symbolication, too large, or too complex for its size.
 pub fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
     build_within(slice, u64::MAX)
 }
 
-/// As [`build`], if what is unpacked of the slice fits into `memory_bytes`.
+/// Does the same as [`build`], if the slice's unpacked sections fit into `memory_bytes`.
 ///
 /// # Errors
-/// As [`build`], and [`ObjectError::NeedsMemory`].
+/// Returns the errors of [`build`], and [`ObjectError::NeedsMemory`].
 pub fn build_within(slice: &[u8], memory_bytes: u64) -> Result<BuiltSymCache, ObjectError> {
     if javascript::is_json(slice) {
         return javascript::build(slice);
@@ -122,7 +122,7 @@ pub fn build_within(slice: &[u8], memory_bytes: u64) -> Result<BuiltSymCache, Ob
     build::build(slice, memory_bytes, Steps::for_object(slice.len() as u64))
 }
 
-/// As [`build`] of a Mach-O slice, with a count of steps that has no limit.
+/// Does the same as [`build`] for a Mach-O slice, with an unlimited step count.
 #[cfg(test)]
 pub(crate) fn build_without_limit(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
     build::build(slice, u64::MAX, Steps::unlimited())

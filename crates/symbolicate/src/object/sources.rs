@@ -1,14 +1,14 @@
-//! Whether debug information carries the source files that it names.
+//! Whether debug information contains the source files that it names.
 
 use super::macho::MachFile;
 use gimli::{DebugLine, DebugLineOffset, EndianSlice, LittleEndian};
 
-/// Line tables that are looked at: a compiler's option holds for all of them as a rule.
+/// Line tables that are checked: the compiler option usually applies to all of them.
 const LOOKED_AT: usize = 64;
 
-/// True where one of the first line tables holds source text (`DW_LNCT_LLVM_source`, an extension of
-/// DWARF 5 that clang writes for `-gembed-source`). What can't be read has none, also a section that lies
-/// outside the file: the names of a slice are good without its sources.
+/// True if one of the first line tables contains source text (`DW_LNCT_LLVM_source`, an extension of
+/// DWARF 5 that clang writes for `-gembed-source`). Unreadable tables count as having none, even if the
+/// section lies outside the file: the names of a slice are useful without its sources.
 pub(super) fn embedded(file: &MachFile<'_>) -> bool {
     let section = file.debug_section("__debug_line").unwrap_or_default();
     let tables = DebugLine::from(EndianSlice::new(section, LittleEndian));

@@ -1,21 +1,22 @@
-//! A bound on the work that one object may cost, so that a small file cannot keep a builder busy.
+//! Limits the work of reading one object, so that a small file cannot keep a builder busy.
 //!
-//! Parts of an object may refer to one another: many units to one line table, many functions to one list of ranges.
-//! Readers count what they go through. A step takes about ten nanoseconds.
+//! Parts of an object may refer to each other: many units to one line table, many functions to one list of
+//! ranges. Readers count the data that they visit. A step takes about ten nanoseconds.
 
 use super::ObjectError;
 use std::cell::Cell;
 
-/// Steps that an object may cost, whatever its size.
+/// Steps that any object may use, whatever its size.
 const FREE_STEPS: u64 = 1 << 20;
-/// Steps for each byte of an object, unpacked. What compilers and linkers write takes less than a quarter of one.
+/// Steps per byte of an unpacked object. Compilers and linkers produce files that take less than a quarter of
+/// one.
 const STEPS_PER_BYTE: u64 = 4;
 /// Bytes of a name or a table that are read in one step.
 const BYTES_PER_STEP: usize = 32;
 /// Attributes of an entry that are read in one step.
 const ATTRIBUTES_PER_STEP: usize = 8;
 
-/// A part of an object, for people.
+/// A part of an object, named in error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ObjectPart {
     Units,
@@ -52,12 +53,12 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// A count for an object of this size, unpacked.
+    /// Returns a count for an object of this unpacked size.
     pub(super) fn for_object(bytes: u64) -> Steps {
         Steps { bytes, limit: max_steps(bytes), taken: Cell::new(0) }
     }
 
-    /// A count without a limit.
+    /// Returns a count without a limit.
     #[cfg(test)]
     pub(crate) fn unlimited() -> Steps {
         Steps { bytes: 0, limit: u64::MAX, taken: Cell::new(0) }

@@ -19,8 +19,7 @@ pub(super) enum SymbolTable {
 }
 
 impl SymbolTable {
-    /// Looks through the symbol table. Functions that others may call are all that there are if each function
-    /// start has such a name.
+    /// Reads the symbol table. A table of external names alone is `Whole` if each function start has one.
     pub(super) fn from_file(
         file: &MachFile<'_>,
         code: &CodeMap,
@@ -46,7 +45,7 @@ impl SymbolTable {
     }
 }
 
-/// True for a name that says which function it is.
+/// True for a name that identifies a function.
 fn names_function(name: &[u8]) -> bool {
     SymbolName::is_function(name) && !is_hidden_symbol(name)
 }

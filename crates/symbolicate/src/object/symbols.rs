@@ -1,7 +1,7 @@
 //! Names and extents of functions from the symbol table, the export trie and the function starts.
 //!
 //! A Mach-O symbol has no size. It ends at the next symbol, the next function start or the end of its section,
-//! whichever comes first; [`SymbolExtent::approximate`] says what that proves.
+//! whichever comes first. [`SymbolExtent::approximate`] says how reliable that end is.
 
 use super::code::CodeMap;
 use super::macho::MachFile;
@@ -18,36 +18,36 @@ pub(super) struct SymbolExtent<'a> {
     pub(super) end: u64,
     /// Linkage name, without the leading underscore of C names.
     pub(super) name: Cow<'a, str>,
-    /// The other names of its start, sorted: aliases, and functions that the linker has folded because their
-    /// code is identical.
+    /// Other names at its start, sorted: aliases, and functions that the linker folded because their code is
+    /// identical.
     folded: Vec<Cow<'a, str>>,
     pub(super) source: NameSource,
-    /// True where another function, without a name of its own, may lie before `end`.
+    /// True if another function, without a name of its own, may lie before `end`.
     pub(super) approximate: bool,
 }
 
 impl<'a> SymbolExtent<'a> {
-    /// A name with an extent that is not known yet.
+    /// Returns a name with an unknown extent.
     fn new(start: u64, name: Cow<'a, str>, source: NameSource) -> SymbolExtent<'a> {
         SymbolExtent { start, end: start, name, folded: Vec::new(), source, approximate: true }
     }
 
-    /// The name that belongs to what the debug information says of this code: its own, where a symbol has
-    /// that name too, so that name and line are of one function; else the symbol table's.
+    /// Returns the name that fits the debug information of this code. Prefers the linkage name if a symbol has
+    /// it too, so that name and line belong to one function. Otherwise returns the symbol table's name.
     pub(super) fn name_beside(&self, linkage_name: Option<&[u8]>) -> &str {
         let same = |name: &Cow<'_, str>, own: &[u8]| name.as_bytes().cmp(own);
         let found = linkage_name.and_then(|own| self.folded.binary_search_by(|name| same(name, own)).ok());
         found.and_then(|at| self.folded.get(at)).unwrap_or(&self.name)
     }
 
-    /// The names of this start without the one that is shown.
+    /// Returns the names at this start except the shown one.
     pub(super) fn folded_with<'s>(&'s self, shown: &'s str) -> impl Iterator<Item = &'s str> {
         std::iter::once(&self.name).chain(&self.folded).map(|name| &**name).filter(move |name| *name != shown)
     }
 }
 
-/// The named stretches in order of address; they do not overlap, and what no name covers is left out.
-/// Every section of code ends the stretches in it, and so does a function without a name (`<redacted>`).
+/// Returns the named stretches in order of address. They do not overlap, and code without a name is left out.
+/// Stretches end at each section of code and at each function without a name (`<redacted>`).
 pub(super) fn extents<'a>(
     file: &MachFile<'a>,
     code: &CodeMap,
@@ -71,7 +71,7 @@ pub(super) fn extents<'a>(
             }
         }
     }
-    // The last of the symbols at one address names it, as LLVM has it.
+    // The last of the symbols at one address names it, as in LLVM.
     symbols.reverse();
     let mut extents = join(symbols);
     let mut exported = Vec::new();
@@ -102,8 +102,8 @@ pub(super) fn extents<'a>(
         let is_function = functions[..next].last() == Some(&extent.start);
         let next_nameless = nameless.get(nameless.partition_point(|start| *start <= extent.start));
         extent.end = end.min(next_name).min(next_function).min(next_nameless.copied().unwrap_or(end));
-        // With function starts every end is known; without them only a table that still has its local
-        // symbols is known to name each function.
+        // With function starts every end is known. Without them, only a table that still has its local symbols
+        // is known to name each function.
         let named = if functions.is_empty() {
             has_locals && extent.source == NameSource::Symtab
         } else {
@@ -115,7 +115,8 @@ pub(super) fn extents<'a>(
     Ok(extents)
 }
 
-/// One entry an address, in their order: the first name stands for it, and has the others.
+/// Joins the symbols of each address into one, in their order. The first name is kept, with the others as
+/// folded names.
 fn join(mut symbols: Vec<SymbolExtent<'_>>) -> Vec<SymbolExtent<'_>> {
     symbols.sort_by_key(|symbol| symbol.start);
     let mut joined: Vec<SymbolExtent<'_>> = Vec::new();

@@ -1,7 +1,7 @@
 //! Which image a frame's address belongs to.
 //!
-//! The address decides. What the frame itself says of its image is believed only where the address
-//! does not contradict it, since writers name the wrong image now and then.
+//! The address decides. The frame's own image fields count only if the address does not contradict them,
+//! because writers sometimes name the wrong image.
 
 use super::index::AddressStretch;
 use super::space::Space;
@@ -19,10 +19,11 @@ pub enum Join {
     /// Its size is not known, and it starts at the frame's `object_addr`.
     ObjectAddress,
     /// It is listed with the frame's own `object_uuid` and `object_addr`, its size does not cover the
-    /// address, and no other image does: code outside of `__TEXT`. Only symbols that name the code there
+    /// address, and no other image does: code outside `__TEXT`. Only symbols that name the code there
     /// confirm it.
     OutsideSize,
-    /// The part has no image list; the frame's own `object_uuid` and `object_addr` are all there is.
+    /// The part has no image list. The frame's own `object_uuid` and `object_addr` are the only
+    /// information.
     Unlisted,
     /// The part has no image list, and the frame names the main executable.
     AppUuid,
@@ -48,20 +49,20 @@ impl Join {
 pub(crate) struct Attribution<'a> {
     pub(crate) image: Attributed<'a>,
     pub(crate) join: Join,
-    /// True where the frame's `object_addr` or `object_uuid` is another image's.
+    /// True if the frame's `object_addr` or `object_uuid` belongs to another image.
     pub(crate) reattributed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attributed<'a> {
-    /// At this position in the image list.
+    /// The image at this position in the image list.
     Listed(u32),
-    /// In no list.
+    /// An image in no list.
     Unlisted { debug_id: DebugId, start: u64, name: Option<Text<'a>> },
 }
 
-/// The image of `address`, which is the one that is looked up. `None` is `unknown_image`. Whether
-/// the frame's `object_name` is the image's is left to the caller, who knows the image's name.
+/// Returns the image of `address`, which is the look-up address. `None` means `unknown_image`. The
+/// caller, who knows the image's name, checks the frame's `object_name`.
 pub(crate) fn attribute<'a>(
     frame: &Frame<'a>,
     address: u64,
@@ -69,7 +70,7 @@ pub(crate) fn attribute<'a>(
     part: &ReportPart<'a>,
     near: &mut AddressStretch,
 ) -> Option<Attribution<'a>> {
-    // 0 is what writers put where they found no image.
+    // Writers put 0 if they found no image.
     let object_addr = frame
         .object_addr
         .filter(|number| !number.is_imprecise())
@@ -92,7 +93,7 @@ fn listed(
     space: &Space<'_, '_>,
     innermost: Option<u32>,
 ) -> Option<(u32, Join)> {
-    // Where the innermost image is the one that the frame names, no rule prefers another.
+    // If the frame names the innermost image, no rule prefers another.
     if let (Some(image), Some(_)) = (innermost, object_addr)
         && starts_at(object_addr, image, space)
         && frame.object_uuid.is_none_or(|own| uuid(image, space) == Some(own))
@@ -135,12 +136,12 @@ fn uuid(image: u32, space: &Space<'_, '_>) -> Option<DebugId> {
     space.images.get(image as usize)?.uuid
 }
 
-/// False where the frame's debug id is not the image's.
+/// False if the frame's debug id differs from the image's.
 fn has_uuid(frame: &Frame<'_>, image: u32, space: &Space<'_, '_>) -> bool {
     frame.object_uuid.is_none_or(|own| uuid(image, space).is_none_or(|uuid| uuid == own))
 }
 
-/// False where the frame's `object_addr` is not the image's start.
+/// False if the frame's `object_addr` is not the image's start.
 fn starts_at(object_addr: Option<u64>, image: u32, space: &Space<'_, '_>) -> bool {
     let Some(placed) = space.placed.get(image as usize) else { return false };
     placed.imprecise || object_addr.is_none_or(|start| placed.start == Some(start))

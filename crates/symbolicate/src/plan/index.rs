@@ -1,36 +1,36 @@
-//! Which image an address lies in, for any list of images.
+//! Finds the image that contains an address, for any list of images.
 //!
-//! Images may overlap, be listed twice or share their start. Where several contain an address the
-//! one that starts last answers (the innermost), of those the smallest, of those the first listed.
-//! The intervals are flattened once into stretches with one answer each, in O(n log n), so that a
-//! look-up is one binary search whatever the list looks like.
+//! Images may overlap, be listed twice or share their start. If several contain an address, the one
+//! that starts last (the innermost) answers; of those the smallest, of those the first listed. The
+//! intervals are flattened once, in O(n log n), into stretches with one answer each. So a look-up
+//! is one binary search, whatever the list looks like.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An image that takes up memory: its position in the list, first address and size in bytes. One
-/// that reaches beyond the last address is cut off there.
+/// The memory range of an image: its position in the list, first address and size in bytes. A range
+/// that exceeds the last address is cut off there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageExtent {
     /// The image's position in the list.
     pub image: u32,
     /// Its first address.
     pub start: u64,
-    /// How many bytes it takes up.
+    /// Its size in bytes.
     pub size: u64,
 }
 
 impl ImageExtent {
-    /// The last address of the image; `None` where it takes up nothing.
+    /// Returns the last address of the image; `None` if its size is 0.
     fn last(self) -> Option<u64> {
         self.size.checked_sub(1).map(|beyond| self.start.saturating_add(beyond))
     }
 }
 
-/// Addresses that follow each other and have the same answer.
+/// Consecutive addresses that have the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressStretch {
-    /// The image that the addresses lie in.
+    /// The image that contains the addresses.
     pub image: Option<u32>,
     /// The first of the addresses.
     pub first: u64,
@@ -39,24 +39,24 @@ pub struct AddressStretch {
 }
 
 impl AddressStretch {
-    /// No addresses at all.
+    /// A stretch without addresses.
     pub const EMPTY: AddressStretch = AddressStretch { image: None, first: 1, last: 0 };
 
-    /// True for the addresses of the stretch.
+    /// True if the stretch contains the address.
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {
         self.first <= address && address <= self.last
     }
 }
 
-/// Images by address.
+/// Index of images by address.
 #[derive(Debug, Default)]
 pub struct ImageIndex {
-    /// Where the answer changes, ascending.
+    /// Addresses at which the answer changes, ascending.
     boundaries: Vec<u64>,
-    /// The answer from the boundary of the same position on.
+    /// The answers: each applies from the boundary at the same position.
     answers: Vec<Option<u32>>,
-    /// Every image by start, size and position, those without size too.
+    /// Every image by start, size and position, including those without size.
     by_start: Vec<ImageExtent>,
 }
 
@@ -75,8 +75,8 @@ impl ImageIndex {
         index
     }
 
-    /// Sweeps over the addresses. The heap holds the images that began so far, the one that answers
-    /// on top; those that have ended are dropped when they come to the top.
+    /// Sweeps over the addresses. The heap holds the images that have begun, with the one that
+    /// answers on top. Images that have ended are dropped when they reach the top.
     fn flatten(&mut self) {
         let by_start = std::mem::take(&mut self.by_start);
         let mut open: BinaryHeap<(u64, Reverse<u64>, Reverse<u32>, u64)> = BinaryHeap::new();
@@ -89,7 +89,7 @@ impl ImageIndex {
                     while open.peek().is_some_and(|(.., l)| *l <= last) {
                         open.pop();
                     }
-                    // An image that reaches the last address has no address behind it.
+                    // No address follows an image that reaches the last address.
                     let Some(behind) = last.checked_add(1) else { break };
                     behind
                 }
@@ -117,13 +117,13 @@ impl ImageIndex {
         }
     }
 
-    /// The image that an address lies in.
+    /// Returns the image that contains an address.
     #[must_use]
     pub fn at(&self, address: u64) -> Option<u32> {
         self.stretch(address).image
     }
 
-    /// The addresses around `address` that have the same answer.
+    /// Returns the addresses around `address` that have the same answer.
     #[must_use]
     pub fn stretch(&self, address: u64) -> AddressStretch {
         let after = self.boundaries.partition_point(|b| *b <= address);
@@ -134,7 +134,7 @@ impl ImageIndex {
         }
     }
 
-    /// The image that starts at `start` and contains `address`, the smallest of several.
+    /// Returns the image that starts at `start` and contains `address`, the smallest of several.
     #[must_use]
     pub fn containing_from(&self, start: u64, address: u64) -> Option<u32> {
         let offset = address.checked_sub(start)?;
@@ -142,7 +142,7 @@ impl ImageIndex {
         self.by_start.get(at).filter(|e| e.start == start).map(|e| e.image)
     }
 
-    /// The first image without size that starts at `start`.
+    /// Returns the first image without size that starts at `start`.
     #[must_use]
     pub fn unsized_from(&self, start: u64) -> Option<u32> {
         let at = self.by_start.partition_point(|e| e.start < start);

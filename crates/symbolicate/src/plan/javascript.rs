@@ -1,18 +1,18 @@
-//! Errors of JavaScript: the bundle of each frame is an image.
+//! JavaScript errors: the bundle of each frame is an image.
 
 use super::PlannedImage;
 use crate::javascript::identity;
 use std::collections::HashMap;
 use unslide_report::{JavaScriptError, JavaScriptFrame};
 
-/// Bundles of one error.
+/// The most bundles of one error.
 const MOST_BUNDLES: usize = 32;
 
-/// An error of JavaScript, and the bundle of each of its frames.
+/// A JavaScript error, and the bundle of each of its frames.
 #[derive(Debug)]
 pub(crate) struct PlannedJavaScript {
     pub(crate) error: JavaScriptError,
-    /// For each frame the position of its bundle among the plan's images.
+    /// The position of each frame's bundle among the plan's images.
     pub(crate) images: Vec<Option<u32>>,
 }
 
@@ -38,7 +38,7 @@ impl PlannedJavaScript {
         PlannedJavaScript { images: of_frames, error }
     }
 
-    /// The frames with the positions of their bundles.
+    /// Returns the frames with the positions of their bundles.
     pub(crate) fn frames(&self) -> impl Iterator<Item = (&JavaScriptFrame, Option<u32>)> {
         self.error.frames.iter().zip(self.images.iter().copied())
     }

@@ -1,5 +1,4 @@
-//! The first half of symbolication: for each frame its look-up address and its image, for which no
-//! symbols are needed yet.
+//! The first half of symbolication: finds each frame's look-up address and image. It needs no symbols.
 
 mod attribute;
 mod index;
@@ -25,11 +24,11 @@ use unslide_report::{Backtrace, BacktraceOrigin, Frame, Number, Report, ReportPa
 pub struct SymbolNeed {
     /// The debug id of the image.
     pub debug_id: DebugId,
-    /// Its CPU type in the report's words; `None` where the report does not say.
+    /// Its CPU type in the report's words; `None` if the report does not say.
     pub cpu: Option<CpuType>,
     /// True for an image of the operating system, by its path.
     pub system: bool,
-    /// The image's file name; empty where it has none.
+    /// The image's file name; empty if it has none.
     pub name: String,
 }
 
@@ -46,30 +45,29 @@ pub(crate) struct PlannedImage<'a> {
     pub(crate) file: &'a [u8],
     pub(crate) cpu: Option<CpuType>,
     pub(crate) system: bool,
-    /// True where addresses in it are guesses: a float for a start, or taken from `app_uuid`.
+    /// True if addresses in it are guesses: its start is a float, or it was taken from `app_uuid`.
     pub(crate) approximate: bool,
-    /// The name of a bundle of JavaScript, which has no path.
+    /// The name of a JavaScript bundle, which has no path.
     pub(crate) bundle: Option<String>,
 }
 
-/// What is known of a frame before its symbols are.
+/// The parts of a frame's answer that need no symbols.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedFrame {
-    /// The cleaned address; 0 where the frame has none that counts. A return address of 64-bit ARM keeps its low
-    /// bits.
+    /// The cleaned address; 0 if the frame has no valid one. A 64-bit ARM return address keeps its low bits.
     pub(crate) address: u64,
-    /// The bits that `address` does not have if it turns out to be no return address.
+    /// The bits to remove from `address` if it proves not to be a return address.
     pub(crate) low_bits: u8,
     pub(crate) choice: Choice,
     pub(crate) imprecise: bool,
     pub(crate) pac_stripped: bool,
     /// False for `invalid_address`.
     pub(crate) valid: bool,
-    /// `symbol_addr`, cleaned; `None` where it is absent or a float.
+    /// `symbol_addr`, cleaned; `None` if it is absent or a float.
     pub(crate) symbol_start: Option<u64>,
     pub(crate) place: Option<ImagePlace>,
-    /// The place without the decrement, where that is another one and the frame before may turn out
-    /// to be `_sigtramp`.
+    /// The place of the address without the decrement. Set if it may be another one and the frame before may
+    /// prove to be `_sigtramp`.
     pub(crate) exact_place: Option<Option<ImagePlace>>,
 }
 
@@ -82,20 +80,20 @@ pub(crate) struct ImagePlace {
     pub(crate) reattributed: bool,
 }
 
-/// A report with the image and look-up address of each frame: what can be said before any symbols
-/// are there. Made once, it answers both [`Plan::needs`] and [`Plan::enrich`].
+/// A report with the image and look-up address of each frame. It needs no symbols. One plan serves both
+/// [`Plan::needs`] and [`Plan::enrich`].
 #[derive(Debug)]
 pub struct Plan<'r, 'a> {
     pub(crate) report: &'r Report<'a>,
     pub(crate) images: Vec<PlannedImage<'a>>,
     /// The frames of all backtraces, in the order of the document.
     pub(crate) frames: Vec<PlannedFrame>,
-    /// The error of JavaScript that the report is about.
+    /// The JavaScript error that the report is about.
     pub(crate) javascript: Option<PlannedJavaScript>,
 }
 
 impl<'r, 'a> Plan<'r, 'a> {
-    /// Applies the tables to every frame. Image lists without frames are not looked at.
+    /// Finds the image and look-up address of every frame. Ignores image lists without frames.
     #[must_use]
     pub fn new(report: &'r Report<'a>) -> Plan<'r, 'a> {
         let mut planner = Planner {
@@ -119,8 +117,8 @@ impl<'r, 'a> Plan<'r, 'a> {
         plan
     }
 
-    /// The symbols that frames can use, each once: those of the app's own images first, then those
-    /// of the operating system, each in the order in which frames refer to them.
+    /// Returns the symbols that frames can use, each once: those of the app's own images first, then those of
+    /// the operating system, each in the order of first reference.
     #[must_use]
     pub fn needs(&self) -> Vec<SymbolNeed> {
         let mut seen = std::collections::HashSet::new();
@@ -139,7 +137,7 @@ impl<'r, 'a> Plan<'r, 'a> {
 }
 
 impl Plan<'_, '_> {
-    /// A frame object that says nothing, as if it were planned.
+    /// Returns a plan for a frame object without content.
     pub(crate) fn blank(&self, backtrace: &Backtrace<'_>, index: usize) -> PlannedFrame {
         let part = self.report.parts.get(backtrace.part);
         let circumstances = Circumstances::of(part.unwrap_or(&ReportPart::default()), backtrace);
@@ -148,7 +146,7 @@ impl Plan<'_, '_> {
 }
 
 impl PlannedImage<'_> {
-    /// The bundle of an error of JavaScript.
+    /// Returns the image of a JavaScript error's bundle.
     pub(crate) fn bundle(name: String, debug_id: Option<DebugId>) -> Self {
         PlannedImage {
             debug_id,
@@ -163,7 +161,7 @@ impl PlannedImage<'_> {
         }
     }
 
-    /// True for the bundle of an error of JavaScript.
+    /// True for the bundle of a JavaScript error.
     pub(crate) fn is_bundle(&self) -> bool {
         self.cpu == Some(CpuType::JAVASCRIPT)
     }
@@ -173,7 +171,7 @@ impl PlannedImage<'_> {
         self.bundle.as_ref().map_or(0, |name| 6 * name.len())
     }
 
-    /// The file name, decoded; empty where there is none.
+    /// Returns the file name, decoded; empty if there is none.
     pub(crate) fn name(&self) -> String {
         if let Some(bundle) = &self.bundle {
             return bundle.clone();
@@ -188,21 +186,21 @@ impl PlannedImage<'_> {
 
 struct Planner<'r, 'a> {
     report: &'r Report<'a>,
-    /// The image list of each part that frames refer to, by the part of the frames: a part's facts
-    /// stand in for what the list lacks.
+    /// The image list of each part that frames refer to, by the part of the frames. A part's own fields supply
+    /// facts that the list lacks.
     spaces: Vec<Option<Space<'r, 'a>>>,
-    /// For each part with a list, the planned image of each listed one.
+    /// The planned image of each listed one, for each part with a list.
     listed: Vec<Vec<Option<u32>>>,
     unlisted: HashMap<(DebugId, u64), u32>,
     plan: Plan<'r, 'a>,
 }
 
-/// Where a frame's address is looked for.
+/// The address space in which a frame's address is looked up.
 struct InPart<'s, 'r, 'a> {
     space: &'s Space<'r, 'a>,
     /// The part of the frame.
     part: usize,
-    /// Where the last look-up ended.
+    /// The stretch of the last look-up.
     near: &'s mut AddressStretch,
 }
 
@@ -213,7 +211,7 @@ impl<'a> Planner<'_, 'a> {
             return;
         }
         let images = part.image_source.and_then(|p| self.report.parts.get(p)).map_or(&[][..], |p| &p.images);
-        // Taken out while the planner's other fields are written.
+        // Moved out so that the planner's other fields can be written.
         let space = self.spaces[backtrace.part].take().unwrap_or_else(|| Space::new(images, part));
         let mut circumstances = Circumstances::of(part, backtrace);
         let mut near = AddressStretch::EMPTY;
@@ -222,7 +220,7 @@ impl<'a> Planner<'_, 'a> {
         for (position, frame) in backtrace.frames.iter().enumerate() {
             let cleaned = frame.instruction_addr.and_then(|number: Number| space.clean(number, &mut near));
             circumstances.index = match backtrace.origin {
-                // Its frames are a tree's: what counts is whether one calls another.
+                // These frames form a tree: a frame counts as innermost if it calls no other.
                 BacktraceOrigin::CallStackTree => usize::from(!backtrace.is_innermost(position)),
                 _ => frame.index,
             };
@@ -255,7 +253,7 @@ impl<'a> Planner<'_, 'a> {
         let (address, low_bits) =
             if choice.adjusted { (cleaned.return_address(), cleaned.low_bits) } else { (cleaned.address, 0) };
         let place = self.place(frame, address - u64::from(choice.adjusted), &mut in_part);
-        // The place of the address itself matters only where it is the first of its image.
+        // The place of the address itself can differ only if the address is the first of its image.
         let interrupted = choice.rule == Rule::Caller
             && !in_part.near.contains(cleaned.address)
             && called.is_some_and(|(frame, place)| {
@@ -263,7 +261,7 @@ impl<'a> Planner<'_, 'a> {
                     || place.and_then(|p| self.plan.images.get(p.image as usize)).is_some_and(|i| i.system)
             });
         let exact_place = interrupted.then(|| self.place(frame, cleaned.address, &mut in_part));
-        // Without a name nobody asks where the symbol starts.
+        // The symbol's start is only used together with its name.
         let symbol_start = frame
             .symbol_addr
             .filter(|number| frame.symbol_name.is_some() && !number.is_imprecise())
@@ -340,7 +338,7 @@ impl<'a> Planner<'_, 'a> {
     }
 }
 
-/// A frame without an address, or with one in the page at 0.
+/// Returns the plan for a frame without an address, or with one in the page at 0.
 fn invalid(cleaned: Option<Cleaned>, circumstances: &Circumstances) -> PlannedFrame {
     PlannedFrame {
         address: cleaned.map_or(0, |c| c.address),

@@ -1,5 +1,5 @@
-//! The address space of a crashed process, as one image list describes it, and how an address that
-//! a report names is cleaned in it.
+//! The address space of a crashed process, as one image list describes it, and the cleaning of a report's
+//! addresses in it.
 
 use super::index::{AddressStretch, ImageExtent, ImageIndex};
 use std::sync::OnceLock;
@@ -9,26 +9,27 @@ use unslide_report::{Image, Number, ReportPart};
 /// The lowest address that can be code: the page at 0 is never mapped.
 const FIRST_VALID: u64 = 0x1000;
 
-/// The widths of arm64 addresses without their signature bits, the most generous first: what
-/// KSCrash's normalisers and the kernel's settings leave.
+/// Widths of arm64 addresses without their signature bits, the widest first, as KSCrash's normalisers and the
+/// kernel's settings leave them.
 const SIGNED_POINTER_BITS: [u32; 3] = [47, 39, 36];
 
-/// An address as the table and the images understand it.
+/// An address in the form that the table and the images use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cleaned {
     /// The address of an instruction: no sign, no fraction, no instruction-set bits, no signature.
     pub address: u64,
-    /// The bits that a 64-bit ARM return address has beside it. Swift resumes an async function at its first
-    /// instruction and records that address plus one: without the bit, the byte before it is in another function.
+    /// Bits of a 64-bit ARM return address that `address` lacks. Swift resumes an async function at its first
+    /// instruction and records that address plus one: without the bit, the byte before it is in another
+    /// function.
     pub low_bits: u8,
-    /// True where the report had a float, which has too few digits for an address.
+    /// True if the report had a float, which has too few digits for an address.
     pub imprecise: bool,
-    /// True where a pointer's signature was taken off.
+    /// True if a pointer's signature was stripped.
     pub pac_stripped: bool,
 }
 
 impl Cleaned {
-    /// The address if a call returns to it: the byte before it is part of the call.
+    /// Returns the address, for a frame that a call returns to: the byte before it is part of the call.
     #[must_use]
     pub fn return_address(self) -> u64 {
         self.address | u64::from(self.low_bits)
@@ -41,14 +42,14 @@ impl Cleaned {
     }
 }
 
-/// Where an image of the list lies.
+/// The location of a listed image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
     /// `image_addr`, without its sign.
     pub(crate) start: Option<u64>,
-    /// True where `image_addr` is a float.
+    /// True if `image_addr` is a float.
     pub(crate) imprecise: bool,
-    /// The image's CPU; `None` where the list does not say.
+    /// The image's CPU; `None` if the list does not say.
     pub(crate) family: Option<CpuFamily>,
 }
 
@@ -59,16 +60,16 @@ pub(crate) struct Space<'r, 'a> {
     pub(crate) placed: Vec<Placed>,
     pub(crate) index: ImageIndex,
     by_uuid: OnceLock<Vec<(DebugId, ImageExtent)>>,
-    /// The family of every image, where they agree.
+    /// The CPU family of every image, if all agree.
     uniform: Option<CpuFamily>,
-    /// The family of addresses that lie in no image.
+    /// The CPU family of addresses that lie in no image.
     process: CpuFamily,
     any_arm64: bool,
 }
 
 impl<'r, 'a> Space<'r, 'a> {
-    /// Indexes an image list. `part` is the part with the frames that refer to it: its facts stand in for
-    /// CPU types that the list lacks.
+    /// Indexes an image list. `part` contains the frames that refer to it. Its own fields supply CPU types that
+    /// the list lacks.
     pub(crate) fn new(images: &'r [Image<'a>], part: &ReportPart<'_>) -> Space<'r, 'a> {
         let stated = if part.proc_translated == Some(true) {
             Some(CpuFamily::X86_64)
@@ -94,8 +95,8 @@ impl<'r, 'a> Space<'r, 'a> {
         }
     }
 
-    /// Cleans an address: sign, float, instruction-set bits, signature. Returns `None` for a number that is no
-    /// address. `near` is where the last look-up ended: most addresses lie near each other.
+    /// Cleans an address: sign, float, instruction-set bits, signature. Returns `None` if the number is not an
+    /// address. `near` is the stretch of the last look-up: most addresses lie near each other.
     pub(crate) fn clean(&self, number: Number, near: &mut AddressStretch) -> Option<Cleaned> {
         let unsigned = self.unsigned(number)?;
         let mut family = self.family_at(unsigned);
@@ -110,13 +111,13 @@ impl<'r, 'a> Space<'r, 'a> {
             address = plain & !instruction_set_bits(family);
             pac_stripped = true;
         }
-        // A return address of 32-bit ARM has the Thumb bit, which is no part of it.
+        // A 32-bit ARM return address has the Thumb bit, which is not part of the address.
         let is_thumb = family == CpuFamily::Arm;
         let low_bits = if is_thumb { 0 } else { (unsigned & instruction_set_bits(family)) as u8 };
         Some(Cleaned { address, low_bits, imprecise: number.is_imprecise(), pac_stripped })
     }
 
-    /// A number as an unsigned address; negative ones wrap at the width of the process's addresses.
+    /// Returns a number as an unsigned address. Negative ones wrap at the width of the process's addresses.
     pub(crate) fn unsigned(&self, number: Number) -> Option<u64> {
         let bits = number.to_bits()?;
         let negative = match number {
@@ -135,7 +136,7 @@ impl<'r, 'a> Space<'r, 'a> {
         Some(if narrow { low } else { bits })
     }
 
-    /// An address without the bits that a signature may take, where that lies in an arm64 image.
+    /// Returns an address without its signature bits, if the result lies in an arm64 image.
     fn without_signature(&self, address: u64) -> Option<u64> {
         SIGNED_POINTER_BITS
             .into_iter()
@@ -144,7 +145,7 @@ impl<'r, 'a> Space<'r, 'a> {
             .find(|plain| self.around(*plain).is_some_and(|image| self.is_arm64(image)))
     }
 
-    /// The image that an address lies in.
+    /// Returns the image that contains an address.
     pub(crate) fn locate(&self, address: u64, near: &mut AddressStretch) -> Option<u32> {
         if !near.contains(address) {
             *near = self.index.stretch(address);
@@ -152,7 +153,7 @@ impl<'r, 'a> Space<'r, 'a> {
         near.image
     }
 
-    /// The image that an address lies in, or ends at: a return address may be one beyond.
+    /// Returns the image that contains an address or ends at it: a return address may be one past the end.
     fn around(&self, address: u64) -> Option<u32> {
         self.index.at(address).or_else(|| self.index.at(address.checked_sub(1)?))
     }
@@ -170,8 +171,8 @@ impl<'r, 'a> Space<'r, 'a> {
             .unwrap_or_else(|| self.around(address).map_or(self.process, |image| self.family_of(image)))
     }
 
-    /// The image that is listed with a debug id at `start` and does not rule `address` out by its
-    /// size: the smallest that contains it, else one without size.
+    /// Returns the image listed with a debug id at `start` whose size does not exclude `address`: the smallest
+    /// that contains it, else one without size.
     pub(crate) fn listed_as(&self, id: DebugId, start: u64, address: u64) -> Option<u32> {
         let offset = address.checked_sub(start)?;
         let by_uuid = self.by_uuid.get_or_init(|| self.sort_by_uuid());
@@ -185,7 +186,7 @@ impl<'r, 'a> Space<'r, 'a> {
             .map(|(_, e)| e.image)
     }
 
-    /// The first image that is listed with a debug id at `start`, whatever its size, where `address` is not
+    /// Returns the first image listed with a debug id at `start`, whatever its size. `None` if `address` is
     /// before it.
     pub(crate) fn listed_from(&self, id: DebugId, start: u64, address: u64) -> Option<u32> {
         if address < start {
@@ -228,8 +229,8 @@ fn known(family: Option<CpuFamily>) -> Option<CpuFamily> {
     family.filter(|f| *f != CpuFamily::Other)
 }
 
-/// The low bits of a code address that are no address: what selects Thumb on 32-bit ARM, and what
-/// four-byte instructions leave unused on the 64-bit ones.
+/// Returns the low bits of a code address that are not part of it: the Thumb bit on 32-bit ARM, and on 64-bit
+/// ARM the bits that four-byte instructions leave unused.
 fn instruction_set_bits(family: CpuFamily) -> u64 {
     match family {
         CpuFamily::Arm => 1,

@@ -1,9 +1,9 @@
-//! Finding what is stored already, without a second copy of it.
+//! Finds values that are stored already, without a second copy of them.
 
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash, RandomState};
 
-/// The places of things that are kept in a list of their own, found by what the things are.
+/// Index of the values of a separate list, by value.
 #[derive(Default)]
 pub(super) struct Index {
     places: HashTable<u32>,
@@ -11,12 +11,12 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// The place of a thing, where `is_it` says of a place whether the thing is there.
+    /// Returns the position of a value. `is_it` says whether a position holds the value.
     pub(super) fn find<T: Hash + ?Sized>(&self, thing: &T, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.places.find(self.hasher.hash_one(thing), |place| is_it(*place)).copied()
     }
 
-    /// Adds the place of a thing that is not there yet; `thing_at` reads the list.
+    /// Adds the position of a new value. `thing_at` reads the list.
     pub(super) fn insert<T: Hash>(&mut self, place: u32, thing_at: impl Fn(u32) -> T) {
         let hash = |place: &u32| self.hasher.hash_one(thing_at(*place));
         self.places.insert_unique(hash(&place), place, hash);

@@ -1,8 +1,8 @@
-//! The symcache: everything that a worker needs to turn addresses of one object into functions,
-//! files and lines, built once from the object and read in place, from a buffer or a memory map.
+//! The symcache: all data that a worker needs to turn addresses of one object into functions, files and lines.
+//! It is built once from the object and read in place, from a buffer or a memory map.
 //!
-//! Names are demangled, paths are joined and every text is already escaped for JSON, so that a
-//! lookup is a short search and the caller copies bytes.
+//! Names are demangled, paths are joined and every text is already escaped for JSON, so that a look-up is a
+//! short search and the caller copies bytes.
 //!
 //! # Format, version 1
 //!
@@ -28,9 +28,9 @@
 //! | section | record | meaning |
 //! |---|---|---|
 //! | buckets | u32 × (buckets + 1) | number of ranges that start below `bucket << shift` |
-//! | starts | u32 | start of each range as an offset from `__TEXT`, ascending; a range ends where the next starts |
-//! | places | u32 scope, u24 line, u16 column | what each range is; scope `0xFFFF_FFFF` where no function is |
-//! | calls | u32 scope, u24 line, u16 column | a place that a function was inlined at |
+//! | starts | u32 | start of each range as an offset from `__TEXT`, ascending; a range ends at the next start |
+//! | places | u32 scope, u24 line, u16 column | the place of each range; scope `0xFFFF_FFFF` in a gap |
+//! | calls | u32 scope, u24 line, u16 column | a place at which a function was inlined |
 //! | scopes | u32, u32 | a function, or one inlined copy of it: see below |
 //! | functions | u32 text, u32 text, u32 text | linkage name, demangled name, path; `0xFFFF_FFFF` for a demangled name that is the same and for a path that is not known |
 //! | texts | LEB128 length, bytes | UTF-8, escaped for a JSON string, without the quotes |
@@ -39,30 +39,29 @@
 //!
 //! | folds | u32 scope, u32 function | another function that has the same code as the one that owns the scope, by scope; at most [`MOST_FOLDED`] a scope |
 //! | no return | u32, u32 | how many functions never return, if any; see below. Counted as a fold: no scope has bit 30 set |
-//! | classes | u32 offset, u32 function | the symbol of a class, by its offset from `__TEXT`, which has bit 31 set; `0xFFFF_FFFF` where the class before ends. Counted as folds: no scope has bit 31 set |
+//! | classes | u32 offset, u32 function | the symbol of a class, by its offset from `__TEXT`, which has bit 31 set; `0xFFFF_FFFF` at the end of the class before. Counted as folds: no scope has bit 31 set |
 //!
-//! Functions that never return are the first ones of their section. The first number of their record has bit 30 set and
-//! counts, below it, the functions that are declared so ([`NoReturn::Declared`]). The second number counts those and the
-//! functions that follow, of which the code says so ([`NoReturn::Inferred`]).
+//! Functions that never return come first in their section. The first number of their record has bit 30 set;
+//! the bits below it count the functions that are declared so ([`NoReturn::Declared`]). The second number
+//! counts those and the functions after them whose code shows it ([`NoReturn::Inferred`]).
 //!
-//! Where the CPU type is [`CpuType::JAVASCRIPT`](unslide_model::CpuType::JAVASCRIPT), there is no machine code, and the
-//! texts are the table of a source map, which `javascript::table` describes.
+//! If the CPU type is [`CpuType::JAVASCRIPT`](unslide_model::CpuType::JAVASCRIPT), there is no machine code,
+//! and the texts are the table of a source map, which `javascript::table` describes.
 //!
-//! A line or column of 0 is unknown. A function with code from several files has a record for
-//! each of them.
+//! A line or column of 0 is unknown. A function with code from several files has one record per file.
 //!
-//! The first number of a scope has the function's index in bits 0–27. With bit 31 set the scope
-//! owns its machine code: bit 28 says that the answer is approximate, bits 29 and 30 hold the
-//! [`NameSource`], and the second number is the offset of the symbol's start from `__TEXT`. With bit 31
-//! clear the scope was inlined, and the second number is the index of the call. The call that a
-//! call's own scope was inlined at always has a lower index, so every chain ends.
+//! The first number of a scope has the function's index in bits 0–27. With bit 31 set the scope owns its
+//! machine code: bit 28 says that the answer is approximate, bits 29 and 30 hold the [`NameSource`], and the
+//! second number is the offset of the symbol's start from `__TEXT`. With bit 31 clear the scope was inlined,
+//! and the second number is the index of the call. The call at which a call's own scope was inlined always has
+//! a lower index, so every chain ends.
 //!
 //! # History
 //!
-//! * 1: first version. The folds came later: readers from before take them for texts that nothing
-//!   refers to, and a symcache from before has none, so that both read both. Source maps and classes came
-//!   later, too: for readers from before they are symcaches without code, and folds of scopes that are not there. So is the record of
-//!   functions that never return, which came last.
+//! * 1: first version. Folds were added later: older readers take them for texts that nothing
+//!   refers to, and older symcaches have none, so old and new work together. Source maps and classes
+//!   were added later too: to older readers they are symcaches without code, and folds of scopes that
+//!   do not exist. The same holds for the record of functions that never return, added last.
 
 mod index;
 mod prefetch;
@@ -78,20 +77,20 @@ pub use view::{ClassSymbol, CodeAnswer, CodeCall, NameSource, NoReturn};
 pub(crate) use walk::{RangeWalk, WalkedPlace};
 pub(crate) use write::{CodeOwner, CodePlace, CodeRanges, CodeScope, NoSymcache, ObjectHeader, Writer};
 
-/// The version of the format. A symcache of another version is not read, but built anew.
+/// The version of the format. A symcache of another version is not read, but rebuilt.
 pub const VERSION: u32 = 1;
-/// The versions that this build reads, the newest first. While the format changes these are two, so
-/// that workers answer from either until every symcache was built anew.
+/// The versions that this build reads, the newest first. During a format change there are two, so that workers
+/// answer from either until every symcache is rebuilt.
 pub const READS: &[u32] = &[VERSION];
 /// The versions that this build writes, the newest first.
 pub const WRITES: &[u32] = &[VERSION];
-/// Bytes of the header.
+/// Size of the header, in bytes.
 pub const HEADER_SIZE: usize = 96;
-/// The most functions that one chain of inlined calls may have. Deeper ones are cut by the builder,
-/// keeping the innermost functions and the owner.
+/// The most functions of one chain of inlined calls. The builder cuts longer chains, keeping the innermost
+/// functions and the owner.
 pub const MAX_CALLS: usize = 256;
 
-/// The most other functions that are named for code that the linker has found identical.
+/// The most other functions that are named for code that the linker merged as identical.
 pub const MOST_FOLDED: usize = 8;
 
 const MAGIC: &[u8; 8] = b"UNSLDSYM";

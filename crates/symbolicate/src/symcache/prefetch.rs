@@ -1,5 +1,5 @@
-//! Prefetching. A look-up reads some five places, each of which only the one before it names, and waits for memory at
-//! each of them. Those of a whole report wait together where each step is begun for all of them first.
+//! Prefetching. A look-up reads about five places, each known only from the one before, and waits for memory at
+//! each. For a whole report the waits overlap, because each step starts for all look-ups before the next step.
 
 use super::view::{SectionRange, View};
 use super::{FUNCTION_SIZE, PLACE_SIZE, SCOPE_SIZE, SymCache};
@@ -13,10 +13,10 @@ const CACHE_LINE: usize = 64;
 /// An offset from `__TEXT`, or the number of a record, with its symcache.
 type Entry<'s> = (&'s SymCache, u32);
 
-/// Has the CPU fetch what look-ups of these addresses read, with the texts of their functions. It changes no answer.
+/// Makes the CPU prefetch the data of these look-ups, with the texts of their functions. It changes no answer.
 pub(crate) fn prefetch<'s>(lookups: impl Iterator<Item = (&'s SymCache, RelativeAddress)>) {
     if cfg!(not(target_arch = "x86_64")) {
-        // There is no stable call for other CPUs.
+        // Stable Rust has no prefetch call for other CPUs.
         return;
     }
     let offset = |(symcache, address): (&'s SymCache, _)| Some((symcache, symcache.view().offset(address)?));
@@ -35,7 +35,7 @@ pub(crate) fn prefetch<'s>(lookups: impl Iterator<Item = (&'s SymCache, Relative
     }
 }
 
-/// Fetches the ranges about these offsets.
+/// Prefetches the ranges around these offsets.
 fn ranges(offsets: &[Entry<'_>]) {
     for (symcache, offset) in offsets {
         let view = symcache.view();
@@ -52,8 +52,8 @@ fn ranges(offsets: &[Entry<'_>]) {
     }
 }
 
-/// Fetches scopes, their functions and the texts of those; returns the calls that they were inlined at, which are
-/// fetched as well.
+/// Prefetches scopes, their functions and those functions' texts. Returns the calls at which they were inlined,
+/// which are prefetched too.
 fn functions<'s>(scopes: &[Entry<'s>]) -> Vec<Entry<'s>> {
     for (symcache, scope) in scopes {
         let view = symcache.view();
@@ -82,7 +82,7 @@ fn functions<'s>(scopes: &[Entry<'s>]) -> Vec<Entry<'s>> {
 }
 
 impl View<'_> {
-    /// Has the CPU fetch a record of this size, where there is one.
+    /// Prefetches a record of this size, if it exists.
     #[inline(always)]
     fn prefetch<const SIZE: usize>(&self, section: SectionRange, index: usize) {
         if let Some(first) = self.bytes.get(section.at + index * SIZE) {
@@ -91,7 +91,7 @@ impl View<'_> {
     }
 }
 
-/// Has the CPU fetch the cache line of a byte.
+/// Prefetches the cache line of a byte.
 #[inline(always)]
 #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "the compiler has no safe call for it"))]
 fn fetch(byte: &u8) {

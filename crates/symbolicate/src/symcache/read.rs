@@ -1,5 +1,5 @@
-//! Reading: the header is checked once, every index and length again where it is used, so that no
-//! bytes whatever make a lookup panic or run on.
+//! Reads symcaches. The header is checked once, every index and length on each use, so that no input makes a
+//! look-up panic or loop forever.
 
 use super::view::{ClassSymbol, CodeAnswer, CodeCall, Layout, SectionRange, View};
 use super::walk::RangeWalk;
@@ -18,21 +18,21 @@ pub enum SymCacheError {
     /// Too short for a header, or not beginning with the format's mark.
     #[error("not a symcache")]
     NotASymCache,
-    /// Another version of the format: to be built anew.
+    /// Another version of the format: the symcache has to be rebuilt.
     #[error("symcache of version {0}, expected {VERSION}")]
     Version(u32),
-    /// The length is not the one that the header's counts call for.
+    /// The length differs from the one that the header's counts require.
     #[error("symcache of {found} bytes, but its header calls for {expected}")]
     Length {
-        /// What the header's counts add up to, in bytes.
+        /// Length according to the header's counts, in bytes.
         expected: u64,
-        /// What there is, in bytes.
+        /// Actual length, in bytes.
         found: u64,
     },
     /// A header field has a value that the format does not know.
     #[error("symcache header: bad {0}")]
     Header(&'static str),
-    /// The bytes are not those that were written.
+    /// The bytes differ from those that were written.
     #[error("symcache checksum is {found:#010x}, expected {expected:#010x}")]
     Checksum {
         /// The checksum in the header.
@@ -42,26 +42,26 @@ pub enum SymCacheError {
     },
 }
 
-/// A symcache over its bytes: a buffer, or a memory map as [`Bytes::from_owner`] has it. Reading copies nothing.
+/// A symcache over its bytes: a buffer, or a memory map through [`Bytes::from_owner`]. Reading copies nothing.
 #[derive(Clone)]
 pub struct SymCache {
     bytes: Bytes,
     layout: Layout,
 }
 
-/// What a symcache knows of an address.
+/// Result of a look-up.
 #[derive(Clone, Copy, Debug)]
 pub enum CodeLookup<'a> {
     /// A function.
     Found(CodeAnswer<'a>),
-    /// Inside the image, but in no function that has a name.
+    /// Inside the image, but in no named function.
     Gap,
     /// Past the end of the image.
     Outside,
 }
 
 impl<'a> CodeLookup<'a> {
-    /// The answer, where there is one.
+    /// Returns the answer, if there is one.
     #[must_use]
     pub fn found(self) -> Option<CodeAnswer<'a>> {
         match self {
@@ -149,10 +149,10 @@ impl std::fmt::Debug for SymCache {
 }
 
 impl SymCache {
-    /// Checks the header and the length; takes the same time for a small and for a large symcache.
+    /// Checks the header and the length. Takes the same time for a small and a large symcache.
     ///
     /// # Errors
-    /// Where the bytes are not a whole symcache of [`VERSION`]. The contents are not checked:
+    /// Returns an error if the bytes are not a whole symcache of [`VERSION`]. The contents are not checked:
     /// [`SymCache::verify_checksum`] does that.
     pub fn parse(bytes: impl Into<Bytes>) -> Result<SymCache, SymCacheError> {
         let bytes = bytes.into();
@@ -160,54 +160,54 @@ impl SymCache {
         Ok(SymCache { bytes, layout })
     }
 
-    /// Reads every byte and compares the checksum; worth it once after a download.
+    /// Reads every byte and compares the checksum. Useful once after a download.
     ///
     /// # Errors
-    /// [`SymCacheError::Checksum`] where the bytes are not those that were written.
+    /// Returns [`SymCacheError::Checksum`] if the bytes differ from those that were written.
     pub fn verify_checksum(&self) -> Result<(), SymCacheError> {
         let expected = u32_at(&self.bytes, 12).ok_or(SymCacheError::NotASymCache)?;
         let found = checksum(&self.bytes);
         if found == expected { Ok(()) } else { Err(SymCacheError::Checksum { expected, found }) }
     }
 
-    /// The `LC_UUID` of the object.
+    /// Returns the `LC_UUID` of the object.
     #[must_use]
     pub fn debug_id(&self) -> DebugId {
         self.layout.debug_id
     }
 
-    /// The CPU type of the object.
+    /// Returns the CPU type of the object.
     #[must_use]
     pub fn cpu(&self) -> CpuType {
         self.layout.cpu
     }
 
-    /// The vm address of the object's `__TEXT`: what a relative address is counted from.
+    /// Returns the vm address of the object's `__TEXT`, the base of relative addresses.
     #[must_use]
     pub fn text_address(&self) -> FileAddress {
         FileAddress(self.layout.text_address)
     }
 
-    /// The vm size of the object's `__TEXT`, in bytes.
+    /// Returns the vm size of the object's `__TEXT`, in bytes.
     #[must_use]
     pub fn text_size(&self) -> u64 {
         self.layout.text_size
     }
 
-    /// What the object had to offer.
+    /// Returns the kinds of names and lines that the object contained.
     #[must_use]
     pub fn quality(&self) -> Quality {
         self.layout.quality
     }
 
-    /// The table of a source map; `None` where this is the symcache of machine code, or the table is broken.
+    /// Returns the table of a source map; `None` for a symcache of machine code, or if the table is broken.
     pub(crate) fn source_map(&self) -> Option<SourceMapTable<'_>> {
         let SectionRange { at, len } = self.layout.texts;
         let own = self.layout.cpu == CpuType::JAVASCRIPT;
         own.then(|| SourceMapTable::parse(self.bytes.get(at..)?.get(..len)?)).flatten()
     }
 
-    /// How many records of each kind there are, for people.
+    /// Describes for people how many records of each kind there are.
     #[must_use]
     pub fn contents(&self) -> String {
         let layout = &self.layout;
@@ -217,13 +217,13 @@ impl SymCache {
         )
     }
 
-    /// The bytes that this symcache reads.
+    /// Returns the bytes of this symcache.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The function at an address, and the calls inlined there.
+    /// Looks up the function at an address, and the calls inlined there.
     #[must_use]
     pub fn lookup(&self, address: RelativeAddress) -> CodeLookup<'_> {
         let view = self.view();
@@ -236,7 +236,8 @@ impl SymCache {
         View { bytes: &self.bytes, layout: &self.layout }
     }
 
-    /// The class that instances with this address in front are of: the address is that of its symbol, or lies in a vtable.
+    /// Returns the class of an instance that begins with this address. The address is that of the class's
+    /// symbol, or lies in a vtable.
     #[must_use]
     pub fn class_symbol(&self, address: RelativeAddress) -> Option<ClassSymbol<'_>> {
         let view = self.view();
@@ -249,12 +250,13 @@ impl SymCache {
         is_inside.then_some(ClassSymbol { symbol, name: texts.name })
     }
 
-    /// A walk over the ranges for ascending addresses.
+    /// Starts a walk over the ranges for ascending addresses.
     pub(crate) fn walk(&self) -> RangeWalk<'_> {
         RangeWalk::new(self.view())
     }
 
-    /// The start and the answer of every range, in order of address; a range ends where the next starts.
+    /// Returns the start and the answer of every range, in order of address. A range ends at the start of the
+    /// next.
     pub fn ranges(&self) -> impl Iterator<Item = (RelativeAddress, Option<CodeAnswer<'_>>)> {
         let view = self.view();
         (0..self.layout.starts.len).map_while(move |i| {
@@ -264,7 +266,7 @@ impl SymCache {
     }
 }
 
-/// CRC-32 of all but the four bytes of the checksum itself.
+/// Computes the CRC-32 of all bytes except the four of the checksum itself.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(bytes.get(..12).unwrap_or_default());
@@ -273,8 +275,8 @@ pub(super) fn checksum(bytes: &[u8]) -> u32 {
 }
 
 impl<'a> CodeAnswer<'a> {
-    /// The names of other functions that the linker has found to have the same code, at most
-    /// [`MOST_FOLDED`]: any of them may be the one that ran.
+    /// Returns the names of other functions that the linker merged because their code is identical, at most
+    /// [`MOST_FOLDED`]. Any of them may be the one that ran.
     pub fn folded_with(&self) -> impl Iterator<Item = Text<'a>> {
         let (view, owner) = (self.view, self.owner);
         let folds = view.layout.scope_folds;
@@ -283,14 +285,14 @@ impl<'a> CodeAnswer<'a> {
         own.filter_map(move |(_, function)| view.readable(function))
     }
 
-    /// True where [`CodeAnswer::folded_with`] has a name.
+    /// True if [`CodeAnswer::folded_with`] has a name.
     #[must_use]
     pub fn is_folded(&self) -> bool {
         self.view.layout.scope_folds > 0 && self.folded_with().next().is_some()
     }
 
-    /// The calls from the innermost inlined function to the owner of the machine code; at least one, and at
-    /// most [`MAX_CALLS`].
+    /// Returns the calls from the innermost inlined function to the owner of the machine code: at least one,
+    /// and at most [`MAX_CALLS`].
     pub fn calls(&self) -> impl Iterator<Item = CodeCall<'a>> + use<'a> {
         let (view, mut next) = (self.view, Some(self.place));
         let calls = std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! The records of a symcache, each index and length checked where it is used.
+//! The records of a symcache. Each index and length is checked on use.
 
 use super::{
     APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, MAX_CALLS, NONE, OWNER, PLACE_SIZE, SCOPE_SIZE,
@@ -7,7 +7,7 @@ use super::{
 use unslide_model::{CpuType, DebugId, Quality, RelativeAddress, words};
 use unslide_report::Text;
 
-/// Where a name comes from.
+/// Source of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NameSource {
     /// DWARF, perhaps with the linkage name from the symbol table.
@@ -29,11 +29,11 @@ impl NameSource {
 }
 
 words! {
-    /// How it is known that a function never returns.
+    /// Evidence that a function never returns.
     pub enum NoReturn {
         /// The source declares it: `DW_AT_noreturn`.
         Declared = "declared",
-        /// Its code sets a stack frame up and never gives it up.
+        /// Its code sets up a stack frame and never tears it down.
         Inferred = "inferred",
     }
 }
@@ -61,7 +61,7 @@ pub(super) struct Layout {
     pub(super) functions: SectionRange,
     pub(super) texts: SectionRange,
     pub(super) folds: SectionRange,
-    /// How many of the folds are of scopes; the others are classes and functions that never return.
+    /// Number of folds that belong to scopes; the others are classes and functions that never return.
     pub(super) scope_folds: usize,
     /// Functions below this index are declared to never return.
     pub(super) declared_no_return: u32,
@@ -72,13 +72,13 @@ pub(super) struct Layout {
 /// The function at an address, and the calls inlined there.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeAnswer<'a> {
-    /// Where the name of the function that owns the code comes from.
+    /// Source of the name of the function that owns the code.
     pub source: NameSource,
-    /// True where the function's extent is not known, so that the name is only the nearest one.
+    /// True if the function's extent is unknown, so that the name is only the nearest one.
     pub approximate: bool,
-    /// Linkage name of the function that owns the machine code; `None` where it is nameless.
+    /// Linkage name of the function that owns the machine code, if it has a name.
     pub symbol: Option<Text<'a>>,
-    /// Where that function or symbol starts; `None` where it is not known.
+    /// Start of that function or symbol, if known.
     pub symbol_address: Option<RelativeAddress>,
     pub(super) view: View<'a>,
     pub(super) place: PlaceRecord,
@@ -89,28 +89,28 @@ pub struct CodeAnswer<'a> {
 /// The symbol of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassSymbol<'a> {
-    /// The name of an Objective-C class; else the linkage name of Swift's metadata or of a C++ vtable.
+    /// The name of an Objective-C class, or the linkage name of Swift metadata or a C++ vtable.
     pub symbol: Text<'a>,
-    /// The same, demangled.
+    /// Its demangled form.
     pub name: Text<'a>,
 }
 
 /// One call of the chain at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeCall<'a> {
-    /// The function's name, demangled. Empty where the debug information gives none.
+    /// The function's demangled name; empty if the debug information gives none.
     pub function: Text<'a>,
-    /// Its linkage name, only where it differs from `function`.
+    /// Its linkage name, only if it differs from `function`.
     pub raw: Option<Text<'a>>,
     /// The path of the source file, joined with its directories.
     pub file: Option<Text<'a>>,
-    /// Line, from 1; `None` where the compiler gave none.
+    /// Line, from 1; `None` if the compiler gave none.
     pub line: Option<u32>,
-    /// Column, from 1; `None` where the compiler gave none.
+    /// Column, from 1; `None` if the compiler gave none.
     pub column: Option<u32>,
     /// True for a function that was inlined into the next call.
     pub inlined: bool,
-    /// How it is known that the function never returns; `None` if it may return.
+    /// Evidence that the function never returns; `None` if it may return.
     pub no_return: Option<NoReturn>,
 }
 
@@ -126,13 +126,13 @@ impl std::fmt::Debug for View<'_> {
     }
 }
 
-/// A record of the places or the calls.
+/// A record of the sections `places` or `calls`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlaceRecord {
     pub(super) scope: u32,
     line: u32,
     column: u32,
-    /// Calls that this place leads to lie below this index.
+    /// Upper bound of the indexes of calls that this place leads to.
     before: u32,
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct CallRecord {
     pub(crate) inlined: bool,
 }
 
-/// What a function is called, and where it lies.
+/// The names and the source path of a function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionTexts<'a> {
     pub(crate) name: Text<'a>,
@@ -173,7 +173,7 @@ impl CallRecord {
     }
 }
 
-/// What is said of the function that owns code, without its texts.
+/// The function that owns code, without its texts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnerRecord {
     pub(crate) function: u32,
@@ -183,7 +183,7 @@ pub(crate) struct OwnerRecord {
 }
 
 impl ScopeRecord {
-    /// What a scope that owns code says; `None` where it is damaged.
+    /// Returns the owner for a scope that owns code; `None` if the record is damaged.
     #[inline]
     fn owner(&self) -> Option<OwnerRecord> {
         let source = match self.flags >> SOURCE_SHIFT & 3 {
@@ -203,7 +203,7 @@ impl ScopeRecord {
 }
 
 impl<'a> View<'a> {
-    /// Record `index` of a section of records of this size; `None` past the section's end.
+    /// Returns record `index` of a section of records of this size; `None` past the section's end.
     #[inline]
     fn record<const SIZE: usize>(&self, section: SectionRange, index: usize) -> Option<&'a [u8; SIZE]> {
         if index >= section.len {
@@ -212,25 +212,25 @@ impl<'a> View<'a> {
         self.bytes.get(section.at + index * SIZE..)?.first_chunk()
     }
 
-    /// Record `index` of a section of numbers.
+    /// Returns record `index` of a section of numbers.
     #[inline]
     pub(super) fn number(&self, section: SectionRange, index: usize) -> Option<u32> {
         Some(u32::from_le_bytes(*self.record(section, index)?))
     }
 
-    /// An address as the records have it; `None` past the end of the image.
+    /// Returns an address as the records store it; `None` past the end of the image.
     #[inline]
     pub(super) fn offset(&self, address: RelativeAddress) -> Option<u32> {
         u32::try_from(address.0).ok().filter(|offset| *offset < self.layout.extent)
     }
 
-    /// The number of the bucket that an offset falls into.
+    /// Returns the number of an offset's bucket.
     #[inline]
     pub(super) fn bucket(&self, offset: u32) -> usize {
         (offset >> self.layout.shift) as usize
     }
 
-    /// The number of the range that an offset lies in; `None` before the first one.
+    /// Returns the number of the range that contains an offset; `None` before the first one.
     #[inline]
     pub(super) fn range(&self, offset: u32) -> Option<usize> {
         let bucket = self.bucket(offset);
@@ -250,7 +250,7 @@ impl<'a> View<'a> {
         low.checked_sub(1)
     }
 
-    /// What a range is; `None` for a gap.
+    /// Returns the place of a range; `None` for a gap.
     #[inline]
     pub(super) fn place_of(&self, range: usize) -> Option<PlaceRecord> {
         self.place(self.layout.places, range, NONE).filter(|place| place.scope != NONE)
@@ -271,8 +271,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The place of a range, and the owner of its code with its scope; `call` gets each call on the way, the
-    /// innermost first. `None` for a gap.
+    /// Returns the place of a range, and the owner of its code with its scope. Passes each call on the way
+    /// to `call`, the innermost first. `None` for a gap.
     #[inline]
     pub(super) fn chain(
         &self,
@@ -303,13 +303,13 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The place that the function at `inner` was inlined at.
+    /// Returns the place at which the function at `inner` was inlined.
     #[inline]
     fn caller(&self, index: u32, inner: PlaceRecord) -> Option<PlaceRecord> {
         if index < inner.before { self.call_at(index) } else { None }
     }
 
-    /// A place that a function was inlined at.
+    /// Returns a place at which a function was inlined.
     #[inline]
     pub(super) fn call_at(&self, index: u32) -> Option<PlaceRecord> {
         self.place(self.layout.calls, index as usize, index)
@@ -330,7 +330,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Where the texts of a function are: linkage name, demangled name and path.
+    /// Returns the positions of a function's texts: linkage name, demangled name and path.
     #[inline]
     pub(super) fn function(&self, index: u32) -> Option<[u32; 3]> {
         let record = self.record::<FUNCTION_SIZE>(self.layout.functions, index as usize)?;
@@ -338,7 +338,7 @@ impl<'a> View<'a> {
         Some([[r0, r1, r2, r3], [d0, d1, d2, d3], [p0, p1, p2, p3]].map(u32::from_le_bytes))
     }
 
-    /// The first of this many folds that is of a scope at or above this one.
+    /// Returns the first of this many folds whose scope is at or above this one.
     pub(super) fn first_fold(&self, scope: u32, folds: usize) -> usize {
         let (mut low, mut high) = (0, folds);
         while low < high {
@@ -351,13 +351,13 @@ impl<'a> View<'a> {
         low
     }
 
-    /// A scope, and a function that it is folded with.
+    /// Returns a scope, and a function that it is folded with.
     pub(super) fn fold(&self, index: usize) -> Option<(u32, u32)> {
         let [s0, s1, s2, s3, f0, f1, f2, f3] = *self.record::<FOLD_SIZE>(self.layout.folds, index)?;
         Some((u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([f0, f1, f2, f3])))
     }
 
-    /// The name of a function for people.
+    /// Returns the readable name of a function.
     pub(super) fn readable(&self, function: u32) -> Option<Text<'a>> {
         let [raw, demangled, _] = self.function(function)?;
         self.text(if demangled == NONE { raw } else { demangled })
@@ -373,7 +373,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The call at a place without its texts, and the place that it was inlined at.
+    /// Returns the call at a place without its texts, and the place at which it was inlined.
     #[inline]
     fn call_record(&self, place: PlaceRecord) -> Option<(CallRecord, Option<PlaceRecord>)> {
         let scope = self.scope(place.scope)?;
@@ -397,7 +397,7 @@ impl<'a> View<'a> {
         Some((call, caller))
     }
 
-    /// Returns how it is known that a function never returns; `None` if it may return.
+    /// Returns the evidence that a function never returns; `None` if it may return.
     #[inline]
     fn no_return(&self, function: u32) -> Option<NoReturn> {
         if function >= self.layout.no_return {
@@ -407,7 +407,7 @@ impl<'a> View<'a> {
         Some(if is_declared { NoReturn::Declared } else { NoReturn::Inferred })
     }
 
-    /// The texts of a function.
+    /// Returns the texts of a function.
     #[inline]
     pub(super) fn function_texts(&self, index: u32) -> Option<FunctionTexts<'a>> {
         let [linkage, demangled, path] = self.function(index)?;
@@ -425,7 +425,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The text behind a length of several bytes.
+/// Returns a text whose length takes several bytes.
 fn long_text(texts: &[u8]) -> Option<Text<'_>> {
     let mut length = 0_usize;
     for (i, byte) in texts.iter().take(5).enumerate() {

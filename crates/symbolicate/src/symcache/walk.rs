@@ -1,9 +1,9 @@
-//! Many ascending addresses in one walk over the ranges.
+//! Looks up many ascending addresses in one walk over the ranges.
 
 use super::view::{CallRecord, FunctionTexts, OwnerRecord, View};
 use unslide_model::RelativeAddress;
 
-/// Where a walk finds an address.
+/// Result of a walk for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkedPlace {
     /// In the range with this number, which may be a gap.
@@ -14,12 +14,12 @@ pub(crate) enum WalkedPlace {
     Outside,
 }
 
-/// A walk over the ranges. It searches from where it found the last address, in steps that double, so that near
-/// addresses cost little and far ones no more than a binary search.
+/// A walk over the ranges. It searches onwards from the last address, in steps that double: near addresses cost
+/// little, and far ones no more than a binary search.
 pub(crate) struct RangeWalk<'a> {
     view: View<'a>,
     starts: &'a [[u8; 4]],
-    /// The ranges that start at or before the last address.
+    /// Number of ranges that start at or before the last address.
     passed: usize,
 }
 
@@ -30,7 +30,8 @@ impl<'a> RangeWalk<'a> {
         RangeWalk { view, starts: bytes.unwrap_or_default().as_chunks().0, passed: 0 }
     }
 
-    /// Where an address lies that is not below the last one, and the first address behind it that lies elsewhere.
+    /// Finds an address that is not below the last one. Also returns the first address after it with another
+    /// answer.
     #[inline]
     pub(crate) fn find(&mut self, address: RelativeAddress) -> (WalkedPlace, RelativeAddress) {
         let Some(offset) = self.view.offset(address) else {
@@ -52,8 +53,8 @@ impl<'a> RangeWalk<'a> {
         (place, RelativeAddress(u64::from(next)))
     }
 
-    /// Puts the calls of a range in place of others, the innermost first, and gives the owner of its code; `None` for a
-    /// gap.
+    /// Replaces `calls` with the calls of a range, the innermost first. Returns the owner of its code; `None`
+    /// for a gap.
     #[inline]
     pub(crate) fn chain(&self, range: usize, calls: &mut Vec<CallRecord>) -> Option<OwnerRecord> {
         calls.clear();
@@ -61,12 +62,12 @@ impl<'a> RangeWalk<'a> {
         Some(owner)
     }
 
-    /// The texts of a function.
+    /// Returns the texts of a function.
     pub(crate) fn function(&self, index: u32) -> Option<FunctionTexts<'a>> {
         self.view.function_texts(index)
     }
 
-    /// The number of functions.
+    /// Returns the number of functions.
     pub(crate) fn functions(&self) -> usize {
         self.view.layout.functions.len
     }

@@ -1,5 +1,5 @@
-//! Writing: equal things are stored once, in the order in which they first come, so that one object
-//! always gives the same bytes.
+//! Writes symcaches. Equal values are stored once, in the order of first use, so that an object always gives
+//! the same bytes.
 
 use super::index::Index;
 use super::read::checksum;
@@ -21,7 +21,7 @@ pub(crate) struct CodeOwner {
     pub(crate) approximate: bool,
 }
 
-/// Whose code a place is.
+/// The function to which a place's code belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum CodeScope {
     Owner(CodeOwner),
@@ -32,7 +32,7 @@ pub(crate) enum CodeScope {
     },
 }
 
-/// A scope, and where in its source. A line or column too large for its field is unknown.
+/// A scope with a position in its source. A line or column too large for its field is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CodePlace {
     pub(crate) scope: u32,
@@ -50,7 +50,7 @@ impl CodePlace {
     }
 }
 
-/// Ascending starts of ranges with the place that each leads to, as they are written.
+/// Ascending starts of ranges with their places, in the written form.
 #[derive(Default)]
 pub(crate) struct CodeRanges {
     starts: Vec<u32>,
@@ -58,7 +58,7 @@ pub(crate) struct CodeRanges {
 }
 
 impl CodeRanges {
-    /// Adds a start that is higher than those before, with its place or none.
+    /// Adds a start higher than those before, with its place if it has one.
     pub(crate) fn push(&mut self, start: u32, place: Option<CodePlace>) {
         let nothing = CodePlace { scope: NONE, line: 0, column: 0 };
         self.starts.push(start);
@@ -74,7 +74,7 @@ impl FromIterator<(u32, Option<CodePlace>)> for CodeRanges {
     }
 }
 
-/// What the header says of the object.
+/// Facts about the object for the header.
 pub(crate) struct ObjectHeader {
     pub(crate) debug_id: DebugId,
     pub(crate) cpu: CpuType,
@@ -84,17 +84,17 @@ pub(crate) struct ObjectHeader {
     pub(crate) quality: Quality,
 }
 
-/// In the place of a demangled name that was not asked for yet.
+/// Placeholder of a demangled name that is not computed yet.
 const WAITING: u32 = NONE - 1;
-/// Bytes of Swift's names that wait to be asked for together.
+/// Batch size of Swift names that are demangled together, in bytes.
 const WAITING_BYTES: usize = 32 << 10;
 
-/// Why there is no symcache.
+/// Reason why there is no symcache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoSymcache {
     /// It would be larger than allowed, or than the format can hold.
     TooLarge,
-    /// Nobody can say for now what its names mean.
+    /// Swift's demangler is unavailable.
     NoNames,
 }
 
@@ -104,31 +104,31 @@ impl From<Unavailable> for NoSymcache {
     }
 }
 
-/// Collects what a symcache holds.
+/// Collects the contents of a symcache.
 #[derive(Default)]
 pub(crate) struct Writer {
     texts: Vec<u8>,
-    /// Where texts begin, by the text.
+    /// Positions of texts, by text.
     text_index: Index,
-    /// A text that is looked for.
+    /// Escaped form of a text during its look-up.
     escaped: Vec<u8>,
     functions: Vec<[u32; 3]>,
     /// Functions by linkage name and path.
     function_index: Index,
-    /// Demangled by linkage name.
+    /// Demangled names by linkage name.
     demangled: HashMap<u32, u32>,
     scopes: Vec<(u32, u32)>,
     scope_index: Index,
     calls: Vec<CodePlace>,
     call_index: Index,
-    /// A scope that owns its code, and another function with the same code; by scope.
+    /// A scope that owns its code, with another function that has the same code; by scope.
     folds: Vec<(u32, u32)>,
     /// Functions that never return, by index.
     no_return: BTreeMap<u32, NoReturn>,
-    /// Where a class begins, marked as such, and the function with its name; by address.
+    /// The marked start of a class, with the function that has its name; by address.
     classes: Vec<(u32, u32)>,
     swift: SwiftNames<'static>,
-    /// Swift's names that wait to be asked for together, with their texts' places.
+    /// Swift names to be demangled together, with the positions of their texts.
     waiting: Vec<(u32, Box<str>)>,
     waiting_bytes: usize,
     limit: usize,
@@ -139,12 +139,12 @@ fn count(len: usize) -> Result<u32, NoSymcache> {
 }
 
 impl Writer {
-    /// An empty symcache that may grow to `limit` bytes.
+    /// Returns an empty symcache that may grow to `limit` bytes.
     pub(crate) fn new(limit: usize) -> Writer {
         Writer { limit, ..Writer::default() }
     }
 
-    /// A symcache without machine code. Its texts are a table of another kind.
+    /// Returns a symcache without machine code. Its texts are a table of another kind.
     pub(crate) fn holding(table: Vec<u8>, limit: usize) -> Writer {
         Writer { texts: table, limit, ..Writer::default() }
     }
@@ -181,8 +181,7 @@ impl Writer {
         Ok(at)
     }
 
-    /// The index of the function with a linkage name, as far as it lies in the file with a path.
-    /// Demangles each name once.
+    /// Returns the index of the function with a linkage name and a path. Demangles each name once.
     pub(crate) fn function(&mut self, linkage_name: &str, path: Option<u32>) -> Result<u32, NoSymcache> {
         let raw = self.text(linkage_name)?;
         let path = path.unwrap_or(NONE);
@@ -217,7 +216,7 @@ impl Writer {
         Ok(index)
     }
 
-    /// Limits what Swift's names may cost to what an object of this size explains.
+    /// Limits the cost of demangling Swift names to an amount that fits an object of this size.
     pub(crate) fn limit_swift(&mut self, object_bytes: u64) {
         self.swift = SwiftNames::for_object(object_bytes);
     }
@@ -226,7 +225,7 @@ impl Writer {
         name.map_or(Ok(NONE), |name| self.text(&name))
     }
 
-    /// Demangles Swift's names that wait.
+    /// Demangles the Swift names that are waiting.
     fn ask(&mut self) -> Result<(), NoSymcache> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
@@ -238,19 +237,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Notes that a function never returns. A declaration outweighs what its code says.
+    /// Records that a function never returns. A declaration has precedence over evidence from its code.
     pub(crate) fn never_returns(&mut self, function: u32, known: NoReturn) {
         if known == NoReturn::Declared || !self.no_return.contains_key(&function) {
             self.no_return.insert(function, known);
         }
     }
 
-    /// The number that stands for a path in [`Writer::function`].
+    /// Returns the number that represents a path in [`Writer::function`].
     pub(crate) fn path(&mut self, path: &str) -> Result<u32, NoSymcache> {
         self.text(path)
     }
 
-    /// The index of a scope.
+    /// Returns the index of a scope.
     pub(crate) fn scope(&mut self, scope: CodeScope) -> Result<u32, NoSymcache> {
         let record = match scope {
             CodeScope::Owner(owner) => {
@@ -273,7 +272,7 @@ impl Writer {
         Ok(index)
     }
 
-    /// The index of a scope that owns its code, which it shares with the functions of these linkage names.
+    /// Returns the index of a scope that owns its code and shares it with the functions of these linkage names.
     pub(crate) fn owner<'n>(
         &mut self,
         owner: CodeOwner,
@@ -290,15 +289,15 @@ impl Writer {
         Ok(scope)
     }
 
-    /// Adds the symbol of a class, or where the one before ends. They come by their offsets from `__TEXT`, which are below
-    /// 2^31.
+    /// Adds the symbol of a class, or the end of the one before. They come in the order of their offsets from
+    /// `__TEXT`, which are below 2^31.
     pub(crate) fn class(&mut self, start: u32, name: Option<&str>) -> Result<(), NoSymcache> {
         let function = name.map_or(Ok(NONE), |name| self.function(name, None))?;
         self.classes.push((start | CLASS, function));
         if self.size() > self.limit { Err(NoSymcache::TooLarge) } else { Ok(()) }
     }
 
-    /// The index of a call, for the scopes of the functions inlined there.
+    /// Returns the index of a call, for the scopes of the functions inlined there.
     pub(crate) fn call(&mut self, place: CodePlace) -> Result<u32, NoSymcache> {
         let calls = &self.calls;
         if let Some(index) =
@@ -313,7 +312,7 @@ impl Writer {
         if self.size() > self.limit { Err(NoSymcache::TooLarge) } else { Ok(index) }
     }
 
-    /// The bytes.
+    /// Returns the bytes of the symcache.
     pub(crate) fn finish(mut self, facts: &ObjectHeader, ranges: CodeRanges) -> Result<Vec<u8>, NoSymcache> {
         self.ask()?;
         for index in
@@ -328,7 +327,7 @@ impl Writer {
                 *demangled = self.demangled.get(raw).copied().unwrap_or(NONE);
             }
         }
-        // About eight ranges a bucket: the search reads the index once and a cache line or two of starts.
+        // About eight ranges per bucket: the search reads the index once and one or two cache lines of starts.
         let wanted = (ranges.starts.len() / 8).max(1) as u64;
         let shift = (0..31).find(|s| u64::from(facts.extent) >> s < wanted).unwrap_or(31);
         let buckets = (facts.extent >> shift) + 1;
@@ -345,8 +344,8 @@ impl Writer {
         Ok(out)
     }
 
-    /// Moves the functions that never return to the front, those that are declared so before the others, so that
-    /// an index alone tells them.
+    /// Moves the functions that never return to the front, first those that are declared so. Then the index
+    /// alone identifies them.
     fn put_no_return_first(&mut self) -> Result<(), NoSymcache> {
         let no_return = std::mem::take(&mut self.no_return);
         if no_return.is_empty() {
@@ -403,7 +402,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Calls, scopes, functions, texts and folds; each is given up once it is written.
+    /// Writes calls, scopes, functions, texts and folds, and frees each after it is written.
     fn write_tables(self, out: &mut Vec<u8>) {
         for call in self.calls {
             out.extend_from_slice(&call.record());
@@ -423,7 +422,7 @@ impl Writer {
     }
 }
 
-/// Buckets, starts and places.
+/// Writes buckets, starts and places.
 fn write_ranges(ranges: CodeRanges, shift: u32, buckets: u32, out: &mut Vec<u8>) -> Result<(), NoSymcache> {
     let mut below = 0;
     for bucket in 0..=u64::from(buckets) {
@@ -439,7 +438,7 @@ fn write_ranges(ranges: CodeRanges, shift: u32, buckets: u32, out: &mut Vec<u8>)
     Ok(())
 }
 
-/// The text that begins at an offset: its length, seven bits a byte, and its bytes.
+/// Returns the text at an offset. Its length comes first, seven bits per byte.
 fn text_at(texts: &[u8], at: u32) -> &[u8] {
     let (mut at, mut length, mut shift) = (at as usize, 0, 0);
     loop {

@@ -1,12 +1,12 @@
-//! How much of the tables of abbreviations is read. Tables may lie over each other: units may begin to read one table
-//! at many places.
+//! Bounds how much of the abbreviation tables is read. Tables may overlap: units may start to read one table at
+//! many positions.
 
 use super::sections::DwarfSlice;
 use crate::object::ObjectError;
 use crate::object::steps::{ObjectPart, Steps};
 use gimli::{DebugAbbrev, Reader, Section, UnitHeader};
 
-/// Counts the tables that units name, each once.
+/// Counts the abbreviation tables that units refer to, each once.
 pub(super) fn count(
     units: &[UnitHeader<DwarfSlice<'_>>],
     section: &DebugAbbrev<DwarfSlice<'_>>,
@@ -25,7 +25,7 @@ pub(super) fn count(
     Ok(())
 }
 
-/// Skips an abbreviation; returns false at the end of the table, and if it is damaged.
+/// Skips an abbreviation. Returns false at the end of the table, or if it is damaged.
 fn skip_abbreviation(rest: &mut DwarfSlice<'_>, steps: &Steps) -> Result<bool, ObjectError> {
     let before = rest.len();
     let skipped = skip(rest);
@@ -38,7 +38,7 @@ fn skip(rest: &mut DwarfSlice<'_>) -> gimli::Result<bool> {
     if code == 0 {
         return Ok(false);
     }
-    // The tag, and whether there are children.
+    // The tag, and the flag for children.
     rest.skip_leb128()?;
     rest.skip(1)?;
     loop {

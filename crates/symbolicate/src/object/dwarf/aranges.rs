@@ -1,19 +1,19 @@
-//! The table of address ranges: for each unit in it the ranges of its functions, one by one.
+//! The table of address ranges: for each of its units, the ranges of the unit's functions.
 //!
-//! It is read by hand: gimli calls itself for each entry of nothing but zeros.
+//! It is parsed by hand, because gimli recurses for each entry that is all zeros.
 
-/// What the table has on one unit.
+/// The entries of one unit.
 pub(super) struct Set<'a> {
-    /// Where the unit begins.
+    /// Offset of the unit.
     pub(super) unit: usize,
-    /// Bytes of an address.
+    /// Size of an address, in bytes.
     address: usize,
     /// Pairs of an address and a length.
     pairs: &'a [u8],
 }
 
 impl Set<'_> {
-    /// The start and the end of each range.
+    /// Returns the start and the end of each range.
     pub(super) fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.pairs.chunks_exact(2 * self.address).map(|pair| {
             let (low, length) = pair.split_at(self.address);
@@ -22,7 +22,7 @@ impl Set<'_> {
     }
 }
 
-/// The sets of the table, by unit. Sets that make no sense are left out.
+/// Reads the sets of the table, by unit. Skips invalid sets.
 pub(super) fn read(table: &[u8]) -> Vec<Set<'_>> {
     let mut sets = Vec::new();
     let mut rest = table;
@@ -34,7 +34,7 @@ pub(super) fn read(table: &[u8]) -> Vec<Set<'_>> {
     sets
 }
 
-/// The set that begins here, if it makes sense, and what follows it.
+/// Reads the set that begins here, if it is valid, and returns the rest of the table.
 fn next(table: &[u8]) -> Option<(Option<Set<'_>>, &[u8])> {
     let word = number(table.get(..4)?);
     let (length, offset, start) =

@@ -1,4 +1,4 @@
-//! The functions of one unit and the copies of functions inlined into them.
+//! The functions of one unit, and the copies of functions inlined into them.
 
 use super::aranges::Set;
 use super::lines::LineTable;
@@ -13,40 +13,40 @@ use crate::symcache::{MAX_CALLS, NoReturn};
 use gimli::{Abbreviation, AttributeValue, EntriesRaw, Unit};
 use std::collections::{HashMap, HashSet};
 
-/// Frame bases that are a frame pointer: `rbp` of x86-64 and `x29` of arm64.
+/// DWARF expressions of frame bases in a frame pointer: `rbp` of x86-64 and `x29` of arm64.
 const FRAME_POINTERS: [u8; 2] = [gimli::DW_OP_reg6.0, gimli::DW_OP_reg29.0];
-/// Stands for no function.
+/// Represents no function.
 pub(super) const NO_NODE: u32 = u32::MAX;
 
 /// A function, or one inlined copy of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'a> {
     pub(super) name: Option<&'a [u8]>,
-    /// The function that this one was inlined into; [`NO_NODE`] for a function of its own.
+    /// The function that this one was inlined into; [`NO_NODE`] if it was not inlined.
     pub(super) parent: u32,
-    /// The function of its own at the end of the parents.
+    /// The function that was not inlined, at the end of the chain of parents.
     pub(super) root: u32,
-    /// How many parents there are.
+    /// Number of parents.
     depth: usize,
-    /// `None` where the call does not say in which file it is; 0 is a file of version 5.
+    /// File of the call; `None` if the call does not say. 0 is a file of version 5.
     pub(super) call_file: Option<u64>,
     pub(super) call_line: u32,
     pub(super) call_column: u32,
     /// `DW_AT_low_pc` as an offset from `__TEXT`.
     pub(super) entry: Option<u32>,
-    /// How it is known that the function never returns.
+    /// Evidence that the function never returns.
     pub(super) no_return: Option<NoReturn>,
     /// True if the function returns a value, or jumps to another function that returns for it.
     may_return: bool,
-    /// True if its stack frame is found by the frame pointer, as that of a function that calls others is.
+    /// True if the frame pointer locates its stack frame, as in a function that calls others.
     has_frame_pointer: bool,
     ranges: (usize, usize),
-    /// True if a later function has the same list of ranges: nothing of this one shows.
+    /// True if a later function has the same list of ranges, so that this one is never visible.
     is_covered: bool,
 }
 
 impl Node<'_> {
-    /// A function of which nothing is known yet.
+    /// A function without any known facts.
     const NAMELESS: Self = Node {
         name: None,
         parent: NO_NODE,
@@ -75,20 +75,20 @@ pub(super) struct Functions<'c, 'a> {
     pub(super) canvas: Canvas,
 }
 
-/// A list of ranges that was read.
+/// A list of ranges that was read already.
 struct RangeList {
-    /// Its place among the ranges of all functions.
+    /// Its position among the ranges of all functions.
     ranges: (usize, usize),
     /// The last function that has it.
     function: u32,
 }
 
 impl<'a> Units<'a> {
-    /// The address ranges of a unit as a whole: those of the table of ranges where it has the unit, for
-    /// what the unit itself says may be no more than its first and its last address.
+    /// Returns the address ranges of a unit as a whole. Prefers the table of ranges, because the unit itself
+    /// may give no more than its first and last address.
     ///
-    /// `known` are the lists of the units before. A unit that has the list of another claims nothing: the first of
-    /// them answers.
+    /// `known` are the lists of the units before. A unit with the same list as an earlier one claims nothing:
+    /// the first of them answers.
     pub(super) fn claims(
         &self,
         index: usize,
@@ -127,15 +127,15 @@ impl<'c, 'a> Functions<'c, 'a> {
         Functions { code, nodes, ranges, lists, canvas: Canvas::default() }
     }
 
-    /// Where the range of a function that holds `at` begins; `at` itself where none does.
+    /// Returns the start of the function's range that holds `at`; `at` itself if none does.
     pub(super) fn begin(&self, node: &Node<'_>, at: u32) -> u32 {
         let ranges = self.ranges.get(node.ranges.0..node.ranges.1).unwrap_or_default();
         let last = ranges.partition_point(|(low, _)| *low <= at).checked_sub(1).and_then(|i| ranges.get(i));
         last.filter(|(_, high)| at < *high).map_or(at, |(low, _)| *low)
     }
 
-    /// Notes the functions of which the code never returns: they set up a stack frame at their entry and never give it
-    /// up. True if the compiler marks where a function gives its frame up, without which nothing follows.
+    /// Records the functions whose code never returns: they set up a stack frame at their entry and never tear
+    /// it down. Returns true if the compiler marks epilogues; without the marks nothing can be inferred.
     pub(super) fn infer_no_return(&mut self, lines: &LineTable, steps: &Steps) -> Result<bool, ObjectError> {
         for at in 0..self.nodes.len() {
             if self.keeps_frame(&self.nodes[at], lines, steps)? {
@@ -145,7 +145,7 @@ impl<'c, 'a> Functions<'c, 'a> {
         Ok(!lines.epilogues.is_empty())
     }
 
-    /// True if a function of its own has a frame from its entry on and never gives it up.
+    /// True if a function that was not inlined has a frame from its entry on and never tears it down.
     fn keeps_frame(&self, node: &Node<'_>, lines: &LineTable, steps: &Steps) -> Result<bool, ObjectError> {
         let Some(entry) =
             node.entry.filter(|_| node.parent == NO_NODE && node.has_frame_pointer && !node.may_return)
@@ -160,10 +160,10 @@ impl<'c, 'a> Functions<'c, 'a> {
         let is_set_up = |(low, high): &(u32, u32)| {
             (*low..*high).contains(&entry) && any_between(&lines.prologues, entry.saturating_add(1), *high)
         };
-        // The code of a function without a frame begins at its entry.
+        // In a function without a frame, the prologue ends at its entry.
         let first = lines.rows.binary_search_by_key(&entry, |row| row.start).ok();
         let begins_with_frame = first.and_then(|at| lines.rows.get(at)).is_some_and(|row| !row.prologue_end);
-        // The part of a function that a compiler has put elsewhere says nothing about the whole.
+        // A part that the compiler moved elsewhere says nothing about the whole function.
         let is_part = || node.name.is_some_and(|name| memchr::memmem::find(name, b".cold.").is_some());
         if !begins_with_frame {
             return Ok(false);
@@ -174,8 +174,8 @@ impl<'c, 'a> Functions<'c, 'a> {
             && !is_part())
     }
 
-    /// Puts a node under its parent. Of a chain that is longer than an answer may be, the functions in
-    /// the middle are left out, and with them the line of the call to the one after them.
+    /// Puts a node under its parent. In a chain longer than the limit, the middle functions are left out, and
+    /// with them the line of the call to the next one.
     fn nest(&self, node: &mut Node<'_>, index: u32, parent: Option<u32>) {
         let around = parent.and_then(|parent| Some((parent, self.nodes.get(parent as usize)?)));
         match around {
@@ -190,7 +190,7 @@ impl<'c, 'a> Functions<'c, 'a> {
         }
     }
 
-    /// Reads the functions of a unit. What was found before an error stays.
+    /// Reads the functions of a unit. Results from before an error are kept.
     pub(super) fn read(
         &mut self,
         units: &mut Units<'a>,
@@ -210,7 +210,7 @@ impl<'c, 'a> Functions<'c, 'a> {
         start: usize,
     ) -> Result<(), UnitFailure> {
         let mut raw = unit.entries_raw(None)?;
-        // The functions around the entry at hand: depth and node.
+        // The functions around the current entry: depth and node.
         let mut around: Vec<(isize, u32)> = Vec::new();
         let mut references = Vec::new();
         while !raw.is_empty() {
@@ -264,7 +264,8 @@ impl<'c, 'a> Functions<'c, 'a> {
 }
 
 impl<'a> Functions<'_, 'a> {
-    /// Reads the ranges of a function, and returns where they are. A list that several functions have is read once.
+    /// Reads the ranges of a function, and returns their position. A list that several functions share is read
+    /// once.
     fn read_ranges(
         &mut self,
         addresses: &Addresses<'a>,
@@ -272,7 +273,7 @@ impl<'a> Functions<'_, 'a> {
         units: &Units<'a>,
         unit: &Unit<DwarfSlice<'a>>,
     ) -> Result<(usize, usize), ObjectError> {
-        // A damaged list of ranges costs this function only.
+        // A damaged list of ranges affects this function only.
         let list = addresses.list_offset(&units.dwarf, unit).unwrap_or_default();
         if let Some(known) = list.and_then(|list| self.lists.get_mut(&list)) {
             // A function without ranges may not be among the nodes.
@@ -298,7 +299,7 @@ impl<'a> Functions<'_, 'a> {
         Ok(ranges)
     }
 
-    /// Paints the functions over each other, those inside after those around them.
+    /// Paints the functions over each other, inner ones after outer ones.
     fn paint(&mut self) {
         for (index, node) in (0..).zip(&self.nodes) {
             if node.is_covered {
@@ -316,13 +317,13 @@ impl<'a> Functions<'_, 'a> {
     }
 }
 
-/// True for a call that a function ends with: the called function returns for it.
+/// True for a tail call: the called function returns on behalf of its caller.
 fn is_tail_call(abbreviation: &Abbreviation) -> bool {
     let is_mark = |name| matches!(name, gimli::DW_AT_call_tail_call | gimli::DW_AT_GNU_tail_call);
     abbreviation.attributes().iter().any(|spec| is_mark(spec.name()))
 }
 
-/// What the attributes of a function say. `references` are the entries that may name it.
+/// Reads the attributes of a function. `references` are the entries that may name it.
 fn read_node<'a>(
     raw: &mut EntriesRaw<'_, DwarfSlice<'a>>,
     abbreviation: &Abbreviation,

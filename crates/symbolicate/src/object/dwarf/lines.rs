@@ -1,5 +1,5 @@
-//! Line tables: for each address the file, line and column that the last row at or before it gives,
-//! within the sequence that it lies in.
+//! Line tables: for each address the file, line and column of the last row at or before it, within its
+//! sequence.
 
 use super::sections::{Dwarf, DwarfSlice, UnitFailure};
 use crate::object::MAX_NAME_BYTES;
@@ -14,23 +14,23 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use unslide_model::first_bytes;
 
-/// A place in the source from an address on; line 0 is unknown.
+/// A source position that applies from an address on; line 0 is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LineRow {
     pub(super) start: u32,
     pub(super) file: u32,
     pub(super) line: u32,
     pub(super) column: u32,
-    /// False for the end of a sequence: nothing is known from here on.
+    /// False for the end of a sequence: nothing is known after it.
     pub(super) known: bool,
     /// True if the function has set up its stack frame here.
     pub(super) prologue_end: bool,
-    /// True if the function begins to give its stack frame up here.
+    /// True if the function begins to tear down its stack frame here.
     pub(super) epilogue_begin: bool,
 }
 
 impl LineRow {
-    /// The end of a sequence, at an address to be set.
+    /// The end of a sequence, whose address the caller sets.
     const END: LineRow = LineRow {
         start: 0,
         file: 0,
@@ -42,14 +42,14 @@ impl LineRow {
     };
 }
 
-/// The rows of a line program in order of address, without two at one address.
+/// The rows of a line program in order of address, at most one per address.
 pub(super) struct LineTable {
     pub(super) rows: Vec<LineRow>,
-    /// Where functions have set up their stack frames.
+    /// Addresses at which functions have set up their stack frames.
     pub(super) prologues: Vec<u32>,
-    /// Where functions begin to give their stack frames up.
+    /// Addresses at which functions begin to tear down their stack frames.
     pub(super) epilogues: Vec<u32>,
-    /// Why the program ends early.
+    /// The reason why the program ends early.
     failure: Option<gimli::Error>,
 }
 
@@ -60,17 +60,17 @@ pub(super) struct Lines<'a> {
 }
 
 struct Files<'a> {
-    /// Path by index of the line table, as far as it has files; the inner `None` for an empty path.
+    /// Paths by index of the line table, for each of its files; the inner `None` is an empty path.
     known: Vec<Option<Option<u32>>>,
     program: Option<gimli::IncompleteLineProgram<DwarfSlice<'a>>>,
     directory: &'a [u8],
 }
 
-/// The line programs of an object. One that several units name runs once.
+/// The line programs of an object. A program that several units share runs once.
 pub(super) struct LineTables<'p> {
     code: &'p CodeMap,
     steps: &'p Steps,
-    /// Offsets of the programs that several units name, ascending.
+    /// Offsets of the programs that several units share, ascending.
     shared: &'p [usize],
     /// Their tables, by offset and size of an address.
     tables: HashMap<(usize, u8), Rc<LineTable>>,
@@ -81,10 +81,11 @@ impl<'p> LineTables<'p> {
         LineTables { code, steps, shared, tables: HashMap::new() }
     }
 
-    /// Reads the line table of a unit, which is taken out of it. Also says why the table ends early, if it does.
+    /// Reads the line table of a unit and takes its line program. Also returns why the table ends early, if it
+    /// does.
     ///
     /// # Errors
-    /// If the object takes too many steps.
+    /// Returns an error if the object takes too many steps.
     pub(super) fn read<'a>(
         &mut self,
         unit: &mut Unit<DwarfSlice<'a>>,
@@ -109,7 +110,7 @@ impl<'p> LineTables<'p> {
         if let Some(known) = self.tables.get(&key) {
             return Ok(Rc::clone(known));
         }
-        // Programs may lie over each other. A row takes one byte at least.
+        // Programs may overlap. A row takes at least one byte.
         self.steps.take(ObjectPart::Lines, program.header().raw_program_buf().len())?;
         let (found, failure) = sequences(program.clone(), self.code);
         let table = Rc::new(LineTable::from_sequences(found, failure));
@@ -136,7 +137,7 @@ struct Sequence {
     rows: Vec<LineRow>,
 }
 
-/// The sequences as far as the table can be read, and why it ends early.
+/// Reads sequences as far as possible. Also returns why the table ends early.
 fn sequences<'a>(
     program: gimli::IncompleteLineProgram<DwarfSlice<'a>>,
     code: &CodeMap,
@@ -174,7 +175,7 @@ fn sequences<'a>(
             epilogue_begin: row.epilogue_begin(),
         };
         match current.last_mut() {
-            // The last row at an address counts, with the marks of those before.
+            // The last row at an address counts, with the marks of the earlier ones.
             Some(last) if last.start == start => {
                 let prologue_end = row.prologue_end || last.prologue_end;
                 let epilogue_begin = row.epilogue_begin || last.epilogue_begin;
@@ -186,9 +187,9 @@ fn sequences<'a>(
     (found, failure)
 }
 
-/// The rows of all sequences in order of address, an end behind each sequence.
+/// Returns the rows of all sequences in order of address, with an end after each sequence.
 fn in_order(mut sequences: Vec<Sequence>) -> Vec<LineRow> {
-    // An address belongs to the sequence that ends next after it, if that has begun.
+    // An address belongs to the sequence that ends next after it, if that one has begun.
     sequences.sort_by_key(|sequence| sequence.high);
     let mut out: Vec<LineRow> = Vec::new();
     let mut covered = 0;
@@ -199,7 +200,7 @@ fn in_order(mut sequences: Vec<Sequence>) -> Vec<LineRow> {
         if begin >= sequence.high {
             continue;
         }
-        // The end of the sequence before this one, where this one goes on from it.
+        // The end of the previous sequence is dropped if this one continues from it.
         if out.last().is_some_and(|last| last.start == begin) {
             out.pop();
         }
@@ -219,7 +220,7 @@ fn in_order(mut sequences: Vec<Sequence>) -> Vec<LineRow> {
 }
 
 impl Lines<'_> {
-    /// The path at an index of the line table, as the writer knows it.
+    /// Returns the writer's number of the path at an index of the line table.
     pub(super) fn path(
         &mut self,
         index: u64,
@@ -245,13 +246,13 @@ impl Lines<'_> {
 }
 
 impl Files<'_> {
-    /// Where in the table the file of an index is; `None` where there is none.
+    /// Returns the position of an index in the table of files; `None` if it has none.
     fn place(&self, index: u64) -> Option<usize> {
         let header = self.program.as_ref()?.header();
         from_base(header.version(), index).filter(|at| *at < header.file_names().len())
     }
 
-    /// The path as LLVM joins it: directory of the compilation, directory of the file, name.
+    /// Joins the path as LLVM does: directory of the compilation, directory of the file, name.
     fn path(&self, at: usize, dwarf: &Dwarf<'_>, steps: &Steps) -> Result<Option<String>, ObjectError> {
         let Some(header) = self.program.as_ref().map(IncompleteLineProgram::header) else { return Ok(None) };
         let Some(entry) = header.file_names().get(at) else { return Ok(None) };
@@ -280,8 +281,8 @@ impl Files<'_> {
     }
 }
 
-/// Where in a table the entry of an index is. Up to version 4 indexes begin at 1: 0 is no file, and as a
-/// directory that of the compilation.
+/// Returns the position of an index in a table. Up to version 4 indexes begin at 1: index 0 is no file, and as
+/// a directory the one of the compilation.
 fn from_base(version: u16, index: u64) -> Option<usize> {
     usize::try_from(if version >= 5 { index } else { index.checked_sub(1)? }).ok()
 }

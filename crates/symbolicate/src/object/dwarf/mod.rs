@@ -1,4 +1,4 @@
-//! DWARF: which function, inlined where, and which line answer for each address.
+//! DWARF: the function, its inlined calls and the line for each address.
 
 mod abbreviations;
 mod aranges;
@@ -25,22 +25,24 @@ use sections::{Dwarf, UnitFailure};
 use std::collections::{HashMap, HashSet};
 use units::{Units, unreadable, warn};
 
-/// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the place.
+/// A stretch of code with one answer: start and end as offsets from `__TEXT`, and the place.
 pub(super) type CodeStretch = (u32, u32, CodePlace);
 
-/// The code that debug information explains.
+/// The code that debug information describes.
 #[derive(Default)]
 pub(super) struct DwarfCode {
-    /// Descending and without overlap.
+    /// Descending, without overlap.
     pub(super) stretches: Vec<CodeStretch>,
-    /// False if it has lines at most.
+    /// False if it has only lines, or nothing.
     pub(super) names_functions: bool,
 }
 
-/// Reads which code the debug information of a file explains. What is there and not read is added to `warnings`.
+/// Reads the code that a file's debug information describes. Adds parts that are present but not read to
+/// `warnings`.
 ///
 /// # Errors
-/// If the debug information is damaged, or if nothing can be read and the file names nothing either.
+/// Returns an error if the debug information is damaged, or if nothing can be read and the file names nothing
+/// either.
 pub(super) fn read(
     file: &MachFile<'_>,
     code: &CodeMap,
@@ -109,10 +111,10 @@ pub(super) fn read(
     Ok(DwarfCode { stretches, names_functions })
 }
 
-/// Leaves debug information out that cannot be read, with a warning.
+/// Skips debug information that cannot be read, with a warning.
 ///
 /// # Errors
-/// If the file names nothing without it.
+/// Returns an error if the file names nothing without it.
 fn unsupported(
     reason: &str,
     symbols: &[SymbolExtent<'_>],
@@ -125,9 +127,9 @@ fn unsupported(
     Ok(DwarfCode::default())
 }
 
-/// Returns where the debug information is of a file that should have some; `None` if it is not expected.
+/// Says why a file gives no debug information; `None` if none is expected.
 fn absence(file: &MachFile<'_>) -> Option<&'static str> {
-    // One that ends outside the file costs no names: nothing refers to it.
+    // A section that ends outside the file costs no names: nothing refers to it.
     if file.debug_section("__debug_line").is_ok_and(|lines| !lines.is_empty()) {
         Some("its line tables are not read: they have no __debug_info")
     } else if file.kind == ObjectKind::Dsym {
@@ -145,14 +147,14 @@ struct Pass<'p, 'a> {
     steps: &'p Steps,
     line_tables: LineTables<'p>,
     owners: &'p Owners,
-    /// What the units before have answered without a claim.
+    /// Addresses that earlier units have answered without a claim.
     covered: Canvas,
     found: Vec<CodeStretch>,
     /// The producers of units, numbered.
     producers: HashMap<&'a [u8], usize>,
     /// Functions that seem to never return, with the producers of their units.
     no_return: Vec<(usize, u32)>,
-    /// Producers that mark where a function gives its stack frame up.
+    /// Producers that mark epilogues.
     marking_producers: HashSet<usize>,
 }
 
@@ -217,8 +219,8 @@ impl<'a> Pass<'_, 'a> {
         Ok(())
     }
 
-    /// The parts of a range that a unit may answer for, and whether it claims them: those that it owns,
-    /// and those that no unit claims and none before it has answered.
+    /// Returns the parts of a range that a unit may answer for, and whether it claims them: the parts that it
+    /// owns, and those that no unit claims and no earlier one has answered.
     fn answerable(
         &self,
         unit: usize,
@@ -251,7 +253,7 @@ impl<'a> Pass<'_, 'a> {
         Ok(())
     }
 
-    /// Code that the unit claims and has lines for, but no function: hand-written assembly.
+    /// Adds code that the unit claims and has lines for, but no function: hand-written assembly.
     fn lines_without_functions(
         &self,
         unit: usize,
@@ -260,7 +262,7 @@ impl<'a> Pass<'_, 'a> {
         out: &mut Vec<(u32, u32, u32)>,
     ) {
         let rows = &lines.table.rows;
-        // Of a line table that units share, each unit looks at its own part.
+        // Of a line table that units share, each unit reads its own part.
         for (from, to) in self.owners.unit_ranges(unit) {
             let first = rows.partition_point(|row| row.start <= from).saturating_sub(1);
             for pair in rows.get(first..).unwrap_or_default().windows(2) {
@@ -277,11 +279,11 @@ impl<'a> Pass<'_, 'a> {
     }
 }
 
-/// What makes a scope: the function, the path that its code comes from, and where the function or,
-/// if true, the symbol that owns the code begins.
+/// Key of a scope: the function, the path of its code, and the start of the owning function or, if true, of the
+/// owning symbol.
 type ScopeKey = (u32, Option<u32>, (bool, u32));
 
-/// Turns functions of one unit into scopes and places.
+/// Converts the functions of one unit to scopes and places.
 struct Chains<'c, 'a> {
     functions: &'c Functions<'c, 'a>,
     dwarf: &'c Dwarf<'a>,
@@ -335,7 +337,8 @@ impl Chains<'_, '_> {
         Ok(())
     }
 
-    /// The scope of a function at an address, where its code comes from `path` and a symbol covers it.
+    /// Returns the scope of a function at an address. `path` is its code's source file; `symbol` covers the
+    /// address, if given.
     fn scope(
         &mut self,
         node: u32,
@@ -347,7 +350,7 @@ impl Chains<'_, '_> {
         let nodes = &self.functions.nodes;
         let root = nodes.get(node as usize).and_then(|node| nodes.get(node.root as usize));
         let begin = root.map_or(0, |root| self.functions.begin(root, at));
-        // The symbol table's name wins where the symbol lies in this function.
+        // The symbol table's name has precedence if the symbol lies in this function.
         let symbol = symbol.filter(|s| s.source == NameSource::Symtab).and_then(|symbol| {
             let start = self.code.offset(symbol.start)?;
             let covers =
@@ -355,7 +358,7 @@ impl Chains<'_, '_> {
             covers.then_some((symbol, start))
         });
         let owner = (symbol.is_some(), symbol.map_or(begin, |(_, start)| start));
-        // Outwards to a scope that there is already, or to the function that owns the code.
+        // Walks outwards to a scope that exists already, or to the function that owns the code.
         let mut inner: Vec<(u32, Option<u32>)> = Vec::new();
         let (mut next, mut path) = (node, path);
         let mut scope = loop {
@@ -365,7 +368,7 @@ impl Chains<'_, '_> {
             match nodes.get(next as usize) {
                 Some(inlined) if inlined.parent != NO_NODE => {
                     inner.push((next, path));
-                    // The function around it lies, here, in the file of the call.
+                    // Here, the surrounding function lies in the file of the call.
                     path = match inlined.call_file {
                         Some(file) => self.path(file, lines, writer)?,
                         None => None,
@@ -414,7 +417,7 @@ impl Chains<'_, '_> {
         lines.path(file, self.dwarf, self.steps, writer)
     }
 
-    /// The function of a node with the path that its code comes from.
+    /// Returns the index of a node's function with its code's path.
     fn function(&self, node: &Node<'_>, path: Option<u32>, writer: &mut Writer) -> Result<u32, UnitFailure> {
         let name = node.name.unwrap_or_default();
         let name = name.get(..MAX_NAME_BYTES).unwrap_or(name);

@@ -1,17 +1,17 @@
-//! Which unit answers for which addresses.
+//! Decides which unit answers for which addresses.
 
 /// The ranges of addresses that units answer for: start, end and unit.
 pub(super) struct Owners {
-    /// Ascending and without overlap.
+    /// Ascending, without overlap.
     ranges: Vec<(u32, u32, usize)>,
-    /// Places of the ranges, by unit.
+    /// Positions of the ranges, by unit.
     by_unit: Vec<u32>,
-    /// Where the places of each unit begin, and the end of the last.
+    /// Start of each unit's positions in `by_unit`, and the end of the last.
     starts: Vec<u32>,
 }
 
 impl Owners {
-    /// Decides from the address ranges that units claim.
+    /// Builds the ranges from the address ranges that units claim.
     pub(super) fn from_claims(claims: &[(u32, u32, usize)], units: usize) -> Owners {
         let ranges = owners(claims);
         let mut starts = vec![0_u32; units + 1];
@@ -30,17 +30,17 @@ impl Owners {
         Owners { ranges, by_unit, starts }
     }
 
-    /// The place of the first range that ends behind an address.
+    /// Returns the position of the first range that ends after an address.
     pub(super) fn first_after(&self, address: u32) -> usize {
         self.ranges.partition_point(|owner| owner.1 <= address)
     }
 
-    /// The range at a place.
+    /// Returns the range at a position.
     pub(super) fn get(&self, place: usize) -> Option<(u32, u32, usize)> {
         self.ranges.get(place).copied()
     }
 
-    /// The ranges of a unit, ascending.
+    /// Returns the ranges of a unit, ascending.
     pub(super) fn unit_ranges(&self, unit: usize) -> impl Iterator<Item = (u32, u32)> + '_ {
         let start = |unit: usize| self.starts.get(unit).map_or(0, |start| *start as usize);
         let places = self.by_unit.get(start(unit)..start(unit + 1)).unwrap_or_default();
@@ -48,8 +48,8 @@ impl Owners {
     }
 }
 
-/// Which unit answers for which addresses, from the address ranges of the units. Where several claim
-/// an address (folded functions), the one that answered just before goes on, else the first in the file.
+/// Assigns addresses to units by the ranges that units claim. If several claim an address (folded
+/// functions), the unit that answered just before continues, else the first in the file answers.
 fn owners(claims: &[(u32, u32, usize)]) -> Vec<(u32, u32, usize)> {
     let mut ends: Vec<(u32, bool, usize)> = Vec::with_capacity(2 * claims.len());
     for (low, high, unit) in claims.iter().filter(|c| c.0 < c.1) {

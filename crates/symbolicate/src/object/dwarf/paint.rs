@@ -1,4 +1,4 @@
-//! Ranges of addresses over each other: what is painted later covers what was painted before.
+//! Overlapping address ranges: later painted ranges cover earlier ones.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) struct Canvas(BTreeMap<u32, (u32, u32)>);
 
 impl Canvas {
-    /// Sets `low..high` to the value `value`, whatever it had.
+    /// Sets `low..high` to `value`, replacing earlier values.
     pub(super) fn paint(&mut self, low: u32, high: u32, value: u32) {
         if low >= high {
             return;
@@ -30,8 +30,8 @@ impl Canvas {
         self.0.insert(low, (high, value));
     }
 
-    /// Sets `low..high` to the value `value`, as one range with the adjoining and contained ranges of that
-    /// value. Of a canvas painted so, [`Canvas::blank`] passes no more ranges than it finds parts, and one.
+    /// Sets `low..high` to `value`, as one range with the adjoining and contained ranges of that value. On
+    /// a canvas painted this way, [`Canvas::blank`] visits at most one range more than it finds parts.
     pub(super) fn spread(&mut self, mut low: u32, mut high: u32, value: u32) {
         if low >= high {
             return;
@@ -51,7 +51,7 @@ impl Canvas {
         self.paint(low, high, value);
     }
 
-    /// The parts of `low..high` that have no value yet.
+    /// Returns the parts of `low..high` that have no value yet.
     pub(super) fn blank(&self, low: u32, high: u32) -> Vec<(u32, u32)> {
         let mut at = low;
         if let Some((_, (end, _))) = self.0.range(..=low).next_back() {
@@ -70,7 +70,7 @@ impl Canvas {
         blank
     }
 
-    /// Start, end and value of each range, ascending.
+    /// Returns start, end and value of each range, ascending.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
         self.0.iter().map(|(low, (high, value))| (*low, *high, *value))
     }

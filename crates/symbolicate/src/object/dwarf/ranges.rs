@@ -1,17 +1,17 @@
-//! The addresses of an entry: a range, or a list of ranges, which others may have too.
+//! The addresses of an entry: a range, or a list of ranges that entries may share.
 
 use super::sections::{Dwarf, DwarfSlice, UnitFailure};
 use crate::object::steps::{ObjectPart, Steps};
 use gimli::{Attribute, AttributeValue, Unit};
 
-/// All that decides the meaning of a list of ranges: its offset, that of the unit's addresses, and the address that it is
-/// added to.
+/// Everything that determines the meaning of a list of ranges: its offset, the offset of the unit's addresses,
+/// and the base address.
 pub(super) type RangeListKey = (usize, usize, u64, gimli::Encoding);
 
-/// What the attributes of an entry say of its addresses.
+/// The address attributes of an entry.
 #[derive(Default)]
 pub(super) struct Addresses<'a> {
-    /// The first address, if it is given.
+    /// The first address, if given.
     pub(super) low: Option<u64>,
     high: Option<u64>,
     size: Option<u64>,
@@ -37,7 +37,7 @@ impl<'a> Addresses<'a> {
         }
     }
 
-    /// Reads what the first entry of a unit says.
+    /// Reads the address attributes of a unit's first entry.
     pub(super) fn read_unit(dwarf: &Dwarf<'a>, unit: &Unit<DwarfSlice<'a>>) -> gimli::Result<Addresses<'a>> {
         let mut entry = unit.entries_raw(None)?;
         let mut addresses = Addresses::default();
@@ -49,7 +49,7 @@ impl<'a> Addresses<'a> {
         Ok(addresses)
     }
 
-    /// The offset of the list of ranges; `None` if there is no list.
+    /// Returns the offset of the list of ranges; `None` if there is no list.
     pub(super) fn list_offset(
         &self,
         dwarf: &Dwarf<'a>,
@@ -70,7 +70,7 @@ impl<'a> Addresses<'a> {
     ) -> Result<(), UnitFailure> {
         if let Some(offset) = list {
             let mut list = dwarf.ranges(unit, gimli::RangeListsOffset(offset))?;
-            // Entries that give no range count too.
+            // Entries that give no range count as steps too.
             while let Some(entry) = list.next_raw()? {
                 steps.take(ObjectPart::Ranges, 1)?;
                 if let Some(range) = list.convert_raw(entry)?

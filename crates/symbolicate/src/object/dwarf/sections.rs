@@ -1,4 +1,4 @@
-//! The sections of debug information, and what is given up if one of them is damaged.
+//! The sections of debug information, and how much is abandoned if one is damaged.
 
 use crate::object::ObjectError;
 use crate::object::macho::MachFile;
@@ -7,12 +7,12 @@ use gimli::{EndianSlice, LittleEndian, SectionId};
 pub(super) type DwarfSlice<'a> = EndianSlice<'a, LittleEndian>;
 pub(super) type Dwarf<'a> = gimli::Dwarf<DwarfSlice<'a>>;
 
-/// What a unit or an entry is given up for.
+/// How much is abandoned after an error.
 #[derive(Debug)]
 pub(super) enum UnitFailure {
-    /// The unit is damaged: it is left out, from here on, with a warning.
+    /// The unit is damaged: the rest of it is skipped, with a warning.
     Unit(gimli::Error),
-    /// The whole object is given up.
+    /// The whole object is abandoned.
     Object(ObjectError),
 }
 
@@ -34,7 +34,7 @@ impl From<crate::symcache::NoSymcache> for UnitFailure {
     }
 }
 
-/// The sections of debug information as gimli wants them.
+/// Loads the sections of debug information for gimli.
 pub(super) fn load<'a>(file: &MachFile<'a>) -> Result<Dwarf<'a>, ObjectError> {
     gimli::Dwarf::load(|id: SectionId| {
         let name = id.name().replacen('.', "__", 1);

@@ -1,5 +1,5 @@
-//! The units of debug information: their headers, which unit answers for an address, and the names
-//! of entries that refer to entries elsewhere.
+//! The units of debug information: their headers, the unit that answers for an address, and the names of
+//! entries that refer to other entries.
 
 use super::abbreviations;
 use super::aranges::{self, Set};
@@ -13,7 +13,7 @@ use gimli::{Attribute, AttributeValue, Section, Unit, UnitHeader, UnitOffset, Un
 use std::collections::HashMap;
 use unslide_model::SymbolName;
 
-/// Steps from an entry to the one that names it; references may go in a circle.
+/// The most steps from an entry to the one that names it. References may form a cycle.
 const MAX_ORIGIN_STEPS: usize = 16;
 
 struct Entry<'a> {
@@ -29,18 +29,18 @@ pub(super) struct Units<'a> {
     pub(super) dwarf: Dwarf<'a>,
     pub(super) steps: &'a Steps,
     entries: Vec<Entry<'a>>,
-    /// Offsets of the line programs that several units name, ascending.
+    /// Offsets of the line programs that several units share, ascending.
     shared_programs: Vec<usize>,
-    /// Of the table of ranges, by the start of their unit.
+    /// Sets of the table of ranges, by the start of their unit.
     sets: Vec<Set<'a>>,
     names: HashMap<usize, Names<'a>>,
-    /// The version of the first unit whose version is not read. Units behind it are not read either.
+    /// The version of the first unit with an unsupported version. Units after it are not read.
     unknown_version: Option<u64>,
-    /// Units whose functions lie in another file.
+    /// Number of units with functions in another file.
     split: usize,
 }
 
-/// The names that an entry has, itself or by reference.
+/// The names of an entry, its own or by reference.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Names<'a> {
     pub(super) linkage: Option<&'a [u8]>,
@@ -52,7 +52,7 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// The linkage name, or else the plain one.
+    /// Returns the linkage name, or else the plain one.
     pub(super) fn best(self) -> Option<&'a [u8]> {
         self.linkage.or(self.plain)
     }
@@ -119,12 +119,12 @@ impl<'a> Units<'a> {
         Ok(Units { dwarf, steps, entries, shared_programs, sets, names, unknown_version, split })
     }
 
-    /// Returns the offsets of the line programs that several units name, ascending.
+    /// Returns the offsets of the line programs that several units share, ascending.
     pub(super) fn shared_programs(&self) -> Vec<usize> {
         self.shared_programs.clone()
     }
 
-    /// Returns why units are left out though they are sound.
+    /// Returns why intact units are left out.
     pub(super) fn unsupported(&self) -> Option<String> {
         if let Some(version) = self.unknown_version {
             let read = self.entries.len();
@@ -147,12 +147,12 @@ impl<'a> Units<'a> {
         self.entries.len()
     }
 
-    /// A unit without its line program; `None` for one that is damaged.
+    /// Returns a unit without its line program; `None` if it is damaged.
     pub(super) fn bare(&self, index: usize) -> Option<&Unit<DwarfSlice<'a>>> {
         self.entries.get(index)?.unit.as_ref()
     }
 
-    /// A unit with its line program; `None` for one that is damaged or only describes types.
+    /// Returns a unit with its line program; `None` if it is damaged or only describes types.
     pub(super) fn whole(&self, index: usize) -> Option<Unit<DwarfSlice<'a>>> {
         let is_code = |header: &UnitHeader<DwarfSlice<'a>>| {
             matches!(header.type_(), gimli::UnitType::Compilation | gimli::UnitType::Skeleton(_))
@@ -165,7 +165,7 @@ impl<'a> Units<'a> {
         self.entries.get(index).map_or(0, |e| e.start)
     }
 
-    /// What the table of ranges has on a unit.
+    /// Returns the sets of a unit in the table of ranges.
     pub(super) fn aranges(&self, index: usize) -> &[Set<'a>] {
         let Some(entry) = self.entries.get(index) else { return &[] };
         let from = self.sets.partition_point(|set| set.unit < entry.start);
@@ -179,7 +179,7 @@ impl<'a> Units<'a> {
         if offset < entry.end { Some((entry.start, entry.unit.as_ref()?)) } else { None }
     }
 
-    /// The compiler that has made a unit, in its own words; empty if it does not say.
+    /// Returns the compiler that made a unit, as the unit names it; empty if it does not.
     pub(super) fn producer(&self, index: usize) -> Result<&'a [u8], ObjectError> {
         let producer =
             self.bare(index).and_then(|unit| self.read_producer(unit).ok().flatten()).unwrap_or_default();
@@ -199,8 +199,8 @@ impl<'a> Units<'a> {
         Ok(None)
     }
 
-    /// The names of the entry at an offset of `.debug_info`, following references a bounded number
-    /// of steps. What cannot be read counts as nameless.
+    /// Returns the names of the entry at an offset of `.debug_info`. Follows references a bounded number of
+    /// steps. An unreadable entry counts as nameless.
     pub(super) fn names(&mut self, offset: usize) -> Result<Names<'a>, ObjectError> {
         if let Some(known) = self.names.get(&offset) {
             return Ok(*known);
@@ -224,7 +224,7 @@ impl<'a> Units<'a> {
         Ok(found)
     }
 
-    /// Forgets the names that were read: most entries refer to entries of their own unit.
+    /// Drops the names that were read: most entries refer to entries of their own unit.
     pub(super) fn forget_names(&mut self) {
         self.names = HashMap::new();
     }
@@ -238,13 +238,13 @@ impl<'a> Units<'a> {
         for spec in abbreviation.attributes() {
             named.note(start, &entry.read_attribute(*spec)?, references);
         }
-        // A text in the entry itself is searched for its end.
+        // Reading a text in the entry itself means a search for its end.
         self.steps.take_bytes(ObjectPart::Functions, entry.next_offset().0.saturating_sub(offset - start))?;
         Ok(named.read(&self.dwarf, unit, self.steps)?)
     }
 }
 
-/// What the attributes of an entry say of its names, before any text is looked up.
+/// The name attributes of an entry, before any text is looked up.
 #[derive(Default)]
 pub(super) struct Named<'a> {
     linkage: Option<AttributeValue<DwarfSlice<'a>>>,
@@ -254,7 +254,7 @@ pub(super) struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// Notes what one attribute says of an entry's name, or of the entry that has it.
+    /// Records one attribute if it concerns the entry's name or its reference to another entry.
     pub(super) fn note(
         &mut self,
         start: usize,
@@ -277,7 +277,7 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// Looks the names up.
+    /// Looks up the texts of the names.
     pub(super) fn read(
         self,
         dwarf: &Dwarf<'a>,
@@ -297,8 +297,8 @@ impl<'a> Named<'a> {
     }
 }
 
-/// True for a unit of split DWARF: the one that refers to a `.dwo` file, or the one that such a file has. A unit
-/// without code that refers to a file is one of a clang module.
+/// True for a unit of split DWARF: one that refers to a `.dwo` file, or one in such a file. A unit without code
+/// that refers to a file belongs to a clang module.
 fn is_split<'a>(dwarf: &Dwarf<'a>, unit: &Unit<DwarfSlice<'a>>, steps: &Steps) -> Result<bool, ObjectError> {
     match unit.header.type_() {
         gimli::UnitType::SplitCompilation(_) => Ok(true),
@@ -327,7 +327,7 @@ fn has_code<'a>(dwarf: &Dwarf<'a>, unit: &Unit<DwarfSlice<'a>>, steps: &Steps) -
     }
 }
 
-/// Counts what it takes to read a unit: its first entry, its texts, and the lists of files of its line program.
+/// Counts the steps of reading a unit: its first entry, its texts, and the lists of files of its line program.
 fn count_unit(unit: &Unit<DwarfSlice<'_>>, steps: &Steps) -> Result<(), ObjectError> {
     let attributes = match unit.entries_raw(None) {
         Ok(mut entries) => {
@@ -355,7 +355,7 @@ pub(super) fn warn(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error
     }
 }
 
-/// Where the object has DWARF but none of it can be read.
+/// Returns the error for an object with DWARF of which nothing can be read.
 pub(super) fn unreadable(warnings: &[String]) -> ObjectError {
     warnings.first().map_or_else(
         || malformed("no unit of the debug information can be read"),
