@@ -1,5 +1,5 @@
-//! Reads names, one a line, and prints the readable form of each, or the name where it has none. `scripts/names`
-//! compares that with what LLVM prints.
+//! Reads names, one per line, and prints the readable form of each, or the name itself if there is none.
+//! `scripts/names` compares the output with LLVM's.
 
 #![expect(clippy::print_stderr, reason = "a program for a person to read")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]

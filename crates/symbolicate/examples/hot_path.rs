@@ -1,5 +1,6 @@
-//! Where the time of one report goes, beside a parse of its JSON into a DOM: ratios of one run, each
-//! the best of many rounds in turns. `cargo run --release -p unslide-symbolicate --example hot_path -- [DSYM [ROUNDS]]`
+//! Measures the time of each step for one report, relative to a parse of its JSON into a DOM. The ratios are
+//! from one run, each the best of many alternating rounds. `cargo run --release -p unslide-symbolicate
+//! --example hot_path -- [DSYM [ROUNDS]]`
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for a person to read")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
@@ -31,7 +32,7 @@ fn main() {
     }
 }
 
-/// A report with threads of sixteen frames that begin with device frames and end with the app's.
+/// Returns a report with threads of sixteen frames that begin with device frames and end with the app's.
 fn report(symcache: &SymCache, frames: usize, app_frames: usize) -> Vec<u8> {
     let places: Vec<u64> =
         symcache.ranges().filter(|(_, answer)| answer.is_some()).map(|(start, _)| LOAD + start.0).collect();

@@ -1,5 +1,6 @@
-//! What a symcache costs and gives in CPU time: build, size, lookups a second, beside symbolic's own symcache
-//! of the same file (not with `--alone`). `cargo run --release -p unslide-symbolicate --example symcache_cost -- FILE…`
+//! Measures the CPU time and size of a symcache: build, size, look-ups per second, compared with symbolic's own
+//! symcache of the same file (not with `--alone`). `cargo run --release -p unslide-symbolicate --example
+//! symcache_cost -- FILE…`
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for a person to read")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
@@ -13,8 +14,8 @@ use unslide_model::RelativeAddress;
 use unslide_symbolicate::object::{build, objects};
 use unslide_symbolicate::symcache::SymCache;
 
-/// CPU time of this thread: on Linux as the scheduler counts it, so that other work on the machine
-/// hardly matters; elsewhere the wall clock.
+/// Returns the CPU time of this thread. On Linux the scheduler counts it, so that other work on the machine
+/// hardly matters; elsewhere it is the wall clock.
 fn now() -> Duration {
     static START: OnceLock<Instant> = OnceLock::new();
     let start = START.get_or_init(Instant::now);
@@ -23,7 +24,7 @@ fn now() -> Duration {
     nanoseconds.map_or_else(|| start.elapsed(), Duration::from_nanos)
 }
 
-/// Random places in the code, the same each time.
+/// Returns random positions in the code, the same each time.
 fn sample(starts: &[u64], of: usize) -> Vec<u64> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = || {

@@ -1,10 +1,10 @@
-//! Functions that a compiler writes by itself. They are called from everywhere and say nothing about a bug: code that
-//! several functions share, metadata accessors and value witnesses of Swift, helpers of blocks, initialisers of C++.
-//! A thunk or a closure carries a function of the programmer, and is none of them.
+//! Compiler-made functions. They are called from everywhere and say nothing about a bug: code that several
+//! functions share, metadata accessors and value witnesses of Swift, helpers of blocks, initialisers of C++. A
+//! thunk or a closure is not one of them: it carries a function that the programmer wrote.
 
 use crate::demangle::{is_rust, is_swift};
 
-/// Names that a number, `Tm` (merged by Swift) or nothing follows.
+/// Names followed by a number, `Tm` (merged by Swift) or nothing.
 const WITH_NUMBER: [&str; 9] = [
     "objectdestroy",
     "block_copy_helper",
@@ -17,7 +17,7 @@ const WITH_NUMBER: [&str; 9] = [
     "keypath_destroy",
 ];
 
-/// Beginnings of names.
+/// Prefixes of names.
 const PREFIXES: [&str; 34] = [
     "OUTLINED_FUNCTION_",
     "associated conformance ",
@@ -55,7 +55,7 @@ const PREFIXES: [&str; 34] = [
     "value witness table ",
 ];
 
-/// Beginnings of names behind at least one underscore.
+/// Prefixes of names, after at least one underscore.
 const RESERVED_PREFIXES: [&str; 24] = [
     "Block_byref_object_copy_",
     "Block_byref_object_dispose_",
@@ -83,7 +83,7 @@ const RESERVED_PREFIXES: [&str; 24] = [
     "tls_init",
 ];
 
-/// Helpers of C structures with members that are counted. What follows is the layout, which begins with a number.
+/// Helpers of C structures with reference-counted members. The layout follows, which begins with a number.
 const STRUCTURE_HELPERS: [&str; 6] = [
     "copy_assignment_",
     "copy_constructor_",
@@ -93,18 +93,18 @@ const STRUCTURE_HELPERS: [&str; 6] = [
     "move_constructor_",
 ];
 
-/// The last operators of Swift's mangled names of such functions: accessors of metadata and witness tables, and
-/// reabstraction thunks.
+/// The last operators of such mangled Swift names: accessors of metadata and witness tables, and reabstraction
+/// thunks.
 const SWIFT_OPERATORS: [&str; 14] =
     ["Ma", "Mb", "Mi", "Mr", "MU", "TR", "Tr", "WI", "WL", "WT", "Wa", "Wb", "Wl", "Wt"];
 
-/// The last two letters of Swift's mangled names of value witnesses, behind a `w`.
+/// The last two characters of Swift's mangled value witnesses, after a `w`.
 const VALUE_WITNESSES: [&str; 24] = [
     "CP", "Cc", "Cp", "TK", "Tk", "Tt", "XX", "Xx", "al", "ca", "cp", "de", "et", "pr", "st", "tT", "ta",
     "tk", "ug", "ui", "up", "xg", "xs", "xx",
 ];
 
-/// True for the readable name of a function that a compiler writes by itself.
+/// True for the readable name of a compiler-made function.
 pub(crate) fn is_compiler_made(name: &str) -> bool {
     if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || is_value_witness(name) {
         return true;
@@ -125,7 +125,7 @@ pub(crate) fn is_compiler_made(name: &str) -> bool {
         || name.ends_with(".module_dtor")
 }
 
-/// The same for a name as a symbol table or a device has it: mangled, or readable.
+/// True for such a function's name in a symbol table or from a device: mangled or readable.
 pub(crate) fn is_compiler_made_symbol(symbol: &str) -> bool {
     if is_swift(symbol) {
         return is_swift_helper(symbol);
@@ -135,13 +135,13 @@ pub(crate) fn is_compiler_made_symbol(symbol: &str) -> bool {
     is_compiler_made(symbol) || is_thread_local() || is_dropped()
 }
 
-/// `destroy value witness for Shop.Cart`.
+/// True for a name such as `destroy value witness for Shop.Cart`.
 fn is_value_witness(name: &str) -> bool {
     let witness = name.split_once(" value witness for ").map(|(witness, _)| witness);
     witness.is_some_and(|witness| witness.chars().all(char::is_alphanumeric))
 }
 
-/// Reads the last operator of a mangled name, which says what the whole is.
+/// Reads the last operator of a mangled name, which gives the kind of the whole.
 fn is_swift_helper(symbol: &str) -> bool {
     let symbol = symbol.split('.').next().unwrap_or(symbol);
     let symbol = symbol.strip_suffix("Tm").unwrap_or(symbol);

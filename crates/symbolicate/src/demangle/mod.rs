@@ -1,4 +1,4 @@
-//! Readable names: C++, Rust and Swift demangled, Objective-C as it is.
+//! Readable names: demangles C++, Rust and Swift. Objective-C names stay unchanged.
 
 mod swift;
 
@@ -7,11 +7,11 @@ pub use swift::{Swift, Unavailable, demangle_here, demangle_with, is_swift};
 
 use std::fmt::{self, Write};
 
-/// Longer names stay as they are, mangled or demangled, in bytes.
+/// Longest name to be demangled, and longest result, in bytes. Longer names stay unchanged.
 pub const MAX_NAME_BYTES: usize = 4096;
 
-/// The readable form of a linkage name (without the underscore that Mach-O puts before C names);
-/// `None` where it is no mangled name, or one that costs too much.
+/// Returns the readable form of a linkage name (without the underscore that Mach-O puts before C names);
+/// `None` if the name is not mangled, or demangling costs too much.
 #[must_use]
 pub fn demangle(linkage_name: &str) -> Option<String> {
     if is_swift(linkage_name) {
@@ -27,13 +27,13 @@ pub fn demangle(linkage_name: &str) -> Option<String> {
     kept(linkage_name, demangled)
 }
 
-/// A name without the id of its module, which ThinLTO appends to names that it has to make unique.
+/// Removes the module id that ThinLTO appends to make a name unique.
 fn without_module(name: &str) -> &str {
     let is_id = |id: &str| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
     name.rsplit_once('$').filter(|(_, id)| is_id(id)).map_or(name, |(name, _)| name)
 }
 
-/// True for Rust's names. Those of its first mangling are names of C++ with a hash at their end.
+/// True for Rust names. In Rust's first mangling they are C++ names with a hash at the end.
 pub(crate) fn is_rust(name: &str) -> bool {
     let is_hash = |hash: &str| hash.bytes().all(|b| b.is_ascii_hexdigit());
     let ends_with_hash = || {
@@ -44,8 +44,8 @@ pub(crate) fn is_rust(name: &str) -> bool {
     name.starts_with("_R") || name.contains("_ZN") && ends_with_hash().is_some()
 }
 
-/// A Rust name without its hash. A few hundred bytes may stand for gigabytes: it ends where it is longer than
-/// a name may be.
+/// Returns a Rust name without its hash. A few hundred bytes may expand to gigabytes, so the result stops at
+/// the length limit.
 fn rust(linkage_name: &str) -> Option<String> {
     let mut name = Bounded(String::new());
     write!(name, "{:#}", rustc_demangle::try_demangle(linkage_name).ok()?).ok()?;
@@ -64,7 +64,7 @@ impl Write for Bounded {
     }
 }
 
-/// What a demangler says, where it says something.
+/// Returns a demangler's result, unless it is unchanged or too long.
 fn kept(linkage_name: &str, demangled: String) -> Option<String> {
     (demangled != linkage_name && demangled.len() <= MAX_NAME_BYTES).then_some(demangled)
 }

@@ -1,10 +1,9 @@
-//! Swift's names.
+//! Swift names.
 //!
-//! Swift's demangler is C++, and two things of it matter for names of strangers. Names refer
-//! back to their own parts, so that a short one can stand for a text of any length: what a name may cost is
-//! worked out before it is asked for. And it ends its process by assertions on some names that no compiler
-//! writes (`$s4Shop4QartV3addyySiD`): a service lets another process ask it ([`demangle_with`]), and a name
-//! that ends that one stays as it is.
+//! Swift's demangler is C++ and has two problems with untrusted names. Names refer back to their own parts,
+//! so that a short one can expand to a text of any length: its cost is computed before it is demangled. And
+//! some names that no compiler writes end the process by an assertion (`$s4Shop4QartV3addyySiD`): a service
+//! demangles in another process ([`demangle_with`]), and a name that ends that process stays unchanged.
 
 use super::MAX_NAME_BYTES;
 use super::kept;
@@ -12,21 +11,21 @@ use std::sync::OnceLock;
 use symbolic_common::{Language, Name, NameMangling};
 use symbolic_demangle::{Demangle, DemangleOptions};
 
-/// What Swift's mangled names begin with, as its demangler knows them.
+/// Prefixes of mangled Swift names that Swift's demangler accepts.
 const PREFIXES: [&str; 8] = ["$s", "_$s", "$S", "_$S", "$e", "_$e", "_T0", "@__swiftmacro_"];
 
 /// The most parts that one name may expand to.
 const MAX_PARTS: u64 = 1 << 22;
 /// The most parts that the names of one object may expand to, beyond [`PARTS_PER_BYTE`].
 const MAX_PARTS_OF_AN_OBJECT: u64 = 1 << 31;
-/// The same for each byte of the object, and what any object has beside.
+/// Such parts for each byte of the object, and the number that any object may use.
 const OBJECT_PARTS_PER_BYTE: u64 = 8;
 const FREE_PARTS_OF_AN_OBJECT: u64 = 1 << 24;
-/// The same for the names of one report.
+/// The most parts that the names of one report may expand to, beyond [`PARTS_PER_BYTE`].
 const MAX_PARTS_OF_A_REPORT: u64 = 1 << 24;
-/// Parts for each byte of a name that are not counted.
+/// Parts for each byte of a name that are free.
 const PARTS_PER_BYTE: u64 = 32;
-/// The most bytes of names that are asked for together.
+/// The most bytes of names in one batch.
 const BATCH_BYTES: usize = 32 << 10;
 
 /// True for a name that Swift's demangler reads.
@@ -35,36 +34,36 @@ pub fn is_swift(name: impl AsRef<[u8]>) -> bool {
     PREFIXES.iter().any(|prefix| name.as_ref().starts_with(prefix.as_bytes()))
 }
 
-/// Something that asks Swift's demangler.
+/// A way to call Swift's demangler.
 pub trait Swift: Send + Sync {
-    /// What the demangler says of each of these names, in their order. There are fewer answers than names
-    /// where it came to its end with the one behind the last answer.
+    /// Demangles names, in their order. Returns fewer answers if the demangler ended at the name after the
+    /// last answer.
     ///
     /// # Errors
-    /// Where nobody can be asked for now.
+    /// Returns [`Unavailable`] if the demangler cannot be reached now.
     fn demangle(&self, names: &[&str]) -> Result<Vec<Option<String>>, Unavailable>;
 }
 
-/// Swift's demangler can't be asked for now.
+/// Swift's demangler is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Swift's demangler can't be asked for now")]
 pub struct Unavailable;
 
 static SWIFT: OnceLock<Box<dyn Swift>> = OnceLock::new();
 
-/// From here on Swift's demangler is asked through this, for the whole process. Without it every name is
-/// [demangled here](demangle_here). The first one stays; says whether this one is it.
+/// Sets how this process calls Swift's demangler from now on. Without it, every name is [demangled
+/// here](demangle_here). Only the first call has an effect; returns whether this was the first.
 pub fn demangle_with(swift: impl Swift + 'static) -> bool {
     SWIFT.set(Box::new(swift)).is_ok()
 }
 
-/// What Swift's demangler says of a name, asked in this process, which it may end.
+/// Demangles a Swift name in this process. The demangler may end the process.
 #[must_use]
 pub fn demangle_here(name: &str) -> Option<String> {
     Name::new(name, NameMangling::Mangled, Language::Swift).demangle(DemangleOptions::complete())
 }
 
-/// This process asks for itself.
+/// Demangles in this process.
 struct Here;
 
 impl Swift for Here {
@@ -73,16 +72,15 @@ impl Swift for Here {
     }
 }
 
-/// Demangles the Swift names of one object or report within bounds.
+/// Demangles the Swift names of one object or report, within limits.
 pub(crate) struct SwiftNames<'s> {
     swift: &'s dyn Swift,
     parts_left: u64,
-    /// How many names may still bring the demangler to its end. A file of nothing else must not keep
-    /// starting it.
+    /// How many names may still end the demangler. A file full of such names must not restart it forever.
     ends_left: u32,
 }
 
-/// For the names of one object.
+/// The limits for the names of one object.
 impl Default for SwiftNames<'_> {
     fn default() -> Self {
         SwiftNames::new(MAX_PARTS_OF_AN_OBJECT, 32)
@@ -94,18 +92,18 @@ impl SwiftNames<'_> {
         SwiftNames { swift: SWIFT.get().map_or(&Here, |swift| &**swift), parts_left, ends_left }
     }
 
-    /// For the names of one object of this size, with as many parts as its bytes explain.
+    /// Returns limits for the names of one object, in proportion to its size.
     pub(crate) fn for_object(bytes: u64) -> Self {
         let parts = bytes.saturating_mul(OBJECT_PARTS_PER_BYTE).saturating_add(FREE_PARTS_OF_AN_OBJECT);
         SwiftNames { parts_left: parts.min(MAX_PARTS_OF_AN_OBJECT), ..SwiftNames::default() }
     }
 
-    /// For the names of one report.
+    /// Returns limits for the names of one report.
     pub(crate) fn of_a_report() -> Self {
         SwiftNames::new(MAX_PARTS_OF_A_REPORT, 2)
     }
 
-    /// The readable form of each of these names; `None` where there is no other, or it costs too much.
+    /// Returns the readable form of each name; `None` if there is no other, or it costs too much.
     pub(crate) fn demangle(&mut self, names: &[&str]) -> Result<Vec<Option<String>>, Unavailable> {
         let mut answers = vec![None; names.len()];
         let asked: Vec<usize> = (0..names.len()).filter(|at| self.affordable(names[*at])).collect();
@@ -125,7 +123,7 @@ impl SwiftNames<'_> {
             }
             rest = others;
             if let Some(last) = batch.get(answered) {
-                // Once more, alone: the process may have been ended by something else.
+                // Retry this name alone: the process may have ended for another reason.
                 match self.swift.demangle(&[names[*last]])?.pop() {
                     Some(demangled) => {
                         answers[*last] = demangled.and_then(|demangled| kept(names[*last], demangled));
@@ -149,11 +147,12 @@ impl SwiftNames<'_> {
     }
 }
 
-/// At most how many parts Swift's demangler would make of a name; 0 for a name that is not Swift's.
+/// Returns an upper bound of the parts that Swift's demangler would make of a name; 0 for a name that is
+/// not Swift's.
 ///
-/// `A` refers to substitutions by number: `AB` to number 1, `AbC` to 1 and 2, `A3D` to 3 three times,
-/// `A4_` to 31. They are numbered as they are made, so one is at most as large as the name up to where
-/// it, or one of a higher number, is first referred to.
+/// `A` refers to substitutions by number: `AB` to number 1, `AbC` to 1 and 2, `A3D` to 3 three times, `A4_`
+/// to 31. They are numbered in the order of creation. So one is at most as large as the name before the
+/// first reference to it or to a higher number.
 fn parts(name: &str) -> u64 {
     let body = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
     let Some(body) = body.map(str::as_bytes) else { return 0 };
@@ -177,8 +176,8 @@ fn parts(name: &str) -> u64 {
         parts = parts.saturating_add(1);
         i += 1;
         match byte {
-            // An identifier: its length, then itself. With a leading 0 it may hold words of others,
-            // which do not nest; what is skipped too little of it only counts too much.
+            // An identifier: its length, then its text. With a leading 0 it may contain words of other
+            // identifiers, which do not nest. Skipping too little of it only makes the count higher.
             b'1'..=b'9' => {
                 i -= 1;
                 let length = number(&mut i);

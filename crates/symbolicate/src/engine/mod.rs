@@ -36,9 +36,9 @@ pub struct Context<'c> {
     pub detail: Detail,
     /// The tenant's own grouping rules, if any.
     pub rules: Option<&'c GroupingRules>,
-    /// The most bytes that the output may have; `None` means [`most_bytes`], which always applies. From the
-    /// first frame whose answer would exceed it, frames get only their status. The report itself, the statuses
-    /// and the list of images are always written.
+    /// The most bytes that the output may have; `None` means [`most_bytes`], which always applies. Once an
+    /// answer would exceed it, that frame and all later ones get only their status. The report itself, the
+    /// statuses and the list of images are always written.
     pub most_bytes: Option<usize>,
 }
 

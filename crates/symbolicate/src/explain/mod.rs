@@ -180,7 +180,7 @@ pub struct ExplainedFrame {
     /// `dwarf`, `symtab`, `exports` or `device`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<&'static str>,
-    /// True where the answer is a guess.
+    /// True if the answer is a guess.
     pub approximate: bool,
     /// The functions, the innermost first, with their lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -158,7 +158,7 @@ fn turn(counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
     turn
 }
 
-/// Keeps each function where it first occurs.
+/// Keeps only the first occurrence of each function.
 fn once(mut counted: Vec<CountedFrame>) -> Vec<CountedFrame> {
     let mut seen = HashSet::new();
     counted.retain(|frame| seen.insert(frame.function.clone()));

@@ -218,7 +218,7 @@ fn sampled<'r, 'a>(report: &'r Report<'a>) -> Option<ReportProfile<'r, 'a>> {
     if GroupKind::of(report.crash_error()).is_slowness() { report.profile() } else { None }
 }
 
-/// Returns the backtrace by whose functions a native report is grouped; `None` for a report about memory.
+/// Returns the backtrace that groups a native report by its functions; `None` for a report about memory.
 pub(crate) fn counted_backtrace<'r, 'a>(report: &'r Report<'a>) -> Option<&'r Backtrace<'a>> {
     counted(report, sampled(report).as_ref())
 }

@@ -1,4 +1,4 @@
-//! What is said of the frames of an error of JavaScript.
+//! Answers for the frames of a JavaScript error.
 
 use super::device_name::{is_numbered, stable_device_name};
 use super::table::{MappedPlace, SourceMapTable};
@@ -12,20 +12,20 @@ use unslide_model::words;
 use unslide_report::{JavaScriptFrame, Text};
 
 words! {
-    /// Who names the function of a frame; the first that can does.
+    /// Source of a frame's function name. The first one available is used.
     pub enum FunctionSource {
-        /// The map's function map has the function around the place.
+        /// The source map's function map, at the position.
         FunctionMap = "function_map",
-        /// The text of the source has the function around the place.
+        /// The text of the source, at the position.
         Scope = "scope",
         /// The device.
         Device = "device",
-        /// The map has a name where the next frame calls the function, which is a guess.
+        /// The name in the map at the call in the next frame, which is a guess.
         Caller = "caller",
     }
 }
 
-/// What is said of one frame.
+/// The answer for one frame.
 pub(crate) struct JavaScriptAnswer<'s> {
     pub(crate) status: FrameStatus,
     pub(crate) place: Option<MappedPlace<'s>>,
@@ -41,9 +41,9 @@ impl JavaScriptAnswer<'_> {
         JavaScriptAnswer { status, ..self }
     }
 
-    /// True if nothing better names the function than the text where it is called.
+    /// True if no better source names the function than the text of its call.
     fn may_be_named_by_caller(&self, called: &str) -> bool {
-        // The text of the source says that the function has no name.
+        // The source's text shows that the function has no name.
         if self.place.as_ref().is_none_or(|place| place.has_scopes) {
             return false;
         }
@@ -56,13 +56,13 @@ impl JavaScriptAnswer<'_> {
         }
     }
 
-    /// True for a function of the engine itself, about which no map could say more.
+    /// True for a function of the engine itself, which no map covers.
     pub(crate) fn is_of_engine(&self) -> bool {
         self.status == FrameStatus::Device
     }
 }
 
-/// Answers for each frame. `judged` are the judged images of the plan.
+/// Answers every frame. `judged` are the checked images of the plan.
 pub(crate) fn answers<'s>(
     javascript: &'s PlannedJavaScript,
     judged: &[Judged<'s>],
@@ -70,7 +70,7 @@ pub(crate) fn answers<'s>(
     let mut answers: Vec<JavaScriptAnswer<'s>> =
         javascript.frames().map(|(frame, image)| answer(frame, image, judged)).collect();
     for at in 0..answers.len() {
-        // What the caller's line names is what it calls.
+        // The name at the caller's position is the name of the function that it calls.
         let called = answers.get(at + 1).and_then(|caller| caller.place.as_ref()?.name);
         let Some(name) = called.filter(|name| !name.is_empty()).map(Text::decode) else { continue };
         let Some(own) = answers.get_mut(at).filter(|own| own.may_be_named_by_caller(&name)) else { continue };
@@ -96,7 +96,7 @@ fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'
     let Some(judged) = image.and_then(|image| judged.get(image as usize)) else {
         return own.ended(FrameStatus::UnknownImage);
     };
-    // A line of a bundle holds very much: without a column it says nothing.
+    // A line of a bundle is very long: without a column it says nothing.
     let line = frame.line.and_then(|line| line.checked_sub(1));
     let Some(place) = line.zip(frame.column) else { return own.ended(FrameStatus::InvalidAddress) };
     match judged.status {
@@ -108,7 +108,7 @@ fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'
             None => own.ended(FrameStatus::Malformed),
             Some(table) => match table.part(frame.module) {
                 None => own.ended(FrameStatus::Unsupported),
-                // A bundler's map of many lines knows nothing of bytecode, which is one line.
+                // A bundler's map of many lines does not cover bytecode, which is one line.
                 Some(lines) if frame.is_bytecode && lines.len() > 1 => own.ended(FrameStatus::Unsupported),
                 Some(lines) => found(own, &table, lines, place),
             },
@@ -124,7 +124,7 @@ fn found<'s>(
 ) -> JavaScriptAnswer<'s> {
     let line = lines.start.checked_add(line).filter(|line| lines.contains(line));
     let Some(place) = line.and_then(|line| table.lookup(line, column)) else {
-        // What a bundler has put between the sources.
+        // Code that a bundler put between the sources.
         return JavaScriptAnswer { status: FrameStatus::MissingSymbol, in_app: false, ..own };
     };
     let source = if place.has_scopes { FunctionSource::Scope } else { FunctionSource::FunctionMap };

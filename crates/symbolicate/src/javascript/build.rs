@@ -1,4 +1,4 @@
-//! From a source map to its symcache.
+//! Builds the symcache of a source map.
 
 use super::lines::source_lines;
 use super::mappings::{Mapping, NONE};
@@ -14,20 +14,21 @@ use crate::symcache::{CodeRanges, ObjectHeader, Writer};
 use std::collections::HashMap;
 use unslide_model::{CpuType, DebugId, Quality, first_bytes};
 
-/// Lines of a bundle that any map may have; more only where it has as many bytes. Each takes four.
+/// Lines of a bundle that any map may have. A map with more bytes may have as many lines. Each takes four
+/// bytes.
 const FREE_LINES: usize = 1 << 20;
 
-/// Builds the symcache of a source map, for the debug id that it has itself. The same map always gives the same bytes.
+/// Builds the symcache of a source map for the map's own debug id. The same map always gives the same bytes.
 pub(crate) fn build(bytes: &[u8]) -> Result<BuiltSymCache, ObjectError> {
     let facts = facts(bytes).ok_or(ObjectError::NotAnObject)??;
     let debug_id = facts.debug_id.ok_or_else(|| ObjectError::Unsupported("no debug id".into()))?;
     build_for(bytes, debug_id)
 }
 
-/// Builds the symcache of a source map for another debug id than its own.
+/// Builds the symcache of a source map for a given debug id.
 ///
 /// # Errors
-/// Where it is no source map, or damaged, or too large.
+/// Returns an error if it is not a source map, or is damaged or too large.
 pub fn build_for(bytes: &[u8], debug_id: DebugId) -> Result<BuiltSymCache, ObjectError> {
     let most_lines = bytes.len().max(FREE_LINES);
     let table = TableWriter::default().table(&SourceMap::read(bytes)?, most_lines)?;
@@ -117,7 +118,7 @@ impl<'m> TableWriter<'m> {
         around.map_or(Ok(NONE), |name| self.text(name, MOST_NAME_BYTES))
     }
 
-    /// The sources, and the lines of those of the app: a report shows no code of libraries.
+    /// Writes the sources, and the lines of the app's own: a report shows no library code.
     fn sources(&mut self, sources: &'m [Source]) -> Result<(Vec<u8>, Vec<u8>), ObjectError> {
         let (mut records, mut context) = (Vec::with_capacity(sources.len() * SOURCE_SIZE), Vec::new());
         for source in sources {

@@ -1,28 +1,29 @@
-//! Names that devices give functions of bundles, and what a minifier has left of them.
+//! Function names from devices, and their parts that minification keeps.
 
-/// Characters of a name that is always a minifier's.
+/// Names up to this many characters are always minified.
 const MINIFIED_CHARS: usize = 2;
-/// What engines write instead of a name.
+/// Texts that engines write instead of a name.
 const NO_NAMES: [&str; 4] = ["<anonymous>", "anonymous", "<computed>", "<unknown>"];
 
-/// The part of a device's name that is the same in every build and engine; None if a minifier has left none.
+/// Returns the part of a device's name that is the same in every build and engine; None if minification left
+/// none.
 ///
-/// The class in `e.pay` and the `Object` in `Object.pay` go, and `new t`, `async e`, `Object.<anonymous>` are no names.
-/// In `e.t [as onPress]` the property has the name.
+/// The class in `e.pay` and the `Object` in `Object.pay` are removed. `new t`, `async e` and
+/// `Object.<anonymous>` are not names. In `e.t [as onPress]` the property has the name.
 pub(crate) fn stable_device_name(name: &str) -> Option<String> {
     let name = ["async ", "async*"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
     let (name, property) = match name.strip_suffix(']').and_then(|rest| rest.split_once(" [as ")) {
         Some((name, property)) => (name, Some(property)),
         None => (name, None),
     };
-    // Firefox and Safari name a function without a name by the one around it: `pay/<`.
+    // Firefox and Safari name an anonymous function after the one around it: `pay/<`.
     let around = name.trim_end_matches("/<");
     let is_anonymous = around.len() < name.len();
     let (constructor, path) = match around.strip_prefix("new ") {
         Some(path) => ("new ", path),
         None => ("", around),
     };
-    // Bundlers name modules by their files.
+    // Bundlers name modules after their files.
     let is_file = path.contains(['/', '\\']);
     let (classes, own) = path.rsplit_once('.').filter(|_| !is_file).unwrap_or(("", path));
     let own = ["get ", "set "].iter().find_map(|prefix| own.strip_prefix(prefix)).unwrap_or(own);
@@ -35,15 +36,15 @@ pub(crate) fn stable_device_name(name: &str) -> Option<String> {
     Some(format!("{constructor}{path}{anonymous}"))
 }
 
-/// True if a bundler has put a number behind a name: `total2`, `total$1`.
+/// True if a bundler appended a number to a name: `total2`, `total$1`.
 pub(super) fn is_numbered(name: &str, original: &str) -> bool {
     let own = name.rsplit('.').next().unwrap_or_default();
     let number = own.strip_prefix(original).map(|rest| rest.strip_prefix('$').unwrap_or(rest));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// True for what is no name, for a name of one or two characters, for one of three that is no word, such as `aXe` or
-/// `t1e`, and for the number of a bundler's module.
+/// True for an empty name, a name of one or two characters, a name of three that is not a word, such as `aXe`
+/// or `t1e`, and the number of a bundler's module.
 fn is_minified(word: &str) -> bool {
     let is_number = word.bytes().all(|b| b.is_ascii_digit());
     let is_no_word = word.chars().skip(1).any(|c| !c.is_lowercase()) || word.starts_with(['$', '_']);

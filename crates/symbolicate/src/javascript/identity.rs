@@ -1,30 +1,31 @@
-//! The debug id of a bundle of JavaScript.
+//! The debug id of a JavaScript bundle.
 
 use sha1::{Digest, Sha1};
 use unslide_model::DebugId;
 
-/// The namespace of the ids that are made of names: `5c0a8d3e-9b1f-5e6a-8f27-3d4c1b7a6e90`.
+/// Namespace of debug ids made from names: `5c0a8d3e-9b1f-5e6a-8f27-3d4c1b7a6e90`.
 const NAMESPACE: [u8; 16] =
     [0x5C, 0x0A, 0x8D, 0x3E, 0x9B, 0x1F, 0x5E, 0x6A, 0x8F, 0x27, 0x3D, 0x4C, 0x1B, 0x7A, 0x6E, 0x90];
 
-/// What a report and the upload of a source map both know of a bundle that has no debug id of its own.
+/// Identity of a bundle without a debug id of its own, known to both the report and the upload of the source
+/// map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BundleIdentity<'b> {
-    /// The app's identifier, as `CFBundleIdentifier` has it.
+    /// The app's identifier, as in `CFBundleIdentifier`.
     pub app: &'b str,
     /// `ios`, `android` or another system in lower case.
     pub platform: &'b str,
-    /// The version that people see.
+    /// The version that users see.
     pub version: &'b str,
-    /// The number of the build.
+    /// The build number.
     pub build: &'b str,
     /// The bundle's file name, such as `main.jsbundle`.
     pub bundle: &'b str,
 }
 
 impl BundleIdentity<'_> {
-    /// The debug id: the UUID of version 5 (RFC 9562 §5.5) of app, platform, version, build and bundle, with a
-    /// line feed between each two.
+    /// Returns the debug id: the UUID of version 5 (RFC 9562 §5.5) of app, platform, version, build and
+    /// bundle, joined by line feeds.
     #[must_use]
     pub fn debug_id(&self) -> DebugId {
         let name = [self.app, self.platform, self.version, self.build, self.bundle].join("\n");

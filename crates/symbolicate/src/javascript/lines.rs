@@ -1,6 +1,7 @@
 //! Lines of JavaScript, as bundlers count them.
 
-/// The lines of a source. JavaScript ends a line at LF, CR LF, CR, U+2028 and U+2029 (ECMA-262 §12.3).
+/// Returns the lines of a source. JavaScript ends a line at LF, CR LF, CR, U+2028 and U+2029 (ECMA-262
+/// §12.3).
 pub(super) fn source_lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

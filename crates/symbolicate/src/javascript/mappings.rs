@@ -1,40 +1,40 @@
-//! Base64 VLQ, in which source maps write their mappings: five bits a digit with the lowest first, bit 5 for one
-//! more digit, and the lowest bit of a number for its sign.
+//! Base64 VLQ, the encoding of mappings in source maps: five bits per digit with the lowest first, bit 5 if
+//! another digit follows, and the lowest bit of a number for its sign.
 
 use crate::object::error::ObjectError;
 
-/// What stands for no source and no name.
+/// Represents no source and no name.
 pub(super) const NONE: u32 = u32::MAX;
 
 pub(super) fn malformed(reason: impl std::fmt::Display) -> ObjectError {
     ObjectError::Malformed(format!("source map: {reason}").into())
 }
 
-/// A place in the bundle and the place in a source that it comes from. All numbers are from 0.
+/// A position in the bundle and the position in a source that it comes from. All numbers are from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) line: u32,
     pub(super) column: u32,
-    /// [`NONE`] where the code comes from no source.
+    /// [`NONE`] if the code comes from no source.
     pub(super) source: u32,
     pub(super) source_line: u32,
     pub(super) source_column: u32,
-    /// The name of what stands there in the source; [`NONE`] without one.
+    /// The name at that position in the source; [`NONE`] without one.
     pub(super) name: u32,
 }
 
-/// Where the mappings of a section begin: in the bundle, and in the lists of all sources and names.
+/// Start of a section's mappings: in the bundle, and in the lists of all sources and names.
 #[derive(Clone, Copy)]
 pub(super) struct SectionStart {
     pub(super) line: u32,
     pub(super) column: u32,
     pub(super) sources: usize,
     pub(super) names: usize,
-    /// The lengths of the lists with this section's.
+    /// The lengths of the lists, including this section's entries.
     pub(super) ends: (usize, usize),
 }
 
-/// Reads the mappings of a section, and adds them.
+/// Reads the mappings of a section and adds them to `out`.
 pub(super) fn read_mappings(text: &str, at: SectionStart, out: &mut Vec<Mapping>) -> Result<(), ObjectError> {
     let sources = i64::try_from(at.sources).map_err(malformed)?;
     let names = i64::try_from(at.names).map_err(malformed)?;
@@ -86,7 +86,7 @@ fn listed(number: i64, first: i64, end: usize) -> Result<u32, ObjectError> {
     number.ok_or_else(|| malformed("a mapping refers to no source or name of the map"))
 }
 
-/// The numbers of a segment and how many there are, `MOST` at most; the others are 0.
+/// Returns the numbers of a segment and their count, at most `MOST`. The others are 0.
 fn segment_numbers<const MOST: usize>(segment: &str) -> Result<([i64; MOST], usize), ObjectError> {
     let (mut numbers, mut count) = ([0; MOST], 0);
     let (mut value, mut shift) = (0_i64, 0_u32);
@@ -119,12 +119,13 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// The function around each place of a source, by Metro's function map (`x_facebook_sources`) or by the source's text.
-/// Metro's mappings are column, name and line, where the line goes on over the whole text and begins at 1.
+/// The function around each position of a source, by Metro's function map (`x_facebook_sources`) or by the
+/// source's text. Metro's mappings are column, name and line; the line counts on over the whole text and begins
+/// at 1.
 #[derive(Debug)]
 pub(super) struct FunctionMap {
     names: Vec<String>,
-    /// Line from 1, column from 0, and the name, ascending.
+    /// Line from 1, column from 0, and name, ascending.
     starts: Vec<(u32, u32, u32)>,
 }
 
@@ -146,13 +147,13 @@ impl FunctionMap {
         Ok(FunctionMap { names, starts })
     }
 
-    /// A map of known functions: line from 1, column from 0 and the name of each place where one begins or goes on,
-    /// ascending. A number beyond the names stands for none.
+    /// Returns a map of known functions. Each start has the line from 1, the column from 0 and the name from
+    /// which a function begins or continues, ascending. A number beyond the names means no function.
     pub(super) fn from_starts(names: Vec<String>, starts: Vec<(u32, u32, u32)>) -> FunctionMap {
         FunctionMap { names, starts }
     }
 
-    /// The function around a place of the source. The numbers are from 0.
+    /// Returns the function around a position of the source. The numbers are from 0.
     pub(super) fn around(&self, line: u32, column: u32) -> Option<&str> {
         let after =
             self.starts.partition_point(|start| (start.0, start.1) <= (line.saturating_add(1), column));

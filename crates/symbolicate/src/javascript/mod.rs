@@ -1,7 +1,7 @@
-//! Errors of JavaScript, and the source maps of their bundles.
+//! JavaScript errors, and the source maps of their bundles.
 //!
-//! A bundle is an image with the debug id of [`BundleIdentity`] or one of its own, and a source map is an object:
-//! what is missing is waited for and comes late as a dSYM does.
+//! A bundle is an image with the debug id of [`BundleIdentity`] or one of its own, and a source map is an
+//! object. A missing source map is awaited, and may arrive late, like a dSYM.
 
 mod answer;
 mod build;
@@ -27,7 +27,7 @@ pub(crate) use table::SourceMapTable;
 
 use unslide_report::JavaScriptError;
 
-/// What the report knows of a bundle; `None` where it does not name its app.
+/// Returns the identity of a bundle according to the report; `None` if the report does not name its app.
 pub(crate) fn identity<'b>(error: &'b JavaScriptError, bundle: &'b str) -> Option<BundleIdentity<'b>> {
     let JavaScriptError { app, platform, version, build, .. } = error;
     (!app.is_empty()).then_some(BundleIdentity { app, platform, version, build, bundle })

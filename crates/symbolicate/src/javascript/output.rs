@@ -1,4 +1,4 @@
-//! The part of the report's member about its error of JavaScript.
+//! The part of the report's member about its JavaScript error.
 
 use super::JavaScriptAnswer;
 use crate::answer::Judged;
@@ -8,23 +8,23 @@ use crate::status::FrameStatus;
 use crate::symcache::SymCache;
 use unslide_report::Text;
 
-/// Lines on each side of a frame's own.
+/// Source lines on each side of a frame's own.
 const CONTEXT_LINES: u32 = 5;
-/// Frames that have lines around.
+/// The most frames with context lines.
 const MOST_CONTEXTS: usize = 16;
 
-/// How much is said.
+/// How much detail is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JavaScriptDetail {
     /// Everything.
     Full,
-    /// Everything but the lines around.
+    /// Everything but the context lines.
     WithoutContext,
     /// The status of each frame.
     StatusOnly,
 }
 
-/// The most bytes that the part takes with the least detail.
+/// Returns the most bytes of the part with the least detail.
 pub(crate) fn least_bytes(javascript: &PlannedJavaScript) -> usize {
     const FRAME: usize = 32;
     const MEMBER: usize = 64;
@@ -51,7 +51,7 @@ pub(crate) fn write(
         object.escaped(key!("status"), answer.status.as_str().as_bytes());
         if detail != JavaScriptDetail::StatusOnly {
             origin(&mut object, answer, frame.bundle.as_deref(), judged);
-            // While no file is known, the place is the one in the bundle.
+            // Until a file is known, the position is the one in the bundle.
             let place = answer.place.as_ref().filter(|place| place.file.is_some());
             let place = place.map(|place| (place.line.saturating_add(1), place.column));
             let in_bundle =
@@ -94,7 +94,7 @@ fn origin(
     }
 }
 
-/// Writes the lines around a frame's own; false where the map has no sources.
+/// Writes the lines around a frame's own. Returns false if the map has no sources.
 fn context(object: &mut ObjectWriter<'_>, answer: &JavaScriptAnswer<'_>, judged: &[Judged<'_>]) -> bool {
     let symbols = answer.image.and_then(|image| judged.get(image as usize)?.symbols);
     let table = symbols.and_then(SymCache::source_map);

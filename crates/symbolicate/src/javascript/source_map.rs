@@ -1,7 +1,7 @@
 //! Source maps of version 3 (ECMA-426), with React Native's additions.
 //!
-//! An index map's sections are put together into one map, and keep their function maps. Numbers that make no sense
-//! make the map malformed; nothing in it is trusted.
+//! The sections of an index map are joined into one map, and keep their function maps. Invalid numbers make the
+//! map malformed; no field of it is trusted.
 
 use super::mappings::{FunctionMap, Mapping, NONE, SectionStart, malformed, read_mappings};
 use super::scopes::{ScopeBudget, read_functions};
@@ -12,16 +12,16 @@ use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::{DebugId, first_bytes, json};
 
-/// What a source map says, as one map.
+/// The content of a source map, with its sections joined.
 #[derive(Debug, Default)]
 pub(super) struct SourceMap {
     /// By line and column in the bundle.
     pub(super) mappings: Vec<Mapping>,
     pub(super) sources: Vec<Source>,
     pub(super) names: Vec<String>,
-    /// The parts of the bundle that engines name as files, by segment and module.
+    /// The parts of the bundle that engines treat as files, by segment and module.
     pub(super) parts: Vec<BundlePart>,
-    /// Lines up to the last that is mapped.
+    /// Number of lines up to the last mapped one.
     pub(super) lines: u32,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct BundlePart {
     /// [`NONE`] for the whole segment.
     pub(super) module: u32,
     pub(super) first_line: u32,
-    /// The line behind the last.
+    /// The line after the last.
     pub(super) end_line: u32,
 }
 
@@ -47,18 +47,18 @@ pub(super) struct Source {
     /// True for a file of a library.
     pub(super) is_library: bool,
     pub(super) functions: Option<FunctionMap>,
-    /// The functions by the text of the source, if the map has no function map of it.
+    /// The functions found in the text of the source, if the map has no function map for it.
     pub(super) scopes: Option<FunctionMap>,
 }
 
-/// What a source map is, without its mappings.
+/// Facts about a source map, without its mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SourceMapFacts {
     pub(crate) debug_id: Option<DebugId>,
     pub(crate) has_sources: bool,
 }
 
-/// The debug ids that a map may have. Ours is written by `unslide upload`, and goes first.
+/// The debug ids that a map may have. The one from `unslide upload` comes first.
 #[derive(Deserialize)]
 struct RawFacts {
     version: Option<u64>,
@@ -125,7 +125,8 @@ struct RawOffset {
 }
 
 impl RawOffset {
-    /// The place in the bundle of an offset in a map that begins at `base`. A column counts for the first line alone.
+    /// Converts an offset within a map that begins at `base` to one in the bundle. The base column applies to
+    /// the first line only.
     fn behind(self, base: RawOffset) -> Result<RawOffset, ObjectError> {
         let line = base.line.checked_add(self.line).ok_or_else(|| malformed("a section's line"))?;
         let column = if self.line == 0 { base.column } else { 0 };
@@ -134,7 +135,7 @@ impl RawOffset {
     }
 }
 
-/// The JSON text of a file that may be a source map: without the line `)]}'` that keeps scripts from being run.
+/// Returns the JSON text of a possible source map, without the line `)]}'` that prevents execution as a script.
 pub(super) fn json_text(bytes: &[u8]) -> Option<&[u8]> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start();
     let bytes = match bytes.strip_prefix(b")]}") {
@@ -144,13 +145,13 @@ pub(super) fn json_text(bytes: &[u8]) -> Option<&[u8]> {
     Some(bytes.trim_ascii_start()).filter(|bytes| bytes.first() == Some(&b'{'))
 }
 
-/// True for a file that begins as a source map does.
+/// True for a file that begins like a source map.
 pub(crate) fn is_json(bytes: &[u8]) -> bool {
     json_text(bytes).is_some()
 }
 
-/// A source map that says this debug id before all else; `None` where the bytes do not begin as one. The map is not
-/// changed otherwise.
+/// Returns a source map with this debug id before all other members; `None` if the bytes do not begin like a
+/// source map. The rest of the map is unchanged.
 #[must_use]
 pub fn with_debug_id(map: &[u8], debug_id: DebugId) -> Option<Vec<u8>> {
     let inside = json_text(map)?.get(1..)?;
@@ -160,7 +161,7 @@ pub fn with_debug_id(map: &[u8], debug_id: DebugId) -> Option<Vec<u8>> {
     Some(named)
 }
 
-/// What a source map is; `None` for other files.
+/// Returns the facts about a source map; `None` for other files.
 pub(crate) fn facts(bytes: &[u8]) -> Option<Result<SourceMapFacts, ObjectError>> {
     let text = json_text(bytes)?;
     let raw: RawFacts = match json::from_slice(text) {
@@ -214,7 +215,7 @@ impl SourceMap {
         }
     }
 
-    /// Adds the map of a segment. Its lines go on behind those before.
+    /// Adds the map of a segment. Its lines continue after the previous ones.
     fn add_segment(&mut self, segment: u32, mut raw: RawMap) -> Result<(), ObjectError> {
         let (first, known) = (self.lines, self.mappings.len());
         let offsets = raw.x_facebook_offsets.take().unwrap_or_default();
@@ -230,7 +231,7 @@ impl SourceMap {
         let starts: BTreeSet<u32> = starts.chain([self.lines]).collect();
         for (module, offset) in (0..).zip(&offsets) {
             let Some(first_line) = offset.map(|offset| first.saturating_add(offset)) else { continue };
-            // Modules of a group begin at the same line.
+            // Modules of a group begin on the same line.
             let end_line = starts.range(first_line.saturating_add(1)..).next().copied().unwrap_or(first_line);
             self.parts.push(BundlePart { segment, module, first_line, end_line });
         }
@@ -238,8 +239,8 @@ impl SourceMap {
         Ok(())
     }
 
-    /// Adds a map, or the sections of one, that begins at `offset` in the bundle. What it maps at `end` or behind is
-    /// left out: there begins another section.
+    /// Adds a map, or the sections of one, that begins at `offset` in the bundle. Mappings at or after `end`
+    /// are dropped, because another section begins there.
     fn add(&mut self, raw: RawMap, offset: RawOffset, end: Option<Place>) -> Result<(), ObjectError> {
         let sections = raw.sections.unwrap_or_default();
         let mut starts = Vec::with_capacity(sections.len());
@@ -261,7 +262,7 @@ impl SourceMap {
         let (sources, names) = (self.sources.len(), self.names.len());
         let ignored: BTreeSet<u64> =
             [raw.ignore_list, raw.ignore_list_too].into_iter().flatten().flatten().collect();
-        // It stands before each source, and what is longer is cut anyway.
+        // It precedes each source, and longer texts are cut anyway.
         let root = raw.source_root.unwrap_or_default();
         let root = first_bytes(&root, MOST_NAME_BYTES);
         let mut contents = raw.sources_content.unwrap_or_default().into_iter();
@@ -269,7 +270,7 @@ impl SourceMap {
         for (at, source) in raw.sources.unwrap_or_default().into_iter().enumerate() {
             let path = source.map(|source| joined(root, source)).unwrap_or_default();
             let is_library = ignored.contains(&(at as u64)) || is_library(&path);
-            // The function map is the first of what Metro says of a source.
+            // The function map is the first entry of Metro's data for a source.
             let raw = functions.next().flatten().and_then(|all| all.into_iter().next()).flatten();
             let functions = raw.map(|raw| FunctionMap::read(raw.names, &raw.mappings)).transpose()?;
             let content = contents.next().flatten();
@@ -292,13 +293,13 @@ impl SourceMap {
     }
 }
 
-/// Metro counts the wrapper of a RAM bundle's module in its mappings, and once more as the column of its section. Every
-/// Metro that writes `x_metro_module_paths` does so.
+/// Sets the columns of sections to 0. Metro counts the wrapper of a RAM bundle's module in its mappings, and
+/// again as the column of its section. Every Metro that writes `x_metro_module_paths` does so.
 fn ignore_wrappers(sections: Option<&mut Vec<RawSection>>) {
     sections.into_iter().flatten().for_each(|section| section.offset.column = 0);
 }
 
-/// A section with its map in another file, which older bundlers wrote.
+/// Returns the error for a section with its map in another file, which older bundlers wrote.
 fn elsewhere(url: &str) -> ObjectError {
     let url: String = url.chars().filter(|c| !c.is_control()).take(200).collect();
     let what = format!(
@@ -308,7 +309,7 @@ fn elsewhere(url: &str) -> ObjectError {
     ObjectError::Unsupported(what.into())
 }
 
-/// A source's path behind the root, which ECMA-426 puts in front with a slash between.
+/// Returns a source's path after the root. ECMA-426 joins them with a slash.
 fn joined(root: &str, source: String) -> String {
     if root.is_empty() || source.starts_with('/') || source.contains("://") {
         return source;

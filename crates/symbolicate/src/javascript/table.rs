@@ -1,11 +1,11 @@
 //! The look-up table of a source map, read in place.
 //!
-//! It fills the texts of a [symcache](crate::symcache) that has no machine code and the CPU type
-//! [`CpuType::JAVASCRIPT`], so that it is stored, fetched, checked and deleted as every symcache is.
+//! It is stored as the texts of a [symcache](crate::symcache) without machine code and with the CPU type
+//! [`CpuType::JAVASCRIPT`], so that it is stored, fetched, checked and deleted like every symcache.
 //!
 //! # Format, version 2
 //!
-//! All numbers are little-endian u32 and need no alignment. `0xFFFF_FFFF` stands for none.
+//! All numbers are little-endian u32 and need no alignment. `0xFFFF_FFFF` means none.
 //!
 //! | offset | size | header field |
 //! |---|---|---|
@@ -20,15 +20,16 @@
 //! | sources | u32 × 4 | path, flags, first context line, number of them |
 //! | context lines | u32 | text of each line of the sources, cut to [`MOST_CONTEXT_BYTES`] |
 //! | texts | u32 length, bytes | UTF-8, escaped for a JSON string, without the quotes |
-//! | parts, to the end | u32 × 4 | segment, module or none for the whole segment, first line, line behind the last; ascending |
+//! | parts, to the end | u32 × 4 | segment, module or none for the whole segment, first line, end line; ascending |
 //!
-//! Lines and columns are from 0. A name, a function, a path and a context line are offsets into the texts. A source has
-//! flag 1 if it is a library's, and flag 2 if its functions were found in its text and not in a function map: a place
-//! without a function is then in one without a name, or in none. The path is empty if the map has null instead.
+//! Lines and columns are from 0. A name, a function, a path and a context line are offsets into the texts. A
+//! source has flag 1 if it belongs to a library. It has flag 2 if its functions were found in its text and not
+//! in a function map: a position without a function is then in an anonymous function or in none. The path is
+//! empty if the map has null instead.
 //!
 //! # History
 //!
-//! * 1: without flag 2. It is read as well.
+//! * 1: without flag 2. It is still read.
 //! * 2: functions of the text of sources.
 
 use super::mappings::NONE;
@@ -46,9 +47,9 @@ pub(super) const HEADER_SIZE: usize = 32;
 pub(super) const MAPPING_SIZE: usize = 24;
 pub(super) const SOURCE_SIZE: usize = 16;
 const PART_SIZE: usize = 16;
-/// Bytes of a name or a path, before it is escaped; a longer one is cut.
+/// The most bytes of a name or a path, before escaping; a longer one is cut.
 pub(super) const MOST_NAME_BYTES: usize = 1_000;
-/// Bytes of a line of source, before it is escaped; a longer one is cut.
+/// The most bytes of a line of source, before escaping; a longer one is cut.
 pub(super) const MOST_CONTEXT_BYTES: usize = 200;
 
 /// A table over its bytes.
@@ -62,7 +63,7 @@ pub(crate) struct SourceMapTable<'a> {
     parts: &'a [u8],
 }
 
-/// Where code of a bundle comes from.
+/// The source position of code in a bundle.
 #[derive(Clone, Copy)]
 pub(crate) struct MappedPlace<'a> {
     /// None if the map does not name the source.
@@ -71,11 +72,12 @@ pub(crate) struct MappedPlace<'a> {
     pub(crate) line: u32,
     /// From 0.
     pub(crate) column: u32,
-    /// The name of what stands there, which is not the function around it.
+    /// The name at that position, which is not the function around it.
     pub(crate) name: Option<Text<'a>>,
     /// The function around it.
     pub(crate) function: Option<Text<'a>>,
-    /// True if the functions of the source are known by its text: without one, the place is in none with a name.
+    /// True if the source's functions were found in its text: without a function, the position is in no named
+    /// one.
     pub(crate) has_scopes: bool,
     pub(crate) is_library: bool,
     source: usize,
@@ -115,8 +117,8 @@ impl<'a> SourceMapTable<'a> {
         })
     }
 
-    /// The lines of a part of the bundle, or of the bundle without its other segments; `None` where the map knows no
-    /// such part.
+    /// Returns the lines of a part of the bundle, or of the bundle without its other segments; `None` if the
+    /// map has no such part.
     pub(crate) fn part(&self, part: Option<BundleModule>) -> Option<Range<u32>> {
         if part.is_none() && self.parts.is_empty() {
             return Some(0..u32::try_from(self.lines.len() / 4 - 1).ok()?);
@@ -135,8 +137,8 @@ impl<'a> SourceMapTable<'a> {
         ((field(low, 0)?, field(low, 1)?) == wanted).then_some(field(low, 2)?..field(low, 3)?)
     }
 
-    /// Where the code at a line and a column of the bundle, both from 0, comes from: the last mapping of the same
-    /// line that does not begin behind it.
+    /// Returns the source position of a line and a column of the bundle, both from 0: the last mapping of the
+    /// same line that begins at or before it.
     pub(crate) fn lookup(&self, line: u32, column: u32) -> Option<MappedPlace<'a>> {
         let bound = |line: usize| Some(number(self.lines, line)? as usize);
         let (mut low, mut high) = (bound(line as usize)?, bound(line as usize + 1)?);
@@ -172,7 +174,8 @@ impl<'a> SourceMapTable<'a> {
         })
     }
 
-    /// The line of a place with up to `around` lines on each side, and the number of the first of them from 0.
+    /// Returns the line of a position with up to `around` lines on each side, and the number of the first one,
+    /// from 0.
     pub(crate) fn context(&self, place: &MappedPlace<'a>, around: u32) -> Option<(u32, Vec<Text<'a>>)> {
         let of = |index: usize| number(self.sources, place.source.checked_mul(4)? + index);
         let (first, count) = (of(2)?, of(3)?);

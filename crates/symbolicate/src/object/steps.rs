@@ -64,7 +64,7 @@ impl Steps {
         Steps { bytes: 0, limit: u64::MAX, taken: Cell::new(0) }
     }
 
-    /// Adds the bytes of what was unpacked of the object.
+    /// Adds the bytes that were unpacked of the object.
     pub(super) fn add_bytes(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.limit = self.limit.max(max_steps(self.bytes));
@@ -73,24 +73,24 @@ impl Steps {
     /// Counts steps.
     ///
     /// # Errors
-    /// If the object has taken as many as it may.
+    /// Returns [`ObjectError::TooComplex`] if the object exceeds its limit.
     pub(super) fn take(&self, part: ObjectPart, steps: usize) -> Result<(), ObjectError> {
         let taken = self.taken.get().saturating_add(steps as u64);
         self.taken.set(taken);
         if taken <= self.limit { Ok(()) } else { Err(self.too_many(part)) }
     }
 
-    /// Counts the steps of a text or a table.
+    /// Counts the steps of reading a text or a table.
     pub(super) fn take_bytes(&self, part: ObjectPart, bytes: usize) -> Result<(), ObjectError> {
         self.take(part, 1 + bytes / BYTES_PER_STEP)
     }
 
-    /// Counts the steps of an entry with this many attributes, which may take no bytes.
+    /// Counts the steps of an entry with this many attributes. An attribute may take no bytes.
     pub(super) fn take_entry(&self, part: ObjectPart, attributes: usize) -> Result<(), ObjectError> {
         self.take(part, 1 + attributes / ATTRIBUTES_PER_STEP)
     }
 
-    /// The steps so far.
+    /// Returns the steps so far.
     pub(super) fn taken(&self) -> u64 {
         self.taken.get()
     }

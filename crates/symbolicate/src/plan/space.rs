@@ -171,7 +171,7 @@ impl<'r, 'a> Space<'r, 'a> {
             .unwrap_or_else(|| self.around(address).map_or(self.process, |image| self.family_of(image)))
     }
 
-    /// Returns the image listed with a debug id at `start` whose size does not exclude `address`: the smallest
+    /// Returns an image listed with a debug id at `start`, unless its size excludes `address`: the smallest
     /// that contains it, else one without size.
     pub(crate) fn listed_as(&self, id: DebugId, start: u64, address: u64) -> Option<u32> {
         let offset = address.checked_sub(start)?;

@@ -39,11 +39,14 @@
 //!
 //! | folds | u32 scope, u32 function | another function that has the same code as the one that owns the scope, by scope; at most [`MOST_FOLDED`] a scope |
 //! | no return | u32, u32 | how many functions never return, if any; see below. Counted as a fold: no scope has bit 30 set |
-//! | classes | u32 offset, u32 function | the symbol of a class, by its offset from `__TEXT`, which has bit 31 set; `0xFFFF_FFFF` at the end of the class before. Counted as folds: no scope has bit 31 set |
+//! | classes | u32 offset, u32 function | the symbol of a class, see below. Counted as folds: no scope has bit 31 set |
 //!
 //! Functions that never return come first in their section. The first number of their record has bit 30 set;
-//! the bits below it count the functions that are declared so ([`NoReturn::Declared`]). The second number
-//! counts those and the functions after them whose code shows it ([`NoReturn::Inferred`]).
+//! the bits below it count the functions that are declared so ([`NoReturn::Declared`]). The second number also
+//! counts the functions after them that never return by their code ([`NoReturn::Inferred`]).
+//!
+//! The offset of a class is the offset of its symbol from `__TEXT`, with bit 31 set. The function is
+//! `0xFFFF_FFFF` at the end of the class before.
 //!
 //! If the CPU type is [`CpuType::JAVASCRIPT`](unslide_model::CpuType::JAVASCRIPT), there is no machine code,
 //! and the texts are the table of a source map, which `javascript::table` describes.

@@ -338,7 +338,7 @@ impl<'a> View<'a> {
         Some([[r0, r1, r2, r3], [d0, d1, d2, d3], [p0, p1, p2, p3]].map(u32::from_le_bytes))
     }
 
-    /// Returns the first of this many folds whose scope is at or above this one.
+    /// Returns the first of this many folds with a scope at or above this one.
     pub(super) fn first_fold(&self, scope: u32, folds: usize) -> usize {
         let (mut low, mut high) = (0, folds);
         while low < high {
@@ -425,7 +425,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Returns a text whose length takes several bytes.
+/// Returns a text with a length of several bytes.
 fn long_text(texts: &[u8]) -> Option<Text<'_>> {
     let mut length = 0_usize;
     for (i, byte) in texts.iter().take(5).enumerate() {

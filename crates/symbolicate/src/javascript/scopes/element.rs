@@ -1,4 +1,4 @@
-//! Elements of JSX, and templates.
+//! JSX elements, and templates.
 
 use super::level::{Level, LevelKind, NameRange};
 use super::lexer::TemplatePart;
@@ -50,7 +50,7 @@ impl ScopeScanner<'_> {
                 self.lexer.at += memchr::memchr(quote, rest)? + 2;
                 self.top().key = None;
             }
-            // Type arguments, or an element that is a value.
+            // Either type arguments, or an element as a value.
             b'<' if self.top().key.is_some_and(|name| name.end == at) => {
                 self.lexer.at += 1 + self.lexer.type_arguments_length(at + 1)?;
             }
@@ -78,7 +78,7 @@ impl ScopeScanner<'_> {
         self.push(Level::new(LevelKind::Element { is_closing: false }))
     }
 
-    /// Ends an element behind its closing tag.
+    /// Ends an element after its closing tag.
     pub(super) fn end_element(&mut self) -> Option<()> {
         if self.top().kind != LevelKind::Children {
             return None;

@@ -1,16 +1,16 @@
-//! What is open at a place of a source.
+//! Open levels at a position of a source.
 
 use super::lexer::SourceToken;
 use super::scanner::PreviousToken;
 
-/// Where a name is written.
+/// The range of a name in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NameRange {
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// What a pair of parentheses is of.
+/// Purpose of a pair of parentheses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ClosedRole {
     /// An expression, a call, or the parameters of an arrow function.
@@ -27,17 +27,17 @@ impl ClosedRole {
     }
 }
 
-/// Parentheses: where the function begins that they may be the parameters of, and its name.
+/// Opening parenthesis of possible parameters, with the start and name of their function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Opener {
     pub(super) role: ClosedRole,
     pub(super) start: usize,
     pub(super) name: Option<NameRange>,
-    /// True for a name that is not the function's own.
+    /// True if the name is not the function's own.
     pub(super) is_named_by_place: bool,
 }
 
-/// Parentheses that were closed just now.
+/// The parentheses that were closed last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Closed {
     pub(super) opener: Opener,
@@ -50,7 +50,7 @@ pub(super) enum LevelKind {
     Class,
     Object,
     Parentheses(Opener),
-    /// Square brackets; the begin of the computed key that they are.
+    /// Square brackets, with the start of the computed key, if they are one.
     Bracket {
         key: Option<usize>,
     },
@@ -59,17 +59,17 @@ pub(super) enum LevelKind {
     Template,
     /// An expression in a template or an element.
     Expression,
-    /// A tag of JSX.
+    /// A JSX tag.
     Element {
         is_closing: bool,
     },
-    /// What is between two tags.
+    /// The text between two tags.
     Children,
     /// Brackets of a type.
     Type,
 }
 
-/// Why a type stands where it does, and what goes on behind it.
+/// Context of a type, which decides how the source continues after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TypeKind {
     /// `name: Type`
@@ -89,7 +89,7 @@ pub(super) enum TypeKind {
 pub(super) struct Types {
     pub(super) kind: TypeKind,
     pub(super) angles: u32,
-    /// True if it may end here.
+    /// True if the type may end here.
     pub(super) is_complete: bool,
     pub(super) is_behind_parentheses: bool,
     pub(super) value_name: Option<NameRange>,
@@ -101,24 +101,24 @@ pub(super) struct Level {
     pub(super) kind: LevelKind,
     /// The function that ends with it.
     pub(super) function: Option<usize>,
-    /// True if this is named by what it is assigned to.
+    /// True if the function is named by its assignment target.
     pub(super) is_named_by_place: bool,
-    /// `?` without their `:`.
+    /// Number of `?` without their `:`.
     pub(super) ternaries: u32,
     pub(super) types: Option<Types>,
-    /// True behind `let`, `const` or `var`.
+    /// True after `let`, `const` or `var`.
     pub(super) is_declaring: bool,
     pub(super) is_case: bool,
     pub(super) is_control_pending: bool,
     pub(super) is_type_body_pending: bool,
     pub(super) is_decorator: bool,
-    /// The function whose parameters come next.
+    /// The function of the parameters or body that comes next.
     pub(super) pending_function: Option<Opener>,
-    /// The class whose body comes next, with its name.
+    /// The class of the body that comes next, with its name.
     pub(super) pending_class: Option<Option<NameRange>>,
     /// The key of a member, or of an attribute.
     pub(super) key: Option<NameRange>,
-    /// True in the value of a member.
+    /// True inside the value of a member.
     pub(super) is_in_value: bool,
 }
 
@@ -142,7 +142,7 @@ impl Level {
         }
     }
 
-    /// True if a key of an object or of a class is read or comes next.
+    /// True if a key of an object or a class is being read or comes next.
     pub(super) fn is_at_key(&self) -> bool {
         matches!(self.kind, LevelKind::Object | LevelKind::Class)
             && !self.is_in_value
@@ -153,7 +153,7 @@ impl Level {
         self.key = Some(NameRange { start: token.start, end: token.end });
     }
 
-    /// Forgets what a statement or a member of a class began.
+    /// Resets the state of the current statement or class member.
     pub(super) fn end_statement(&mut self) {
         let Level { kind, function, is_named_by_place, .. } = *self;
         *self = Level { function, is_named_by_place, ..Level::new(kind) };

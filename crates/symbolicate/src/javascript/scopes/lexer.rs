@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Kind of a token. Keywords are identifiers: whether one is a keyword depends on its place.
+/// Kind of a token. Keywords are identifiers: whether a word is a keyword depends on its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
     /// An identifier, a keyword or a private name.
@@ -28,13 +28,13 @@ pub(super) enum TokenKind {
     Not,
     Star,
     At,
-    /// `|` or `&`, which types have, too.
+    /// `|` or `&`, which types use too.
     TypeOperator,
     Operator,
     End,
 }
 
-/// A token and its place in the text.
+/// A token and its position in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SourceToken {
     pub(super) kind: TokenKind,
@@ -44,21 +44,21 @@ pub(super) struct SourceToken {
     pub(super) is_first_of_line: bool,
 }
 
-/// How a template goes on.
+/// The part of a template that follows.
 pub(super) enum TemplatePart {
     End,
     Expression,
 }
 
-/// Reads tokens of a text from its begin to its end.
+/// Reads the tokens of a text from start to end.
 pub(super) struct Lexer<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,
-    /// Bytes that [`Lexer::has_type_arguments`] may still look at.
+    /// Bytes that [`Lexer::has_type_arguments`] may still scan.
     lookahead: usize,
 }
 
-/// Bytes of type arguments that are looked for at most.
+/// The most bytes of type arguments that are scanned.
 const MAX_TYPE_ARGUMENT_BYTES: usize = 300;
 
 impl<'t> Lexer<'t> {
@@ -105,7 +105,8 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Reads the next token; None if the text is no JavaScript. A `/` begins a regular expression if it may.
+    /// Reads the next token; None if the text is not JavaScript. `may_be_regex` says whether a `/` can begin a
+    /// regular expression.
     pub(super) fn next(&mut self, may_be_regex: bool) -> Option<SourceToken> {
         let is_first_of_line = self.skip_trivia()?;
         let start = self.at;
@@ -171,7 +172,7 @@ impl<'t> Lexer<'t> {
         Some(kind)
     }
 
-    /// Skips the rest of a word. Characters beyond ASCII that are no spaces are letters.
+    /// Skips the rest of a word. Characters beyond ASCII count as part of it unless they are spaces.
     pub(super) fn skip_word(&mut self) {
         while self.at < self.text.len() {
             let is_letter = match self.byte(self.at) {
@@ -224,7 +225,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// The end of the regular expression that begins here.
+    /// Returns the end of the regular expression that begins here.
     fn regex_end(&self) -> Option<usize> {
         let (mut at, mut in_class) = (self.at + 1, false);
         loop {
@@ -246,7 +247,7 @@ impl<'t> Lexer<'t> {
         Some(at)
     }
 
-    /// Reads a part of a template up to its end or to the next expression.
+    /// Reads a part of a template up to its end or the next expression.
     pub(super) fn template_part(&mut self) -> Option<TemplatePart> {
         loop {
             let rest = self.text.as_bytes().get(self.at..)?;
@@ -266,27 +267,28 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// The next byte that is no space, without going there.
+    /// Returns the next byte that is not a space, without moving.
     pub(super) fn peek(&self) -> u8 {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         rest.iter().copied().find(|byte| !byte.is_ascii_whitespace()).unwrap_or(0)
     }
 
-    /// True if a word follows in the same line.
+    /// True if a word follows on the same line.
     pub(super) fn is_before_word(&self) -> bool {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let next = rest.iter().copied().find(|byte| !matches!(byte, b' ' | b'\t')).unwrap_or(0);
         next.is_ascii_alphabetic() || matches!(next, b'_' | b'$' | 0x80..)
     }
 
-    /// True if a type follows, and no operator or end.
+    /// True if a type follows, not an operator or the end.
     pub(super) fn is_before_type(&self) -> bool {
         let next = self.peek();
         next.is_ascii_alphanumeric()
             || matches!(next, b'_' | b'$' | b'{' | b'[' | b'(' | b'"' | b'\'' | b'`' | 0x80..)
     }
 
-    /// True if the `<` before this place begins type parameters where an element could begin: `<T,>`, `<T extends Cart>`.
+    /// True if the `<` before this position begins type parameters and not an element: `<T,>`, `<T extends
+    /// Cart>`.
     pub(super) fn is_before_type_parameters(&mut self) -> bool {
         let start = self.at;
         let skipped = self.skip_trivia();
@@ -298,7 +300,7 @@ impl<'t> Lexer<'t> {
         is_word && is_parameter && skipped.is_some()
     }
 
-    /// The length of the type arguments behind a `<`, with their `>`.
+    /// Returns the length of the type arguments after a `<`, including their `>`.
     pub(super) fn type_arguments_length(&self, from: usize) -> Option<usize> {
         let rest = self.text.as_bytes().get(from..)?;
         let mut angles = 1_usize;
@@ -316,7 +318,8 @@ impl<'t> Lexer<'t> {
         None
     }
 
-    /// True if the `<` before this place begins the type arguments of a call, as in `useState<Cart | null>(null)`.
+    /// True if the `<` before this position begins the type arguments of a call, as in `useState<Cart |
+    /// null>(null)`.
     pub(super) fn has_type_arguments(&mut self) -> bool {
         let most = MAX_TYPE_ARGUMENT_BYTES.min(self.lookahead);
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
@@ -361,14 +364,14 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// The place of the line's end at or behind a place.
+/// Returns the position of the line's end at or after a position.
 fn line_end(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     loop {
         let rest = bytes.get(at..).unwrap_or_default();
         let Some(length) = memchr::memchr3(b'\n', b'\r', 0xE2, rest) else { return bytes.len() };
         at += length;
-        // U+2028 and U+2029 end a line, too.
+        // U+2028 and U+2029 end a line too.
         if bytes[at] != 0xE2 || matches!(bytes.get(at + 1..at + 3), Some([0x80, 0xA8 | 0xA9])) {
             return at;
         }

@@ -1,7 +1,8 @@
-//! Names of the functions around each place of a source, by the text of the source itself.
+//! Names of the functions around each position of a source, found in the text of the source itself.
 //!
-//! The text is scanned by its tokens: what is open lies on a stack of its own, each byte is read once, and a text that
-//! is no JavaScript, TypeScript, Flow or JSX is given up. A parser would recurse as deep as the text is nested.
+//! The text is scanned by tokens. Open levels are on an explicit stack, and each byte is read once. A text that
+//! is not JavaScript, TypeScript, Flow or JSX is abandoned. A parser would recurse as deep as the text is
+//! nested.
 
 mod element;
 mod level;
@@ -15,7 +16,7 @@ use super::lines::is_line_end;
 use super::mappings::FunctionMap;
 use scanner::ScopeScanner;
 
-/// Endings of sources that are scanned, and whether such a source has no JSX.
+/// Extensions of sources that are scanned, and whether such a source has no JSX.
 const DIALECTS: [(&str, bool); 8] = [
     ("js", false),
     ("jsx", false),
@@ -26,12 +27,12 @@ const DIALECTS: [(&str, bool); 8] = [
     ("cts", true),
     ("tsx", false),
 ];
-/// What a function without a name is called behind the name of the function around it.
+/// Suffix for a function without a name, after the name of the function around it.
 const ANONYMOUS: &str = ".<anonymous>";
-/// Stands for no name.
+/// Represents no name.
 const UNNAMED: u32 = u32::MAX;
 
-/// How much of the sources of one map is scanned.
+/// Budget for scanning the sources of one map.
 pub(super) struct ScopeBudget {
     pub(super) bytes: usize,
     pub(super) functions: usize,
@@ -52,7 +53,8 @@ struct Function {
     name: Option<String>,
 }
 
-/// Reads the functions of a source. Returns None if it is no JavaScript, cannot be read, or exceeds the budget.
+/// Reads the functions of a source. Returns None if it is not JavaScript, cannot be read, or exceeds the
+/// budget.
 pub(super) fn read_functions(path: &str, text: &str, budget: &mut ScopeBudget) -> Option<FunctionMap> {
     let is_without_jsx = dialect(path)?;
     budget.bytes = budget.bytes.checked_sub(text.len())?;
@@ -63,7 +65,7 @@ pub(super) fn read_functions(path: &str, text: &str, budget: &mut ScopeBudget) -
     Some(function_map(text, scanner.functions))
 }
 
-/// Whether a source has no JSX; None if it is of another language.
+/// Returns whether a source has no JSX; None if it is in another language.
 fn dialect(path: &str) -> Option<bool> {
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let name = path.rsplit(['/', '\\', ' ']).next().unwrap_or_default();
@@ -101,7 +103,7 @@ fn function_map(text: &str, mut functions: Vec<Function>) -> FunctionMap {
     FunctionMap::from_starts(changes.names, changes.starts)
 }
 
-/// The places of a text at which another function begins or goes on.
+/// The positions of a text at which another function begins or continues.
 struct Changes<'t> {
     places: Places<'t>,
     names: Vec<String>,
@@ -114,7 +116,7 @@ impl Changes<'_> {
         u32::try_from(self.names.len() - 1).unwrap_or(UNNAMED)
     }
 
-    /// The name of a function without one, by that of the function around it.
+    /// Names an anonymous function after the function around it.
     fn anonymous(&mut self, outer: u32) -> u32 {
         match self.names.get(outer as usize) {
             Some(name) if !name.ends_with(ANONYMOUS) => self.name(format!("{name}{ANONYMOUS}")),
@@ -131,7 +133,7 @@ impl Changes<'_> {
     }
 }
 
-/// Lines from 1 and columns from 0, in units of UTF-16, of ascending places.
+/// Lines from 1 and columns from 0, in UTF-16 units, of ascending positions.
 struct Places<'t> {
     rest: std::iter::Peekable<std::str::CharIndices<'t>>,
     line: u32,

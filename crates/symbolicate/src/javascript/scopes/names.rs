@@ -1,20 +1,20 @@
-//! Names of functions, as they are shown.
+//! Names of functions, as shown to users.
 
-/// Characters of a name.
+/// The most characters of a name.
 const MAX_NAME: usize = 200;
-/// Bytes of what a function is assigned to; behind them it gets no name.
+/// The most bytes of an assignment target; a function with a longer one gets no name.
 const MAX_WRITTEN: usize = 1_000;
-/// Bytes of a computed key that is shown.
+/// The most bytes of a computed key that is shown.
 const MAX_COMPUTED_KEY: usize = 60;
-/// Objects that say nothing about what is assigned to their members.
+/// Objects that say nothing about a value assigned to their members.
 const BARE_OBJECTS: [&str; 6] = ["this", "exports", "module", "window", "self", "globalThis"];
 
-/// Words that go on with an expression or a type that could end before them.
+/// Words that continue an expression or a type that could end before them.
 pub(super) fn is_infix(word: &str) -> bool {
     matches!(word, "in" | "instanceof" | "of" | "as" | "satisfies" | "extends" | "implements" | "is")
 }
 
-/// Words of types behind which a type goes on.
+/// Words after which a type continues.
 pub(super) fn is_type_operator(word: &str) -> bool {
     matches!(
         word,
@@ -32,8 +32,8 @@ pub(super) fn is_type_operator(word: &str) -> bool {
     )
 }
 
-/// The name that a function gets by what is written as its own name, as its key, or as what it is assigned to: `pay`,
-/// `"pay"`, `#pay`, `[Symbol.iterator]`, `Cart.prototype.pay`. None if that is no name.
+/// Returns the name to show for a function's own name, its key, or its assignment target: `pay`, `"pay"`,
+/// `#pay`, `[Symbol.iterator]`, `Cart.prototype.pay`. None if that is not a name.
 pub(super) fn shown(written: &str) -> Option<String> {
     let quoted = |text: &str| {
         let quote = text.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
@@ -55,7 +55,7 @@ pub(super) fn shown(written: &str) -> Option<String> {
     let parts: Vec<&str> = written.split('.').map(str::trim).collect();
     let last = parts.last().copied().unwrap_or_default();
     if !parts.iter().all(|part| is_word(part)) {
-        // A comment between.
+        // A comment separates the parts.
         return Some(last).filter(|last| is_word(last)).and_then(limited);
     }
     let bare = parts.iter().take_while(|part| BARE_OBJECTS.contains(part)).count();
@@ -64,7 +64,7 @@ pub(super) fn shown(written: &str) -> Option<String> {
     limited(&parts.join("."))
 }
 
-/// The name of a member of a class.
+/// Returns the name of a class member.
 pub(super) fn of_member(class: Option<&str>, own: &str) -> String {
     match class {
         Some(class) if own == "constructor" => format!("new {class}"),

@@ -1,19 +1,19 @@
-//! Finds the functions of a source by its tokens, with a stack of what is open.
+//! Finds the functions of a source by its tokens, with a stack of open levels.
 
 use super::Function;
 use super::level::{Closed, ClosedRole, Level, LevelKind, NameRange, Opener, TypeKind};
 use super::lexer::{Lexer, SourceToken, TokenKind};
 use super::names;
 
-/// Brackets, elements and arrow functions that are open at once.
+/// The most brackets, elements and arrow functions that are open at once.
 pub(super) const MAX_DEPTH: usize = 4_096;
-/// Arrow functions that are each the body of another one.
+/// The most arrow functions that are each the body of another one.
 const MAX_ARROWS: usize = 16;
 
-/// The token before, as far as it says what the next one means.
+/// The previous token, as far as it affects the meaning of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PreviousToken {
-    /// Begin of a statement.
+    /// Start of a statement.
     Start,
     /// An expression follows.
     Operator,
@@ -38,20 +38,20 @@ pub(super) struct ScopeScanner<'t> {
     pub(super) stack: Vec<Level>,
     pub(super) functions: Vec<Function>,
     max_functions: usize,
-    /// Begin of the token that is read.
+    /// Start of the token that is read.
     token_start: usize,
     pub(super) previous: PreviousToken,
-    /// The `a.b.c` that ends before the next token.
+    /// The chain `a.b.c` that ends before the next token.
     pub(super) chain: Option<NameRange>,
-    /// The name that a function gets if it is the next expression.
+    /// The name for a function, if it is the next expression.
     pub(super) value_name: Option<NameRange>,
     /// The parentheses that end before the next token.
     pub(super) closed: Option<Closed>,
-    /// The word before, which may be the parameter of an arrow function, and the name that this gets.
+    /// The previous word, which may be the parameter of an arrow function, and that function's name.
     pub(super) word: Option<(usize, Option<NameRange>)>,
-    /// Begin and name of an arrow function with the arrow before the next token.
+    /// Start and name of an arrow function whose arrow precedes the next token.
     arrow: Option<(usize, Option<NameRange>)>,
-    /// The function that ends before the next token, and is called there if this is a parenthesis.
+    /// The function that ends before the next token. It is called there if that token is a parenthesis.
     called: Option<usize>,
 }
 
@@ -74,7 +74,7 @@ impl<'t> ScopeScanner<'t> {
         }
     }
 
-    /// Reads the whole text. Returns None if it is no JavaScript that could be read.
+    /// Reads the whole text. Returns None if it is not readable JavaScript.
     pub(super) fn scan(&mut self) -> Option<()> {
         loop {
             match self.top().kind {
@@ -114,7 +114,7 @@ impl<'t> ScopeScanner<'t> {
         (self.stack.len() <= MAX_DEPTH).then_some(())
     }
 
-    /// Takes the level on top away, and ends its function behind the last token.
+    /// Pops the top level, and ends its function after the last token.
     pub(super) fn pop(&mut self) -> Option<Level> {
         self.pop_at(self.lexer.at)
     }
@@ -132,7 +132,7 @@ impl<'t> ScopeScanner<'t> {
         Some(level)
     }
 
-    /// Forgets what holds for the next token alone.
+    /// Clears the state that applies to the next token only.
     pub(super) fn forget(&mut self) {
         (self.chain, self.closed, self.word, self.arrow, self.called) = (None, None, None, None, None);
     }
@@ -145,12 +145,12 @@ impl<'t> ScopeScanner<'t> {
         Some(self.functions.len() - 1)
     }
 
-    /// The innermost level that is no arrow function without braces.
+    /// Returns the innermost level that is not an arrow function without braces.
     fn bracket(&self) -> Option<&Level> {
         self.stack.iter().rev().take(MAX_ARROWS).find(|level| level.kind != LevelKind::ArrowBody)
     }
 
-    /// The name of a function, with that of its class in front if it is a member of one.
+    /// Returns a function's name, with its class in front if it is a member of one.
     fn function_name(&self, name: Option<NameRange>, is_member: bool) -> Option<String> {
         let own = names::shown(self.lexer.slice(name?.start..name?.end))?;
         let class = self.bracket();
@@ -160,12 +160,12 @@ impl<'t> ScopeScanner<'t> {
         Some(names::of_member(class, &own))
     }
 
-    /// Ends the arrow functions without braces before the token that is read.
+    /// Ends the arrow functions without braces before the current token.
     fn close_arrows(&mut self) {
         while self.top().kind == LevelKind::ArrowBody && self.pop_at(self.token_start).is_some() {}
     }
 
-    /// One token outside of templates, elements and brackets of types.
+    /// Handles one token outside templates, elements and brackets of types.
     fn token(&mut self, token: SourceToken) -> Option<()> {
         self.end_statement(token);
         if self.top().types.is_some() && self.type_token(token)? {
@@ -241,7 +241,7 @@ impl<'t> ScopeScanner<'t> {
         (self.value_name, self.previous) = (None, PreviousToken::Operator);
     }
 
-    /// Ends a statement without a semicolon if the token is the first of a line and cannot go on with what is before.
+    /// Ends a statement without a semicolon if the token begins a line and cannot continue the statement.
     fn end_statement(&mut self, token: SourceToken) {
         let is_complete = match &self.top().types {
             Some(types) => types.is_complete,
@@ -264,7 +264,7 @@ impl<'t> ScopeScanner<'t> {
             return;
         }
         top.end_statement();
-        // Modifiers of a member may be on lines of their own.
+        // Modifiers of a member may be on separate lines.
         if top.kind != LevelKind::Class {
             self.forget();
             (self.value_name, self.previous) = (None, PreviousToken::Start);
@@ -273,7 +273,7 @@ impl<'t> ScopeScanner<'t> {
 
     fn open_parenthesis(&mut self, token: SourceToken) -> Option<()> {
         if let Some(function) = self.called.and_then(|index| self.functions.get_mut(index)) {
-            // What it returns gets the name.
+            // The function that it returns gets the name.
             function.name = None;
         }
         let value_name = self.value_name;
@@ -355,7 +355,8 @@ impl<'t> ScopeScanner<'t> {
             (LevelKind::Block | LevelKind::Class, b'}') => {
                 self.previous = PreviousToken::BlockEnd;
                 self.called = level.function.filter(|_| level.is_named_by_place);
-                // A method or a static block ends its member of a class; one of an object goes to the comma.
+                // In a class, a method or a static block ends its member; in an object, the member continues to
+                // the comma.
                 let is_member = self.top().is_at_key();
                 if is_member && self.top().kind == LevelKind::Class {
                     self.top().key = None;
@@ -428,7 +429,7 @@ impl<'t> ScopeScanner<'t> {
         }
     }
 
-    /// The `:` behind a key of an object, or behind the parameters of a method.
+    /// Handles the `:` after a key of an object, or after the parameters of a method.
     fn closed_or_value(&mut self, key: Option<NameRange>) {
         if let Some(closed) = self.closed.filter(|closed| closed.opener.role == ClosedRole::Method) {
             return self.begin_types(TypeKind::Returned(closed), None);

@@ -1,4 +1,4 @@
-//! Types of TypeScript and Flow: they are skipped, so that the arrows in them are no functions.
+//! TypeScript and Flow types. They are skipped, so that arrows in them do not count as functions.
 
 use super::level::{Level, LevelKind, NameRange, TypeKind, Types};
 use super::lexer::{SourceToken, TokenKind};
@@ -105,7 +105,8 @@ impl ScopeScanner<'_> {
         Some(true)
     }
 
-    /// Ends a type. The token behind it is read as one of an expression; returns false for it if it is `pending`.
+    /// Ends a type. The token after it belongs to an expression. Returns false if that token is still
+    /// `pending`.
     pub(super) fn end_types(&mut self, pending: bool) -> bool {
         let Some(types) = self.top().types.take() else { return false };
         self.forget();
@@ -121,7 +122,7 @@ impl ScopeScanner<'_> {
         !pending
     }
 
-    /// A token within brackets of a type, of which only brackets matter.
+    /// Handles a token within brackets of a type, where only brackets matter.
     pub(super) fn inside_type(&mut self, token: SourceToken) -> Option<()> {
         match token.kind {
             TokenKind::Open(_) => {
@@ -130,7 +131,7 @@ impl ScopeScanner<'_> {
             }
             TokenKind::Close(_) => {
                 let level = self.pop()?;
-                // The type that the brackets are a part of goes on.
+                // The type around the brackets continues.
                 if level.types.is_some() {
                     self.top().types = level.types;
                 } else if self.top().kind != LevelKind::Type {

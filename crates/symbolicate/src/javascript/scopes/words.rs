@@ -1,4 +1,4 @@
-//! Words: names, keys of members, and keywords.
+//! Words: names, member keys, and keywords.
 
 use super::level::{NameRange, Opener, TypeKind};
 use super::lexer::SourceToken;
@@ -22,7 +22,7 @@ impl ScopeScanner<'_> {
         }
         if self.top().is_at_key() {
             if self.top().is_decorator && self.previous == PreviousToken::Operator {
-                // The name of the decorator itself.
+                // This is the name of the decorator itself.
                 return self.operand();
             }
             self.top().is_decorator = false;
@@ -47,7 +47,7 @@ impl ScopeScanner<'_> {
         }
         if !self.keyword(text, token) {
             let word = (token.start, self.value_name);
-            // `async` may stand before the parameters.
+            // `async` may precede the parameters.
             let value_name = self.value_name.filter(|_| text == "async");
             self.operand();
             self.word = Some(word);
@@ -56,7 +56,7 @@ impl ScopeScanner<'_> {
         }
     }
 
-    /// Handles a keyword; false for other words.
+    /// Handles a keyword. Returns false for other words.
     pub(super) fn keyword(&mut self, text: &str, token: SourceToken) -> bool {
         let value_name = self.value_name;
         let is_operand = self.previous == PreviousToken::Operand;

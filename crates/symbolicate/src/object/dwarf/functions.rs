@@ -134,8 +134,9 @@ impl<'c, 'a> Functions<'c, 'a> {
         last.filter(|(_, high)| at < *high).map_or(at, |(low, _)| *low)
     }
 
-    /// Records the functions whose code never returns: they set up a stack frame at their entry and never tear
-    /// it down. Returns true if the compiler marks epilogues; without the marks nothing can be inferred.
+    /// Records the functions that never return by their code: they set up a stack frame at their entry and
+    /// never tear it down. Returns true if the compiler marks epilogues; without the marks nothing can be
+    /// inferred.
     pub(super) fn infer_no_return(&mut self, lines: &LineTable, steps: &Steps) -> Result<bool, ObjectError> {
         for at in 0..self.nodes.len() {
             if self.keeps_frame(&self.nodes[at], lines, steps)? {

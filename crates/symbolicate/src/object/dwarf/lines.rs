@@ -30,7 +30,7 @@ pub(super) struct LineRow {
 }
 
 impl LineRow {
-    /// The end of a sequence, whose address the caller sets.
+    /// The end of a sequence. The caller sets its address.
     const END: LineRow = LineRow {
         start: 0,
         file: 0,

@@ -291,7 +291,7 @@ struct Chains<'c, 'a> {
     scopes: HashMap<ScopeKey, u32>,
     symbols: &'c [SymbolExtent<'c>],
     code: &'c CodeMap,
-    /// Functions whose code never returns.
+    /// Functions that never return by their code.
     no_return: Vec<u32>,
 }
 
