@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use unslide_model::{ContentHash, Quality};
 
-/// What an alias object says of the symcache that it holds.
+/// Metadata of an alias object about the symcache in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AliasMeta {
-    /// Grows with each change of what answers for the debug id; the same number as the slot's in
-    /// Postgres and as the symbol event's.
+    /// Increases when other symbols answer for the debug id. The slot in Postgres and the symbol
+    /// event have the same number.
     pub generation: u64,
-    /// What the object offers.
+    /// Kinds of names and lines in the object.
     pub quality: Quality,
     /// The SHA-256 of the symcache's bytes, which are this object's body.
     pub sha256: ContentHash,
@@ -18,7 +18,7 @@ pub struct AliasMeta {
 }
 
 impl AliasMeta {
-    /// As user metadata.
+    /// Returns the user metadata.
     #[must_use]
     pub fn to_metadata(&self) -> BTreeMap<String, String> {
         BTreeMap::from([
@@ -29,7 +29,7 @@ impl AliasMeta {
         ])
     }
 
-    /// From user metadata; `None` where something is missing or is not what it should be.
+    /// Parses user metadata; `None` if a field is missing or invalid.
     #[must_use]
     pub fn from_metadata(metadata: &BTreeMap<String, String>) -> Option<AliasMeta> {
         Some(AliasMeta {

@@ -1,56 +1,57 @@
-//! What can go wrong with object storage, by who has to act.
+//! Errors of object storage, by who has to act.
 
 use std::io;
 
-/// Why an operation on object storage failed. "Not there" is no error: reads answer `None`.
+/// Reason why an operation on object storage failed. A missing object is not an error: reads return
+/// `None`.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    /// The condition of a conditional write did not hold: another writer was first.
+    /// The condition of a conditional write did not hold: another writer was faster.
     #[error("the object {key} is not what the condition of the write asked for")]
     Precondition {
         /// The object.
         key: String,
     },
-    /// Access denied, no such bucket, wrong region, or a request that this store does not take:
-    /// an operator has to act, and trying again does not help.
+    /// Access denied, no such bucket, wrong region, or a request that this store does not support: an
+    /// operator has to act, and retries do not help.
     #[error("object storage refused to {operation} {key}: {detail}")]
     Refused {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The object or prefix.
         key: String,
         /// The store's code and message.
         detail: String,
     },
-    /// A time-out, a broken connection, throttling or a server error: worth another try.
+    /// A time-out, a broken connection, throttling or a server error. A retry may succeed.
     #[error("object storage could not {operation} {key} for now: {detail}")]
     Transient {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The object or prefix.
         key: String,
-        /// What was seen.
+        /// The failure.
         detail: String,
     },
-    /// The store answers and this one object can't be read: each reading of it differs, or it lies in an
-    /// archive. Other objects are not affected.
+    /// The store answers, but this one object cannot be read: each read returns other bytes, or the
+    /// object is in an archive tier. Other objects are not affected.
     #[error("object storage cannot {operation} {key}, which is at fault itself: {detail}")]
     ObjectAtFault {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The object.
         key: String,
-        /// What was seen.
+        /// The failure.
         detail: String,
     },
-    /// A multipart upload, or a part of it as the caller has it, is not there (any more): all of it has
-    /// to be begun again.
+    /// A multipart upload, or a part of it, does not exist or exists no longer: the upload has to start
+    /// again.
     #[error("the unfinished upload of {key} is not there")]
     Unfinished {
-        /// The object that it was to become.
+        /// The object to be created.
         key: String,
     },
-    /// More bytes than the caller allows.
+    /// More bytes than the caller's limit.
     #[error("{key} has more than {limit} bytes")]
     TooLarge {
         /// The object.
@@ -63,12 +64,12 @@ pub enum StorageError {
     Range {
         /// The object.
         key: String,
-        /// First byte asked for.
+        /// First requested byte.
         start: u64,
-        /// One after the last byte asked for.
+        /// One after the last requested byte.
         end: u64,
     },
-    /// What should have been stored could not be read from its source.
+    /// The source of the bytes to store could not be read.
     #[error("the bytes to store could not be read")]
     Source(#[source] io::Error),
     /// A local file could not be read or written.
@@ -77,7 +78,7 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// True where what the caller wants may succeed later without an operator.
+    /// True if the operation may succeed later without an operator.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(
@@ -88,8 +89,8 @@ impl StorageError {
         )
     }
 
-    /// What was tried and what came of it, without the object's key: for those who may not learn which
-    /// tenants have objects.
+    /// Describes the operation and the failure without the object's key, for readers that may not learn
+    /// which tenants have objects.
     #[must_use]
     pub fn without_key(&self) -> String {
         match self {
@@ -114,7 +115,7 @@ impl StorageError {
         }
     }
 
-    /// True where an operator has to act: keys, bucket, region, policy.
+    /// True if an operator has to act: keys, bucket, region, policy.
     #[must_use]
     pub fn is_operators_fault(&self) -> bool {
         matches!(self, StorageError::Refused { .. } | StorageError::File(_))

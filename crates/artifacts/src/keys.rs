@@ -1,4 +1,4 @@
-//! Every object key, made and checked in one place.
+//! All object keys, created and checked in one place.
 //!
 //! ```text
 //! t/<tenant>/uploads/<uuid>                                what was uploaded, untouched
@@ -17,15 +17,15 @@ use time::Date;
 use unslide_model::{ContentHash, DebugId, Owned, Owner, TenantId};
 use uuid::Uuid;
 
-/// The key of one object. Made by this module only.
+/// The key of one object. Only this module creates keys.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(String);
 
-/// What the keys of several objects begin with; ends with `/`.
+/// The common prefix of several objects' keys; ends with `/`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix(String);
 
-/// A key that came from elsewhere and is not one that its tenant may use.
+/// An external key that its tenant may not use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an object key of tenant {tenant}")]
 pub struct ObjectKeyError {
@@ -33,16 +33,16 @@ pub struct ObjectKeyError {
 }
 
 impl ObjectKey {
-    /// The key as text.
+    /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A key that came from a message or a row, checked to lie under `tenant`.
+    /// Checks that a key from a message or a row lies under `tenant`.
     ///
     /// # Errors
-    /// [`ObjectKeyError`] where it lies elsewhere, or has empty, `.` or `..` segments or characters that
+    /// Returns [`ObjectKeyError`] if it lies elsewhere, has empty, `.` or `..` segments, or has characters that
     /// no key of ours has.
     pub fn of_tenant(tenant: &TenantId, text: &str) -> Result<ObjectKey, ObjectKeyError> {
         let fits = text.starts_with(&tenant_prefix(tenant).0)
@@ -58,7 +58,7 @@ impl ObjectKey {
 }
 
 impl Prefix {
-    /// The prefix as text.
+    /// Returns the prefix as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -89,33 +89,33 @@ impl fmt::Debug for Prefix {
     }
 }
 
-/// Everything of one tenant.
+/// Returns the prefix of all objects of one tenant.
 #[must_use]
 pub fn tenant_prefix(tenant: &TenantId) -> Prefix {
     Prefix(format!("t/{tenant}/"))
 }
 
-/// Everything of the system's symbols, which no tenant's prefix holds.
+/// Returns the prefix of all objects of the system's symbols. No tenant's prefix contains it.
 #[must_use]
 pub fn system_prefix() -> Prefix {
     Prefix("system/".to_owned())
 }
 
-/// Everything of all tenants.
+/// Returns the prefix of all objects of all tenants.
 #[must_use]
 pub fn tenants_prefix() -> Prefix {
     Prefix("t/".to_owned())
 }
 
-/// Returns the name of the tenant's folder that a key lies in, and a key behind all others of that folder: a listing that
-/// goes on there comes to the next tenant. `None` for a key of no tenant.
+/// Returns the tenant's folder name in a key, and a key after all others of that folder: a listing that
+/// continues there reaches the next tenant. `None` for a key of no tenant.
 #[must_use]
 pub fn tenant_folder(key: &ObjectKey) -> Option<(&str, ObjectKey)> {
     let (name, _) = key.0.strip_prefix("t/")?.split_once('/')?;
     Some((name, ObjectKey(format!("t/{name}/~"))))
 }
 
-/// Everything of one owner.
+/// Returns the prefix of all objects of one owner.
 #[must_use]
 pub fn owner_prefix(owner: &Owner) -> Prefix {
     match owner {
@@ -124,58 +124,59 @@ pub fn owner_prefix(owner: &Owner) -> Prefix {
     }
 }
 
-/// The file that a client uploaded, untouched.
+/// Returns the key of a file that a client uploaded, unchanged.
 #[must_use]
 pub fn upload(upload: impl Into<Owned<Uuid>>) -> ObjectKey {
     let upload = upload.into();
     ObjectKey(format!("{}uploads/{}", owner_prefix(&upload.owner).0, upload.id))
 }
 
-/// A Mach-O slice by the SHA-256 of its bytes.
+/// Returns the key of a Mach-O slice by the SHA-256 of its bytes.
 #[must_use]
 pub fn object(object: impl Into<Owned<ContentHash>>) -> ObjectKey {
     let object = object.into();
     ObjectKey(format!("{}objects/{}", owner_prefix(&object.owner).0, object.id))
 }
 
-/// A segment of stored reports; `day` is the day of arrival in UTC.
+/// Returns the key of a segment of stored reports; `day` is the day of arrival in UTC.
 #[must_use]
 pub fn segment(tenant: &TenantId, day: Date, segment: Uuid) -> ObjectKey {
     let (year, month, day) = day.to_calendar_date();
     ObjectKey(format!("t/{tenant}/segments/{year:04}-{:02}-{day:02}/{segment}", u8::from(month)))
 }
 
-/// The segment of the key that a message names; `None` where it names none of this tenant's.
+/// Returns the segment of a key in a message; `None` if the key is not one of this tenant's segments.
 #[must_use]
 pub fn segment_named(tenant: &TenantId, text: &str) -> Option<Uuid> {
     let below = text.strip_prefix(&tenant_prefix(tenant).0)?.strip_prefix("segments/")?;
     below.split_once('/')?.1.parse().ok()
 }
 
-/// An object that is put and deleted to see whether that is allowed, by the moment of that.
+/// Returns the key of an object that is put and deleted to check access; `micros` is the time of the check.
 #[must_use]
 pub fn access_check(micros: i64) -> ObjectKey {
     ObjectKey(format!(".unslide-check/{micros}"))
 }
 
-/// A file that a feature stores for a tenant, in the feature's own folder. `id` names what the file belongs to.
+/// Returns the key of a feature's file for a tenant, in the feature's own folder. `id` identifies the owner of
+/// the file.
 #[must_use]
 pub fn feature_file(tenant: &TenantId, folder: &'static str, id: Uuid, name: impl fmt::Display) -> ObjectKey {
     ObjectKey(format!("t/{tenant}/{folder}/{id}/{name}"))
 }
 
-/// Where the symbols of one debug id lie.
+/// Keys of the symbols of one debug id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolKeys(String);
 
-/// Where an owner's symbols for a debug id lie.
+/// Returns the keys of an owner's symbols for a debug id.
 #[must_use]
 pub fn symbols(id: impl Into<Owned<DebugId>>) -> SymbolKeys {
     let id = id.into();
     SymbolKeys(format!("{}{}", owner_prefix(&id.owner).0, unified(id.id)))
 }
 
-/// The "unified" symbol-server layout: the first two digits are a folder.
+/// Returns the folder in the "unified" symbol-server layout: the first two digits are a folder of their own.
 fn unified(id: DebugId) -> String {
     let digits = id.compact();
     let (folder, rest) = digits.split_at_checked(2).unwrap_or(("", &digits));
@@ -183,27 +184,27 @@ fn unified(id: DebugId) -> String {
 }
 
 impl SymbolKeys {
-    /// Everything of the debug id.
+    /// Returns the prefix of all objects of the debug id.
     #[must_use]
     pub fn prefix(&self) -> Prefix {
         Prefix(self.0.clone())
     }
 
-    /// The object that answers for the debug id.
+    /// Returns the key of the object that answers for the debug id.
     #[must_use]
     pub fn debuginfo(&self) -> ObjectKey {
         ObjectKey(format!("{}debuginfo", self.0))
     }
 
-    /// A symcache of format `version` with these bytes; written once.
+    /// Returns the key of a symcache of format `version` with these bytes; written once.
     #[must_use]
     pub fn symcache(&self, version: u32, sha256: &ContentHash) -> ObjectKey {
         ObjectKey(format!("{}symcache-v{version}-{sha256}", self.0))
     }
 
-    /// The symcache of format `version` that answers: the same bytes as one of
-    /// [`SymbolKeys::symcache`], with [`crate::AliasMeta`] as user metadata, replaced when a better
-    /// one comes. One GET is all that a cold image costs.
+    /// Returns the key of the symcache of format `version` that answers. It has the same bytes as one of
+    /// [`SymbolKeys::symcache`] and [`crate::AliasMeta`] as user metadata. A better symcache replaces it. A
+    /// cold image costs only one GET.
     #[must_use]
     pub fn alias(&self, version: u32) -> ObjectKey {
         ObjectKey(format!("{}symcache-v{version}", self.0))

@@ -1,10 +1,10 @@
 //! Files at rest: object storage, unpacked uploads, and the local cache of symcaches.
 //!
-//! * [`ObjectStore`]: S3, or, for tests, memory with failure switches; one suite holds both.
+//! * [`ObjectStore`]: S3, or, for tests, memory with failure switches; one suite tests both.
 //! * [`archive`]: zip, tar and gzip in any nesting, down to the Mach-O files.
-//! * [`SymcacheCache`]: symcaches on this machine's disk, mapped, bounded, fetched once.
-//! * [`segment`]: bodies of stored reports, many an object, each read by itself.
-//! * [`keys`]: the one place where object keys are made and checked.
+//! * [`SymcacheCache`]: symcaches on this machine's disk, mapped, limited, fetched once.
+//! * [`segment`]: bodies of stored reports, many per object, each readable separately.
+//! * [`keys`]: creates and checks all object keys.
 
 mod alias;
 pub mod archive;

@@ -1,4 +1,4 @@
-//! Files mapped into memory, the one place of this crate with `unsafe`.
+//! Files mapped into memory: the only `unsafe` code of this crate.
 
 use bytes::Bytes;
 use memmap2::Mmap;
@@ -6,14 +6,14 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Maps a file that only this program has written, and that nothing changes any more: a cached
-/// symcache after its rename, or a temporary file of an upload's member.
+/// Maps a file that only this program wrote and that never changes again: a cached symcache after
+/// its rename, or a temporary file of an upload's member.
 ///
 /// # Errors
-/// Where the file cannot be opened or mapped.
+/// Returns an error if the file cannot be opened or mapped.
 pub fn map(path: &Path) -> io::Result<Bytes> {
     let file = File::open(path)?;
-    // A file of no bytes cannot be mapped.
+    // An empty file cannot be mapped.
     if file.metadata()?.len() == 0 {
         return Ok(Bytes::new());
     }

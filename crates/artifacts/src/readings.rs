@@ -1,33 +1,33 @@
-//! When an object counts as lost or damaged: only where readings of it agree. What is another one
-//! each time was changed on its way.
+//! Decides when an object counts as lost or damaged: only if several reads of it agree. If each
+//! read differs, the bytes were changed in transit.
 
 use crate::StorageError;
 use crate::keys::ObjectKey;
 use std::time::Duration;
 use unslide_model::ContentHash;
 
-/// How often an object is read that is not what it ought to be.
+/// How often an object with wrong contents is read.
 pub const READINGS: u32 = 4;
 
-/// What a reading found in an object's place.
+/// The wrong result of a read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// Nothing.
+    /// No object.
     #[error("is not there")]
     Absent,
     /// More bytes than were written.
     #[error("is longer than what was written")]
     Longer,
-    /// Other bytes, with this SHA-256.
+    /// Other bytes. The value is their SHA-256.
     #[error("is not what was written: its SHA-256 is {0}")]
     Other(ContentHash),
 }
 
-/// Reads an object until it is right, [`READINGS`] times at most; between two readings lies a pause
-/// that grows by `pause`. The inner error is what every one of them found.
+/// Reads an object until it is right, at most [`READINGS`] times. The pause between two reads grows
+/// by `pause`. The inner error is the result on which all reads agreed.
 ///
 /// # Errors
-/// What `read` fails with; [`StorageError::ObjectAtFault`] where the readings differ.
+/// Returns the errors of `read`, and [`StorageError::ObjectAtFault`] if the reads differ.
 pub async fn read_again<T, E, F>(
     key: &ObjectKey,
     pause: Duration,

@@ -1,9 +1,9 @@
 //! Segments: objects that hold the bodies of many stored reports of one tenant and day.
 //!
-//! A segment is written once and never changed. Each body is compressed and encrypted by itself, in a
-//! frame, with a key of its own that lies in the report's row: deleting the row makes the body unreadable
-//! at once. The encryption authenticates the body's owner, so that a wrong body is never taken for the
-//! right one. `docs/formats.md` has the layout and its history; [`VERSION`] goes up with each change.
+//! A segment is written once and never changed. Each body is compressed and encrypted separately, in a
+//! frame, with its own key. The key lies in the report's row: deleting the row makes the body unreadable
+//! at once. The encryption authenticates the body's owner, so that a wrong body is never mistaken for the
+//! right one. `docs/formats.md` has the layout and its history; [`VERSION`] increases with each change.
 
 use crate::keys::ObjectKey;
 use crate::{ObjectStore, StorageError};
@@ -12,31 +12,31 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::rand::{SystemRandom, generate};
 use unslide_model::{BodyKey, ReportId, TenantId};
 
-/// The version that is written. Readers take this one only.
+/// The version that is written. Readers accept only this one.
 pub const VERSION: u16 = 1;
 
-/// The first bytes of a segment; its frames follow one behind the other.
+/// The first bytes of a segment. The frames follow without gaps.
 pub const HEADER: [u8; 10] = *b"UNSLDSEG\x01\x00";
 
-/// The largest body that is put into a segment, in bytes of JSON.
+/// The largest body that a segment accepts, in bytes of JSON.
 pub const MAX_BODY_BYTES: usize = 256 << 20;
 
-/// The largest frame that a reader fetches: a body that compression made no smaller.
+/// The largest frame that a reader fetches, in bytes: a body that compression did not shrink.
 pub const MAX_FRAME_BYTES: u64 = (256 << 20) + (2 << 20);
 
-/// Levels above cost several times the time for a tenth of the bytes.
+/// Higher levels cost several times the time for a tenth fewer bytes.
 const ZSTD_LEVEL: i32 = 3;
-/// The body's length before the compressed body.
+/// Size of the body's length, which precedes the compressed body.
 const SIZE_BYTES: usize = 8;
 
-/// Whose body a frame holds. A frame opens for no other.
+/// Owner and revision of the body in a frame. A frame opens only with the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyId {
     /// The tenant.
     pub tenant: TenantId,
     /// The report's id.
     pub report_id: ReportId,
-    /// Which of the reports with this id, from 0.
+    /// Number of the report among those with this id, from 0.
     pub variant: u32,
     /// The body's revision, from 1.
     pub revision: u32,
@@ -53,33 +53,33 @@ impl BodyId {
     }
 }
 
-/// Why a body could not be put into a frame, or taken out of one.
+/// Reason why a body could not be sealed into a frame, or opened from one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
-    /// The bytes are not those that were written, or not of this report.
+    /// The bytes differ from those that were written, or belong to another report.
     #[error("the frame is damaged or of another report")]
     Damaged,
-    /// The body has more bytes than the reader takes.
+    /// The body exceeds the reader's limit.
     #[error("the body has {size} bytes; at most {limit} are taken")]
     TooLarge {
-        /// Bytes that it says it has.
+        /// The body's declared size in bytes.
         size: u64,
-        /// Bytes that the reader takes.
+        /// The reader's limit in bytes.
         limit: usize,
     },
     /// The body can't be compressed or decompressed.
     #[error("the body can't be compressed or decompressed")]
     Compression,
-    /// The operating system gives no random bytes.
+    /// The operating system provides no random bytes.
     #[error("the operating system gives no random bytes for a key")]
     Random,
 }
 
-/// Encrypts a body. Returns its frame and the key that opens it, which no other frame has. Work for the
+/// Encrypts a body. Returns its frame, and the key that opens this frame only. CPU-bound: run it on the
 /// CPU pool.
 ///
 /// # Errors
-/// [`SegmentError`] where memory or random bytes are wanting.
+/// Returns [`SegmentError`] if memory or random bytes are not available.
 pub fn seal(id: &BodyId, json: &[u8]) -> Result<(Vec<u8>, BodyKey), SegmentError> {
     let key = generate::<[u8; 32]>(&SystemRandom::new()).map_err(|_| SegmentError::Random)?.expose();
     let mut frame = u64::try_from(json.len()).unwrap_or(u64::MAX).to_le_bytes().to_vec();
@@ -91,11 +91,12 @@ pub fn seal(id: &BodyId, json: &[u8]) -> Result<(Vec<u8>, BodyKey), SegmentError
     Ok((frame, BodyKey(key)))
 }
 
-/// The JSON in the frame of this body, at most `limit` bytes. Work for the CPU pool where it is large.
+/// Returns the JSON in the frame of this body, at most `limit` bytes. CPU-bound: run it on the CPU pool if
+/// the frame is large.
 ///
 /// # Errors
-/// [`SegmentError::Damaged`] for anything but the frame that was written of it with this key;
-/// [`SegmentError::TooLarge`] before memory is taken.
+/// Returns [`SegmentError::Damaged`] unless this is the frame that was written for this body with this
+/// key. Returns [`SegmentError::TooLarge`] before it allocates memory.
 pub fn open(id: &BodyId, key: &BodyKey, frame: Bytes, limit: usize) -> Result<Vec<u8>, SegmentError> {
     let mut frame = Vec::from(frame);
     let plain = cipher(&key.0)?
@@ -113,16 +114,16 @@ fn cipher(key: &[u8; 32]) -> Result<LessSafeKey, SegmentError> {
     UnboundKey::new(&AES_256_GCM, key).map(LessSafeKey::new).map_err(|_| SegmentError::Damaged)
 }
 
-/// Each key encrypts one frame, so that one nonce does for all.
+/// Each key encrypts only one frame, so that a constant nonce is safe.
 fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// The bytes of one frame, for [`open`]; `None` where the segment is gone. What is cut off, or cannot be a
-/// frame, comes back shorter than asked for, which no frame opens as.
+/// Fetches the bytes of one frame, for [`open`]; `None` if the segment does not exist. A truncated or
+/// impossible frame comes back shorter than requested, and [`open`] rejects it.
 ///
 /// # Errors
-/// As [`ObjectStore::get_range`], but a range outside the object is none.
+/// Returns the errors of [`ObjectStore::get_range`], except for a range outside the object.
 pub async fn fetch(
     objects: &ObjectStore,
     key: &ObjectKey,

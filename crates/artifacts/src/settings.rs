@@ -53,18 +53,18 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What is unsafe outside of a private network: field and reason.
+    /// Returns the setting that is unsafe outside a private network: field and reason.
     #[must_use]
     pub fn insecure(&self) -> Option<(&'static str, String)> {
         let host = self.endpoint.as_deref()?.strip_prefix("http://")?.split(['/', '?']).next()?;
-        // The colons of an IPv6 address stand in brackets.
+        // The colons of an IPv6 address are in brackets.
         let port = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
         let host = port.map_or(host, |(host, _)| host);
         let reason = "sends symbols and reports unencrypted to another host: use https";
         (!is_local(host)).then(|| ("endpoint", reason.to_owned()))
     }
 
-    /// Everything that is wrong with these settings: field and reason.
+    /// Returns all problems of these settings: field and reason.
     #[must_use]
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();

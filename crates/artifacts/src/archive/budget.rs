@@ -1,4 +1,4 @@
-//! What unpacking may still cost, counted where bytes come out of a decompressor.
+//! Budget of unpacking, charged as bytes leave a decompressor.
 
 use super::{ArchiveError, UnpackLimits};
 use std::cell::Cell;
@@ -37,7 +37,7 @@ impl<'a> Budget<'a> {
         if self.members.get() > limit { Err(ArchiveError::TooManyMembers(limit)) } else { Ok(()) }
     }
 
-    /// Counts what is unpacked, before it is used.
+    /// Charges unpacked bytes, before they are used.
     pub(super) fn spend(&self, path: &str, bytes: u64) -> Result<(), ArchiveError> {
         let unpacked = self.unpacked.get().saturating_add(bytes);
         self.unpacked.set(unpacked);
@@ -52,7 +52,7 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
-    /// Counts what comes out of a decompressor.
+    /// Wraps a decompressor and charges its output.
     pub(super) fn unpacking<R>(&'a self, path: &'a str, source: R) -> Unpacking<'a, R> {
         Unpacking { budget: self, path, source, read: 0 }
     }

@@ -1,4 +1,4 @@
-//! What a file is that gives no symbols, by its first bytes, and what to give instead.
+//! Descriptions of files that give no symbols, by their first bytes, with advice on what to give instead.
 //!
 //! Sources of the signatures: the formats' own specifications; for Hermes, `BytecodeFileFormat.h` of
 //! facebook/hermes; for Breakpad, `docs/symbol_files.md` of google/breakpad; for R8, "ProGuard mapping file" of
@@ -11,7 +11,7 @@ const MAP: &str = "give the source map that was written with it";
 const REPACK: &str = "pack the files as zip or tar.gz";
 const REPORT: &str = "symbols are a dSYM, a Mach-O file or a source map";
 
-/// A format that is known by its first bytes.
+/// A format that is recognised by its first bytes.
 struct Signature {
     start: &'static [u8],
     name: &'static str,
@@ -71,7 +71,7 @@ const SIGNATURES: [Signature; 38] = [
     ),
 ];
 
-/// How text begins that is JavaScript.
+/// Prefixes of JavaScript text.
 const JAVASCRIPT: [&str; 18] = [
     "var ",
     "let ",
@@ -93,7 +93,7 @@ const JAVASCRIPT: [&str; 18] = [
     "(self",
 ];
 
-/// Describes a file that gives no symbols by its first bytes: what it is, and what to give instead.
+/// Describes a file that gives no symbols by its first bytes: its format, and what to give instead.
 #[must_use]
 pub fn describe(head: &[u8]) -> String {
     if let Some(known) = recognise(head) {
@@ -107,7 +107,7 @@ pub fn describe(head: &[u8]) -> String {
     format!("its format is not known (it begins with {}); {REPORT}", shown.join(" "))
 }
 
-/// As [`describe`]; `None` if the first bytes are of no format that has a name.
+/// Does the same as [`describe`]; `None` if the first bytes match no known format.
 #[must_use]
 pub fn recognise(head: &[u8]) -> Option<String> {
     if head.is_empty() {
@@ -137,7 +137,8 @@ pub fn recognise(head: &[u8]) -> Option<String> {
     Some(format!("this is {name}; {instead}"))
 }
 
-/// The text that a file begins with, without a byte order mark and white space. Its end may be cut in a letter.
+/// Returns the text at the start of a file, without a byte order mark and white space. Its end may be cut
+/// inside a character.
 fn text_of(head: &[u8]) -> &str {
     let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
     let valid = match std::str::from_utf8(head) {
@@ -158,7 +159,8 @@ fn starts_as_html(text: &str) -> bool {
     start.starts_with("<!doctype html") || start.starts_with("<html")
 }
 
-/// Says what is odd about JSON that has a member of a source map and is none that is read; `None` for other JSON.
+/// Describes the problem of JSON that has a member of a source map but cannot be read as one; `None` for other
+/// JSON.
 fn json_map(text: &str) -> Option<String> {
     let has = |key: &str| text.contains(&format!("\"{key}\""));
     if has("crash") || has("binary_images") {

@@ -1,25 +1,25 @@
-//! Why an upload can't be unpacked.
+//! Errors of unpacking an upload.
 
 use std::io;
 
-/// Why an upload was refused as a whole.
+/// Reason why an upload was refused as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// Nothing that this service reads.
+    /// No format that this service reads.
     #[error("neither a Mach-O file nor a zip, tar or gzip archive: {0}")]
     Unrecognised(String),
-    /// A file without a byte.
+    /// An empty file.
     #[error("the file is empty")]
     Empty,
     /// A known archive format that is not supported.
     #[error("{0} archives are not supported; send a zip or tar.gz")]
     Unsupported(&'static str),
-    /// An archive that ends before it should.
+    /// An archive that ends too early.
     #[error("{} is cut off: {what} at byte {at}", shown(.container))]
     Truncated {
         /// The path of the archive within the upload; empty for the upload itself.
         container: String,
-        /// What was being read.
+        /// The structure that was being read.
         what: String,
         /// The offset in the archive, in bytes.
         at: u64,
@@ -29,7 +29,7 @@ pub enum ArchiveError {
     Corrupt {
         /// The path of the archive within the upload; empty for the upload itself.
         container: String,
-        /// What is wrong.
+        /// The problem.
         what: String,
         /// The offset in the archive, in bytes.
         at: u64,
@@ -48,10 +48,10 @@ pub enum ArchiveError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// The upload unpacks to far more than its size explains.
+    /// The upload unpacks to far more than its size justifies.
     #[error("{path} unpacks to more than {ratio} times the size of the upload")]
     Bomb {
-        /// The entry where it was noticed.
+        /// The entry that exceeded the ratio.
         path: String,
         /// The largest ratio allowed.
         ratio: u64,
@@ -66,7 +66,7 @@ fn shown(container: &str) -> &str {
 }
 
 impl ArchiveError {
-    /// A short name that never changes.
+    /// Returns a short name that never changes.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl ArchiveError {
         }
     }
 
-    /// The archive that is broken, where that is what happened.
+    /// Returns the broken archive, if an archive is broken.
     pub(super) fn broken_container(&self) -> Option<&str> {
         match self {
             ArchiveError::Truncated { container, .. } | ArchiveError::Corrupt { container, .. } => {
@@ -92,12 +92,12 @@ impl ArchiveError {
         }
     }
 
-    /// Carries the error through a reader.
+    /// Wraps the error, so that a reader can carry it.
     pub(super) fn into_io(self) -> io::Error {
         io::Error::other(self)
     }
 
-    /// The error that a reader carried, or what `otherwise` makes of a plain one.
+    /// Returns the error that a reader carried, or converts a plain one with `otherwise`.
     pub(super) fn from_io(
         error: io::Error,
         otherwise: impl FnOnce(io::Error) -> ArchiveError,

@@ -1,19 +1,19 @@
-//! What a file is by its first bytes.
+//! Detects the kind of a file by its first bytes.
 
 use super::tar_header::is_header;
 
-/// A kind of file that an object is in.
+/// A kind of file that contains an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
     /// One architecture.
     Thin,
     /// A container of several.
     Fat,
-    /// The source map of a bundle of JavaScript.
+    /// The source map of a JavaScript bundle.
     SourceMap,
 }
 
-/// What an uploaded file is.
+/// The kind of an uploaded file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A Mach-O file or a source map.
@@ -32,14 +32,14 @@ pub enum FileKind {
     Other,
 }
 
-/// Bytes that [`detect`] wants: one tar header.
+/// Bytes that [`detect`] needs: one tar header.
 pub const PEEK: usize = 512;
 
-/// A fat file has few architectures; a Java class file has the same magic, and its version (45 and more) in
-/// that place.
+/// A fat file has few architectures. A Java class file has the same magic, with its version (45 or more) in the
+/// same place.
 const MOST_ARCHITECTURES: u32 = 44;
 
-/// The kind of a file that begins with these bytes: [`PEEK`] of them, fewer only at its end.
+/// Detects the kind of a file by its first [`PEEK`] bytes, or by all bytes of a shorter file.
 #[must_use]
 pub fn detect(head: &[u8]) -> FileKind {
     let word = |at: usize| head.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
@@ -74,8 +74,8 @@ pub fn detect(head: &[u8]) -> FileKind {
     if is_header(head) { FileKind::Tar } else { FileKind::Other }
 }
 
-/// True for JSON that begins as a source map does: with `"version": 3` and one of a map's other members, or with the
-/// debug id that `unslide upload` puts in front.
+/// True for JSON that begins like a source map: with `"version": 3` and one of a map's other members, or with
+/// the debug id that `unslide upload` puts first.
 fn is_source_map(head: &[u8]) -> bool {
     let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head).trim_ascii_start();
     let head = match head.strip_prefix(b")]}") {

@@ -1,4 +1,4 @@
-//! Where the Mach-O files and source maps of an upload go.
+//! Destinations for the Mach-O files and source maps of an upload.
 
 use super::{ArchiveError, Binary};
 use std::io::{Read, Write};
@@ -8,48 +8,49 @@ use tempfile::{SpooledTempFile, TempPath};
 /// A Mach-O file or a source map that was found.
 #[derive(Debug)]
 pub struct Member {
-    /// Where it lay, archives and folders joined by `/`; the upload's own name for a bare file.
+    /// Its path, with archives and folders joined by `/`; the upload's own name for a bare file.
     pub path: String,
     /// Thin, fat, or a source map.
     pub binary: Binary,
-    /// Its bytes; the file goes when this is dropped.
+    /// Its bytes. The file is deleted when this is dropped.
     pub file: TempPath,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
 impl Member {
-    /// The bytes, mapped into memory. The map stays valid when the member is dropped.
+    /// Maps the bytes into memory. The map stays valid when the member is dropped.
     ///
     /// # Errors
-    /// [`ArchiveError::Disk`].
+    /// Returns [`ArchiveError::Disk`] if the file cannot be mapped.
     pub fn map(&self) -> Result<bytes::Bytes, ArchiveError> {
         crate::mapped::map(&self.file).map_err(ArchiveError::Disk)
     }
 }
 
-/// Takes the Mach-O files and source maps of an upload as they are found.
+/// Receives the Mach-O files and source maps of an upload as they are found.
 pub trait MemberSink {
-    /// A Mach-O file or a source map. What is not read of `content` is skipped.
+    /// Receives a Mach-O file or a source map. Unread bytes of `content` are skipped.
     ///
     /// # Errors
-    /// An error of `content`, made by [`ArchiveError`]'s readers, or [`ArchiveError::Disk`].
+    /// Returns an error of `content`, made by [`ArchiveError`]'s readers, or
+    /// [`ArchiveError::Disk`].
     fn member(&mut self, path: &str, binary: Binary, content: &mut dyn Read) -> Result<(), ArchiveError>;
 
-    /// How many members there are.
+    /// Returns the number of members.
     fn len(&self) -> usize;
 
-    /// True where there are none.
+    /// True if there are no members.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A file for an archive within an archive, in memory up to `bytes`.
+    /// Returns a file for a nested archive, in memory up to `bytes`.
     fn spool(&self, bytes: usize) -> SpooledTempFile {
         SpooledTempFile::new(bytes)
     }
 
-    /// Forgets the members after the first `len`: the archive that they lay in is broken.
+    /// Drops the members after the first `len`, because their archive is broken.
     fn truncate(&mut self, len: usize);
 }
 
@@ -61,13 +62,13 @@ pub struct ToFolder {
 }
 
 impl ToFolder {
-    /// Members go to files in `folder`, which must exist.
+    /// Writes members to files in `folder`, which must exist.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> ToFolder {
         ToFolder { folder: folder.into(), members: Vec::new() }
     }
 
-    /// What was found.
+    /// Returns the members that were found.
     #[must_use]
     pub fn into_members(self) -> Vec<Member> {
         self.members
@@ -99,7 +100,7 @@ impl MemberSink for ToFolder {
     }
 }
 
-/// Tells a source that fails from a disk that does.
+/// Copies a stream to a file. Distinguishes errors of the source from errors of the disk.
 pub(super) fn copy(source: &mut dyn Read, file: &mut (impl Write + ?Sized)) -> Result<u64, ArchiveError> {
     let mut buffer = vec![0; 64 << 10];
     let mut size = 0;

@@ -1,9 +1,9 @@
-//! Uploaded files unpacked: zip, tar and gzip in any nesting, with the Mach-O files in them.
+//! Unpacks uploaded files: zip, tar and gzip in any nesting, with the Mach-O files in them.
 //!
-//! What a file is, its first bytes say; names are only shown. Nothing is ever written to a path that an archive
-//! names, so a path that leaves the archive does no harm: its file is read, and shown with a path inside. Links and
-//! devices are skipped. Memory is bounded whatever the input: an archive within an
-//! archive is held in a temporary file, and directories are read entry by entry.
+//! The first bytes of a file decide its kind; names are only shown. No file is ever written to a path from an
+//! archive. A path that leaves the archive is harmless: its file is read, and shown with a path inside. Links
+//! and devices are skipped. Memory is limited whatever the input: a nested archive is held in a temporary file,
+//! and directories are read entry by entry.
 
 mod budget;
 mod describe;
@@ -21,22 +21,22 @@ pub use magic::{Binary, FileKind, PEEK, detect};
 pub use member::{Member, MemberSink, ToFolder};
 pub use walk::unpack;
 
-/// What an upload may cost.
+/// Limits for unpacking one upload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UnpackLimits {
-    /// Archives within one another; a gzip around a tar counts as two.
+    /// Depth of nested archives; a gzip around a tar counts as two.
     pub depth: usize,
     /// Entries of all archives together.
     pub entries: u64,
-    /// Bytes of one entry, unpacked.
+    /// Unpacked bytes of one entry.
     pub member_bytes: u64,
-    /// Bytes of everything that is unpacked.
+    /// Unpacked bytes of the whole upload.
     pub total_bytes: u64,
-    /// Unpacked bytes for one byte of the upload, on top of [`UnpackLimits::free_bytes`].
+    /// Unpacked bytes per byte of the upload, on top of [`UnpackLimits::free_bytes`].
     pub ratio: u64,
-    /// Bytes that may be unpacked whatever the ratio.
+    /// Bytes that may be unpacked at any ratio.
     pub free_bytes: u64,
-    /// Bytes of an entry's path, those of the archives around it included.
+    /// Bytes of an entry's path, including those of the archives around it.
     pub path_bytes: usize,
     /// Mach-O files that are kept.
     pub members: usize,
@@ -57,22 +57,22 @@ impl Default for UnpackLimits {
     }
 }
 
-/// What was found besides the members.
+/// Statistics of an upload, besides its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Entries of all archives together, folders included.
+    /// Entries of all archives together, including folders.
     pub entries: u64,
     /// Bytes that were unpacked.
     pub unpacked_bytes: u64,
-    /// Entries that were not looked into though they might have been meant, the first
-    /// [`Contents::SKIPPED_SHOWN`] of them; those that may hide symbols come before others.
+    /// Skipped entries that may have been meant as symbols, the first [`Contents::SKIPPED_SHOWN`] of them.
+    /// Those that may hide symbols come first.
     pub skipped: Vec<SkippedEntry>,
-    /// How many were skipped.
+    /// Number of skipped entries.
     pub skipped_count: u64,
 }
 
 impl Contents {
-    /// How many skipped entries are named.
+    /// The most skipped entries that are listed.
     pub const SKIPPED_SHOWN: usize = 100;
 
     fn skip(&mut self, path: &str, reason: SkipReason) {
@@ -90,13 +90,13 @@ impl Contents {
 /// An entry that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedEntry {
-    /// Where it lies, archives and folders joined by `/`.
+    /// Its path, with archives and folders joined by `/`.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub reason: SkipReason,
 }
 
-/// Why an entry was skipped.
+/// Reason why an entry was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
     /// A path longer than [`UnpackLimits::path_bytes`].
@@ -111,13 +111,13 @@ pub enum SkipReason {
     /// A zip entry that needs a password.
     #[error("encrypted")]
     Encrypted,
-    /// A zip entry packed in a way that is not supported; the number is the format's.
+    /// A zip entry with an unsupported compression; the number is the format's.
     #[error("compression method {0} is not supported")]
     Method(u16),
-    /// A kind of tar entry that is not supported, such as a file's part from another volume.
+    /// An unsupported kind of tar entry, such as a file's part from another volume.
     #[error("tar entries of kind {0:?} are not supported")]
     Kind(char),
-    /// A sparse tar entry with a map that contradicts itself, the file's size or the bytes that are there.
+    /// A sparse tar entry with a map that contradicts itself, the file's size or the stored bytes.
     #[error("the map of its holes {0}")]
     Holes(&'static str),
     /// An archive in a format that is not supported.
@@ -126,19 +126,19 @@ pub enum SkipReason {
     /// A static library, which has no debug id.
     #[error("a static library has no debug id")]
     StaticLibrary,
-    /// An archive within more archives than [`UnpackLimits::depth`].
+    /// An archive nested deeper than [`UnpackLimits::depth`].
     #[error("archives within one another are too deep")]
     TooDeep,
-    /// An archive within the archive that is cut off or damaged.
+    /// A nested archive that is truncated or damaged.
     #[error("{0}")]
     Broken(String),
 }
 
 impl SkipReason {
-    /// What holds no symbols, or none that are not found elsewhere as well.
+    /// Reasons for entries that contain no symbols, or only symbols that are found elsewhere too.
     pub const HARMLESS: [SkipReason; 3] = [SkipReason::Link, SkipReason::Special, SkipReason::StaticLibrary];
 
-    /// A short name that never changes.
+    /// Returns a short name that never changes.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {

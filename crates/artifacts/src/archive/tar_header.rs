@@ -1,8 +1,8 @@
-//! What a tar header is: a block with its own checksum.
+//! Tar headers: blocks with their own checksum.
 
 pub(super) const BLOCK: usize = 512;
 
-/// True for a block that is a tar header: its checksum is right.
+/// True for a tar header: a block with the right checksum.
 pub(super) fn is_header(block: &[u8]) -> bool {
     let Some(block) = block.get(..BLOCK) else { return false };
     let sum: u64 =
@@ -10,7 +10,7 @@ pub(super) fn is_header(block: &[u8]) -> bool {
     number(&block[148..156]) == Some(sum)
 }
 
-/// An octal field, or a base-256 one; `None` for anything else and for negative numbers.
+/// Parses an octal or base-256 field; `None` for all else and for negative numbers.
 pub(super) fn number(field: &[u8]) -> Option<u64> {
     if let Some((first, rest)) = field.split_first()
         && first & 0x80 != 0

@@ -1,15 +1,15 @@
-//! Symbols that were deleted, while object storage may still have them. Where there are too many, those that were deleted
-//! longest ago go.
+//! Symbols that were deleted while object storage may still have them. Beyond the limit, the oldest deletions
+//! are dropped.
 
 use lru::LruCache;
 use std::num::NonZeroUsize;
 use unslide_model::{DebugId, Owned, Owner};
 
-/// The generation with which each was deleted: no alias of it, or of one before it, counts any more.
+/// The generation at which each was deleted: its alias is ignored up to that generation.
 pub(super) struct DeletedSymbols(LruCache<Owned<DebugId>, u64>);
 
 impl DeletedSymbols {
-    /// Remembers at most `most`.
+    /// Returns a memory for at most `most` deletions.
     pub(super) fn new(most: usize) -> DeletedSymbols {
         let mut all = LruCache::unbounded();
         all.resize(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN));
@@ -21,12 +21,12 @@ impl DeletedSymbols {
         self.0.push(id.clone(), generation.max(before));
     }
 
-    /// True where an alias of this generation was deleted.
+    /// True if an alias of this generation was deleted.
     pub(super) fn has(&self, id: &Owned<DebugId>, generation: u64) -> bool {
         self.0.peek(id).is_some_and(|deleted| generation <= *deleted)
     }
 
-    /// There are symbols again, of this generation.
+    /// Records that symbols of this generation were published again.
     pub(super) fn published(&mut self, id: &Owned<DebugId>, generation: u64) {
         if self.0.peek(id).is_some_and(|deleted| generation > *deleted) {
             self.0.pop(id);

@@ -1,5 +1,5 @@
-//! The cache's files. Each is written under a temporary name and renamed when it is whole; its
-//! name says everything that is known of it. A file is never changed or cut, only unlinked.
+//! The cache's files. Each is written under a temporary name and renamed when it is complete. The
+//! name contains all its metadata. A file is never changed or truncated, only unlinked.
 //!
 //! `v<format>/<tenant or _system>/<debug id>.<generation>.<sha256>.<object's sha256>`
 
@@ -13,16 +13,16 @@ use unslide_model::{ContentHash, DebugId, Owned, Owner, TenantId};
 use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::SymCache;
 
-/// Stands for the system; no tenant's slug has an underscore.
+/// Folder of the system's symcaches. No tenant's slug has an underscore.
 const SYSTEM: &str = "_system";
 
-/// The folder of downloads that are not whole.
+/// The folder of incomplete downloads.
 const TEMPORARY: &str = "tmp";
 
-/// How a download's file is made.
+/// Creates the file of a download.
 pub(super) type Create = Box<dyn Fn(&Path) -> io::Result<File> + Send + Sync>;
 
-/// As files are made outside tests.
+/// Creates a file, outside tests.
 pub(super) fn create(path: &Path) -> io::Result<File> {
     File::create_new(path)
 }
@@ -33,7 +33,7 @@ pub(super) struct Disk {
     create: Create,
 }
 
-/// A whole file of the cache.
+/// A complete file of the cache.
 #[derive(Clone, Debug)]
 pub(super) struct OnDisk {
     pub(super) path: PathBuf,
@@ -45,19 +45,19 @@ pub(super) struct OnDisk {
     pub(super) size: u64,
 }
 
-/// A symcache file of the last run, with its owner and debug id.
+/// A symcache file from the last run, with its owner and debug id.
 type FoundFile = (Owned<DebugId>, OnDisk);
 
 impl OnDisk {
-    /// What the file, mapped, knows of its debug id.
+    /// Returns the mapped file as symbols, with its generation and object.
     pub(super) fn symbols(&self, symcache: Arc<SymCache>) -> ImageSymbols {
         ImageSymbols::Found { symcache, generation: Some(self.generation), object: Some(self.object) }
     }
 }
 
 impl Disk {
-    /// Makes the folders and lists what is there, the longest unused first. What is left of
-    /// downloads that were cut off and of other formats is removed.
+    /// Creates the folders and lists the files, the least recently used first. Removes interrupted
+    /// downloads and files of other formats.
     pub(super) fn open(root: &Path, versions: &[u32], create: Create) -> io::Result<(Disk, Vec<FoundFile>)> {
         fs::create_dir_all(root)?;
         for entry in fs::read_dir(root)? {
@@ -113,7 +113,7 @@ impl Disk {
         self.folder.join(format!("v{version}"))
     }
 
-    /// A new file for a download. It makes the folder again where the cache was deleted.
+    /// Creates a file for a download. Creates the folder again if the cache was deleted.
     pub(super) fn temporary(&self) -> io::Result<(PathBuf, File)> {
         let folder = self.folder.join(TEMPORARY);
         fs::create_dir_all(&folder)?;
@@ -123,7 +123,7 @@ impl Disk {
         Ok((path, file))
     }
 
-    /// Moves a complete download to its name.
+    /// Moves a complete download to its final name.
     pub(super) fn keep(
         &self,
         temporary: &Path,

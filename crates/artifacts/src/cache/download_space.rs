@@ -1,5 +1,5 @@
-//! Space on the disk for what is being downloaded, of which one tenant has a part at most. A single
-//! download may be larger than that; of those there is one at a time.
+//! Disk space for running downloads, with a limit per tenant. A single download may exceed the
+//! limit, but only one such download runs at a time.
 
 use super::CacheError;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use tokio::time::timeout;
 use unslide_model::Owner;
 use unslide_runtime::fairness::{FairPermit, FairSemaphore};
 
-/// One tenant has one of this many parts.
+/// One tenant may use one of this many parts.
 const PARTS: u32 = 4;
 
-/// Counts KiB.
+/// The unit of permits is KiB.
 pub(super) struct DownloadSpace(FairSemaphore<Owner>);
 
-/// Space for a download, until it is dropped.
+/// Reserved space for a download, until it is dropped.
 pub(super) struct Reserved {
     kib: u32,
     _permit: FairPermit<Owner>,
@@ -30,18 +30,18 @@ impl DownloadSpace {
         DownloadSpace(FairSemaphore::new("downloads", kib(bytes), kib(bytes) / PARTS))
     }
 
-    /// Bytes that are reserved.
+    /// Returns the number of reserved bytes.
     pub(super) fn held(&self) -> u64 {
         self.0.held() << 10
     }
 
-    /// Reserves bytes; `None` where that has to be waited for.
+    /// Reserves bytes; `None` if it would have to wait.
     pub(super) fn reserve_now(&self, owner: &Owner, bytes: u64) -> Option<Reserved> {
         let permit = self.0.acquire_now(owner, kib(bytes))?;
         Some(Reserved { kib: kib(bytes), _permit: permit })
     }
 
-    /// Waits until bytes are reserved, for `at_most`.
+    /// Waits up to `at_most` until bytes are reserved.
     pub(super) async fn reserve(
         &self,
         owner: &Owner,

@@ -1,4 +1,4 @@
-//! Events of symbols that changed, as `unslide.symbol-events` has them.
+//! Events for changed symbols, from the topic `unslide.symbol-events`.
 
 use super::SymcacheCache;
 use unslide_model::Owner;
@@ -6,11 +6,11 @@ use unslide_proto::Message;
 use unslide_proto::symbol::SymbolEvent;
 
 impl SymcacheCache {
-    /// Takes the value of the next event: what is known of its symbols is dropped, where it is older, and remembered as
-    /// missing where they were deleted. `None` says that events may have been missed, as [`SymcacheCache::missed_events`].
+    /// Handles the value of the next event: drops older symbols, and remembers deleted ones as missing. `None`
+    /// means that events may have been missed, as in [`SymcacheCache::missed_events`].
     ///
     /// # Errors
-    /// What is wrong with an event that can't be read: it counts as missed.
+    /// Returns the problem of an unreadable event, which counts as missed.
     pub fn take_event(&self, value: Option<&[u8]>) -> Result<(), String> {
         let Some(value) = value else {
             self.missed_events();

@@ -1,6 +1,6 @@
-//! Which symcaches stay. Each owner's lie in two segments, in the order of their last use: on
-//! probation what was used once, proven what was used again. Only who uses symcaches again and again
-//! takes room from others, and only as far as its share.
+//! Eviction policy. Each owner's symcaches are in two segments, in the order of last use: on probation those
+//! used once, proven those used again. Only an owner that uses symcaches repeatedly takes capacity from
+//! others, and only up to its share.
 
 use super::disk::OnDisk;
 use super::{CacheSettings, CacheStats};
@@ -12,12 +12,12 @@ use unslide_symbolicate::symcache::SymCache;
 /// A symcache on disk.
 pub(super) struct CacheEntry {
     pub(super) file: OnDisk,
-    /// Mapped and verified; else it has to be before it is used.
+    /// The verified map; `None` if the file still has to be mapped and verified.
     pub(super) mapped: Option<Arc<SymCache>>,
-    /// Whether no event could have been missed since it was fetched or compared.
+    /// True if no event can have been missed since it was fetched or compared.
     pub(super) checked: bool,
     used: u64,
-    /// Used more than once.
+    /// True if it was used more than once.
     proven: bool,
 }
 
@@ -31,18 +31,18 @@ impl CacheEntry {
     }
 }
 
-/// Why a symcache had to go.
+/// Reason why a symcache was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EvictionReason {
-    /// Its owner had more than its share.
+    /// Its owner exceeded its share.
     OverShare,
-    /// It was used once, as too many others were.
+    /// It was used once, and so were too many others.
     Probation,
-    /// Of all that were used again it was used longest ago.
+    /// It was the least recently used of the proven ones.
     LeastUsed,
 }
 
-/// The uses of one kind, by when.
+/// Entries of one kind in the order of last use.
 #[derive(Default)]
 struct UseOrder {
     by_use: BTreeMap<u64, DebugId>,
@@ -70,7 +70,7 @@ impl OwnerEntries {
         if proven { &mut self.proven } else { &mut self.probation }
     }
 
-    /// What this owner has to give first, where probation may take so much.
+    /// Returns this owner's first entry to evict. `probation` is the limit for entries that were used once.
     fn first_to_go(&self, probation: u64, incoming: u64) -> Option<DebugId> {
         let (once, again) = (self.probation.oldest(), self.proven.oldest());
         let crowded = self.probation.cost.saturating_add(incoming) > probation;
@@ -83,7 +83,7 @@ pub(super) struct Entries {
     settings: CacheSettings,
     all: HashMap<Owned<DebugId>, CacheEntry>,
     owners: HashMap<Owner, OwnerEntries>,
-    /// The entries that are mapped, by their last use.
+    /// The mapped entries, by last use.
     mapped: BTreeMap<u64, Owned<DebugId>>,
     ticks: u64,
     bytes: u64,
@@ -107,21 +107,21 @@ impl Entries {
         self.all.values_mut().for_each(|entry| entry.checked = false);
     }
 
-    /// Notes a use: the entry is proven from here on.
+    /// Records a use: the entry is now proven.
     pub(super) fn used(&mut self, id: &Owned<DebugId>) {
         if let Some(entry) = self.remove(id) {
             self.insert(id.clone(), CacheEntry { proven: true, ..entry });
         }
     }
 
-    /// Notes that an entry was mapped, verified and compared.
+    /// Records that an entry was mapped, verified and compared.
     pub(super) fn map(&mut self, id: &Owned<DebugId>, symcache: Arc<SymCache>) {
         if let Some(entry) = self.remove(id) {
             self.insert(id.clone(), CacheEntry { mapped: Some(symcache), checked: true, ..entry });
         }
     }
 
-    /// Adds an entry for an id that has none, as the one that was used last.
+    /// Adds an entry for an id without one, as the most recently used.
     pub(super) fn insert(&mut self, id: Owned<DebugId>, mut entry: CacheEntry) {
         self.ticks += 1;
         entry.used = self.ticks;
@@ -150,7 +150,7 @@ impl Entries {
         Some(entry)
     }
 
-    /// Unmaps files until no more are left than allowed; returns the number of unmapped files.
+    /// Unmaps files until the limit is met. Returns the number of unmapped files.
     pub(super) fn unmap(&mut self) -> u64 {
         let mut given = 0;
         while self.mapped.len() > self.settings.limits.mapped
@@ -164,15 +164,15 @@ impl Entries {
         given
     }
 
-    /// True where one more file of `incoming` bytes does not fit.
+    /// True if one more file of `incoming` bytes does not fit.
     pub(super) fn is_full(&self, incoming: u64) -> bool {
         let cost: u64 = self.owners.values().map(OwnerEntries::cost).sum();
         cost.saturating_add(self.settings.cost(incoming)) > self.settings.max_bytes
     }
 
-    /// Which entry makes room for `incoming` bytes of an owner: one of its own where it is over its share,
-    /// then one of the owner that is most over its own, then the oldest on probation where probation is over
-    /// its part, and only then the one that was used longest ago.
+    /// Returns the entry to evict for `incoming` bytes of an owner. First choice is one of its own if it
+    /// exceeds its share, then one of the owner that exceeds its share most. After that it is the oldest on
+    /// probation if probation exceeds its part, else the least recently used proven one.
     pub(super) fn victim(
         &self,
         owner: Option<&Owner>,
@@ -190,7 +190,7 @@ impl Entries {
         }
         let over =
             self.owners.iter().map(|(owner, own)| (own.cost().saturating_sub(self.share(owner)), owner, own));
-        // Of two that are equally far over the one with the smaller name, so that it is always the same.
+        // Ties go to the smaller name, so that the choice is deterministic.
         let most =
             over.filter(|(over, ..)| *over > 0).max_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(a.1)));
         if let Some((_, owner, own)) = most
@@ -212,13 +212,13 @@ impl Entries {
         }
     }
 
-    /// The bytes of the cache that an owner keeps when others want room.
+    /// Returns the bytes that an owner keeps when others need capacity.
     fn share(&self, owner: &Owner) -> u64 {
         let limits = &self.settings.limits;
         self.settings.part(if *owner == Owner::System { limits.system_share } else { limits.tenant_share })
     }
 
-    /// Adds the figures of the entries to the others.
+    /// Adds the counts of the entries to the other statistics.
     pub(super) fn stats(&self, others: CacheStats) -> CacheStats {
         let of = |order: fn(&OwnerEntries) -> &UseOrder| {
             self.owners.values().map(|own| order(own).by_use.len() as u64).sum()

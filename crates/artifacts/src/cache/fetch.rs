@@ -1,4 +1,4 @@
-//! One download, from the question to the answer that everyone who waits gets.
+//! One download, from the request to the answer that all waiting callers get.
 
 use super::disk::OnDisk;
 use super::download_space::Reserved;
@@ -16,14 +16,14 @@ use unslide_model::{DebugId, Owned};
 use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::{SymCache, SymCacheError};
 
-/// Requests of one flight: one, and again after an event came in between or an alias was read while
-/// it was being replaced.
+/// The most requests of one flight. It retries after an event during the request, or after it read an
+/// alias that was being replaced.
 const TRIES: usize = 4;
 
-/// Between two reads of an alias where bytes and metadata were not of one write.
+/// Pause between two reads of an alias if its bytes and metadata came from different writes.
 const TORN_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs a flight to its end. Those who wait get an answer whatever happens.
+/// Runs a flight to its end. Waiting callers get an answer whatever happens.
 pub(super) async fn fly(inner: Arc<Inner>, id: Owned<DebugId>) {
     let mut landing = Landing { inner, id, landed: false };
     let answer = answer(&landing.inner, &landing.id).await;
@@ -65,8 +65,8 @@ async fn answer(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Answer {
     loop {
         tries += 1;
         inner.state.lock().begin_request(id);
-        // What an event has overtaken is asked for again; when events keep coming it is given all
-        // the same, and not kept.
+        // An answer that an event has overtaken is requested again. If events keep coming, it is returned
+        // anyway, but not kept.
         match fetch(inner, id).await? {
             Outcome::Torn if tries < TRIES => tokio::time::sleep(TORN_PAUSE).await,
             Outcome::Torn => {
@@ -92,8 +92,8 @@ async fn answer(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Answer {
     }
 }
 
-/// Moves a download to its place and makes room for it; false where an event has overtaken it. One that is
-/// larger than the whole cache is used and not kept.
+/// Moves a download to its final name and evicts others for it. Returns false if an event has overtaken
+/// it. One larger than the whole cache is used but not kept.
 async fn keep(inner: &Arc<Inner>, id: &Owned<DebugId>, whole: Whole) -> Result<bool, CacheError> {
     if whole.size > inner.settings.max_bytes {
         return Ok(true);
@@ -112,11 +112,11 @@ async fn keep(inner: &Arc<Inner>, id: &Owned<DebugId>, whole: Whole) -> Result<b
     .await
 }
 
-/// A file from the last run, or one that may have been overtaken while events were missed.
+/// Uses a file from the last run, or one that may be outdated because events were missed.
 async fn from_disk(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Option<ImageSymbols>, CacheError> {
     let Some(unready) = inner.state.lock().unready(id) else { return Ok(None) };
     if unready.mapped.is_some() && unready.checked {
-        // It is known, and still was asked for: a newer one is wanted.
+        // The entry is ready, so this request needs a newer one.
         return Ok(None);
     }
     if !unready.checked && !is_current(inner, id, &unready.file).await? {
@@ -137,7 +137,7 @@ async fn from_disk(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Option<Ima
     .await
 }
 
-/// Whether a file still is what object storage has.
+/// Returns whether object storage still has the same version of a file.
 async fn is_current(inner: &Inner, id: &Owned<DebugId>, file: &OnDisk) -> Result<bool, CacheError> {
     let key = keys::symbols(id).alias(file.version);
     let asked = timeout(inner.settings.limits.download(), inner.store.head(&key));
@@ -146,7 +146,7 @@ async fn is_current(inner: &Inner, id: &Owned<DebugId>, file: &OnDisk) -> Result
     Ok(current.is_some_and(|meta| meta.generation == file.generation && meta.sha256 == file.sha256))
 }
 
-/// A file from the last run, if it is whole.
+/// Maps a file from the last run, if it is intact.
 fn reopen(id: DebugId, file: &OnDisk) -> Option<Arc<SymCache>> {
     let symcache = SymCache::parse(map(&file.path).ok()?).ok()?;
     let whole = symcache.debug_id() == id && symcache.verify_checksum().is_ok();
@@ -156,11 +156,11 @@ fn reopen(id: DebugId, file: &OnDisk) -> Option<Arc<SymCache>> {
 enum Outcome {
     Found(Whole),
     Negative(ImageSymbols),
-    /// Bytes and metadata are of two writes, or the bytes came damaged.
+    /// Bytes and metadata are from different writes, or the bytes arrived damaged.
     Torn,
 }
 
-/// A download that is what it should be.
+/// A verified download.
 struct Whole {
     temporary: Temporary,
     symcache: Arc<SymCache>,
@@ -169,10 +169,10 @@ struct Whole {
     size: u64,
 }
 
-/// A download's file, unlinked when it is not renamed.
+/// A download's file, unlinked unless it is renamed.
 struct Temporary {
     path: PathBuf,
-    /// What it may take of the disk, until it counts as one of the cache's files.
+    /// The reserved disk space, until the file counts as part of the cache.
     _reserved: Reserved,
 }
 
@@ -182,8 +182,8 @@ impl Drop for Temporary {
     }
 }
 
-/// Asks for each version of the format that this cache reads, the newest first: while builders
-/// write two, an object that was not built anew yet has the older one only.
+/// Requests each version of the format that this cache reads, the newest first. While builders write two
+/// versions, an object that is not rebuilt yet has only the older one.
 async fn fetch(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Outcome, CacheError> {
     let mut negative = ImageSymbols::Missing;
     for version in &inner.settings.versions {
@@ -207,7 +207,7 @@ async fn fetch_version(inner: &Arc<Inner>, id: &Owned<DebugId>, version: u32) ->
     let Some(meta) = AliasMeta::from_metadata(&fetched.head.metadata) else {
         return Ok(Outcome::Negative(ImageSymbols::Malformed));
     };
-    // A deletion after this look overtakes the request.
+    // A deletion after this check overtakes the request.
     if inner.state.lock().is_deleted(id, meta.generation) {
         return Ok(Outcome::Negative(ImageSymbols::Missing));
     }
@@ -215,8 +215,8 @@ async fn fetch_version(inner: &Arc<Inner>, id: &Owned<DebugId>, version: u32) ->
         return open(id, temporary, version, meta, fetched.head.size).await;
     }
     drop(temporary);
-    // A store that does not write bytes and metadata in one step. The object that the metadata
-    // names is never overwritten.
+    // This store does not write bytes and metadata atomically. The object that the metadata names is never
+    // overwritten.
     match download(inner, id, &keys.symcache(version, &meta.sha256)).await? {
         Some((temporary, fetched)) if fetched.sha256 == meta.sha256 => {
             open(id, temporary, version, meta, fetched.head.size).await
@@ -225,7 +225,7 @@ async fn fetch_version(inner: &Arc<Inner>, id: &Owned<DebugId>, version: u32) ->
     }
 }
 
-/// Downloads an object. Where the disk is full, others make way and it is tried once more.
+/// Downloads an object. If the disk is full, evicts others and retries once.
 async fn download(
     inner: &Arc<Inner>,
     id: &Owned<DebugId>,
@@ -243,7 +243,7 @@ async fn download(
         }
         let reserved = had.take().filter(|reserved| reserved.fits(size));
         let Some(reserved) = reserved.or_else(|| inner.space.reserve_now(&id.owner, size)) else {
-            // Nobody holds an answer of object storage while waiting: it is asked for again.
+            // The response is dropped while waiting, and requested again afterwards.
             drop(download);
             had = Some(inner.space.reserve(&id.owner, size, limits.download()).await?);
             continue;
@@ -270,7 +270,7 @@ async fn write(
     Ok((temporary, fetched))
 }
 
-/// Removes symcaches of as many bytes as the disk has no room for.
+/// Evicts symcaches of as many bytes as the disk lacks.
 async fn make_way(inner: &Arc<Inner>, id: &Owned<DebugId>, bytes: u64) -> Result<(), CacheError> {
     let (inner, owner) = (inner.clone(), id.owner.clone());
     blocking(move || {
@@ -328,7 +328,7 @@ fn disk_error(error: &io::Error) -> CacheError {
     CacheError::Operator(format!("the symcache cache's disk failed: {error}"))
 }
 
-/// Runs what waits for the disk where it holds nobody up.
+/// Runs blocking disk work outside the async worker threads.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, CacheError> {

@@ -1,4 +1,4 @@
-//! What the cache may take.
+//! Limits of the cache.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use unslide_symbolicate::symcache;
 
-/// How long "there is none" is remembered at most. Longer, and a lost event would be noticed too late.
+/// The longest time that "there is none" is remembered. If it were longer, a lost event would be noticed too
+/// late.
 pub(super) const REMEMBER_MISSING_MICROS: i64 = 60_000_000;
 
 /// Bounds of the cache, which services read from their section `symcaches`.
@@ -67,7 +68,7 @@ impl Default for CacheLimits {
 }
 
 impl CacheLimits {
-    /// Everything that is wrong with these limits: field and reason.
+    /// Returns all problems of these limits: field and reason.
     #[must_use]
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let wrong = !(1 << 20..=1 << 40).contains(&self.download_bytes);
@@ -79,22 +80,21 @@ impl CacheLimits {
     }
 }
 
-/// How the cache is set up.
+/// Settings of the cache.
 #[derive(Clone, Debug)]
 pub struct CacheSettings {
-    /// The folder, which is the cache's alone. It may be deleted at any time.
+    /// The folder, used by the cache only. It may be deleted at any time.
     pub folder: PathBuf,
-    /// Bytes on disk. What is being downloaded comes on top, bounded by
-    /// [`CacheLimits::download_bytes`].
+    /// The most bytes on disk. Running downloads come on top, limited by [`CacheLimits::download_bytes`].
     pub max_bytes: u64,
-    /// Everything else that is bounded.
+    /// All other limits.
     pub limits: CacheLimits,
-    /// The versions of the symcache's format that are asked for, the newest first.
+    /// The versions of the symcache's format that are requested, the newest first.
     pub versions: Vec<u32>,
 }
 
 impl CacheSettings {
-    /// The usual settings: every version that this build reads.
+    /// Returns the usual settings, with every version that this build reads.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>, max_bytes: u64) -> CacheSettings {
         CacheSettings {
@@ -105,7 +105,7 @@ impl CacheSettings {
         }
     }
 
-    /// The same with these limits.
+    /// Returns the same settings with these limits.
     #[must_use]
     pub fn limited(self, limits: CacheLimits) -> CacheSettings {
         CacheSettings { limits, ..self }
@@ -115,7 +115,8 @@ impl CacheSettings {
         u64::try_from(u128::from(self.max_bytes) * u128::from(per_cent) / 100).unwrap_or(u64::MAX)
     }
 
-    /// What a file of this size takes of the bytes: at least its part of them where there are as many files as allowed.
+    /// Returns a file's cost in bytes: at least an equal part of the whole, because the number of files is
+    /// limited too.
     pub(super) fn cost(&self, size: u64) -> u64 {
         size.max(self.max_bytes / self.limits.files.max(1))
     }

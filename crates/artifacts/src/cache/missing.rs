@@ -1,5 +1,5 @@
-//! Remembered answers that are not a symcache, bounded in time and number. Where there are too many, those that were
-//! asked for longest ago go.
+//! Remembered answers that are not a symcache, limited in time and number. Beyond the limit, the least recently
+//! requested are dropped.
 
 use lru::LruCache;
 use std::num::NonZeroUsize;
@@ -16,7 +16,7 @@ pub(super) struct Negative {
 pub(super) struct Missing(LruCache<Owned<DebugId>, Negative>);
 
 impl Missing {
-    /// Remembers at most `most`.
+    /// Returns a memory for at most `most` answers.
     pub(super) fn new(most: usize) -> Missing {
         let mut all = LruCache::unbounded();
         all.resize(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN));
@@ -51,7 +51,7 @@ impl Missing {
         }
     }
 
-    /// Adds one; says how many had to go before their time.
+    /// Adds an answer. Returns how many others were dropped early.
     pub(super) fn insert(&mut self, id: &Owned<DebugId>, negative: Negative) -> u64 {
         let gone = self.0.push(id.clone(), negative);
         gone.is_some_and(|(gone, _)| gone != *id).into()

@@ -1,4 +1,4 @@
-//! Symcaches on this machine's disk: fetched once, mapped into memory, bounded in bytes.
+//! Symcaches on this machine's disk: fetched once, mapped into memory, limited in bytes.
 
 mod deleted;
 mod disk;
@@ -29,14 +29,14 @@ use tokio::sync::Semaphore;
 use unslide_model::{Clock, DebugId, Owned, Owner, Scoped, TenantId};
 use unslide_symbolicate::ImageSymbols;
 
-/// Why the cache has no answer. Nothing of it is remembered.
+/// Reason why the cache has no answer. Errors are not cached.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CacheError {
-    /// For now; another try may succeed.
+    /// A temporary failure; another try may succeed.
     #[error("{0}")]
     Transient(String),
-    /// This machine does not take it for now, and object storage is not at fault: it is too large, or
-    /// other downloads take the room.
+    /// This machine has no capacity for the symcache now: it is too large, or other downloads use the capacity.
+    /// Object storage is not at fault.
     #[error("{0}")]
     NoRoom(String),
     /// An operator has to act: access to the bucket, or the disk.
@@ -47,27 +47,26 @@ pub enum CacheError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Arc<std::io::Error>,
     },
 }
 
 impl CacheError {
-    /// True where another try may succeed without an operator.
+    /// True if another try may succeed without an operator.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, CacheError::Transient(_) | CacheError::NoRoom(_))
     }
 }
 
-/// What the caller knows of the newest symbols. An older answer, and a remembered "none", is not
-/// good enough for it.
+/// Newest generations that the caller knows of. Older answers and remembered "none" answers are not accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
-    /// At least this generation of the tenant's own symbols is there.
+    /// At least this generation of the tenant's own symbols exists.
     pub tenant: Option<u64>,
-    /// At least this generation of the system's symbols is there.
+    /// At least this generation of the system's symbols exists.
     pub system: Option<u64>,
 }
 
@@ -78,26 +77,26 @@ struct Inner {
     store: ObjectStore,
     clock: Arc<dyn Clock>,
     disk: Disk,
-    /// Downloads that may begin.
+    /// Permits for new downloads.
     downloads: Semaphore,
-    /// What downloads may take on disk.
+    /// Disk space for downloads.
     space: DownloadSpace,
     runtime: Handle,
     state: Mutex<CacheState>,
 }
 
-/// The cache. Cheap to clone; clones are the same cache.
+/// The cache. Cheap to clone; clones share the same cache.
 #[derive(Clone)]
 pub struct SymcacheCache {
     inner: Arc<Inner>,
 }
 
 impl SymcacheCache {
-    /// Opens the folder with what is in it, or makes it. Has to be called within a tokio runtime,
-    /// where downloads will run. Reads the folder's names only; contents are verified when used.
+    /// Opens the folder with its files, or creates it. Must be called within the tokio runtime in which
+    /// downloads will run. Reads only the names of files; contents are verified on use.
     ///
     /// # Errors
-    /// [`CacheError::Folder`].
+    /// Returns [`CacheError::Folder`] if the folder cannot be used.
     pub fn open(
         settings: CacheSettings,
         store: ObjectStore,
@@ -106,7 +105,7 @@ impl SymcacheCache {
         SymcacheCache::open_on(settings, store, clock, disk::create)
     }
 
-    /// The same on a disk where files are made by `create`.
+    /// Does the same with a given function that creates files.
     fn open_on(
         settings: CacheSettings,
         store: ObjectStore,
@@ -136,12 +135,12 @@ impl SymcacheCache {
         Ok(SymcacheCache { inner: Arc::new(inner) })
     }
 
-    /// The symbols for a debug id: the system's first where `system_path`, then the tenant's.
-    /// However many ask at the same time, one request is made; it goes on when the caller stops
-    /// waiting, so that the next one finds the answer.
+    /// Returns the symbols for a debug id: the system's first if `system_path`, then the tenant's. Concurrent
+    /// callers share one request. It continues when the caller stops waiting, so that the next caller finds the
+    /// answer.
     ///
     /// # Errors
-    /// [`CacheError`] where it is not known whether there are symbols.
+    /// Returns [`CacheError`] if it is unknown whether there are symbols.
     pub async fn get(&self, id: &Scoped<DebugId>, system_path: bool, hint: Hint) -> Answer {
         if system_path {
             match self.of_owner(&Owner::System.own(id.id), hint.system).await? {
@@ -152,7 +151,7 @@ impl SymcacheCache {
         self.of_owner(&id.into(), hint.tenant).await
     }
 
-    /// What [`SymcacheCache::get`] would say, where it can say so without waiting.
+    /// Returns the answer of [`SymcacheCache::get`] if it is known without waiting.
     #[must_use]
     pub fn peek(&self, id: &Scoped<DebugId>, system_path: bool, hint: Hint) -> Option<ImageSymbols> {
         let inner = &self.inner;
@@ -165,7 +164,7 @@ impl SymcacheCache {
         inner.known(&id.into(), hint.tenant)
     }
 
-    /// An event said that an owner's symbols for a debug id changed, to this generation.
+    /// Handles an event: an owner's symbols for a debug id changed, to this generation.
     pub fn forget(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
         let outdated = self.inner.state.lock().forget(&id.into(), generation);
         if let Some(entry) = outdated {
@@ -173,8 +172,8 @@ impl SymcacheCache {
         }
     }
 
-    /// An owner's symbols for a debug id were deleted, with this generation: there are none until a newer one, also while
-    /// object storage still has them.
+    /// Handles a deletion of an owner's symbols for a debug id, with this generation: there are none until a
+    /// newer generation, even while object storage still has them.
     pub fn delete(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
         let missing = self.inner.negative(ImageSymbols::Missing);
         let outdated = self.inner.state.lock().delete(&id.into(), generation, missing);
@@ -183,13 +182,13 @@ impl SymcacheCache {
         }
     }
 
-    /// Events may have been missed: no remembered "there is none" counts any more, and each symcache
-    /// is compared with object storage before it is used again.
+    /// Handles a possible loss of events: drops all remembered "none" answers, and compares each symcache with
+    /// object storage before its next use.
     pub fn missed_events(&self) {
         self.inner.state.lock().gap();
     }
 
-    /// Drops everything of a tenant, from memory and disk.
+    /// Drops all symcaches of a tenant, from memory and disk.
     pub fn forget_tenant(&self, tenant: &TenantId) {
         let gone = self.inner.state.lock().remove_tenant(tenant);
         for entry in gone {
@@ -197,7 +196,7 @@ impl SymcacheCache {
         }
     }
 
-    /// Figures for metrics.
+    /// Returns the statistics for metrics.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let inner = &self.inner;
@@ -212,8 +211,8 @@ impl SymcacheCache {
 
     async fn of_owner(&self, id: &Owned<DebugId>, at_least: Option<u64>) -> Answer {
         let inner = &self.inner;
-        // An answer that came just before this question was asked may be too old for it; the next
-        // flight begins after the question and is not.
+        // An answer that arrived just before this call may be too old for it. The next flight begins after the
+        // call and is not.
         loop {
             if let Some(known) = inner.known(id, at_least) {
                 return Ok(known);
@@ -238,18 +237,18 @@ impl SymcacheCache {
 }
 
 impl Inner {
-    /// The answer that needs no request.
+    /// Returns the answer if it needs no request.
     fn known(&self, id: &Owned<DebugId>, at_least: Option<u64>) -> Option<ImageSymbols> {
         self.state.lock().known(id, at_least, self.clock.monotonic_micros())
     }
 
-    /// Remembers that there is none; false where an event has overtaken it.
+    /// Remembers that there are no symbols. Returns false if an event has overtaken the answer.
     fn remember(&self, id: &Owned<DebugId>, answer: ImageSymbols) -> bool {
         let negative = self.negative(answer);
         self.state.lock().remember(id, negative)
     }
 
-    /// An answer to remember from now on.
+    /// Returns an answer to be remembered from now on.
     fn negative(&self, answer: ImageSymbols) -> Negative {
         let until = self.clock.monotonic_micros().saturating_add(REMEMBER_MISSING_MICROS);
         Negative { answer, until }

@@ -1,4 +1,4 @@
-//! What the cache knows, behind one lock: entries, what is missing, and downloads under way.
+//! State of the cache, behind one lock: entries, missing symbols and running downloads.
 
 use super::deleted::DeletedSymbols;
 use super::disk::OnDisk;
@@ -14,8 +14,7 @@ use unslide_symbolicate::symcache::SymCache;
 
 struct Flight {
     landed: watch::Sender<Option<Answer>>,
-    /// The newest generation that an event named since the current request began; the largest
-    /// number after a gap.
+    /// The newest generation named by an event since the current request began; `u64::MAX` after a gap.
     newest: Option<u64>,
 }
 
@@ -24,12 +23,12 @@ pub(super) struct CacheState {
     missing: Missing,
     deleted: DeletedSymbols,
     flights: HashMap<Owned<DebugId>, Flight>,
-    /// How often events may have been missed.
+    /// Number of times that events may have been missed.
     gaps: u64,
     stats: CacheStats,
 }
 
-/// A file that has to be mapped, or compared with object storage, before it is used.
+/// A file that has to be mapped, or compared with object storage, before use.
 pub(super) struct Unready {
     pub(super) file: OnDisk,
     pub(super) mapped: Option<Arc<SymCache>>,
@@ -63,7 +62,7 @@ impl CacheState {
             self.stats.hits += 1;
             return Some(symbols);
         }
-        // Who knows that there is one does not take "none" for an answer.
+        // A caller that knows of symbols does not accept "none" as an answer.
         let answer = self.missing.get(id, now).filter(|_| at_least.is_none())?;
         self.stats.hits += 1;
         Some(answer)
@@ -78,7 +77,7 @@ impl CacheState {
         (receiver, true)
     }
 
-    /// A request begins: from here on events count against its answer.
+    /// Starts a request. Events from now on may invalidate its answer.
     pub(super) fn begin_request(&mut self, id: &Owned<DebugId>) {
         self.stats.fetches += 1;
         if let Some(flight) = self.flights.get_mut(id) {
@@ -86,15 +85,15 @@ impl CacheState {
         }
     }
 
-    /// True where an event since the request began says that an answer of this generation (none
-    /// for "there is none") may be outdated.
+    /// True if an event since the request began may have made an answer of this generation outdated. The
+    /// generation is `None` for "there is none".
     fn overtaken(&self, id: &Owned<DebugId>, generation: Option<u64>) -> bool {
         let newest = self.flights.get(id).and_then(|flight| flight.newest);
         newest.is_some_and(|newest| generation.is_none_or(|generation| generation < newest))
     }
 
-    /// Keeps what a request found, unless an event has overtaken it. Returns whether it was kept, and the
-    /// entries of the files that have to be removed.
+    /// Keeps the result of a request, unless an event has overtaken it. Returns whether it was kept, and the
+    /// entries with files to remove.
     pub(super) fn insert_fetched(
         &mut self,
         id: Owned<DebugId>,
@@ -109,7 +108,7 @@ impl CacheState {
         (true, gone)
     }
 
-    /// Takes out the entry of an id; it is returned unless its file is the new one's.
+    /// Removes the entry of an id. Returns it unless its file is the new one's.
     fn replace(&mut self, id: &Owned<DebugId>, entry: &CacheEntry) -> Option<CacheEntry> {
         let replaced = self.entries.remove(id);
         replaced.filter(|replaced| replaced.file.path != entry.file.path)
@@ -121,7 +120,7 @@ impl CacheState {
         self.stats.unmapped += self.entries.unmap();
     }
 
-    /// Adds a file of the last run; the one that it replaces is returned.
+    /// Adds a file of the last run. Returns the entry that it replaces.
     pub(super) fn insert_found(&mut self, id: Owned<DebugId>, file: OnDisk) -> Option<CacheEntry> {
         let entry = CacheEntry::on_disk(file);
         let replaced = self.replace(&id, &entry);
@@ -129,7 +128,7 @@ impl CacheState {
         replaced
     }
 
-    /// Ends a flight: everyone who waits gets the answer.
+    /// Ends a flight and sends the answer to all waiting callers.
     pub(super) fn land(&mut self, id: &Owned<DebugId>, answer: Answer) {
         self.stats.failures += u64::from(answer.is_err());
         if let Some(flight) = self.flights.remove(id) {
@@ -137,13 +136,13 @@ impl CacheState {
         }
     }
 
-    /// Removes an entry with a file that was not what its name says.
+    /// Removes an entry with a corrupt file.
     pub(super) fn remove_corrupt(&mut self, id: &Owned<DebugId>) -> Option<CacheEntry> {
         self.stats.corrupt += 1;
         self.entries.remove(id)
     }
 
-    /// An entry that cannot be used as it is.
+    /// Returns an entry that needs preparation before use.
     pub(super) fn unready(&self, id: &Owned<DebugId>) -> Option<Unready> {
         let entry = self.entries.get(id)?;
         Some(Unready {
@@ -154,8 +153,8 @@ impl CacheState {
         })
     }
 
-    /// An entry was mapped, verified and compared. False where it is another by now, or where events
-    /// may have been missed in between.
+    /// Records that an entry was mapped, verified and compared. Returns false if the entry was replaced, or if
+    /// events may have been missed since.
     pub(super) fn verified(&mut self, id: &Owned<DebugId>, unready: &Unready, mapped: Arc<SymCache>) -> bool {
         let same = self.entries.get(id).is_some_and(|entry| entry.file.path == unready.file.path);
         if !same || self.gaps != unready.gaps {
@@ -166,7 +165,7 @@ impl CacheState {
         true
     }
 
-    /// Remembers that there is none, unless an event came while it was asked for; says which.
+    /// Remembers that there are no symbols, unless an event arrived during the request. Returns whether it did.
     pub(super) fn remember(&mut self, id: &Owned<DebugId>, negative: Negative) -> bool {
         if self.overtaken(id, None) {
             return false;
@@ -175,7 +174,7 @@ impl CacheState {
         true
     }
 
-    /// An event: an older entry goes, and is returned.
+    /// Handles an event: removes an older entry and returns it.
     pub(super) fn forget(&mut self, id: &Owned<DebugId>, generation: u64) -> Option<CacheEntry> {
         self.missing.remove(id);
         self.deleted.published(id, generation);
@@ -186,8 +185,8 @@ impl CacheState {
         if older { self.entries.remove(id) } else { None }
     }
 
-    /// A deletion: an entry of this generation or an older one goes, and is returned. Unless a newer one is here, there is
-    /// none.
+    /// Handles a deletion: removes an entry of this or an older generation and returns it. Remembers "missing"
+    /// unless a newer entry exists.
     pub(super) fn delete(
         &mut self,
         id: &Owned<DebugId>,
@@ -202,7 +201,7 @@ impl CacheState {
         outdated
     }
 
-    /// True where what object storage has under this generation was deleted.
+    /// True if symbols of this generation were deleted, even if object storage still has them.
     pub(super) fn is_deleted(&self, id: &Owned<DebugId>, generation: u64) -> bool {
         self.deleted.has(id, generation)
     }
@@ -228,7 +227,7 @@ impl CacheState {
         ids.iter().filter_map(|id| self.entries.remove(id)).collect()
     }
 
-    /// Takes out what has to go before `incoming` bytes of an owner fit.
+    /// Removes entries until `incoming` bytes of an owner fit. Returns them.
     pub(super) fn make_room(&mut self, owner: Option<&Owner>, incoming: u64) -> Vec<CacheEntry> {
         let mut gone = Vec::new();
         while self.entries.is_full(incoming)
@@ -244,7 +243,7 @@ impl CacheState {
         gone
     }
 
-    /// Takes out as many bytes as did not fit on the disk, whatever the settings allow.
+    /// Removes entries of as many bytes as did not fit on the disk, whatever the settings allow. Returns them.
     pub(super) fn make_way(&mut self, owner: &Owner, bytes: u64) -> Vec<CacheEntry> {
         self.stats.disk_full += 1;
         let mut gone = Vec::new();

@@ -1,45 +1,45 @@
-//! Figures for metrics.
+//! Cache statistics for metrics.
 
 use super::SymcacheCache;
 use unslide_model::Stats;
 
-/// Figures since the cache was opened, and its state.
+/// Counters since the cache was opened, and its current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Answers that needed no request, "missing" included.
+    /// Answers that needed no request, including "missing".
     pub hits: u64,
     /// Requests to object storage.
     pub fetches: u64,
     /// Requests that failed.
     pub failures: u64,
-    /// Symcaches that made room for others.
+    /// Symcaches that were evicted.
     pub evictions: Evictions,
-    /// Files that were not what they should be.
+    /// Files with wrong or damaged contents.
     pub corrupt: u64,
-    /// Symcaches on disk that were used once.
+    /// Symcaches on disk that were used only once.
     pub probation: u64,
-    /// Symcaches on disk that were used again.
+    /// Symcaches on disk that were used more than once.
     pub proven: u64,
-    /// Bytes on disk, without what is being downloaded.
+    /// Bytes on disk, without running downloads.
     pub bytes: u64,
     /// Symcaches that are mapped into memory.
     pub mapped: u64,
-    /// Maps that were given back because there were too many.
+    /// Maps that were released because there were too many.
     pub unmapped: u64,
-    /// Remembered "there is none".
+    /// Remembered answers that there is no symcache.
     pub missing: u64,
-    /// Those that were dropped before their time because there were too many.
+    /// Remembered answers that were dropped early because there were too many.
     pub missing_dropped: u64,
-    /// Downloads that run.
+    /// Running downloads.
     pub downloads: u64,
-    /// Bytes on disk that running downloads may take.
+    /// Bytes on disk reserved for running downloads.
     pub download_bytes: u64,
-    /// Downloads that did not fit on the disk at the first try.
+    /// Downloads that did not fit on the disk on the first try.
     pub disk_full: u64,
 }
 
 impl CacheStats {
-    /// Symcaches on disk.
+    /// Returns the number of symcaches on disk.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.probation + self.proven
@@ -47,7 +47,7 @@ impl CacheStats {
 }
 
 impl SymcacheCache {
-    /// What a cache says of its bounds.
+    /// Metrics of a cache and its limits.
     pub const STATS: [Stats<SymcacheCache>; 3] = [
         Stats {
             name: "unslide_symcaches",
@@ -93,21 +93,21 @@ impl SymcacheCache {
     ];
 }
 
-/// Symcaches that made room for others, by why it was them.
+/// Evicted symcaches, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evictions {
-    /// Their owner had more than its share.
+    /// Their owner exceeded its share.
     pub over_share: u64,
-    /// They were used once, and too many others were too.
+    /// They were used once, and so were too many others.
     pub probation: u64,
-    /// They were used longest ago.
+    /// They were the least recently used.
     pub least_used: u64,
-    /// The disk had no room for a download.
+    /// The disk was too full for a download.
     pub disk_full: u64,
 }
 
 impl Evictions {
-    /// All of them.
+    /// Returns the total.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.over_share + self.probation + self.least_used + self.disk_full

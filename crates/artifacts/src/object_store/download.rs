@@ -1,4 +1,4 @@
-//! Bytes of an object as they come, held against what the store announced.
+//! Bytes of an object as they arrive, compared with the size that the store announced.
 
 use super::gate::RequestPermit;
 use super::{FetchedFile, FetchedObject, Head, STEP};
@@ -10,7 +10,7 @@ use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 use unslide_model::ContentHash;
 
-/// What a backend answers to a GET.
+/// A backend's answer to a GET.
 pub(crate) type Opened = (Head, DownloadBody);
 
 pub(crate) enum DownloadBody {
@@ -20,7 +20,7 @@ pub(crate) enum DownloadBody {
     Memory(HeldBytes),
 }
 
-/// The bytes of a get, which come when their hold is dropped.
+/// The bytes of a get, which arrive when their hold is dropped.
 #[cfg(feature = "testkit")]
 pub(crate) struct HeldBytes {
     pub(super) bytes: Option<Bytes>,
@@ -37,8 +37,7 @@ impl HeldBytes {
     }
 }
 
-/// An object that is being read. Until it is dropped it takes one of the requests that may run at
-/// the same time.
+/// An object that is being read. It holds one of the concurrent requests until it is dropped.
 pub struct Download {
     /// Size, state and metadata.
     pub head: Head,
@@ -67,8 +66,8 @@ impl Download {
         }
     }
 
-    /// The next bytes, `size` of which came before; `None` at the end, if that is where the store
-    /// said that it would be.
+    /// Returns the next bytes, after the first `size`. Returns `None` at the end, if the store
+    /// announced that size.
     async fn next_of(&mut self, size: &mut u64, limit: u64) -> Result<Option<Bytes>, StorageError> {
         if self.head.size > limit {
             return Err(self.too_large(limit));
@@ -101,12 +100,12 @@ impl Download {
         Ok(FetchedObject { head: self.head, bytes: bytes.into() })
     }
 
-    /// Writes what comes into an empty file, at most `limit` bytes, and says what it was. The file
-    /// is whole only where this succeeds.
+    /// Writes the bytes to an empty file, at most `limit`, and returns their hash. The file is complete
+    /// only if this succeeds.
     ///
     /// # Errors
-    /// [`StorageError::TooLarge`] past the limit, [`StorageError::File`]; transient where the bytes end
-    /// early.
+    /// Returns [`StorageError::TooLarge`] past the limit, [`StorageError::File`], or a transient error
+    /// if the bytes end early.
     pub async fn write_to(mut self, mut file: File, limit: u64) -> Result<FetchedFile, StorageError> {
         let mut hash = Sha256::new();
         let mut size = 0;

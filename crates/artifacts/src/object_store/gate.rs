@@ -1,4 +1,4 @@
-//! How many requests run at the same time: each takes a connection, and memory for its bytes.
+//! Limit of concurrent requests: each needs a connection, and memory for its bytes.
 
 use super::ObjectStore;
 use crate::StorageError;
@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use unslide_model::Stats;
 
-/// Figures of an object store since it was made, and its state.
+/// Counters of an object store since it was created, and its current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// Requests that were answered, failures included.
+    /// Requests that were answered, including failures.
     pub requests: u64,
-    /// Those that failed for now.
+    /// Requests that failed temporarily.
     pub transient: u64,
-    /// Those that were refused: an operator has to act.
+    /// Requests that were refused: an operator has to act.
     pub refused: u64,
     /// Requests that run now, including downloads that still receive bytes.
     pub running: u64,
-    /// Requests that wait until another has ended.
+    /// Requests that wait for another to end.
     pub waiting: u64,
 }
 
 impl ObjectStore {
-    /// What an object store says of its bound.
+    /// Metrics of an object store's request limit.
     pub const STATS: [Stats<ObjectStore>; 2] = [
         Stats {
             name: "unslide_objects_requests",
@@ -58,25 +58,26 @@ pub(super) struct RequestGate {
     outage: Outage,
 }
 
-/// Whether object storage fails, so that the log says once when that begins and once when it ends.
+/// Whether object storage fails, so that the log reports the start and the end of an outage once
+/// each.
 #[derive(Default)]
 struct Outage {
-    /// Answers that still have to come before it is over; 0 without one.
+    /// Answers that are still needed to end the outage; 0 if there is none.
     left: AtomicU32,
 }
 
-/// Answers in a row that end an outage: a throttled store answers some requests meanwhile.
+/// Consecutive answers that end an outage: a throttled store still answers some requests.
 const ANSWERS_AFTER_OUTAGE: u32 = 3;
 
 impl Outage {
-    /// Notes a failure. True if it begins an outage.
+    /// Records a failure. Returns true if an outage begins.
     fn failed(&self) -> bool {
         self.left.swap(ANSWERS_AFTER_OUTAGE, Ordering::Relaxed) == 0
     }
 
-    /// Notes an answer. True if it ends an outage.
+    /// Records an answer. Returns true if an outage ends.
     fn answered(&self) -> bool {
-        // Without an outage nothing is written: every request comes here.
+        // Without an outage nothing is written, because this runs for every request.
         self.left.load(Ordering::Relaxed) > 0
             && self
                 .left
@@ -85,12 +86,12 @@ impl Outage {
     }
 }
 
-/// The right to one request.
+/// A permit for one request.
 pub(super) struct RequestPermit {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Counts down also where its future is dropped.
+/// Decrements the counter even if its future is dropped.
 struct Waiting<'a>(&'a AtomicU64);
 
 impl Drop for Waiting<'_> {
@@ -116,7 +117,7 @@ impl RequestGate {
     pub(super) async fn permit(&self) -> RequestPermit {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let _waiting = Waiting(&self.waiting);
-        // It is never closed.
+        // The semaphore is never closed.
         RequestPermit { _permit: self.free.clone().acquire_owned().await.ok() }
     }
 

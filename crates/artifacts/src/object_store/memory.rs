@@ -13,37 +13,37 @@ use std::sync::Arc;
 use time::OffsetDateTime;
 use tokio::sync::watch;
 
-/// What is done with an object.
+/// A kind of operation on objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// A put of any kind, also of a part.
+    /// A put of any kind, including a part.
     Put,
     /// A get of any kind.
     Get,
     /// A head.
     Head,
-    /// A listing, also a readiness check.
+    /// A listing, including a readiness check.
     List,
     /// A delete.
     Delete,
 }
 
-/// How an operation fails.
+/// The way in which an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// For now: [`StorageError::Transient`].
+    /// Temporarily: [`StorageError::Transient`].
     Transient,
     /// Until an operator acts: [`StorageError::Refused`].
     Refused,
     /// A get's bytes end early.
     Truncated,
-    /// One of a get's bytes is another, and not the same one for two gets.
+    /// One byte of a get is wrong, a different one for each get.
     Corrupted,
 }
 
 struct Switch {
     operation: Operation,
-    /// Part of the key; empty for all.
+    /// Substring of the key; empty for all keys.
     key: String,
     fault: Fault,
     left: Option<usize>,
@@ -52,7 +52,7 @@ struct Switch {
 struct Gate {
     operation: Operation,
     key: String,
-    /// Holds the bytes of a get back, and not its answer.
+    /// True if it holds back the bytes of a get, not its answer.
     bytes: bool,
     open: watch::Receiver<bool>,
 }
@@ -66,7 +66,7 @@ struct StoredObject {
 
 struct Pending {
     metadata: BTreeMap<String, String>,
-    /// Each with its tag, by number.
+    /// The parts with their tags, by number.
     parts: BTreeMap<usize, (String, Bytes)>,
 }
 
@@ -78,18 +78,18 @@ struct State {
     now: Option<OffsetDateTime>,
     switches: Vec<Switch>,
     gates: Vec<Gate>,
-    /// What the current get does to its bytes.
+    /// The fault to apply to the bytes of the current get.
     spoil: Option<Fault>,
     calls: HashMap<Operation, usize>,
 }
 
-/// The bucket in memory and its failure switches. Clones are the same bucket.
+/// The bucket in memory and its failure switches. Clones share the same bucket.
 #[derive(Clone, Default)]
 pub struct Memory {
     state: Arc<Mutex<State>>,
 }
 
-/// Operations wait at their very end, their outcome decided, until this is dropped.
+/// Holds operations at their very end, with their outcome decided, until this is dropped.
 pub struct Hold {
     open: watch::Sender<bool>,
 }
@@ -101,13 +101,13 @@ impl Drop for Hold {
 }
 
 impl ObjectStore {
-    /// A bucket in memory, for tests; the second value switches its failures.
+    /// Returns a bucket in memory for tests, and the switches for its failures.
     #[must_use]
     pub fn memory() -> (ObjectStore, Memory) {
         ObjectStore::memory_with(&Settings::default())
     }
 
-    /// The same with the settings' bound on requests at the same time.
+    /// Does the same with the settings' limit on concurrent requests.
     #[must_use]
     pub fn memory_with(settings: &Settings) -> (ObjectStore, Memory) {
         let memory = Memory::default();
@@ -116,14 +116,14 @@ impl ObjectStore {
 }
 
 impl Memory {
-    /// Makes operations on keys that contain `key` (all, for the empty text) fail: the next `times`,
-    /// or all where that is none.
+    /// Makes operations fail on keys that contain `key` (all keys if it is empty): the next `times`, or all
+    /// if `times` is none.
     pub fn fail(&self, operation: Operation, key: &str, fault: Fault, times: Option<usize>) {
         let switch = Switch { operation, key: key.into(), fault, left: times };
         self.state.lock().switches.push(switch);
     }
 
-    /// The time of what is written from now on; without one the store does not say when that was.
+    /// Sets the time of later writes. Without it, the store gives no time.
     pub fn set_time(&self, now: OffsetDateTime) {
         self.state.lock().now = Some(now);
     }
@@ -133,14 +133,14 @@ impl Memory {
         self.state.lock().switches.clear();
     }
 
-    /// Makes operations on keys that contain `key` wait after they saw the bucket and before they
-    /// answer, so that a test can let something happen in between.
+    /// Makes operations on keys that contain `key` wait after they read the bucket and before they answer. A
+    /// test can act in between.
     #[must_use]
     pub fn hold(&self, operation: Operation, key: &str) -> Hold {
         self.gate(operation, key, false)
     }
 
-    /// Makes gets of keys that contain `key` answer without their bytes, which come when the hold is
+    /// Makes gets of keys that contain `key` answer without their bytes, which arrive when the hold is
     /// dropped.
     #[must_use]
     pub fn hold_bytes(&self, key: &str) -> Hold {
@@ -153,13 +153,13 @@ impl Memory {
         Hold { open }
     }
 
-    /// How often the operation was called, failures included.
+    /// Returns how often the operation was called, including failures.
     #[must_use]
     pub fn calls(&self, operation: Operation) -> usize {
         self.state.lock().calls.get(&operation).copied().unwrap_or_default()
     }
 
-    /// Multipart uploads that were neither completed nor aborted.
+    /// Returns the number of multipart uploads that were neither completed nor aborted.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.state.lock().pending.len()
@@ -376,7 +376,7 @@ impl StoredObject {
 }
 
 impl State {
-    /// What an operation has to wait for.
+    /// Returns the gate that an operation has to wait for.
     fn gated(&mut self, operation: Operation, key: &str, bytes: bool) -> Option<watch::Receiver<bool>> {
         self.gates.retain(|gate| !*gate.open.borrow());
         let holds = |g: &&Gate| g.operation == operation && g.bytes == bytes && key.contains(&g.key);

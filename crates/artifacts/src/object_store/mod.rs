@@ -29,54 +29,54 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use unslide_model::ContentHash;
 pub use upload::MOST_PARTS;
 
-/// Bytes of one part of a multipart upload, and so what one streaming put holds in memory (twice
-/// at most). A larger limit makes larger parts, since S3 takes 10,000 of them.
+/// Size of one part of a multipart upload. A streaming put holds at most two parts in memory. A larger
+/// limit makes larger parts, because S3 accepts 10,000 of them.
 pub const PART_BYTES: usize = 8 << 20;
 
-/// Files from this size on are stored in parts.
+/// Files of at least this size are stored in parts.
 pub const MULTIPART_FROM: u64 = 64 << 20;
 
-/// The store's name for one state of one object's content.
+/// The store's identifier for one version of an object's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ETag(pub(crate) String);
 
 impl ETag {
-    /// As the store wrote it, with its quotes.
+    /// Returns the tag as the store sent it, with its quotes.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// When a put may happen.
+/// Condition of a put.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// Always.
     #[default]
     Always,
-    /// Only where no object has the key (`If-None-Match: *`).
+    /// Only if no object has the key (`If-None-Match: *`).
     Absent,
-    /// Only where the object still is this one (`If-Match`).
+    /// Only if the object still has this tag (`If-Match`).
     Unchanged(ETag),
 }
 
-/// How to put an object.
+/// Options of a put.
 #[derive(Clone, Debug, Default)]
 pub struct Put {
-    /// When it may happen.
+    /// The condition.
     pub condition: Condition,
     /// User metadata; names are lower case, values are ASCII.
     pub metadata: BTreeMap<String, String>,
 }
 
-/// What is known of an object without its bytes.
+/// Facts about an object, without its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Bytes of the object.
+    /// Size in bytes.
     pub size: u64,
-    /// The state of the content.
+    /// The version of the content.
     pub etag: ETag,
-    /// When it was written, by the store's clock; `None` where the store does not say.
+    /// Time of the write by the store's clock; `None` if the store does not say.
     pub modified: Option<OffsetDateTime>,
     /// User metadata.
     pub metadata: BTreeMap<String, String>,
@@ -85,7 +85,7 @@ pub struct Head {
 /// An object with its bytes.
 #[derive(Clone, Debug)]
 pub struct FetchedObject {
-    /// Size, state and metadata.
+    /// Size, version and metadata.
     pub head: Head,
     /// The content.
     pub bytes: Bytes,
@@ -94,20 +94,20 @@ pub struct FetchedObject {
 /// An object that was written to a file.
 #[derive(Clone, Debug)]
 pub struct FetchedFile {
-    /// Size, state and metadata.
+    /// Size, version and metadata.
     pub head: Head,
     /// The SHA-256 of the bytes that were written.
     pub sha256: ContentHash,
 }
 
-/// What a streaming put stored.
+/// Result of a streaming put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The SHA-256 of the bytes, computed on the way.
+    /// The SHA-256 of the bytes, computed during the upload.
     pub sha256: ContentHash,
-    /// The state of the content.
+    /// The version of the content.
     pub etag: ETag,
 }
 
@@ -116,9 +116,9 @@ pub struct StoredObject {
 pub struct ListingEntry {
     /// The object's key.
     pub key: ObjectKey,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was written, by the store's clock; `None` where the store does not say.
+    /// Time of the write by the store's clock; `None` if the store does not say.
     pub modified: Option<OffsetDateTime>,
 }
 
@@ -127,7 +127,7 @@ pub struct ListingEntry {
 pub struct ListingPage {
     /// The objects.
     pub entries: Vec<ListingEntry>,
-    /// Where the next page goes on; none at the end.
+    /// The key after which the next page starts; none at the end.
     pub next: Option<ObjectKey>,
 }
 
@@ -138,14 +138,14 @@ pub(crate) enum Backend {
     Memory(Memory),
 }
 
-/// One bucket. Cheap to clone; clones share the bound on requests at the same time.
+/// One bucket. Cheap to clone; clones share the limit on concurrent requests.
 #[derive(Clone)]
 pub struct ObjectStore {
     backend: Arc<Backend>,
     gate: Arc<RequestGate>,
 }
 
-/// One request, when it is its turn.
+/// Runs one request once it has a permit.
 macro_rules! on_backend {
     ($self:expr, $name:ident ( $($argument:expr),* )) => {{
         let permit = $self.gate.permit().await;
@@ -163,8 +163,8 @@ macro_rules! on_backend {
 use on_backend;
 
 impl ObjectStore {
-    /// A bucket of an S3 service. Signs in lazily: only [`ObjectStore::check`] and the operations
-    /// talk to it.
+    /// Returns a bucket of an S3 service. Signs in lazily: only [`ObjectStore::check`] and the operations
+    /// contact it.
     #[cfg(feature = "s3")]
     pub async fn s3(settings: &Settings) -> ObjectStore {
         ObjectStore::on(Backend::S3(S3::new(settings).await), settings)
@@ -174,34 +174,35 @@ impl ObjectStore {
         ObjectStore { backend: Arc::new(backend), gate: Arc::new(RequestGate::new(settings.requests)) }
     }
 
-    /// Figures for metrics.
+    /// Returns the statistics for metrics.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         self.gate.stats()
     }
 
-    /// Asks whether the bucket answers: what readiness means.
+    /// Checks whether the bucket answers; used for readiness.
     ///
     /// # Errors
-    /// Refused or transient.
+    /// Returns a refused or transient error.
     pub async fn check(&self) -> Result<(), StorageError> {
         on_backend!(self, check())
     }
 
-    /// Stores bytes that are in memory anyway.
+    /// Stores bytes that are already in memory.
     ///
     /// # Errors
-    /// [`StorageError::Precondition`] where the condition does not hold; refused or transient.
+    /// Returns [`StorageError::Precondition`] if the condition does not hold, or a refused or transient
+    /// error.
     pub async fn put(&self, key: &ObjectKey, bytes: Bytes, put: &Put) -> Result<ETag, StorageError> {
         on_backend!(self, put(key, bytes, put))
     }
 
-    /// Stores a stream of unknown length, at most `limit` bytes, in parts that are held one by one.
-    /// Nothing is left behind when it fails or is dropped half-way.
+    /// Stores a stream of unknown length, at most `limit` bytes, in parts that are held one by one. Removes
+    /// its parts if it fails or is dropped.
     ///
     /// # Errors
-    /// [`StorageError::Source`] where the stream fails, [`StorageError::TooLarge`] past the limit;
-    /// precondition, refused or transient.
+    /// Returns [`StorageError::Source`] if the stream fails, [`StorageError::TooLarge`] past the limit, or
+    /// a precondition, refused or transient error.
     pub async fn put_stream(
         &self,
         key: &ObjectKey,
@@ -212,10 +213,11 @@ impl ObjectStore {
         upload::stream(self, key, source, limit, put).await
     }
 
-    /// Stores a file, in parts where it is large.
+    /// Stores a file, in parts if it is large.
     ///
     /// # Errors
-    /// [`StorageError::File`] where the file cannot be read; precondition, refused or transient.
+    /// Returns [`StorageError::File`] if the file cannot be read, or a precondition, refused or transient
+    /// error.
     pub async fn put_file(&self, key: &ObjectKey, path: &Path, put: &Put) -> Result<ETag, StorageError> {
         let size = tokio::fs::metadata(path).await.map_err(StorageError::File)?.len();
         if size >= MULTIPART_FROM {
@@ -225,20 +227,20 @@ impl ObjectStore {
         on_backend!(self, put_file(key, path, put))
     }
 
-    /// Begins a multipart upload, which stays until it is completed or aborted by the id that this
-    /// returns.
+    /// Begins a multipart upload and returns its id. The upload stays until it is completed or aborted by
+    /// this id.
     ///
     /// # Errors
-    /// Refused or transient.
+    /// Returns a refused or transient error.
     pub async fn begin_parts(&self, key: &ObjectKey) -> Result<String, StorageError> {
         on_backend!(self, begin_parts(key, &Put::default()))
     }
 
-    /// Stores a part of a multipart upload, in the place of an earlier one of its number (1 to
-    /// [`MOST_PARTS`]); gives the part's tag.
+    /// Stores a part of a multipart upload and returns the part's tag. Replaces an earlier part with the
+    /// same number (1 to [`MOST_PARTS`]).
     ///
     /// # Errors
-    /// [`StorageError::Unfinished`] where there is no such upload; refused or transient.
+    /// Returns [`StorageError::Unfinished`] if there is no such upload, or a refused or transient error.
     pub async fn put_part(
         &self,
         key: &ObjectKey,
@@ -249,11 +251,11 @@ impl ObjectStore {
         on_backend!(self, put_part(key, id, number, part))
     }
 
-    /// Makes an object of `size` bytes of a multipart upload's parts. The caller names the parts' tags from
-    /// the first on. May be done again: the object that is there of an earlier time counts.
+    /// Creates an object of `size` bytes from a multipart upload's parts. The caller gives the parts' tags
+    /// in order, from the first. May be repeated: an object from an earlier call counts as success.
     ///
     /// # Errors
-    /// [`StorageError::Unfinished`] where there is neither; refused or transient.
+    /// Returns [`StorageError::Unfinished`] if neither exists, or a refused or transient error.
     pub async fn complete_parts(
         &self,
         key: &ObjectKey,
@@ -263,42 +265,43 @@ impl ObjectStore {
     ) -> Result<(), StorageError> {
         let done = on_backend!(self, complete_parts(key, id, tags, &Put::default()));
         let Err(error) = done else { return Ok(()) };
-        // Its answer may have been lost, and stores say in many ways that there is no such upload.
+        // The earlier answer may have been lost, and stores report a missing upload in many ways.
         match self.head(key).await {
             Ok(Some(head)) if head.size == size => Ok(()),
             _ => Err(error),
         }
     }
 
-    /// Takes away the parts of a multipart upload; one that is not there is gone already.
+    /// Removes the parts of a multipart upload. Succeeds if the upload does not exist.
     ///
     /// # Errors
-    /// Refused or transient.
+    /// Returns a refused or transient error.
     pub async fn abort_parts(&self, key: &ObjectKey, id: &str) -> Result<(), StorageError> {
         on_backend!(self, abort_parts(key, id))
     }
 
-    /// Size, state and metadata; `None` where no object has the key.
+    /// Returns size, version and metadata; `None` if no object has the key.
     ///
     /// # Errors
-    /// Refused or transient.
+    /// Returns a refused or transient error.
     pub async fn head(&self, key: &ObjectKey) -> Result<Option<Head>, StorageError> {
         on_backend!(self, head(key))
     }
 
-    /// The whole object in memory, at most `limit` bytes; `None` where no object has the key.
+    /// Returns the whole object in memory, at most `limit` bytes; `None` if no object has the key.
     ///
     /// # Errors
-    /// [`StorageError::TooLarge`] past the limit; refused or transient.
+    /// Returns [`StorageError::TooLarge`] past the limit, or a refused or transient error.
     pub async fn get(&self, key: &ObjectKey, limit: u64) -> Result<Option<FetchedObject>, StorageError> {
         let Some(download) = self.open(key).await? else { return Ok(None) };
         download.into_object(limit).await.map(Some)
     }
 
-    /// Some bytes of an object, cut at its end; `None` where no object has the key.
+    /// Returns a range of an object's bytes, cut at its end; `None` if no object has the key.
     ///
     /// # Errors
-    /// [`StorageError::Range`] where the range is empty or begins past the end; refused or transient.
+    /// Returns [`StorageError::Range`] if the range is empty or begins past the end, or a refused or
+    /// transient error.
     pub async fn get_range(&self, key: &ObjectKey, range: Range<u64>) -> Result<Option<Bytes>, StorageError> {
         let outside = || StorageError::Range { key: key.to_string(), start: range.start, end: range.end };
         if range.is_empty() {
@@ -316,11 +319,12 @@ impl ObjectStore {
         Ok(Some(bytes.into()))
     }
 
-    /// Writes the object to a new file at `path`, at most `limit` bytes; `None` where no object has
-    /// the key, and then there is no file. A file that was begun is removed on failure.
+    /// Writes the object to a new file at `path`, at most `limit` bytes. Returns `None` and creates no file
+    /// if no object has the key. Removes an incomplete file on failure.
     ///
     /// # Errors
-    /// [`StorageError::TooLarge`] past the limit, [`StorageError::File`]; refused or transient.
+    /// Returns [`StorageError::TooLarge`] past the limit, [`StorageError::File`], or a refused or transient
+    /// error.
     pub async fn get_to_file(
         &self,
         key: &ObjectKey,
@@ -336,19 +340,19 @@ impl ObjectStore {
         written.map(Some)
     }
 
-    /// Begins to read an object: its size and metadata are known, its bytes are still to come. `None`
-    /// where no object has the key.
+    /// Starts to read an object. Its size and metadata are known; its bytes follow. Returns `None` if no
+    /// object has the key.
     ///
     /// # Errors
-    /// Refused or transient.
+    /// Returns a refused or transient error.
     pub async fn open(&self, key: &ObjectKey) -> Result<Option<Download>, StorageError> {
         self.open_range(key, None).await
     }
 
-    /// Objects with keys that begin with `prefix`, after the key `after`, at most `max` (1,000).
+    /// Lists objects with keys that begin with `prefix`, after the key `after`, at most `max` (1,000).
     ///
     /// # Errors
-    /// Refused or transient.
+    /// Returns a refused or transient error.
     pub async fn list(
         &self,
         prefix: &Prefix,
@@ -358,10 +362,10 @@ impl ObjectStore {
         on_backend!(self, list(prefix, after, max.clamp(1, 1000)))
     }
 
-    /// Removes an object; one that is not there is removed already.
+    /// Removes an object. Succeeds if the object does not exist.
     ///
     /// # Errors
-    /// Refused or transient.
+    /// Returns a refused or transient error.
     pub async fn delete(&self, key: &ObjectKey) -> Result<(), StorageError> {
         on_backend!(self, delete(key))
     }
@@ -383,13 +387,13 @@ impl ObjectStore {
     }
 }
 
-/// Bytes that are hashed or written without giving the runtime a chance to do something else.
+/// Bytes that are hashed or written before yielding to the runtime.
 const STEP: usize = 64 << 10;
 
-/// One part of a stream, up to `size` bytes and fewer only at its end, with its SHA-256.
+/// Reads one part of a stream with its SHA-256: `size` bytes, or fewer at the end.
 ///
 /// # Errors
-/// [`StorageError::Source`] where the stream fails.
+/// Returns [`StorageError::Source`] if the stream fails.
 pub async fn hashed_part(
     mut source: impl AsyncRead + Unpin,
     size: usize,
@@ -399,7 +403,7 @@ pub async fn hashed_part(
     Ok((part, ContentHash(hash.finalize().into())))
 }
 
-/// Fills a buffer with up to `size` bytes, fewer only at the end of the stream.
+/// Fills a buffer with `size` bytes, or fewer at the end of the stream.
 async fn read_part(
     source: &mut (impl AsyncRead + Unpin),
     size: usize,

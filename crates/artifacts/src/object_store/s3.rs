@@ -1,4 +1,4 @@
-//! S3 by the AWS SDK, with rustls and ring.
+//! S3 through the AWS SDK, with rustls and ring.
 
 use super::download::{DownloadBody, Opened};
 use super::{Condition, ETag, Head, ListingEntry, ListingPage, Put};
@@ -28,12 +28,12 @@ use time::OffsetDateTime;
 pub(crate) struct S3 {
     client: Client,
     bucket: String,
-    /// True once the bucket answered. Until then a 404 is looked into, because some stores say
-    /// "no such key" where there is no such bucket.
+    /// True once the bucket answered. Until then a 404 is investigated, because some stores say "no
+    /// such key" if the bucket does not exist.
     answered: AtomicBool,
 }
 
-/// How one call failed, before the caller decides whether "not found" is an answer.
+/// Failure of one call, before the caller decides whether "not found" is an answer.
 enum Failure {
     NotFound,
     Error(StorageError),
@@ -56,7 +56,7 @@ where
         (_, "InvalidObjectState" | "KeyTooLongError") => {
             StorageError::ObjectAtFault { operation, key, detail }
         }
-        // What vanished is not the object.
+        // The upload is missing, not the object.
         (_, "NoSuchUpload" | "InvalidPart") => StorageError::Unfinished { key },
         (404, _) => return Failure::NotFound,
         (412, _) | (_, "ConditionalRequestConflict" | "PreconditionFailed") => {
@@ -65,7 +65,7 @@ where
         (408 | 409 | 429 | 500.., _) | (_, "SlowDown" | "RequestTimeout" | "ThrottlingException") => {
             StorageError::Transient { operation, key, detail }
         }
-        // Credentials that cannot be had and settings that make no request.
+        // Credentials are not available, or the settings give no valid request.
         (0, _) if matches!(error, SdkError::ConstructionFailure(_)) => {
             StorageError::Refused { operation, key, detail }
         }
@@ -91,8 +91,8 @@ fn time_of(modified: Option<aws_sdk_s3::primitives::DateTime>) -> Option<OffsetD
     OffsetDateTime::from_unix_timestamp_nanos(modified?.as_nanos()).ok()
 }
 
-/// A field that a good answer must have. A connection that breaks can leave a 200 without its body,
-/// which the SDK reads as an answer without fields.
+/// Returns a field that a successful answer must have. A broken connection can leave a 200 without
+/// its body, which the SDK reads as an answer without fields.
 fn required<T>(field: Option<T>, name: &str, operation: &'static str, key: &str) -> Result<T, StorageError> {
     field.ok_or_else(|| StorageError::Transient {
         operation,
@@ -125,7 +125,7 @@ fn user_metadata(put: &Put) -> Option<HashMap<String, String>> {
     (!put.metadata.is_empty()).then(|| put.metadata.clone().into_iter().collect())
 }
 
-/// The values of `If-None-Match` and `If-Match`.
+/// Returns the values of `If-None-Match` and `If-Match`.
 fn conditions(put: &Put) -> (Option<String>, Option<String>) {
     match &put.condition {
         Condition::Always => (None, None),
@@ -134,10 +134,10 @@ fn conditions(put: &Put) -> (Option<String>, Option<String>) {
     }
 }
 
-/// How long a connection may take to come about.
+/// Time limit for opening a connection.
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// The longest pause before readiness asks the bucket once more.
+/// The longest pause before readiness asks the bucket a second time.
 const CHECK_BACKOFF: Duration = Duration::from_millis(100);
 
 impl S3 {
@@ -174,7 +174,7 @@ impl S3 {
             .force_path_style(settings.path_style)
             .retry_config(RetryConfig::standard().with_max_attempts(settings.attempts))
             .timeout_config(timeouts)
-            // Trailing checksums are not understood by every store; content is verified by SHA-256.
+            // Some stores do not support trailing checksums; content is verified by SHA-256.
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
         if let Some(endpoint) = &settings.endpoint {
@@ -188,7 +188,8 @@ impl S3 {
     }
 
     pub(super) async fn check(&self) -> Result<(), StorageError> {
-        // Who asks waits for two seconds at most and wants to know why: once more, and no more.
+        // The caller waits for at most two seconds and needs the reason of a failure: one retry
+        // only.
         let retries = RetryConfig::standard().with_max_attempts(2).with_initial_backoff(CHECK_BACKOFF);
         let once_more = aws_sdk_s3::Config::builder().retry_config(retries);
         let ask = self.client.list_objects_v2().bucket(&self.bucket).max_keys(1);
@@ -231,9 +232,10 @@ impl S3 {
         }
     }
 
-    /// S3 answers 404 to a conditional write of an object that is gone: its condition failed. And a
-    /// store that refuses a write may close the connection before it has read the body, so that the
-    /// client sees a broken connection and no answer: then the object itself is asked.
+    /// Interprets the failure of a write. S3 answers 404 to a conditional write of a deleted
+    /// object: its condition failed. A store that refuses a write may close the connection before
+    /// it has read the body, so that the client sees a broken connection and no answer. Then the
+    /// object itself is checked.
     async fn write_failure(&self, failure: Failure, key: &ObjectKey, put: &Put) -> StorageError {
         let precondition = || StorageError::Precondition { key: key.to_string() };
         let error = match failure {
@@ -335,7 +337,7 @@ impl S3 {
                 head_of(("head", key), content_length, e_tag, last_modified, metadata).map(Some)
             }
             Err(error) => match failure("head", key.as_str(), &error) {
-                // A HEAD's 404 has no body, so a bucket that is not there looks the same.
+                // A HEAD's 404 has no body, so a missing bucket looks the same.
                 Failure::NotFound => self.check().await.map(|()| None),
                 Failure::Error(error) => Err(error),
             },

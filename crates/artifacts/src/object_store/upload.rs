@@ -1,4 +1,4 @@
-//! Storing a stream in parts, and taking the parts back when it fails.
+//! Stores a stream in parts, and removes the parts if it fails.
 
 use super::{Backend, ETag, ObjectStore, PART_BYTES, Put, StoredObject, on_backend, read_part};
 use crate::StorageError;
@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 use tokio::io::AsyncRead;
 use unslide_model::ContentHash;
 
-/// Parts of one multipart upload: S3 takes 10,000; some room is left.
+/// The most parts of one multipart upload. S3 accepts 10,000; this leaves some margin.
 pub const MOST_PARTS: u64 = 9_500;
 
-/// What a limit without meaning, such as `u64::MAX`, can make a part grow to.
+/// The largest part, in bytes, for limits that are no real limit, such as `u64::MAX`.
 const LARGEST_PART_BYTES: usize = 64 << 20;
 
 pub(super) async fn stream(
@@ -59,7 +59,7 @@ fn within(key: &ObjectKey, size: u64, limit: u64) -> Result<u64, StorageError> {
     if size > limit { Err(StorageError::TooLarge { key: key.to_string(), limit }) } else { Ok(size) }
 }
 
-/// A multipart upload that is aborted unless it is completed, also when its future is dropped.
+/// A multipart upload. It is aborted unless it is completed, even if its future is dropped.
 struct Parts {
     store: ObjectStore,
     key: ObjectKey,
@@ -115,7 +115,7 @@ impl Drop for Parts {
 async fn abort(store: &ObjectStore, key: &ObjectKey, id: &str) {
     let aborted = on_backend!(store, abort_parts(key, id));
     if let Err(error) = aborted {
-        // The bucket's lifecycle rule for unfinished uploads takes what is left.
+        // The bucket's lifecycle rule for unfinished uploads removes the rest.
         tracing::warn!(object.key = %key, error = %error, "an unfinished upload could not be aborted");
     }
 }

@@ -1,4 +1,4 @@
-//! Going through an upload, layer by layer.
+//! Walks an upload, layer by layer.
 
 mod sparse;
 mod tar;
@@ -12,15 +12,15 @@ use super::{ArchiveError, Contents, MemberSink, SkipReason, UnpackLimits};
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 
-/// An archive within an archive is held in memory up to this many bytes, then in a file.
+/// A nested archive is held in memory up to this many bytes, then in a file.
 const SPOOL_BYTES: usize = 1 << 20;
 
-/// Unpacks an upload: every Mach-O file in it goes to `sink`, at most what `limits` allow.
-/// `name` is what a bare file is called.
+/// Unpacks an upload: sends every Mach-O file in it to `sink`, within `limits`. `name` is the name of a bare
+/// file.
 ///
 /// # Errors
-/// [`ArchiveError`] where the upload as a whole is refused; members that `sink` has by then are
-/// of no use. An archive within the upload that is broken is a skipped entry, not an error.
+/// Returns [`ArchiveError`] if the upload as a whole is refused; the members in `sink` are then useless. A
+/// broken archive within the upload is a skipped entry, not an error.
 pub fn unpack(
     source: impl Read + Seek,
     name: &str,
@@ -71,8 +71,8 @@ impl Walk<'_> {
         self.sink.len()
     }
 
-    /// An entry of an archive, or what a gzip layer holds. `container` is the innermost archive
-    /// with a path of its own; a failure of it is the caller's.
+    /// Handles an entry of an archive, or the content of a gzip layer. `container` is the innermost archive
+    /// with a path of its own. If it is broken, the caller handles the error.
     pub(super) fn content(
         &mut self,
         content: &mut dyn Read,
@@ -112,7 +112,7 @@ impl Walk<'_> {
                     _ => tar::walk(self, &mut content, path, depth + 1),
                 };
                 match walked {
-                    // An archive among an app's resources may be anything; it costs only itself.
+                    // An archive among an app's resources may be anything; if it is broken, only it is skipped.
                     Err(error) if !path.is_empty() && error.broken_container() == Some(path) => {
                         self.sink.truncate(kept);
                         self.skip(path, SkipReason::Broken(error.to_string()));
@@ -130,7 +130,7 @@ impl Walk<'_> {
         zip::walk(self, &mut spool, path, depth)
     }
 
-    /// A gzip layer: `path` names what it holds, `container` is the archive to blame.
+    /// Handles a gzip layer. `path` is the path of its content; errors name the archive `container`.
     fn gzip(
         &mut self,
         packed: &mut dyn Read,
@@ -142,7 +142,7 @@ impl Walk<'_> {
         let layer = Gzip { decoder: MultiGzDecoder::new(BufReader::new(packed)), container, at: 0 };
         let mut unpacked = budget.unpacking(path, layer);
         budget.entry()?;
-        // A tar right below the upload has no path of its own: it fails the upload.
+        // A tar directly below the upload has no path of its own: if it is broken, the upload fails.
         let inner = if container.is_empty() { "" } else { path };
         let mut head = Vec::with_capacity(PEEK);
         let failed = |e| ArchiveError::from_io(e, ArchiveError::Disk);
@@ -157,13 +157,13 @@ impl Walk<'_> {
             FileKind::Zip => self.spooled_zip(&mut content, inner, depth + 1)?,
             _ => self.content(&mut content, path, inner, depth)?,
         }
-        // The checksum at the end is read too.
+        // The checksum at the end is verified too.
         io::copy(&mut unpacked, &mut io::sink()).map_err(failed)?;
         Ok(())
     }
 }
 
-/// A gzip decoder. Its errors say which archive is broken and where.
+/// A gzip decoder. Its errors name the broken archive and the offset.
 struct Gzip<'a, R> {
     decoder: MultiGzDecoder<R>,
     container: &'a str,
@@ -181,7 +181,7 @@ impl<R: io::BufRead> Read for Gzip<'_, R> {
     }
 }
 
-/// What a decoder's plain error says of its input.
+/// Converts a decoder's plain error to one about its input.
 pub(super) fn broken(error: io::Error, container: &str, what: &str, at: u64) -> ArchiveError {
     let container = container.to_owned();
     match error.kind() {
@@ -195,11 +195,11 @@ pub(super) fn broken(error: io::Error, container: &str, what: &str, at: u64) -> 
     }
 }
 
-/// Returns the path of an entry below its archive, for people. A path that leaves the archive stays inside: the root,
-/// a drive and `..` are left out.
+/// Returns the path of an entry below its archive, for people. A path that would leave the archive is kept
+/// inside: the root, a drive and `..` are removed.
 ///
 /// # Errors
-/// [`SkipReason::PathTooLong`].
+/// Returns [`SkipReason::PathTooLong`] if the path is too long.
 pub(super) fn entry_path(container: &str, name: &[u8], limits: &UnpackLimits) -> Result<String, SkipReason> {
     if container.len() + name.len() > limits.path_bytes {
         return Err(SkipReason::PathTooLong);
@@ -209,7 +209,7 @@ pub(super) fn entry_path(container: &str, name: &[u8], limits: &UnpackLimits) ->
     let is_drive = |part: &str| part.len() == 2 && part.ends_with(':');
     let is_shown = |part: &&str| !matches!(*part, "" | "." | "..") && !is_drive(part);
     let path = name.split('/').filter(is_shown).collect::<Vec<&str>>().join("/");
-    // Only an archive itself has no path.
+    // Only an archive itself has an empty path.
     let path = if path.is_empty() { "unnamed".to_owned() } else { path };
     if container.is_empty() { Ok(path) } else { Ok(format!("{container}/{path}")) }
 }

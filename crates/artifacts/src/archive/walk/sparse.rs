@@ -1,4 +1,4 @@
-//! Sparse files in tar archives: which of a file's bytes are there, and zeros for the others.
+//! Sparse files in tar archives: some of a file's bytes are stored, the others are zeros.
 //!
 //! Source of the format: GNU tar manual, "Storing Sparse Files" (GNU's old form, pax 0.0, 0.1
 //! and 1.0).
@@ -10,30 +10,30 @@ use crate::archive::{ArchiveError, SkipReason};
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// Fragments of one file; each takes memory while the file is read.
+/// The most fragments of one file; each uses memory while the file is read.
 const MOST_FRAGMENTS: usize = 1 << 16;
 
 fn decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Which parts of a file are there, as it is read. What is wrong is kept until the end, since the
-/// map has to be read in any case.
+/// The stored parts of a file, collected while the map is read. An error is kept until the end,
+/// because the whole map has to be read in any case.
 #[derive(Default)]
 pub(super) struct Map {
     fragments: Vec<Range<u64>>,
     /// The bytes of all fragments.
     stored: u64,
-    /// Where the last fragment ends.
+    /// End of the last fragment.
     end: u64,
     real: Option<u64>,
-    /// The map has lines at the head of the content.
+    /// True if the map is in lines at the start of the content.
     in_content: bool,
     wrong: Option<&'static str>,
 }
 
 impl Map {
-    /// An empty map of a file with `real` bytes, holes included.
+    /// Returns an empty map of a file with `real` bytes, including holes.
     pub(super) fn of_size(real: Option<u64>) -> Map {
         Map { real, ..Map::default() }
     }
@@ -42,7 +42,7 @@ impl Map {
         self.wrong.get_or_insert(what);
     }
 
-    /// The next fragment: its offset in the file, and its bytes.
+    /// Adds the next fragment: its offset in the file, and its length in bytes.
     fn push(&mut self, offset: Option<u64>, length: Option<u64>) {
         let (Some(offset), Some(length)) = (offset, length) else {
             return self.wrong("is not made of numbers");
@@ -54,7 +54,7 @@ impl Map {
             return self.wrong("is not in ascending order");
         }
         self.end = end;
-        // An empty one at the end says that the file ends with a hole.
+        // An empty fragment at the end means that the file ends with a hole.
         if length == 0 {
             return;
         }
@@ -65,7 +65,7 @@ impl Map {
         self.fragments.push(offset..end);
     }
 
-    /// GNU's old form: an offset and a length in 24 bytes.
+    /// Reads GNU's old form: an offset and a length in 24 bytes.
     pub(super) fn read_slots(&mut self, slots: &[u8]) {
         for slot in slots.chunks_exact(24) {
             let (offset, length) = slot.split_at(12);
@@ -76,8 +76,8 @@ impl Map {
         }
     }
 
-    /// Pax 1.0: how many fragments, then offset and length of each, a number a line. `next` is a
-    /// block of the content, `None` where it has no more.
+    /// Reads pax 1.0: the number of fragments, then offset and length of each, one number per line.
+    /// `next` returns a block of the content, or `None` at its end.
     pub(super) fn read_lines(
         &mut self,
         mut next: impl FnMut() -> Result<Option<[u8; BLOCK]>, ArchiveError>,
@@ -118,7 +118,8 @@ impl Map {
         Ok(())
     }
 
-    /// The fragments of a file that has `stored` bytes in the archive, and its size with the holes.
+    /// Returns the fragments of a file with `stored` bytes in the archive, and its size including
+    /// holes.
     pub(super) fn fragments(mut self, stored: u64) -> Result<(Vec<Range<u64>>, u64), SkipReason> {
         match self.real {
             None => self.wrong("comes without the file's size"),
@@ -133,17 +134,17 @@ impl Map {
     }
 }
 
-/// What pax headers say of a sparse file.
+/// The pax headers of a sparse file.
 #[derive(Default)]
 pub(super) struct SparseRecords {
     name: Option<Vec<u8>>,
     map: Option<Map>,
-    /// Pax 0.0: an offset before its length.
+    /// Pax 0.0: an offset that precedes its length.
     offset: Option<u64>,
 }
 
 impl SparseRecords {
-    /// One record, without `GNU.sparse.` before it.
+    /// Reads one record, without its prefix `GNU.sparse.`.
     pub(super) fn read(&mut self, record: &[u8]) {
         let Some(equals) = record.iter().position(|b| *b == b'=') else { return };
         let (key, value) = (&record[..equals], &record[equals + 1..]);
@@ -172,18 +173,18 @@ impl SparseRecords {
         }
     }
 
-    /// The file's own path.
+    /// Takes the file's own path.
     pub(super) fn take_name(&mut self) -> Option<Vec<u8>> {
         self.name.take()
     }
 
-    /// The map, where the file is a sparse one.
+    /// Returns the map, if the file is sparse.
     pub(super) fn into_map(self) -> Option<Map> {
         self.map
     }
 }
 
-/// A sparse file with zeros in its holes.
+/// A sparse file, with zeros in its holes.
 pub(super) struct Filled<'a, R> {
     source: R,
     fragments: Vec<Range<u64>>,
@@ -197,7 +198,7 @@ pub(super) struct Filled<'a, R> {
 }
 
 impl<'a, R> Filled<'a, R> {
-    /// The file at `path`: `source` has the bytes of its fragments.
+    /// Returns the file at `path`. `source` has the bytes of its fragments.
     pub(super) fn new(
         source: R,
         fragments: Vec<Range<u64>>,
@@ -211,8 +212,8 @@ impl<'a, R> Filled<'a, R> {
 
 impl<R: Read> Read for Filled<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // A hole costs nothing in the archive, so all of the file counts before it is written; of
-        // one that is only looked at, no more than that.
+        // A hole takes no space in the archive, so the whole file is charged before it is written.
+        // A file that is only peeked at is charged for the peeked bytes.
         let until = if self.at < PEEK as u64 { self.real.min(PEEK as u64) } else { self.real };
         if until > self.counted {
             self.budget.spend(self.path, until - self.counted).map_err(ArchiveError::into_io)?;

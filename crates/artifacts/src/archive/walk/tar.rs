@@ -1,4 +1,4 @@
-//! Reading tar archives as a stream: ustar, GNU long names, pax paths and sparse files.
+//! Reads tar archives as a stream: ustar, GNU long names, pax paths and sparse files.
 //!
 //! Source of the format: POSIX.1-2017, `pax` (ustar and extended headers); GNU tar manual,
 //! "Basic Tar Format" (long names, base-256 numbers) and "Storing Sparse Files".
@@ -9,14 +9,14 @@ use crate::archive::tar_header::{BLOCK, is_header, number};
 use crate::archive::{ArchiveError, SkipReason};
 use std::io::{self, Read};
 
-/// Bytes of a pax header or a long name; more is hostile.
+/// The largest pax header or long name in bytes; larger ones are hostile.
 const LARGEST_EXTENSION: u64 = 1 << 20;
 
 fn until_nul(field: &[u8]) -> &[u8] {
     field.split(|b| *b == 0).next().unwrap_or_default()
 }
 
-/// The stream, and where in it we are.
+/// The stream, and the position in it.
 struct Tar<'t> {
     source: &'t mut dyn Read,
     at: u64,
@@ -32,7 +32,7 @@ impl Tar<'_> {
         ArchiveError::Corrupt { container: self.container.into(), what: what.into(), at: self.at }
     }
 
-    /// The next block, `what` by name; `None` at the end of the stream.
+    /// Reads the next block, named `what` in errors; `None` at the end of the stream.
     fn block(&mut self, what: &str) -> Result<Option<[u8; BLOCK]>, ArchiveError> {
         let mut block = [0; BLOCK];
         let mut filled = 0;
@@ -54,13 +54,13 @@ impl Tar<'_> {
         }
     }
 
-    /// A block that has to be there.
+    /// Reads a block that must exist.
     fn needed(&mut self, what: &str) -> Result<[u8; BLOCK], ArchiveError> {
         self.block(what)?.ok_or_else(|| self.truncated(&format!("{what} ends")))
     }
 
-    /// The map of a sparse file in GNU's old form: in the header and in blocks behind it, which
-    /// the entry's size does not count.
+    /// Reads the map of a sparse file in GNU's old form: in the header and in the blocks after it,
+    /// which the entry's size does not count.
     fn old_map(&mut self, header: &[u8; BLOCK]) -> Result<Map, ArchiveError> {
         let mut map = Map::of_size(number(&header[483..495]));
         map.read_slots(&header[386..482]);
@@ -80,7 +80,7 @@ impl Tar<'_> {
         if skipped < bytes { Err(self.truncated(&format!("{what} ends"))) } else { Ok(()) }
     }
 
-    /// A long name or a pax header.
+    /// Reads a long name or a pax header.
     fn extension(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
         if size > LARGEST_EXTENSION {
             return Err(self.corrupt("an extended header is too large"));
@@ -99,17 +99,18 @@ impl Tar<'_> {
     }
 }
 
-/// Bytes from an entry's end to the next block. `size` is any number that a header can hold.
+/// Returns the bytes from an entry's end to the next block. `size` is any number that a header can
+/// hold.
 fn padding(size: u64) -> u64 {
     size.wrapping_neg() % BLOCK as u64
 }
 
-/// The bytes of an entry with those up to the next block.
+/// Returns the bytes of an entry, including the padding to the next block.
 fn padded(size: u64) -> u64 {
     size.saturating_add(padding(size))
 }
 
-/// What extended headers say of the entry after them.
+/// Fields of extended headers for the entry after them.
 #[derive(Default)]
 struct Extended {
     path: Option<Vec<u8>>,
@@ -118,7 +119,7 @@ struct Extended {
 }
 
 impl Extended {
-    /// Records of the form `<length> <key>=<value>\n`.
+    /// Reads records of the form `<length> <key>=<value>\n`.
     fn read_pax(&mut self, mut records: &[u8]) {
         while let Some(space) = records.iter().position(|b| *b == b' ') {
             let length = std::str::from_utf8(&records[..space]).ok().and_then(|n| n.parse::<usize>().ok());
@@ -182,7 +183,7 @@ pub(super) fn walk(
 
 fn short_name(header: &[u8; BLOCK]) -> Vec<u8> {
     let (name, prefix) = (until_nul(&header[..100]), until_nul(&header[345..500]));
-    // GNU's own headers have other things in the prefix's place.
+    // GNU's own headers use the prefix field for other data.
     let posix = &header[257..263] == b"ustar\0";
     if posix && !prefix.is_empty() { [prefix, b"/", name].concat() } else { name.to_vec() }
 }
@@ -197,7 +198,7 @@ fn entry(
 ) -> Result<(), ArchiveError> {
     let Extended { path, size, mut sparse } = extended;
     let size = size.unwrap_or(declared);
-    // The path of a sparse file is one of a folder that never was.
+    // The path field of a sparse file names a folder that never existed.
     let name = sparse.take_name().or(path).unwrap_or_else(|| short_name(header));
     let shown = String::from_utf8_lossy(&name).into_owned();
     // Links, devices and folders have no content, whatever their size field says.
@@ -251,7 +252,7 @@ fn entry(
     content.pass_over(padding(size))
 }
 
-/// The bytes of one entry; the stream's end before the entry's is the archive's fault.
+/// The bytes of one entry. If the stream ends inside the entry, the archive is broken.
 struct Content<'a, 't> {
     left: u64,
     read: u64,
@@ -260,7 +261,7 @@ struct Content<'a, 't> {
 }
 
 impl Content<'_, '_> {
-    /// Goes to the entry's end and over its padding.
+    /// Skips to the entry's end and over its padding.
     fn pass_over(self, padding: u64) -> Result<(), ArchiveError> {
         self.tar.at += self.read;
         self.tar.skip(self.left.saturating_add(padding), self.path)

@@ -1,4 +1,4 @@
-//! Reading zip archives: the central directory entry by entry, stored and deflated members, zip64.
+//! Reads zip archives: the central directory entry by entry, stored and deflated members, zip64.
 //!
 //! Source of the format: PKWARE's APPNOTE.TXT 6.3.10, §4.3 (structures), §4.4 (fields), §4.5.3
 //! (zip64). The directory is never held in memory, so its size costs nothing.
@@ -9,7 +9,7 @@ use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// The end record is within the last 64 KiB (its comment's most) and its own 22 bytes.
+/// The end record is within the last 64 KiB (the longest comment) plus its own 22 bytes.
 const END_REACH: u64 = 22 + 0xffff;
 const END: &[u8] = b"PK\x05\x06";
 const END64_LOCATOR: &[u8] = b"PK\x06\x07";
@@ -32,7 +32,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 struct Zip<'z, R> {
     source: &'z mut R,
     size: u64,
-    /// Bytes that its members may still have, packed.
+    /// Packed bytes that the remaining members may have.
     unread: u64,
     container: &'z str,
 }
@@ -46,7 +46,7 @@ impl<R: Read + Seek> Zip<'_, R> {
         ArchiveError::Corrupt { container: self.container.into(), what: what.into(), at }
     }
 
-    /// Some bytes at an offset; `what` names them where the file ends before.
+    /// Reads bytes at an offset. `what` names them if the file is too short.
     fn read(&mut self, at: u64, length: usize, what: &str) -> Result<Vec<u8>, ArchiveError> {
         let end = at.checked_add(length as u64).filter(|end| *end <= self.size);
         if end.is_none() {
@@ -64,7 +64,7 @@ impl<R: Read + Seek> Zip<'_, R> {
         let tail = self.read(begin, usize::try_from(reach).unwrap_or(0), "the end record")?;
         let ends = |at: usize| at + 22 + usize::from(u16_at(&tail, at + 20));
         let records = || (0..tail.len().saturating_sub(21)).rev().filter(|at| tail[*at..].starts_with(END));
-        // The record with a comment that ends with the file, or else the last one.
+        // The record whose comment ends with the file, or else the last one.
         let found = records().find(|at| ends(*at) == tail.len()).or_else(|| records().next());
         let Some(at) = found else {
             return Err(self.truncated("the directory at its end is missing; it ends", self.size));
@@ -93,15 +93,15 @@ impl<R: Read + Seek> Zip<'_, R> {
         Ok(Directory { begin: offset, end: (offset + size).min(end_at), entries })
     }
 
-    /// Whether the directory goes on behind the entries that its end record counts: macOS's
-    /// Archive Utility writes no zip64 records, so its count of 65,536 entries is 0.
+    /// Returns whether the directory continues after the entries that its end record counts:
+    /// macOS's Archive Utility writes no zip64 records, so its count of 65,536 entries is 0.
     fn goes_on(&mut self, at: u64, end: u64) -> Result<bool, ArchiveError> {
         let room = at.checked_add(46).is_some_and(|next| next <= end);
         Ok(room && self.read(at, CENTRAL.len(), "a directory entry")? == CENTRAL)
     }
 }
 
-/// Where the central directory lies, and how many entries its end record counts.
+/// Position of the central directory, and the number of entries in its end record.
 struct Directory {
     begin: u64,
     end: u64,
@@ -117,7 +117,7 @@ struct Entry {
     packed: u64,
     unpacked: u64,
     local: u64,
-    /// The file mode where the archive was made on Unix, else 0.
+    /// The file mode if the archive was made on Unix, else 0.
     mode: u32,
 }
 
@@ -144,7 +144,7 @@ impl Entry {
         Ok((entry, at + (46 + name + extra.len() + comment) as u64))
     }
 
-    /// Takes the sizes that do not fit 32 bits from the zip64 field.
+    /// Takes sizes that do not fit 32 bits from the zip64 field.
     fn widen(&mut self, mut extra: &[u8]) {
         while extra.len() >= 4 {
             let (id, length) = (u16_at(extra, 0), usize::from(u16_at(extra, 2)));
@@ -222,7 +222,8 @@ fn member<R: Read + Seek>(
     if data.checked_add(entry.packed).is_none_or(|end| end > zip.size) {
         return Err(zip.truncated(&format!("{path} lies past the end"), zip.size));
     }
-    // A stream may give nothing for its bytes: members over each other would read it once for each.
+    // A stream may use none of its bytes: without this check, overlapping members would read them
+    // once each.
     let unread = zip.unread.checked_sub(entry.packed);
     zip.unread = unread.ok_or_else(|| zip.corrupt("its entries lie over each other", entry.local))?;
     if entry.unpacked > walk.budget.limits.member_bytes {
@@ -240,13 +241,13 @@ fn member<R: Read + Seek>(
     let before = walk.members();
     walk.content(&mut unpacked, path, container, depth)?;
     if walk.members() > before {
-        // What was kept is whole: its size and checksum are right.
+        // A kept member is verified: its size and checksum match.
         io::copy(&mut unpacked, &mut io::sink()).map_err(|e| ArchiveError::from_io(e, ArchiveError::Disk))?;
     }
     Ok(())
 }
 
-/// A member's bytes, held against the size and checksum that the directory gives.
+/// A member's bytes, compared with the size and checksum in the directory.
 struct Checked<'a, R> {
     source: R,
     crc: Crc,
