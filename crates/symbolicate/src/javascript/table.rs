@@ -22,10 +22,10 @@
 //! | texts | u32 length, bytes | UTF-8, escaped for a JSON string, without the quotes |
 //! | parts, to the end | u32 × 4 | segment, module or none for the whole segment, first line, end line; ascending |
 //!
-//! Lines and columns are from 0. A name, a function, a path and a context line are offsets into the texts. A
-//! source has flag 1 if it belongs to a library. It has flag 2 if its functions were found in its text and not
-//! in a function map: a position without a function is then in an anonymous function or in none. The path is
-//! empty if the map has null instead.
+//! Lines and columns are from 0; an end line is the one after the last. A name, a function, a path and a
+//! context line are offsets into the texts. A source has flag 1 if it belongs to a library. It has flag 2 if
+//! its functions were found in its text and not in a function map: a position without a function is then in an
+//! anonymous function or in none. The path is empty if the map has null instead.
 //!
 //! # History
 //!

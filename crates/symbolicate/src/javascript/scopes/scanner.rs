@@ -49,7 +49,7 @@ pub(super) struct ScopeScanner<'t> {
     pub(super) closed: Option<Closed>,
     /// The previous word, which may be the parameter of an arrow function, and that function's name.
     pub(super) word: Option<(usize, Option<NameRange>)>,
-    /// Start and name of an arrow function whose arrow precedes the next token.
+    /// Start and name of the arrow function, if its arrow precedes the next token.
     arrow: Option<(usize, Option<NameRange>)>,
     /// The function that ends before the next token. It is called there if that token is a parenthesis.
     called: Option<usize>,
