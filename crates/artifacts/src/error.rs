@@ -44,8 +44,8 @@ pub enum StorageError {
         /// The failure.
         detail: String,
     },
-    /// A multipart upload, or a part of it, does not exist or exists no longer: the upload has to start
-    /// again.
+    /// A multipart upload, or a part with the caller's tag, does not exist (any more): the upload has to
+    /// start again.
     #[error("the unfinished upload of {key} is not there")]
     Unfinished {
         /// The object to be created.

@@ -9,7 +9,7 @@ use unslide_model::{DebugId, Owned, Owner};
 pub(super) struct DeletedSymbols(LruCache<Owned<DebugId>, u64>);
 
 impl DeletedSymbols {
-    /// Returns a memory for at most `most` deletions.
+    /// Returns an empty list for at most `most` deletions.
     pub(super) fn new(most: usize) -> DeletedSymbols {
         let mut all = LruCache::unbounded();
         all.resize(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN));

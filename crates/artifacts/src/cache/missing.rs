@@ -16,7 +16,7 @@ pub(super) struct Negative {
 pub(super) struct Missing(LruCache<Owned<DebugId>, Negative>);
 
 impl Missing {
-    /// Returns a memory for at most `most` answers.
+    /// Returns an empty list for at most `most` answers.
     pub(super) fn new(most: usize) -> Missing {
         let mut all = LruCache::unbounded();
         all.resize(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN));

@@ -64,7 +64,7 @@ impl<R: Read + Seek> Zip<'_, R> {
         let tail = self.read(begin, usize::try_from(reach).unwrap_or(0), "the end record")?;
         let ends = |at: usize| at + 22 + usize::from(u16_at(&tail, at + 20));
         let records = || (0..tail.len().saturating_sub(21)).rev().filter(|at| tail[*at..].starts_with(END));
-        // The record whose comment ends with the file, or else the last one.
+        // The record with a comment up to the file's end, or else the last one.
         let found = records().find(|at| ends(*at) == tail.len()).or_else(|| records().next());
         let Some(at) = found else {
             return Err(self.truncated("the directory at its end is missing; it ends", self.size));
