@@ -1,6 +1,6 @@
 //! Measures the time of each step for one report, relative to a parse of its JSON into a DOM. The ratios are
-//! from one run, each the best of many alternating rounds. `cargo run --release -p unslide-symbolicate
-//! --example hot_path -- [DSYM [ROUNDS]]`
+//! from one run, each the best of many alternating rounds.
+//! `cargo run --release -p unslide-symbolicate --example hot_path -- [DSYM [ROUNDS]]`
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for a person to read")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]

@@ -1,6 +1,6 @@
 //! Measures the CPU time and size of a symcache: build, size, look-ups per second, compared with symbolic's own
-//! symcache of the same file (not with `--alone`). `cargo run --release -p unslide-symbolicate --example
-//! symcache_cost -- FILE…`
+//! symcache of the same file (not with `--alone`).
+//! `cargo run --release -p unslide-symbolicate --example symcache_cost -- FILE…`
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for a person to read")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]

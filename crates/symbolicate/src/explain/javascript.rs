@@ -33,7 +33,7 @@ pub struct ExplainedJavaScriptFrame {
     /// The function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// Source of the function's name: `function_map`, `caller` or `device`.
+    /// Source of the function's name: `function_map`, `scope`, `device` or `caller`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function_source: Option<FunctionSource>,
     /// The source file.

@@ -33,8 +33,8 @@ const PREFIXES: &[&str] = &[
     "async function pointer to ",
 ];
 
-/// Texts around the arguments of a prefix, before the function's name, such as `generic specialization <Int> of
-/// f()`.
+/// Texts around the arguments of a prefix, before the function's name, such as
+/// `generic specialization <Int> of f()`.
 const WITH_ARGUMENTS: &[(&str, &str)] = &[
     ("generic specialization ", " of "),
     ("generic not re-abstracted specialization ", " of "),
@@ -52,10 +52,10 @@ const SUFFIXES: &[&str] = &[" [clone", " (.", "[abi:"];
 const NUMBERED_SUFFIXES: &[&str] = &[".cold.", ".isra.", ".constprop.", ".part.", ".llvm."];
 
 /// Returns the function's name without the types of its arguments, generic parameters and the numbers of
-/// closures, lambdas and blocks, each of which counts as the function around it: `closure #2 (Int) -> () in
-/// Cart.total(of: Int)` becomes `Cart.total(of:)`, and `__20-[Cart total:]_block_invoke_3` becomes `-[Cart
-/// total:]`. Returns an empty text if nothing else is in the name. The name of a compiler-made function stays
-/// whole.
+/// closures, lambdas and blocks, each of which counts as the function around it:
+/// `closure #2 (Int) -> () in Cart.total(of: Int)` becomes `Cart.total(of:)`, and
+/// `__20-[Cart total:]_block_invoke_3` becomes `-[Cart total:]`. Returns an empty text if nothing else is in
+/// the name. The name of a compiler-made function stays whole.
 pub(crate) fn normalise(function: &str) -> String {
     let mut name = Cow::Borrowed(function.trim());
     // The names of functions inside the one in `name`.
@@ -89,8 +89,8 @@ pub(crate) fn normalise(function: &str) -> String {
     name
 }
 
-/// Splits the name of a local Swift function from the one around it: `round` and `Cart.total()` for `round #1
-/// (Int) -> Int in Cart.total()`.
+/// Splits the name of a local Swift function from the one around it: `round` and `Cart.total()` for
+/// `round #1 (Int) -> Int in Cart.total()`.
 fn local_function(name: &str) -> Option<(&str, &str)> {
     let is_function = |local: &str| is_label(local) && local != "closure";
     let (local, rest) = name.split_once(" #").filter(|(local, _)| is_function(local))?;
@@ -279,8 +279,8 @@ fn without_go_closures(name: &str) -> &str {
     name
 }
 
-/// Splits a Swift operator from its type or module: `Shop.Cart` and `==` for `Shop.Cart.== infix(Shop.Cart,
-/// Shop.Cart) -> Swift.Bool`.
+/// Splits a Swift operator from its type or module: `Shop.Cart` and `==` for
+/// `Shop.Cart.== infix(Shop.Cart, Shop.Cart) -> Swift.Bool`.
 fn swift_operator(name: &str) -> Option<(&str, &str)> {
     let is_fixity = |rest: &str| {
         let word = [" infix", " prefix", " postfix"].iter().find_map(|word| rest.strip_prefix(word));

@@ -101,8 +101,8 @@ pub(super) fn is_runtime(function: &NamedFunction, name: &str, in_app: bool) -> 
         || !in_app && (SYSTEM_EXACT.contains(&name) || has(SYSTEM_PREFIXES))
 }
 
-/// True for a method that a module of the app adds to a type of another module: `(extension in
-/// Shop):Swift.Array.total()`.
+/// True for a method that a module of the app adds to a type of another module:
+/// `(extension in Shop):Swift.Array.total()`.
 fn is_extension_of_app(name: &str) -> bool {
     const SYSTEM_MODULES: [&str; 12] = [
         "AppKit",

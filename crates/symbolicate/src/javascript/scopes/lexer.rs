@@ -287,8 +287,8 @@ impl<'t> Lexer<'t> {
             || matches!(next, b'_' | b'$' | b'{' | b'[' | b'(' | b'"' | b'\'' | b'`' | 0x80..)
     }
 
-    /// True if the `<` before this position begins type parameters and not an element: `<T,>`, `<T extends
-    /// Cart>`.
+    /// True if the `<` before this position begins type parameters and not an element: `<T,>`,
+    /// `<T extends Cart>`.
     pub(super) fn is_before_type_parameters(&mut self) -> bool {
         let start = self.at;
         let skipped = self.skip_trivia();
@@ -318,8 +318,8 @@ impl<'t> Lexer<'t> {
         None
     }
 
-    /// True if the `<` before this position begins the type arguments of a call, as in `useState<Cart |
-    /// null>(null)`.
+    /// True if the `<` before this position begins the type arguments of a call, as in
+    /// `useState<Cart | null>(null)`.
     pub(super) fn has_type_arguments(&mut self) -> bool {
         let most = MAX_TYPE_ARGUMENT_BYTES.min(self.lookahead);
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
