@@ -1,4 +1,4 @@
-//! Where a page of reports ends, as a text that a later query goes on from.
+//! The end of a page of reports, as a text that a later query continues from.
 
 use crate::Uuid;
 use crate::number::to_row32;

@@ -1,11 +1,11 @@
-//! Events that gateways send, whatever they are of: what becomes of them, and how long they are kept.
+//! Outcomes and retention of the events that gateways send, of every kind.
 
 use crate::{Result, TenantTx};
 use time::{Date, OffsetDateTime};
 use unslide_signals::event::{GatewayEvent, is_late};
 
 unslide_model::words! {
-    /// What became of an event.
+    /// The outcome of storing an event.
     pub enum EventOutcome {
         /// It is the first one with its id.
         New = "new",

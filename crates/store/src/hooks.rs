@@ -35,8 +35,8 @@ pub struct StoreHook {
     pub symbols_arrived: Option<for<'t> fn(&'t mut TenantTx, ArrivedSymbols<'t>) -> HookFuture<'t, u64>>,
     /// Finds symbols that rows of all tenants have not seen although no job wakes for them.
     pub missed_symbols: Option<MissedSymbolsHook>,
-    /// Deletes up to so many rows that are older than the first day that is kept of their tenant, and condemns their files.
-    /// Returns the number of rows.
+    /// Deletes at most the given number of rows that are older than the first kept day of their tenant, and
+    /// condemns their files. Returns the number of rows.
     pub expire: Option<ExpireHook>,
     /// Lists the files in object storage that rows of the transaction's tenant name.
     pub files: Option<FilesHook>,

@@ -1,10 +1,11 @@
-//! What Unslide keeps in PostgreSQL. Features have statements of their own, for their own tables: [`sql`] is for them.
+//! Storage of Unslide in PostgreSQL. Features have statements of their own, for their own tables: [`sql`] is
+//! for them.
 //!
-//! A [`Store`] is a pool of connections that act as a role which cannot bypass row-level security.
-//! Everything of a tenant happens in a [`TenantTx`], a transaction that names the tenant to the
-//! database; the few questions that concern all tenants are functions of the database's owner.
-//! Modules are named after what they keep. Times come from the store's clock.
-//! Every function fails where the database does; its documentation names only further errors.
+//! A [`Store`] is a pool of connections that act as a role which cannot bypass row-level security. Everything
+//! of a tenant happens in a [`TenantTx`], a transaction that names the tenant to the database; the few
+//! queries that concern all tenants are functions of the database's owner. Modules are named after their
+//! data. Times come from the store's clock. Every function returns an error if the database fails; its
+//! documentation names only further errors.
 
 pub mod cursor;
 mod database;

@@ -10,7 +10,7 @@ use unslide_model::Clock;
 /// How long time is counted on from an answer of the database.
 const OLD: Duration = Duration::from_secs(60);
 
-/// What the database said, and when.
+/// A time that the database answered, and when it answered.
 #[derive(Clone, Copy)]
 struct TimeSample {
     time: OffsetDateTime,
@@ -34,7 +34,7 @@ impl DatabaseClock {
         DatabaseClock { host, sample: Mutex::new(sample) }
     }
 
-    /// True where the database is to be asked again.
+    /// Returns true if the database must be asked for the time again.
     pub(super) fn is_old(&self) -> bool {
         self.is_outdated(&self.sample.lock())
     }

@@ -1,4 +1,4 @@
-//! What can go wrong between the service and its database.
+//! Errors between the service and its database.
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,7 @@ pub enum StoreError {
     Corrupt {
         /// The table.
         table: &'static str,
-        /// What is wrong.
+        /// The error.
         what: String,
     },
     /// The body was asked for, and it lies in object storage.
@@ -69,7 +69,7 @@ pub enum StoreError {
     },
 }
 
-/// What the database raises where rows are added to a deleted tenant.
+/// The SQLSTATE that the database raises if rows are added to a deleted tenant.
 const TENANT_DELETED: &str = "UD001";
 
 impl From<sqlx::Error> for StoreError {
@@ -88,7 +88,7 @@ impl From<sqlx::Error> for StoreError {
 }
 
 impl StoreError {
-    /// True where the same work may succeed when it is done again: lost connections, deadlocks,
+    /// Returns true if the same work may succeed when it is done again: lost connections, deadlocks,
     /// serialization failures, a server that starts or stops.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
@@ -97,13 +97,13 @@ impl StoreError {
             StoreError::Database(sqlx::Error::Database(error)) => error
                 .code()
                 .is_some_and(|code| matches!(code.as_ref(), "40001" | "40P01" | "55P03" | "57014")),
-            // Whoever looks again sees that it is deleted.
+            // A retry sees that it is deleted.
             StoreError::TenantDeleted => true,
             _ => false,
         }
     }
 
-    /// True where no work can succeed for now: the server can't be reached, or starts or stops.
+    /// Returns true if no work can succeed for now: the server can't be reached, or starts or stops.
     #[must_use]
     pub fn is_connection(&self) -> bool {
         match self {
@@ -122,15 +122,16 @@ impl StoreError {
         }
     }
 
-    /// True where the database refuses the values themselves, and would again: a text or number that
-    /// a column cannot hold.
+    /// Returns true if the database refuses the values themselves, and would refuse them again: a text or
+    /// number that a column cannot hold.
     #[must_use]
     pub fn is_data(&self) -> bool {
         self.has_class(&["22", "54"])
     }
 
-    /// True where the values of single records are at fault and others may be stored: they can't be held
-    /// (see [`StoreError::is_data`]), a constraint refuses them, or a row of theirs should not exist.
+    /// Returns true if the values of single records are at fault and others may be stored: a column can't
+    /// hold them (see [`StoreError::is_data`]), a constraint refuses them, or a row of theirs should not
+    /// exist.
     #[must_use]
     pub fn is_of_record(&self) -> bool {
         self.is_data() || self.has_class(&["23"]) || matches!(self, StoreError::Corrupt { .. })
@@ -142,7 +143,8 @@ impl StoreError {
         self.has_class(&["42501"])
     }
 
-    /// True where a statement ran out of time: the database is slow, or the statement has too much to do.
+    /// Returns true if a statement ran out of time: the database is slow, or the statement has too much to
+    /// do.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.has_class(&["57014"])

@@ -5,7 +5,7 @@ use crate::{Result, Store};
 use sqlx::postgres::PgListener;
 use std::time::Duration;
 
-/// What happened.
+/// A channel that the database notifies listeners on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// A job was added.

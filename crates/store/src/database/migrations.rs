@@ -9,7 +9,7 @@ use unslide_model::Secret;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
 
-/// What a migration run did.
+/// The counts of a migration run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migrated {
     /// How many migrations were applied now.
@@ -31,11 +31,11 @@ async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>> {
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// Applies what is missing, as the role of `url`, which then owns the schema. Several may run at
-/// the same time: they take turns.
+/// Applies missing migrations as the role of `url`, which then owns the schema. Several processes may call it
+/// at the same time: they take turns.
 ///
 /// # Errors
-/// Where the database cannot be reached, a migration fails, or one that was applied has changed.
+/// Returns an error if the database cannot be reached, a migration fails, or an applied one has changed.
 pub async fn migrate(url: &Secret) -> Result<Migrated> {
     let mut connection = PgConnection::connect(url.reveal()).await?;
     let before = applied(&mut connection).await?.len();
@@ -46,7 +46,7 @@ pub async fn migrate(url: &Secret) -> Result<Migrated> {
     Ok(Migrated { applied: after - before, total: MIGRATIONS.iter().count() })
 }
 
-/// Fails where a migration of this program is not applied. Later ones than it knows are fine.
+/// Returns an error if a migration of this program is not applied. Later migrations than it knows are fine.
 pub(crate) async fn verify(connection: &mut PgConnection) -> Result<()> {
     let applied = applied(connection).await?;
     let missing: Vec<i64> =

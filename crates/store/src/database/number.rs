@@ -1,4 +1,5 @@
-//! Numbers between rows, which are signed, and code, where they cannot be negative.
+//! Converts numbers between rows, which are signed, and code, which uses unsigned types for numbers that
+//! cannot be negative.
 
 /// Converts into a `bigint`; what does not fit is cut.
 #[must_use]

@@ -21,8 +21,9 @@ pub async fn rows_before(store: &Store, table: &str, before: OffsetDateTime) -> 
     .await
 }
 
-/// Has `page` delete at most as many rows as it is given, in a transaction of its own, until it deletes fewer. Returns the
-/// number of all. What is left after [`PAGES`] is for the next purge.
+/// Calls `page`, in a transaction of its own each time, until it deletes fewer rows than the limit that it
+/// gets. Returns the number of all deleted rows. Stops after [`PAGES`] pages; the next purge deletes the
+/// rest.
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn in_pages<P>(page: impl Fn(i32) -> P) -> Result<u64>

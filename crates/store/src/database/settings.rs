@@ -51,7 +51,7 @@ impl Settings {
         Settings { url: Secret::new(url), any_login: true, ..Settings::default() }
     }
 
-    /// What is unsafe outside of a private network: field and reason.
+    /// Returns the field that is unsafe outside of a private network, and the reason.
     #[must_use]
     pub fn insecure(&self) -> Option<(&'static str, String)> {
         let options: sqlx::postgres::PgConnectOptions = self.url.reveal().parse().ok()?;

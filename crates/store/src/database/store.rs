@@ -27,13 +27,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Connects, and makes sure of three things: the schema is as this program knows it, the role that
-    /// the connections act as cannot see past row-level security, and the login cannot leave that role
-    /// for one that can (see [`Settings::any_login`]). Times are the database's, whatever wall clocks the hosts have;
+    /// Connects, and makes sure of three things: the schema is as this program knows it, the role that the
+    /// connections act as cannot bypass row-level security, and the login cannot leave that role for one that
+    /// can (see [`Settings::any_login`]). Times are the database's, whatever wall clocks the hosts have;
     /// `clock` says how much time has passed since the database was asked.
     ///
     /// # Errors
-    /// Where the database cannot be reached, is not migrated, or the role or the login is too powerful.
+    /// Returns an error if the database cannot be reached, is not migrated, or the role or the login is too
+    /// powerful.
     pub async fn connect(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
         let database = Arc::new(DatabaseClock::new(clock));
         let pool = pool(settings, database.clone()).await?;
@@ -95,8 +96,8 @@ impl Store {
         Ok(BatchTx(TenantTx(self.begin(None).await?)))
     }
 
-    /// Begins a transaction and names its owner in one message. The name is set first, as part of the transaction
-    /// that the message itself is: where the message fails, the connection is left without one.
+    /// Begins a transaction and names its owner in one message. The name is set first, as part of the
+    /// implicit transaction of that message: if the message fails, the connection keeps no name.
     async fn begin(&self, owner: Option<&Owner>) -> Result<OwnerTx> {
         let statement = match owner {
             // It is a slug or the system's name: nothing in it ends the text.
@@ -109,10 +110,10 @@ impl Store {
         Ok(OwnerTx { tx, owner: owner.cloned(), now: self.clock.now(), hooks: self.hooks.clone() })
     }
 
-    /// Asks the database whether it is there.
+    /// Checks that the database answers.
     ///
     /// # Errors
-    /// Where it is not.
+    /// Returns an error if it does not.
     pub async fn ping(&self) -> Result<()> {
         sqlx::query("SELECT 1").execute(&self.pool).await?;
         Ok(())
@@ -123,7 +124,7 @@ impl Store {
         self.pool.close().await;
     }
 
-    /// What the pool says of its bound.
+    /// Statistics of the connection pool.
     pub const STATS: [Stats<Store>; 1] = [Stats {
         name: "unslide_postgres_connections",
         help: "Connections to the database, all and those not in use.",
@@ -210,8 +211,9 @@ async fn check_session(options: &PgConnectOptions, role: &str) -> Result<()> {
 
 type Begun = sqlx::Result<Transaction<'static, Postgres>>;
 
-/// A transaction that begins. One that is given up meanwhile begins and is rolled back in a task of its own: the pool
-/// would take its connection back in the middle of the transaction, and the next to use it would be in it.
+/// A transaction that begins. If the caller gives up before it has begun, a task of its own begins it and
+/// rolls it back: otherwise the pool would take the connection back in the middle of the transaction, and the
+/// next user would be in it.
 struct Beginning(Option<Pin<Box<dyn Future<Output = Begun> + Send>>>);
 
 impl Beginning {
@@ -286,7 +288,7 @@ impl TenantTx {
     /// Commits.
     ///
     /// # Errors
-    /// Where the database cannot be reached; whether it committed is then unknown.
+    /// Returns an error if the database cannot be reached; whether it committed is then unknown.
     pub async fn commit(self) -> Result<()> {
         self.0.commit().await
     }
@@ -312,7 +314,7 @@ impl OwnerTx {
         self.hooks.clone()
     }
 
-    /// True where this is a transaction of the system.
+    /// Returns true for a transaction of the system.
     pub(crate) fn is_system(&self) -> bool {
         self.owner == Some(Owner::System)
     }
@@ -320,7 +322,7 @@ impl OwnerTx {
     /// Commits.
     ///
     /// # Errors
-    /// Where the database cannot be reached; whether it committed is then unknown.
+    /// Returns an error if the database cannot be reached; whether it committed is then unknown.
     pub async fn commit(self) -> Result<()> {
         Ok(self.tx.commit().await?)
     }
@@ -372,7 +374,7 @@ impl BatchTx {
     /// Commits.
     ///
     /// # Errors
-    /// Where the database cannot be reached; whether it committed is then unknown.
+    /// Returns an error if the database cannot be reached; whether it committed is then unknown.
     pub async fn commit(self) -> Result<()> {
         self.0.commit().await
     }

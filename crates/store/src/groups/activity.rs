@@ -113,8 +113,8 @@ pub async fn comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, text
     Ok(noted.first().copied().unwrap_or_default())
 }
 
-/// What was done with a group, the newest first, at most `limit`, from the entry after `after` on: its time
-/// and its id.
+/// Returns at most `limit` entries of a group's history, the newest first. `after` is the time and the id of
+/// the entry to continue from.
 pub async fn activity(
     tx: &mut TenantTx,
     group: Uuid,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Groups that one group may have merged into it.
 pub const MAX_MERGED: usize = 200;
 
-/// What became of a merge or a split.
+/// The outcome of a merge or a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeOutcome {
     /// It is done.
@@ -24,7 +24,7 @@ pub enum MergeOutcome {
     Merged {
         /// The group.
         group: Uuid,
-        /// What it is merged into.
+        /// The group that it is merged into.
         into: Uuid,
     },
     /// The target would have more than [`MAX_MERGED`].
@@ -112,7 +112,8 @@ fn check<'f>(
     Ok((into, merging))
 }
 
-/// Points groups, and what is merged into them, to the target; false where it would have more than [`MAX_MERGED`].
+/// Points groups, and the groups merged into them, to the target. Returns false if the target would have more
+/// than [`MAX_MERGED`].
 async fn point(tx: &mut TenantTx, target: Uuid, ids: &[Uuid]) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let merged = sqlx::query_scalar!(
@@ -212,7 +213,7 @@ pub(crate) async fn refresh_totals(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()
     Ok(())
 }
 
-/// Counts the different devices of groups anew, after what is merged into them has changed. It reads every device of a
+/// Counts the different devices of groups again after their merges have changed. Reads every device of a
 /// target once.
 async fn recount_devices(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();

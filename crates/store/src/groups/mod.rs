@@ -1,4 +1,4 @@
-//! What a team does with groups: their state, assignee, comments and merges.
+//! Actions of a team on groups: state, assignee, comments and merges.
 
 mod activity;
 mod merges;
@@ -21,7 +21,7 @@ use crate::{Result, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-/// What reports did to a group. It is known in the transaction that stores the reports.
+/// A change of a group by reports. It is known in the transaction that stores the reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupEvent {
     /// The group has its first report, or its first since it was deleted or replaced.
@@ -32,7 +32,7 @@ pub enum GroupEvent {
         app: String,
         /// Its title.
         title: String,
-        /// The function that is to blame.
+        /// The culprit: the function that caused the crash.
         culprit: String,
         /// The version of its first report.
         version: String,
@@ -79,8 +79,8 @@ pub fn id_of(app: &str, fingerprint: [u8; 16]) -> Uuid {
     Uuid::from_bytes(id)
 }
 
-/// Keeps merges away until the transaction ends: what is merged into what stays as it is read. To be called
-/// before any row is locked.
+/// Blocks merges until the transaction ends, so that the merges it reads stay valid. Call it before any row
+/// is locked.
 pub(crate) async fn lock_out_merges(tx: &mut TenantTx) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock_shared(hashtextextended('groups ' || $1, 0))")

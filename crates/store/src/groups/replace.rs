@@ -83,8 +83,9 @@ impl GroupState {
             }
     }
 
-    /// Takes over what a group was whose reports moved here, the first of which arrived at `first_moved`. The own assignee
-    /// stays. A status is taken over only if the bug was not known before these reports: it must not hide what was open.
+    /// Takes over the state of a group if its reports moved here, the first of which arrived at
+    /// `first_moved`. The own assignee stays. A status is taken over only if the bug was not known before
+    /// these reports: it must not hide an open bug.
     fn take_over(&mut self, replaced: &GroupState, first_moved: OffsetDateTime) -> bool {
         let takes_assignee = self.assignee.is_none() && replaced.assignee.is_some();
         if takes_assignee {
@@ -104,7 +105,7 @@ impl GroupState {
     }
 }
 
-/// Where reports of a group without reports went: to a group that is there, or to the one that is listed in its place.
+/// Destination of the reports of an empty group: an existing group, or the group that is listed in its place.
 #[derive(Clone, Copy)]
 struct Destination {
     from: Uuid,
@@ -174,7 +175,8 @@ async fn find_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<GroupState>> 
     .await?)
 }
 
-/// Reads where the reports of these groups are now: behind redirects, and in the groups that are listed for them.
+/// Reads the present groups of the reports of these groups: behind redirects, and in the groups that are
+/// listed for them.
 async fn destinations(tx: &mut TenantTx, ids: &BTreeSet<Uuid>) -> Result<Vec<Destination>> {
     let ids: Vec<Uuid> = ids.iter().copied().collect();
     let (connection, tenant, _) = tx.parts();
@@ -202,7 +204,7 @@ fn choose_successors(empty: &BTreeSet<Uuid>, destinations: &[Destination]) -> BT
         let undecided = |id: &Uuid| empty.contains(id) && !chosen.contains_key(id);
         let open: BTreeSet<Uuid> = destinations.iter().map(|one| one.from).filter(&undecided).collect();
         let ready = |id: &&Uuid| !destinations.iter().any(|one| one.from == **id && undecided(&one.to));
-        // Groups whose reports went to each other have no first one: then what went elsewhere decides.
+        // If the reports of groups went to each other, none comes first: reports that went elsewhere decide.
         let next = open.iter().find(ready).or_else(|| {
             open.iter().find(|id| destinations.iter().any(|one| one.from == **id && !undecided(&one.to)))
         });

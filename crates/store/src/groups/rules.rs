@@ -64,7 +64,7 @@ impl TenantGroupingRules {
     }
 }
 
-/// The tenant's rules; `None` where it never had any.
+/// Returns the tenant's rules; `None` if it never had any.
 pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantGroupingRules>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -78,9 +78,9 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantGroupingRules>> {
     .await?)
 }
 
-/// Changes the tenant's rules, announces them to the workers, and begins to move stored reports. Returns the rules
-/// and the outbox row of the announcement; `None` where there is no such tenant. Rules that are set again move
-/// reports that a replay has put elsewhere, and leave the rules before them as they were.
+/// Changes the tenant's rules, announces them to the workers, and begins to move stored reports. Returns the
+/// rules and the outbox row of the announcement; `None` if there is no such tenant. If the same rules are set
+/// again, they move reports that a replay has put elsewhere, and the rules before them stay as they were.
 pub async fn set(tx: &mut TenantTx, actor: &str, text: &str) -> Result<Option<(TenantGroupingRules, i64)>> {
     let Some(tenant) = tenants::lock(tx).await?.filter(|tenant| tenant.state != TenantStanding::Deleted)
     else {
@@ -110,7 +110,7 @@ pub async fn set(tx: &mut TenantTx, actor: &str, text: &str) -> Result<Option<(T
     Ok(Some((rules, announcement)))
 }
 
-/// What a page of reports came to.
+/// Counts of one page of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RegroupCounts {
     pub(crate) looked: u64,
@@ -118,9 +118,9 @@ pub(crate) struct RegroupCounts {
     pub(crate) unread: u64,
 }
 
-/// Notes how far the reports are, in the transaction that moves them; false where the rules changed or another
-/// worker has gone on meanwhile: roll back then. `last` is the last report of the page; `None` where there is none
-/// left.
+/// Records the progress through the reports, in the transaction that moves them. Returns false if the rules
+/// changed or another worker has gone on in between: the caller must roll back then. `last` is the last
+/// report of the page; `None` if no report is left.
 pub(crate) async fn progressed(
     tx: &mut TenantTx,
     rules: &TenantGroupingRules,
@@ -154,7 +154,7 @@ pub(crate) async fn progressed(
 }
 
 impl TenantGroupingRules {
-    /// Where the second look begins.
+    /// Returns the position at which the second pass begins.
     fn first_of_late(&self) -> ReportCursor {
         ReportCursor::after(self.changed_at - LATE, unslide_model::ReportId([0; 16]), 0)
     }

@@ -21,7 +21,7 @@ crate::column::words! {
     }
 }
 
-/// What is to change of a group. What is `None` stays.
+/// A change of a group's state. A field that is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupUpdate {
     /// Its status. [`GroupStatus::Regressed`] is for reports to say, and taken for open.
@@ -32,7 +32,7 @@ pub struct GroupUpdate {
     pub assignee: Option<String>,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateOutcome {
     /// The group is as it was wanted: the one that was asked for, or the one that replaced it.
@@ -119,7 +119,7 @@ async fn lock(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<S
     .await?)
 }
 
-/// What an update changes of a group.
+/// Returns the entries of the group's history that an update adds.
 fn deeds<'u>(group: Uuid, row: &StateRow, update: &'u GroupUpdate) -> Vec<Deed<'u>> {
     let mut deeds = Vec::new();
     let resolved_in = update.resolved_in.as_deref();

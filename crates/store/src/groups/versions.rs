@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
-/// True where a version comes after another one.
+/// Returns true if a version comes after another one.
 ///
-/// Numbers compare as numbers (`2.10` after `2.9`), and what is absent counts as zero (`2.1` is `2.1.0`). A word
-/// comes before a number, so that `2.0-beta` is before `2.0`. A build in parentheses or after a plus decides only
-/// where all else is equal and both versions have one: `1.0 (12)` is after `1.0 (9)`, and neither is after `1.0`.
+/// Numbers compare as numbers (`2.10` after `2.9`), and an absent part counts as zero (`2.1` is `2.1.0`). A
+/// word comes before a number, so that `2.0-beta` is before `2.0`. A build in parentheses or after a plus
+/// decides only if all else is equal and both versions have one: `1.0 (12)` is after `1.0 (9)`, and neither
+/// is after `1.0`.
 #[must_use]
 pub fn is_newer(version: &str, than: &str) -> bool {
     let ((version, build), (other, other_build)) = (parts(version), parts(than));

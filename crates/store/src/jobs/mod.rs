@@ -24,14 +24,14 @@ const LONGEST_PAUSE: Duration = Duration::minutes(10);
 pub struct JobLease {
     /// The job.
     pub id: Uuid,
-    /// Whose it is.
+    /// The owner of the job.
     pub owner: Owner,
-    /// What is to be done.
+    /// The work to do.
     pub work: Work,
     /// Which attempt this is since the last progress (see [`progressed`]), from 1.
     pub attempt: u32,
-    /// True where every attempt was used up by workers that died: don't do it again, note the
-    /// failure and call [`fail`]. Never true of a job that may not be given up.
+    /// True if every attempt was used up by workers that died: don't do it again, record the failure and call
+    /// [`fail`]. Never true of a job that must not be given up.
     pub exhausted: bool,
     /// When the lease ends unless it is kept alive.
     pub until: OffsetDateTime,
@@ -209,7 +209,7 @@ macro_rules! update_job {
     }};
 }
 
-/// Fails where a statement about a job under its lease found no such row: someone else has it.
+/// Returns an error if a statement about a leased job found no such row: another worker has it.
 fn still_held(job: &JobLease, done: &PgQueryResult) -> Result<()> {
     if done.rows_affected() == 0 { Err(StoreError::LeaseLost(job.id)) } else { Ok(()) }
 }
@@ -217,8 +217,7 @@ fn still_held(job: &JobLease, done: &PgQueryResult) -> Result<()> {
 /// Keeps a job for another `lease` from now on.
 ///
 /// # Errors
-/// [`StoreError::LeaseLost`] where someone else has it, or its tenant was deleted; or the database
-/// fails.
+/// [`StoreError::LeaseLost`] if another worker has it, or its tenant was deleted; or the database fails.
 pub async fn heartbeat(store: &Store, job: &JobLease, lease: Duration) -> Result<()> {
     let mut tx = store.owner(&job.owner).await?;
     let (connection, tenant, now) = tx.parts();
@@ -238,11 +237,11 @@ pub async fn heartbeat(store: &Store, job: &JobLease, lease: Duration) -> Result
     tx.commit().await
 }
 
-/// Counts this attempt of a job, or takes it back while the job waits to be begun: an attempt that a job
-/// has not begun says nothing about it.
+/// Counts this attempt of a job. If `counts` is false, takes the attempt back while the job waits to be
+/// begun: an attempt that a job has not begun says nothing about it.
 ///
 /// # Errors
-/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+/// [`StoreError::LeaseLost`] if another worker has it; or the database fails.
 pub async fn count_attempt(store: &Store, job: &JobLease, counts: bool) -> Result<()> {
     let mut tx = store.owner(&job.owner).await?;
     let (now, attempts) = (tx.now(), if counts { job.attempt } else { job.attempt.saturating_sub(1) });
@@ -250,11 +249,11 @@ pub async fn count_attempt(store: &Store, job: &JobLease, counts: bool) -> Resul
     tx.commit().await
 }
 
-/// Notes in a page's transaction how far a job is: the next worker begins with `work`, and attempts are
-/// counted from here on.
+/// Records the progress of a job in a page's transaction: the next worker begins with `work`, and attempts
+/// are counted from here on.
 ///
 /// # Errors
-/// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.
+/// [`StoreError::LeaseLost`] if another worker has it: roll back; or the database fails.
 pub async fn progressed(tx: &mut OwnerTx, job: &JobLease, work: &Work) -> Result<()> {
     let json = serde_json::to_value(work).map_err(|e| StoreError::corrupt("jobs", e))?;
     let now = tx.now();
@@ -264,7 +263,7 @@ pub async fn progressed(tx: &mut OwnerTx, job: &JobLease, work: &Work) -> Result
 /// Locks a job until the transaction ends.
 ///
 /// # Errors
-/// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.
+/// [`StoreError::LeaseLost`] if another worker has it: roll back; or the database fails.
 pub async fn hold(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
     let now = tx.now();
     update_job!(tx, job, "updated_at = $4", now)
@@ -273,7 +272,7 @@ pub async fn hold(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
 /// Ends a job in the transaction that holds its result, so that both happen or neither.
 ///
 /// # Errors
-/// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.
+/// [`StoreError::LeaseLost`] if another worker has it: roll back; or the database fails.
 pub async fn complete(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
     let now = tx.now();
     update_job!(tx, job, "status = 'done', lease_token = NULL, lease_until = NULL, updated_at = $4", now)
@@ -283,7 +282,7 @@ pub async fn complete(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
 /// as no attempt.
 ///
 /// # Errors
-/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+/// [`StoreError::LeaseLost`] if another worker has it; or the database fails.
 pub async fn postpone(tx: &mut OwnerTx, job: &JobLease, pause: Duration) -> Result<()> {
     give_back(tx, job, pause, None).await
 }
@@ -293,7 +292,7 @@ pub async fn postpone(tx: &mut OwnerTx, job: &JobLease, pause: Duration) -> Resu
 /// that happens. `error` is kept for the operator.
 ///
 /// # Errors
-/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+/// [`StoreError::LeaseLost`] if another worker has it; or the database fails.
 pub async fn put_off(tx: &mut OwnerTx, job: &JobLease, error: &str) -> Result<OffsetDateTime> {
     let now = tx.now();
     // As long as it has been waiting: so pauses double here too.
@@ -320,7 +319,7 @@ fn shown(error: &str) -> String {
     error.chars().filter(|c| *c != '\0').take(2000).collect()
 }
 
-/// What became of a job that failed.
+/// The outcome of a failed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
     /// It is tried again at this time.
@@ -329,12 +328,12 @@ pub enum Failed {
     Permanently,
 }
 
-/// Returns a job to the queue. A worker retries it after a pause that doubles each time. Where the job may be
-/// given up, none does once `permanently` is set or its attempts are used up. `error` is kept for the
+/// Returns a job to the queue. A worker retries it after a pause that doubles each time. A job that may be
+/// given up is not retried once `permanently` is set or its attempts are used up. `error` is kept for the
 /// operator.
 ///
 /// # Errors
-/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+/// [`StoreError::LeaseLost`] if another worker has it; or the database fails.
 pub async fn fail(tx: &mut OwnerTx, job: &JobLease, error: &str, permanently: bool) -> Result<Failed> {
     let over = job.work.may_be_given_up() && (permanently || job.exhausted || job.attempt >= MAX_ATTEMPTS);
     let pause = FIRST_PAUSE * 2_i32.saturating_pow(job.attempt.saturating_sub(1).min(16));

@@ -1,4 +1,4 @@
-//! What jobs are there to do.
+//! The kinds of jobs.
 
 use crate::Uuid;
 use crate::column::words;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use unslide_model::{ContentHash, DebugId};
 
-/// What is to be done.
+/// The work of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Work {
@@ -24,14 +24,14 @@ pub enum Work {
         debug_id: DebugId,
         /// The generation that was published.
         generation: u64,
-        /// Where to go on; none begins.
+        /// The position to continue from; `None` at the beginning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<WakeCursor>,
     },
     /// Ask for the reports, of all tenants, that waited for system symbols (see
     /// [`crate::wakes::system`]).
     WakeSystem {
-        /// Where to go on; none begins.
+        /// The position to continue from; `None` at the beginning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<system::Resume>,
     },
@@ -51,11 +51,11 @@ pub enum Work {
         debug_id: DebugId,
         /// The objects that are not needed any more.
         objects: Vec<ContentHash>,
-        /// The generation of the deletion: symbols of a later one stay. 0 where nothing was deleted, and
-        /// an upload that failed has left the objects.
+        /// The generation of the deletion: symbols of a later one stay. 0 if nothing was deleted, and an
+        /// upload that failed has left the objects.
         generation: u64,
     },
-    /// Build symcaches anew.
+    /// Build symcaches again.
     Backfill {
         /// Those of a format older than this version, and those that were too complex.
         version: u32,
@@ -77,7 +77,7 @@ pub enum Work {
 pub struct FeatureWork {
     /// The kind.
     pub kind: Cow<'static, str>,
-    /// What the feature has to know of the job.
+    /// Arguments of the job for the feature.
     #[serde(flatten)]
     pub arguments: Map<String, Value>,
 }

@@ -1,4 +1,4 @@
-//! What ties rows to Kafka: the outbox, how far topics were read, and records that were left out.
+//! Rows that belong to Kafka: the outbox, read positions of topics, and records that were left out.
 
 pub mod dead_letters;
 pub mod deferred;

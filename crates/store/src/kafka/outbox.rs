@@ -1,4 +1,4 @@
-//! What has to reach Kafka: written in the transaction that it tells of, sent by one relay.
+//! Messages for Kafka: written in the transaction that they report, sent by one relay.
 
 use crate::number::to_row32;
 use crate::purge;
@@ -30,13 +30,13 @@ pub struct NeededSymbols {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Message {
-    /// What answers for a debug id has changed.
+    /// The symbols that answer for a debug id have changed.
     SymbolEvent {
         /// The debug id.
         debug_id: DebugId,
         /// Its new generation.
         generation: u64,
-        /// What the winner offers.
+        /// The quality of the object that now answers.
         quality: Quality,
         /// The version of the symcache's format.
         symcache_version: u32,
@@ -51,7 +51,7 @@ pub enum Message {
         version: u64,
         /// Whether it is served.
         state: TenantStanding,
-        /// What it may use.
+        /// Its limits.
         limits: QuotaLimits,
         /// When, in microseconds since the Unix epoch.
         at_micros: i64,
@@ -67,7 +67,7 @@ pub enum Message {
         revision: u32,
         /// The revision that it replaces.
         supersedes: u32,
-        /// What it is asked for.
+        /// The symbols that the report needs.
         needs: Vec<NeededSymbols>,
         /// When, in microseconds since the Unix epoch.
         requested_at_micros: i64,
@@ -126,8 +126,7 @@ pub async fn append_all(tx: &mut OwnerTx, messages: &[Message]) -> Result<Vec<i6
     .await?)
 }
 
-/// Waits until the relay has sent a message of the tenant; false where that took longer than
-/// `at_most`.
+/// Waits until the relay has sent a message of the tenant. Returns false if that took longer than `at_most`.
 pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Duration) -> Result<bool> {
     let end = tokio::time::Instant::now() + at_most;
     loop {
@@ -167,9 +166,9 @@ pub async fn set_aside(store: &Store) -> Result<i64> {
 pub struct Unsent {
     /// Its number.
     pub id: i64,
-    /// Whose it is.
+    /// The owner of the message.
     pub owner: Owner,
-    /// What it says.
+    /// The message.
     pub message: Message,
     /// When it was written.
     pub created_at: OffsetDateTime,
@@ -193,8 +192,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Becomes the relay; `None` where another process is. What was set aside is tried again: this program
-    /// may be another one.
+    /// Becomes the relay; `None` if another process is the relay. Messages that were set aside are tried
+    /// again, because this program may be another version.
     pub async fn acquire(store: &Store) -> Result<Option<Relay>> {
         let mut connection = store.pool().acquire().await?.detach();
         let locked = sqlx::query_scalar!(r#"SELECT pg_try_advisory_lock($1) AS "locked!""#, RELAY_LOCK)
@@ -213,12 +212,12 @@ impl Relay {
         Ok(Some(relay))
     }
 
-    /// The next messages: what tenants are, then what symbols there are, then the tenants' requests in
-    /// turn; each of these in a tenant's own order. They come again until [`Relay::sent`] was told of
-    /// them. One that cannot be read is set aside, and the others go on.
+    /// Returns the next messages: first the state of tenants, then of symbols, then the tenants' requests by
+    /// turns; each of these in a tenant's own order. It returns them again until [`Relay::sent`] is called
+    /// for them. A message that cannot be read is set aside, and the others go on.
     ///
     /// # Errors
-    /// Where the database fails: the relay has to be acquired anew.
+    /// Returns an error if the database fails: the relay has to be acquired again.
     pub async fn next(&mut self, limit: u32) -> Result<Vec<Unsent>> {
         let rows = sqlx::query!(
             r#"SELECT id AS "id!", tenant AS "tenant!", message AS "message!", created_at AS "created_at!"
@@ -251,10 +250,10 @@ impl Relay {
         Ok(())
     }
 
-    /// Notes that the broker has these messages.
+    /// Records that the broker has these messages.
     ///
     /// # Errors
-    /// Where the database fails: they will be sent a second time, which readers bear.
+    /// Returns an error if the database fails: they will be sent a second time, which readers tolerate.
     pub async fn sent(&mut self, ids: &[i64], at: OffsetDateTime) -> Result<()> {
         sqlx::query!("SELECT unslide_outbox_sent($1, $2)", ids, at).execute(&mut self.connection).await?;
         Ok(())

@@ -1,6 +1,6 @@
-//! How far the indexers have read. A position moves in the transaction that stores what was read,
-//! and only from where its reader believes it to be: that makes storing happen once, and keeps a
-//! reader that lost its partition from storing anything.
+//! Read positions of the indexers. A position moves in the transaction that stores the records, and only if
+//! it is at the offset that its reader expects. So each record is stored once, and a reader that lost its
+//! partition stores nothing.
 
 use crate::purge;
 use crate::{BatchTx, Result, Store, StoreError};
@@ -42,8 +42,8 @@ pub async fn all(store: &Store) -> Result<Vec<PartitionPosition>> {
     .await?)
 }
 
-/// Up to where each partition of all topics is stored: to its position, or to the first record before it that was
-/// deferred and still waits.
+/// Returns the offset up to which each partition of all topics is stored: its position, or the first record
+/// before it that was deferred and still waits.
 pub async fn stored(store: &Store) -> Result<Vec<PartitionPosition>> {
     Ok(sqlx::query_as!(
         PartitionPosition,
@@ -78,11 +78,11 @@ pub async fn begin(store: &Store, first: &PartitionPosition) -> Result<Partition
     .await?)
 }
 
-/// Moves a position from where it is to `next`.
+/// Moves a position from `from` to `next`.
 ///
 /// # Errors
-/// [`StoreError::Fenced`] where it is somewhere else: the whole transaction has to be given up; or
-/// the database fails.
+/// [`StoreError::Fenced`] if it is at another offset: the caller has to give up the whole transaction; or the
+/// database fails.
 pub async fn advance(tx: &mut BatchTx, from: &PartitionPosition, next: i64) -> Result<()> {
     let (connection, now) = tx.parts();
     let done = sqlx::query!(
@@ -224,7 +224,7 @@ pub struct UnreadableRecord {
     pub offset: i64,
     /// A stable word, such as `no_tenant`.
     pub reason: String,
-    /// What exactly was wrong.
+    /// The error in detail.
     pub detail: String,
 }
 

@@ -1,8 +1,8 @@
-//! Records that the indexer skipped because each of them alone is at fault: where each lies, whose
-//! it is, why, and how its replay ended. The bytes stay in the topic.
+//! Records that the indexer skipped because each of them alone is at fault: the position, tenant and reason
+//! of each, and how its replay ended. The bytes stay in the topic.
 //!
-//! What operators and the indexer ask goes through functions of the database's owner: no tenant's
-//! transaction sees a record without a tenant.
+//! Operators and the indexer query them through functions of the database's owner: no tenant's transaction
+//! sees a record without a tenant.
 
 use crate::column::{JsonColumn, Nullable, TenantColumn, U64, json_column, words};
 use crate::dead_letters::TopicOffset;
@@ -29,11 +29,11 @@ pub struct NewRecord {
     pub partition: i32,
     /// Its offset.
     pub offset: i64,
-    /// Whose it is, where that is known.
+    /// The tenant, if it is known.
     pub tenant: Option<TenantId>,
     /// A stable word, such as `panicked`.
     pub reason: String,
-    /// What exactly happened.
+    /// The error in detail.
     pub detail: String,
 }
 
@@ -89,7 +89,7 @@ json_column!(QuarantineReplay);
 words! {
     /// How a replay ended.
     pub enum ReplayStatus {
-        /// What the record says is stored.
+        /// The content of the record is stored.
         Stored = "stored",
         /// It could not be stored this time either.
         Failed = "failed",
@@ -109,7 +109,7 @@ pub struct QuarantineFilter {
     pub stored: Option<bool>,
 }
 
-/// What the rule that ends quarantining needs to know.
+/// Figures for the rule that ends quarantining.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuarantineFigures {
     /// Records that no replay has stored.
@@ -145,8 +145,8 @@ fn cut(text: &str) -> String {
     text.chars().filter(|c| *c != '\0').take(DETAIL_CHARS).collect()
 }
 
-/// Adds a record; false where it was there already, or its tenant was deleted. One of a tenant that does
-/// not exist is added without a tenant. The transaction is to enter another tenant before it goes on.
+/// Adds a record. Returns false if it was there already, or its tenant was deleted. A record of a tenant that
+/// does not exist is added without a tenant. The transaction has to enter another tenant before it continues.
 pub async fn add(tx: &mut BatchTx, record: &NewRecord) -> Result<bool> {
     let detail = cut(&record.detail);
     if let Some(tenant) = &record.tenant {
@@ -220,7 +220,7 @@ pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<QuarantinedRecord
     Ok(found)
 }
 
-/// Asks the indexer to read a record again and to store it. False where there is no such record. For
+/// Asks the indexer to read a record again and to store it. Returns false if there is no such record. For
 /// operators.
 pub async fn request_replay(tx: &mut TenantTx, id: Uuid, by: &str) -> Result<bool> {
     let (connection, _, now) = tx.parts();
@@ -229,7 +229,7 @@ pub async fn request_replay(tx: &mut TenantTx, id: Uuid, by: &str) -> Result<boo
         .await?)
 }
 
-/// Records whose replay was asked for and has not ended.
+/// Returns records with a requested replay that has not ended.
 pub async fn replays_due(store: &Store, limit: u32) -> Result<Vec<QuarantinedRecord>> {
     let due =
         rows!(None::<Uuid>, None::<&str>, None::<&str>, None::<bool>, true, None::<Uuid>, to_row32(limit))
@@ -238,7 +238,7 @@ pub async fn replays_due(store: &Store, limit: u32) -> Result<Vec<QuarantinedRec
     Ok(due)
 }
 
-/// Notes how a replay ended. False where it had ended before.
+/// Records how a replay ended. Returns false if it had ended before.
 pub async fn replayed(
     tx: &mut BatchTx,
     id: Uuid,
@@ -257,7 +257,8 @@ pub async fn replayed(
     .await?)
 }
 
-/// What lies in quarantine, and what came there since `since`, some of it for `reason`.
+/// Returns the number of records in quarantine, and figures of the records added since `since`, with the
+/// tenants of those that have `reason`.
 pub async fn figures(store: &Store, since: OffsetDateTime, reason: &str) -> Result<QuarantineFigures> {
     Ok(sqlx::query_as!(
         QuarantineFigures,

@@ -1,4 +1,4 @@
-//! What metric payloads say, by app, version, day and metric: of all values together, and by dimension.
+//! Counts of metric payloads by app, version, day and metric: for all values together, and by dimension.
 
 use super::OTHER;
 use super::dimension::{KnownValues, MetricDimension, made_on};
@@ -18,16 +18,16 @@ const MOST_HOSTS_OF_PAYLOAD: usize = 20;
 
 /// App, version, dimension, day, value and metric. Of all values together, the dimension and the value are empty.
 type RowKey = (String, String, &'static str, Date, String, &'static str);
-/// What one payload adds to a row: the host, which is empty for all together, and the metric.
+/// Sums that one payload adds to rows, by the host, which is empty for all together, and the metric.
 type OwnSums = BTreeMap<(String, MetricName), RowSums>;
 
-/// What a batch adds to one row.
+/// Sums that a batch adds to one row.
 #[derive(Default)]
 pub(super) struct RowSums {
     /// In thousandths, as weights are.
     weight: u64,
     failed: u64,
-    /// What each payload added to the weight, squared.
+    /// The sum of the squares of each payload's weight.
     squares: f64,
     /// Some of the payloads stand for more than themselves.
     sampled: bool,
@@ -116,13 +116,13 @@ impl PayloadSums {
         self.rows.entry(key).or_default()
     }
 
-    /// What is to be added to each row.
+    /// Returns the sums to add to each row.
     pub(super) fn finish(self) -> BTreeMap<RowKey, RowSums> {
         self.rows
     }
 }
 
-/// Every request counts, and each phase whose time is known.
+/// Counts every request, and each phase that has a known time.
 fn add_request(own: &mut OwnSums, request: &RequestTiming, host: &str, weight: u64) {
     let all = own.entry((host.to_owned(), MetricName::Requests)).or_default();
     all.weight = all.weight.saturating_add(weight);

@@ -31,8 +31,9 @@ pub type MetricArrival = EventArrival<MetricPayload>;
 /// App, id and day: what a payload is found by.
 type PayloadKey = (String, String, Date);
 
-/// Stores a tenant's metric payloads, in the order of their offsets, and says what became of each. Partitions of the days
-/// have to exist (see [`crate::partitions`]); those before the day `keep_from` are not stored.
+/// Stores a tenant's metric payloads in the order of their offsets, and returns the outcome of each.
+/// Partitions of the days have to exist (see [`crate::partitions`]); payloads before the day `keep_from` are
+/// not stored.
 ///
 /// Rows are locked in one order everywhere: payloads by their keys, then counts by theirs.
 pub async fn store(
@@ -72,7 +73,8 @@ pub async fn store(
     Ok(outcomes)
 }
 
-/// What each payload's observations stand for, by its place. Takes those out that are not kept, and counts them.
+/// Returns the weight of each payload's observations, by its index. Removes and counts the payloads that are
+/// not kept.
 async fn weigh(
     tx: &mut TenantTx,
     arrivals: &[&MetricArrival],

@@ -18,7 +18,7 @@ pub(super) struct CountedPayload<'a> {
     pub(super) payload: &'a MetricPayload,
     pub(super) app: String,
     pub(super) version: String,
-    /// What each of its observations stands for, in thousandths.
+    /// The weight of each of its observations, in thousandths.
     pub(super) weight: u64,
 }
 

@@ -7,7 +7,7 @@ use time::Date;
 use utoipa::ToSchema;
 
 /// Rows of an app, one for each of its versions and days, that its figures are made of: those of its most
-/// recent days, where somebody sends reports of ever new versions.
+/// recent days, if a client sends reports of ever new versions.
 const MOST_ROWS: i64 = 100_000;
 
 /// Apps that the list shows: beyond these the least recently seen give way. Reports keep their app, and are found
@@ -87,8 +87,8 @@ async fn recent(
     limit: u32,
 ) -> Result<Vec<(String, Date)>> {
     let (connection, tenant, _) = tx.parts();
-    // From app to app, a look into the index each: the rows of an app's other days and versions are not read. Of very many
-    // apps, from day to day and app to app, back to where the page is full.
+    // From app to app, one index look-up each: the rows of an app's other days and versions are not read. If
+    // there are very many apps, from day to day and app to app, back until the page is full.
     let rows = sqlx::query!(
         r#"WITH RECURSIVE walked AS (
                (SELECT app, day FROM app_days

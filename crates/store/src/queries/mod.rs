@@ -1,4 +1,4 @@
-//! What dashboards ask: one file a question.
+//! Queries of dashboards: one file per query.
 
 pub mod apps;
 pub mod duplicates;

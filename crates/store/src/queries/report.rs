@@ -11,18 +11,18 @@ use unslide_model::ReportId;
 /// A stored report without its body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundReport {
-    /// What a list shows.
+    /// The columns that a list shows.
     pub listed: ReportRow,
-    /// How many reports have this id; more than 1 where clients sent different bytes under it.
+    /// How many reports have this id; more than 1 if clients sent different bytes under it.
     pub variants: u32,
     /// The enriched JSON's size in bytes.
     pub size: u64,
-    /// Where the enriched JSON lies in object storage; `None` where it is in the database.
+    /// The position of the enriched JSON in object storage; `None` if it is in the database.
     pub place: Option<BodyLocation>,
 }
 
-/// A report by its id with its body, or where that is. `None` as [`find`], and where the report moved or
-/// was revised in this moment.
+/// Returns a report by its id with its body, or the body's position. `None` as [`find`], and if the report
+/// moved or was revised at this moment.
 pub async fn get(
     tx: &mut TenantTx,
     report_id: ReportId,
@@ -36,7 +36,7 @@ pub async fn get(
     Ok(body.map(|body| (found, body)))
 }
 
-/// The body of a report's revision, where it is in the database.
+/// Returns the body of a report's revision, if it is in the database.
 pub async fn body(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<ReportBody>> {
     let (connection, tenant, _) = tx.parts();
     let body = sqlx::query_scalar!(
@@ -53,8 +53,8 @@ pub async fn body(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<Report
     Ok(body.map(ReportBody::Inline))
 }
 
-/// A report by its id: the first that came with it, or another variant. `None` where there is none,
-/// or where it was deleted or is too old.
+/// Returns a report by its id: the first that came with it, or another variant. `None` if there is no such
+/// report, or it was deleted or is too old.
 pub async fn find(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result<Option<FoundReport>> {
     let (connection, tenant, _) = tx.parts();
     // The columns of a list, as the list reads them: not known to the macros.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use unslide_model::{DebugId, ReportId};
 use utoipa::ToSchema;
 
-/// What is asked for. What is `None` does not matter.
+/// Conditions on reports. A field that is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportFilter {
     /// Bundle identifier.
@@ -44,7 +44,7 @@ pub struct ReportFilter {
 }
 
 impl ReportFilter {
-    /// True where an index finds the reports that fit, or nearly.
+    /// Returns true if an index finds the reports that match, or nearly.
     fn is_indexed(&self) -> bool {
         [&self.build, &self.kind, &self.status, &self.model, &self.os_version]
             .into_iter()
@@ -127,7 +127,7 @@ pub struct ReportRow {
 pub struct ReportPage {
     /// The reports, newest first.
     pub reports: Vec<ReportRow>,
-    /// Where the next page begins; `None` on the last one.
+    /// The position at which the next page begins; `None` on the last one.
     pub next: Option<ReportCursor>,
 }
 
@@ -146,8 +146,9 @@ impl ReportPage {
 /// through.
 const MOST_APART: usize = 500;
 
-/// Where no index finds the reports that fit, all are looked through, a period at a time from the newest back: the first
-/// period, of which each further one is twice as long, and how long a page goes on before it ends with what it has.
+/// If no index finds the matching reports, all are scanned, a period at a time from the newest back. These
+/// are the first period, of which each further one is twice as long, and how long a page goes on before it
+/// ends with the reports it has.
 const FIRST_PERIOD: time::Duration = time::Duration::HOUR;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -156,7 +157,7 @@ pub(super) const COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received
      r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.same_crash_as, r.weight, \
      coalesce((SELECT g.merged_into FROM groups g WHERE g.tenant = r.tenant AND g.id = r.group_id), r.group_id) AS group_id";
 
-/// Where the reports of an image are found.
+/// The days and waits by which the reports of an image are found.
 struct ImageReports {
     /// Some have it as an image of their app: by its waits.
     waits: bool,
@@ -307,7 +308,7 @@ fn of_each_group(
     query
 }
 
-/// What comes after a place in the list.
+/// Restricts a query to the rows after a position in the list, and limits their number.
 fn push_page(query: &mut QueryBuilder<Postgres>, key: &str, (after, limit): (Option<&ReportCursor>, i64)) {
     if let Some(cursor) = after {
         // The time alone once more: by it the days that are over are left out.
@@ -386,7 +387,7 @@ async fn groups_of(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Option<Ve
     Ok(Some(found))
 }
 
-/// What a report says of itself. `key` is the table with its time.
+/// Adds the conditions on the report's own columns. `key` is the table with its time.
 fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFilter) {
     for (column, value) in [
         ("r.app", &filter.app),

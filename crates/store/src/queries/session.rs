@@ -1,4 +1,4 @@
-//! What carries the id of a session, in the order of time.
+//! Events and reports that carry the id of a session, in the order of time.
 
 use crate::column::{JsonColumn, Nullable, U32, words};
 use crate::number::to_row32;
@@ -9,11 +9,11 @@ use std::borrow::Cow;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-/// Events of one kind that a timeline is made of: the newest ones, where somebody sends more under one id.
+/// Events of one kind that a timeline is made of: the newest ones, if a client sends more under one id.
 pub const MOST_OF_KIND: i64 = 1_000;
 
 words! {
-    /// What happened in a session, without the kinds of features.
+    /// Kinds of events in a session, without the kinds of features.
     pub enum SessionEventKind {
         /// It began.
         Started = "started",
@@ -60,7 +60,7 @@ pub struct TimelineEvent {
 /// How the console shows an event of a feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownSessionEvent {
-    /// What happened.
+    /// A description of the event.
     pub text: String,
     /// The path of its page.
     pub path: String,
@@ -86,7 +86,7 @@ impl From<EventRow> for TimelineEvent {
     }
 }
 
-/// Where a timeline goes on: time, kind, id and variant of its last event.
+/// The position from which a timeline continues: time, kind, id and variant of its last event.
 pub type TimelinePlace<'a> = (OffsetDateTime, &'a str, &'a str, u32);
 
 /// A page of a session's timeline.

@@ -3,19 +3,19 @@
 use crate::{Result, TenantTx, Uuid};
 use time::{Date, Duration, OffsetDateTime};
 
-/// Rows of the period, one for each app, version and day, that a chart is made of: those of its most recent days,
-/// where somebody sends reports of ever new versions.
+/// Rows of the period, one for each app, version and day, that a chart is made of: those of its most recent
+/// days, if a client sends reports of ever new versions.
 const MOST_ROWS: i64 = 50_000;
 
 /// Recent rows that the names of versions are taken from.
 const RECENT_ROWS: i64 = 5_000;
 
-/// What arrived of a version on a day or in an hour.
+/// Reports of a version that arrived on a day or in an hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionCount {
     /// When the day (UTC) or hour began.
     pub at: OffsetDateTime,
-    /// Bundle identifier; empty where unknown.
+    /// Bundle identifier; empty if unknown.
     pub app: String,
     /// The version; `None` for all versions that are not among the most frequent.
     pub version: Option<String>,
@@ -23,7 +23,7 @@ pub struct VersionCount {
     pub count: i64,
 }
 
-/// What the rows of a period are of. Hours are kept for 14 days.
+/// The step of a period's rows. Hours are kept for 14 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrendStep {
     /// Days (UTC).
@@ -91,12 +91,12 @@ pub async fn by_version(
     .await?)
 }
 
-/// What happened in a period. Devices and frames are counted by day only.
+/// The totals of a period. Devices and frames are counted by day only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeriodTotals {
     /// Reports.
     pub reports: i64,
-    /// True where `reports` is an estimate: some of them were sampled. Not known of hours.
+    /// True if `reports` is an estimate: some of them were sampled. Not known of hours.
     pub estimated: bool,
     /// Those that the app did not survive.
     pub crashes: i64,

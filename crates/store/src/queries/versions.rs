@@ -85,8 +85,8 @@ async fn page(
 ) -> Result<Vec<VersionSummary>> {
     let (after_day, after_version) = after.unzip();
     let (connection, tenant, _) = tx.parts();
-    // From version to version, a look into the index each: the rows of a version's other days are not read. Of very many
-    // versions, in the order of days, back to where the page is full.
+    // From version to version, one index look-up each: the rows of a version's other days are not read. If
+    // there are very many versions, in the order of days, back until the page is full.
     Ok(sqlx::query_as!(
         VersionSummary,
         r#"WITH RECURSIVE walked AS (

@@ -12,10 +12,10 @@ use sqlx::FromRow;
 use time::OffsetDateTime;
 use unslide_model::ReportId;
 
-/// Deletes a report: its row, its body wherever that is, what it waits for, and its part in the counts
-/// of its version, of affected devices and of missing images. A request for it has ended. That it was there
-/// is remembered, so that neither a replay nor an answer that is on its way brings it back. With
-/// `app`, only a report of that app. False where there is none.
+/// Deletes a report: its row, its body wherever that is, its waits, and its part in the counts of its
+/// version, of affected devices and of missing images. A request for it has ended. Its key remains, so that
+/// neither a replay nor an answer that is on its way brings it back. With `app`, deletes only a report of
+/// that app. Returns false if there is no such report.
 pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: Option<&str>) -> Result<bool> {
     lock_out_merges(tx).await?;
     let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;

@@ -11,7 +11,7 @@ pub(super) const KEPT: Duration = Duration::days(14);
 /// An app, a version and the beginning of an hour.
 pub(super) type HourKey = (String, String, OffsetDateTime);
 
-/// What an hour gains: reports, and those that the app did not survive.
+/// Counts to add to an hour: reports, and those that the app did not survive.
 #[derive(Clone, Copy, Default)]
 pub(super) struct HourDelta {
     pub(super) reports: i64,

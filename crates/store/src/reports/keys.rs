@@ -51,7 +51,7 @@ impl KeyRow {
         }
     }
 
-    /// What tells it from the tenant's other keys.
+    /// Returns the part that distinguishes it from the tenant's other keys.
     pub(crate) fn place(&self) -> (ReportId, u32) {
         (self.report_id, self.variant)
     }
@@ -77,10 +77,10 @@ macro_rules! lock_keys {
     };
 }
 
-/// Makes the keys that are not there yet and locks all, in the order of `wanted`, which is sorted
-/// by id, has those of one id in the order of the log, and names each pair once: variants get the
-/// same numbers however the log is cut into batches. Where an id comes with other bytes than before, both
-/// reports are kept, the later one as the next variant, and all of that id are flagged.
+/// Inserts the missing keys and locks all, in the order of `wanted`, which is sorted by id, has those of one
+/// id in the order of the log, and names each pair once: variants get the same numbers however the log is cut
+/// into batches. If an id comes with other bytes than before, both reports are kept, the later one as the
+/// next variant, and all of that id are flagged.
 pub(super) async fn lock(
     tx: &mut TenantTx,
     wanted: &[(ReportId, ContentHash, OffsetDateTime)],
@@ -143,7 +143,8 @@ async fn insert_first_variants(
         .collect())
 }
 
-/// Adds reports that came under the id of others, whose first variants are locked, and flags those ids.
+/// Adds reports that came under the id of other reports, and flags those ids. The first variants have to be
+/// locked.
 async fn insert_further_variants(
     tx: &mut TenantTx,
     new: &[(ReportId, ContentHash, OffsetDateTime)],
@@ -195,8 +196,8 @@ async fn insert_variants(tx: &mut TenantTx, rows: &[KeyRow]) -> Result<()> {
     Ok(())
 }
 
-/// Locks, in the order of id and variant, what is there of these reports, and the first variant of
-/// each id: only its holder adds variants. However many others an id has, they are left alone.
+/// Locks the existing keys of these reports, in the order of id and variant, and the first variant of each
+/// id: only its holder adds variants. All other variants of an id stay unlocked.
 async fn lock_wanted(
     tx: &mut TenantTx,
     wanted: &[(ReportId, ContentHash, OffsetDateTime)],
@@ -239,8 +240,8 @@ async fn next_variants(
     Ok(rows.into_iter().map(|row| (ReportId::from_uuid(row.report_id), from_row32(row.last) + 1)).collect())
 }
 
-/// Locks what is there of these reports, each named by its id and variant, in that order. However many others
-/// an id has, they are left alone.
+/// Locks the existing keys of these reports, each named by its id and variant, in that order. All other
+/// variants of an id stay unlocked.
 pub(crate) async fn lock_known(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<Vec<KeyRow>> {
     let unique: BTreeSet<(Uuid, i32)> = reports.iter().copied().collect();
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = unique.into_iter().unzip();
@@ -259,13 +260,14 @@ pub(crate) async fn lock_known(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Re
     .await?)
 }
 
-/// A key whose report has a new revision.
+/// The key of a report with a new revision.
 pub(super) struct Advance<'a> {
     pub(super) report_id: ReportId,
     pub(super) variant: u32,
     pub(super) revision: u32,
     pub(super) ask_pending: bool,
-    /// What could not be fetched, and is tried again by the clock; while `ask_pending` the clock stands.
+    /// Symbols that could not be fetched, and that are retried by the clock; the clock stops while
+    /// `ask_pending` is set.
     pub(super) retry: Vec<NeededSymbols>,
     /// The input record that brought the report first, if this is it.
     pub(super) origin: Option<&'a ReportOrigin>,

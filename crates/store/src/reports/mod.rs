@@ -51,7 +51,7 @@ pub struct Arrival {
     pub body: Vec<u8>,
     /// The enriched JSON's size in bytes.
     pub size: u64,
-    /// What is asked for in queries.
+    /// The fields that queries ask for.
     pub facts: ReportDetails,
     /// The images that a frame refers to, each debug id once.
     pub images: Vec<ImageUse>,
@@ -61,23 +61,23 @@ pub struct Arrival {
     pub traceparent: Option<String>,
 }
 
-/// What a report says of itself, for lists and filters. Texts are the device's words: they are cut
-/// to a bound and freed of NULs when they are stored.
+/// Fields of a report, for lists and filters. Texts come from the device: they are cut to a limit and freed
+/// of NULs when they are stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportDetails {
-    /// Bundle identifier; empty where unknown.
+    /// Bundle identifier; empty if unknown.
     pub app: String,
-    /// `CFBundleShortVersionString`; empty where unknown.
+    /// `CFBundleShortVersionString`; empty if unknown.
     pub version: String,
-    /// `CFBundleVersion`; empty where unknown.
+    /// `CFBundleVersion`; empty if unknown.
     pub build: String,
-    /// The crash's type, such as `mach`; empty where unknown.
+    /// The crash's type, such as `mach`; empty if unknown.
     pub kind: String,
     /// `complete`, `partial` or `none`.
     pub status: String,
     /// The device's claim of when it crashed.
     pub device_time: Option<OffsetDateTime>,
-    /// What tells devices apart, at most 32 bytes.
+    /// An identifier of the device, at most 32 bytes.
     pub device: Option<Vec<u8>>,
     /// The operating system's name.
     pub os_name: Option<String>,
@@ -97,15 +97,15 @@ pub struct ReportDetails {
     pub frames: FrameTotals,
     /// Which bug it is about.
     pub grouping: Option<ReportGrouping>,
-    /// The run of the app that ended, where the device says which.
+    /// The run of the app that ended, if the device names it.
     pub run_id: Option<Uuid>,
     /// The process that ended: equal for KSCrash's and MetricKit's reports of one.
     pub process_identity: Option<Uuid>,
     /// Made by MetricKit and not by KSCrash.
     pub metric_kit: bool,
-    /// The share of such reports that is sent, 0.001 to 1; all where absent. Of a crash it does not count.
+    /// The share of such reports that is sent, 0.001 to 1; all if absent. It does not count for a crash.
     pub sampled: Option<f64>,
-    /// What its group is found by: functions, files and the reason. The first 200 count.
+    /// The search terms of its group: functions, files and the reason. The first 200 count.
     pub terms: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl ReportDetails {
         AppSignal::of_group_kind(&self.grouping.as_ref()?.kind)
     }
 
-    /// How many such reports it stands for by what its sender says, in thousandths.
+    /// Returns the weight of the report by its sender's sampling rate, in thousandths.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1,000 to 1,000,000")]
     fn sent_weight(&self) -> u64 {
         (1_000.0 / self.sampled.unwrap_or(1.0).clamp(0.001, 1.0)).round() as u64
@@ -200,7 +200,7 @@ pub struct ReportOrigin {
     pub partition: i32,
     /// Its offset.
     pub offset: i64,
-    /// Which report of the record this is, from 0, where it held several.
+    /// Index of the report in the record, from 0, if the record held several.
     pub index: i32,
 }
 
@@ -215,7 +215,7 @@ pub enum Effects {
     Deferred,
 }
 
-/// What became of an arrival.
+/// The outcome of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalOutcome {
     /// Stored: the first revision that the store has of the report.
@@ -236,14 +236,14 @@ pub enum ArrivalOutcome {
     SampledOut,
 }
 
-/// What became of an arrival, and under which identity.
+/// The outcome of an arrival, and the identity that it was stored under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredArrival {
-    /// What became of it.
+    /// The outcome.
     pub outcome: ArrivalOutcome,
     /// 0 for the first report of this id; another one's place among those of the same id.
     pub variant: u32,
-    /// The revision that was asked for, where newer symbols exist.
+    /// The revision that was requested, if newer symbols exist.
     pub requested: Option<u32>,
 }
 
@@ -253,7 +253,7 @@ pub(crate) struct Change<'a> {
     arrival: &'a Arrival,
     came: &'a Arrival,
     place: usize,
-    /// How many reports it stands for, where it is new.
+    /// The weight of the report, if it is new.
     weight: i64,
     previous: Option<rows::Previous>,
 }
@@ -264,12 +264,12 @@ impl<'a> Change<'a> {
         self.previous.as_ref().is_none_or(|previous| previous.same_crash_as.is_none())
     }
 
-    /// How many reports it stands for: that stays as it was counted first.
+    /// Returns the weight of the report: it stays as it was counted first.
     fn weight(&self) -> i64 {
         self.previous.as_ref().map_or(self.weight, |previous| previous.weight)
     }
 
-    /// The images that a new report came without symbols for, also where the batch brings the next
+    /// Returns the images that a new report came without symbols for, also if the batch brings the next
     /// revision with it: how the log is cut into batches must not show.
     fn wanted(&self) -> impl Iterator<Item = &'a ImageUse> + use<'a> {
         self.came.images.iter().filter(|image| !image.found)

@@ -32,7 +32,7 @@ impl Default for RetentionSettings {
 }
 
 impl RetentionSettings {
-    /// Returns the first day (UTC) that is kept of a tenant whose limit is `limit` days, or 0 for the usual.
+    /// Returns the first day (UTC) that is kept of a tenant with a limit of `limit` days, or 0 for the usual.
     #[must_use]
     pub fn first_day(self, limit: u32, now: OffsetDateTime) -> Date {
         first_day(days(limit, self.keep_days, self.remember_days), now)
@@ -45,8 +45,8 @@ pub fn first_day(days: u32, now: OffsetDateTime) -> Date {
     now.to_offset(UtcOffset::UTC).date().saturating_sub(Duration::days(days.into()))
 }
 
-/// The days that reports are kept where a tenant's limit is `limit` (0: `usual`). What is kept is
-/// also remembered, so no limit reaches beyond `remembered`.
+/// Returns the number of days that reports are kept of a tenant with the limit `limit` (0: `usual`). Kept
+/// reports are also remembered, so no limit reaches beyond `remembered`.
 #[must_use]
 pub fn days(limit: u32, usual: u32, remembered: u32) -> u32 {
     let wanted = if limit == 0 { usual } else { limit };
@@ -110,7 +110,7 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
 pub async fn forget_wanted(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (end, _) = bounds(before);
     let (connection, tenant, _) = tx.parts();
-    // In the order of everybody who writes them; one that was wanted meanwhile is looked at anew.
+    // All writers lock in this order; a row that was updated in between is checked again.
     let gone = sqlx::query!(
         r#"DELETE FROM wanted_images w
            USING (SELECT app, version, debug_id FROM wanted_images WHERE tenant = $1 AND last_seen < $2

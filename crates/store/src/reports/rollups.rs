@@ -25,7 +25,7 @@ struct Delta {
     extrapolated: i64,
 }
 
-/// 1 for a report that is counted and -1 for one that is taken back, and how many reports it stands for.
+/// 1 for a report that is counted or -1 for one that is taken back, and the weight of the report.
 type Times = (i64, i64);
 
 impl Delta {
@@ -44,7 +44,7 @@ impl Delta {
     }
 }
 
-/// What days and hours gain.
+/// Counts to add to days and hours.
 #[derive(Default)]
 struct Deltas {
     days: BTreeMap<DayKey, Delta>,
@@ -74,7 +74,8 @@ pub(super) fn day(at: OffsetDateTime) -> Date {
     at.to_offset(time::UtcOffset::UTC).date()
 }
 
-/// Adds what is new, and takes back what a new revision replaces. Returns how many days of apps and versions are new.
+/// Adds new reports, and takes back revisions that new ones replace. Returns how many days of apps and
+/// versions are new.
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<u64> {
     let mut deltas = Deltas::default();
     for change in changes.iter().filter(|change| change.counts()) {
@@ -95,7 +96,7 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
     Ok(new)
 }
 
-/// What a report was counted for.
+/// The fields that a report was counted by.
 #[derive(FromRow)]
 pub(super) struct Counted {
     pub(super) app: String,
@@ -116,8 +117,8 @@ pub(super) struct Counted {
     pub(super) texts: GroupTexts,
 }
 
-/// Takes a report out of the counts: its version's, its device where no other report of the
-/// version is of that, and the images that it came without symbols for. In the order of [`record`].
+/// Takes a report out of the counts: its version's, its device's if no other report of the version is from
+/// that device, and the images that it came without symbols for. Locks in the order of [`record`].
 pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
     let mut deltas = Deltas::default();
     if let Some(day) = forget_device(tx, report).await? {
@@ -130,7 +131,7 @@ pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()>
     want_less(tx, report).await
 }
 
-/// Gives the day that the device was counted on, where this was its last report.
+/// Returns the day that the device was counted on, if this was its last report.
 async fn forget_device(tx: &mut TenantTx, report: &Counted) -> Result<Option<Date>> {
     let Some(device) = &report.made_on.device else { return Ok(None) };
     let (connection, tenant, _) = tx.parts();

@@ -19,7 +19,7 @@ const TEXT_CHARS: usize = 1_000;
 const SUMMARY_BYTES: usize = 16 * 1024;
 const DEVICE_BYTES: usize = 32;
 
-/// What the roll-ups have to take back of the revision that was stored before.
+/// Fields of the earlier revision that the roll-ups have to take back.
 #[derive(Clone, Debug, FromRow)]
 pub(super) struct Previous {
     pub(super) app: String,
@@ -39,7 +39,7 @@ pub(super) struct Previous {
     pub(super) same_crash_as: Option<Uuid>,
 }
 
-/// What a report was made on, as it is stored.
+/// The device and the OS of a report, as they are stored.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub(super) struct MadeOn {
     pub(super) device: Option<Vec<u8>>,
@@ -59,7 +59,7 @@ impl MadeOn {
     }
 }
 
-/// What a report has said in its group, as it is stored. It may have personal data.
+/// Texts that a report added to its group, as they are stored. They may contain personal data.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub(super) struct GroupTexts {
     pub(super) reason: Option<String>,

@@ -1,4 +1,4 @@
-//! What names a dead letter, and the place in a list that it stands for.
+//! The id of a dead letter, and its position in a list.
 
 use super::DeadLetter;
 use serde::{Serialize, Serializer};

@@ -1,8 +1,8 @@
-//! The index of the dead-letter topic: where each dead letter is, its tenant, and why it is there. The bytes
-//! stay in the topic.
+//! The index of the dead-letter topic: the position of each dead letter, its tenant, and the reason. The
+//! bytes stay in the topic.
 //!
-//! A dead letter is without a tenant where its tenant is not known for certain; only operators see such a
-//! dead letter: see [`DeadLetterReach`].
+//! A dead letter has no tenant if its tenant is not known for certain; only operators see such a dead letter:
+//! see [`DeadLetterReach`].
 
 mod id;
 
@@ -86,7 +86,7 @@ pub struct DeadLetter {
     pub replayed_as: Option<String>,
 }
 
-/// Whose dead letters.
+/// The tenants of the dead letters that a query may see.
 #[derive(Clone, Copy, Debug)]
 pub enum DeadLetterReach<'t> {
     /// The tenant's own: row-level security hides all others.
@@ -116,7 +116,7 @@ const EARLIEST: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 const LATEST: OffsetDateTime = datetime!(9999-12-31 00:00 UTC);
 
 impl DeadLetterFilter {
-    /// The times, where none is given those that let all through.
+    /// Returns the period; a missing end is unbounded.
     fn times(&self) -> (OffsetDateTime, OffsetDateTime) {
         (self.from.unwrap_or(EARLIEST), self.to.unwrap_or(LATEST))
     }
@@ -237,7 +237,7 @@ pub async fn list(
     let (connection, own, _) = tx.parts();
     let (from, to) = filter.times();
     let found = match reach {
-        // Row-level security lets only plain comparisons near the index: they say where a page begins.
+        // Row-level security lets only plain comparisons use the index, so they limit the page at its begin.
         DeadLetterReach::Own => {
             rows!(
                 "FROM dead_letters
@@ -344,10 +344,10 @@ pub async fn get(
     Ok(found?)
 }
 
-/// Notes a replay of a dead letter.
+/// Records a replay of a dead letter.
 ///
 /// # Errors
-/// Where the database fails, or there is no such dead letter.
+/// Returns an error if the database fails, or there is no such dead letter.
 pub async fn replayed(
     tx: &mut TenantTx,
     reach: DeadLetterReach<'_>,

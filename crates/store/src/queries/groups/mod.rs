@@ -119,7 +119,7 @@ pub struct GroupFilter {
     pub scope: CountScope,
     /// Its first report was of this version.
     pub first_version: Option<String>,
-    /// What happened.
+    /// The kind of event.
     pub kind: Option<String>,
     /// A report of it has this text in its title, its reason, or a function or file of its crash, in any case.
     /// Of more than 10,000 such groups those that were seen last count.
@@ -130,9 +130,9 @@ pub struct GroupFilter {
     pub seen_from: Option<OffsetDateTime>,
     /// The first report arrived at this time or later.
     pub new_from: Option<OffsetDateTime>,
-    /// It has one of these statuses; any where empty.
+    /// It has one of these statuses; any if empty.
     pub status: Vec<GroupStatus>,
-    /// It is assigned to this name; to nobody where empty.
+    /// It is assigned to this name; to no one if empty.
     pub assignee: Option<String>,
     /// Its culprit is this.
     pub culprit: Option<String>,
@@ -191,7 +191,7 @@ async fn list_uncounted(
         query.push(COLUMNS).push(" FROM groups g WHERE g.tenant = ");
     }
     query.push_bind(tenant.to_owned());
-    // What is merged is listed as its target; without reports there is nothing to see.
+    // A merged group is listed as its target; a group without reports is not listed.
     query.push(" AND g.merged_into IS NULL AND g.reports > 0");
     push_filter(&mut query, filter);
     for groups in known {
@@ -427,7 +427,7 @@ pub(super) async fn with_merged(tx: &mut TenantTx, id: Uuid) -> Result<Vec<Uuid>
     .await?)
 }
 
-/// The groups that are listed for these: their targets where they are merged.
+/// Returns the groups that are listed for these: their targets if they are merged.
 async fn listed_as(tx: &mut TenantTx, groups: &[Uuid]) -> Result<Vec<Uuid>> {
     let (connection, tenant, _) = tx.parts();
     let listed = sqlx::query_scalar!(

@@ -137,7 +137,7 @@ pub async fn count(tx: &mut TenantTx, filter: &GroupFilter, groups: &mut [Listed
         let devices = i64::try_from(count.devices.count()).unwrap_or(i64::MAX);
         group.all_reports = Some(group.all_reports.unwrap_or(group.reports));
         group.reports = count.reports;
-        // A sketch is not exact, and keeps devices whose reports have left.
+        // A sketch is not exact, and keeps devices after their reports have left.
         group.affected_devices = devices.min(group.affected_devices).min(count.reports);
     }
     Ok(())

@@ -4,7 +4,7 @@ use super::{DEVIATIONS, shares_differ};
 use unslide_model::QuantileSketch;
 use utoipa::ToSchema;
 
-/// Independent observations that lie on each side of a quantile where anything is said of its change.
+/// Independent observations that must lie on each side of a quantile before its change is reported.
 const LEAST_BESIDE: f64 = 5.0;
 
 unslide_model::words! {
@@ -31,10 +31,10 @@ impl ChangeVerdict {
     }
 }
 
-/// What was observed of one metric.
+/// Sums of the observations of one metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetricSums {
-    /// Observations, each as many as it stands for.
+    /// Observations, each multiplied by its weight.
     pub observations: f64,
     /// Those of them that failed.
     pub failed: f64,
@@ -96,9 +96,9 @@ impl MetricSums {
         Some(ChangeVerdict::of(rose || now.1 < then.0, rose, more_is_better))
     }
 
-    /// What a quantile lies between with a confidence of 99 %: the values at the ranks that a binomial distribution gives,
-    /// made wider by the error of the sketch. An end beyond the observations is open, and both are where there are fewer
-    /// than five on one side of the quantile. `None` without values.
+    /// Returns the interval of a quantile with a confidence of 99 %: the values at the ranks that a binomial
+    /// distribution gives, made wider by the error of the sketch. An end beyond the observations is open, and
+    /// both ends are open if there are fewer than five on one side of the quantile. `None` without values.
     fn quantile_interval(&self, share: f64) -> Option<(f64, f64)> {
         let independent = self.independent();
         if independent * share.min(1.0 - share) < LEAST_BESIDE {

@@ -18,8 +18,8 @@ use utoipa::ToSchema;
 
 /// Rows that one query reads: their sketches are up to 3 KiB each.
 const PAGE_ROWS: i64 = 200;
-/// Rows of a period, one for each app, version and day, that figures are made of: those of its most
-/// recent days, where somebody sends sessions of ever new versions.
+/// Rows of a period, one for each app, version and day, that figures are made of: those of its most recent
+/// days, if a client sends sessions of ever new versions.
 const MOST_ROWS: i64 = 20_000;
 /// Versions that are shown by themselves.
 pub const MOST_VERSIONS: usize = 50;
@@ -81,7 +81,7 @@ impl HealthFigures {
         (self.crashed_sessions, self.sessions)
     }
 
-    /// True where each session stands for itself alone: none was sampled.
+    /// Returns true if every session has the weight 1: none was sampled.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.squares == self.sessions
@@ -135,7 +135,7 @@ pub struct VersionHealth {
     pub figures: HealthFigures,
 }
 
-/// What is known of a period.
+/// The figures of a period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeriodHealth {
     /// All of it.
@@ -144,7 +144,7 @@ pub struct PeriodHealth {
     pub days: Vec<DayHealth>,
 }
 
-/// What figures are of: an app and a version, or all.
+/// The app and the version that figures are limited to, or all.
 pub type HealthFilter<'a> = (Option<&'a str>, Option<&'a str>);
 
 /// Sums and sketches that rows are added to.
@@ -162,7 +162,7 @@ struct HealthSums {
     crashed_users: DistinctSketch,
 }
 
-/// What is read of a row.
+/// The columns of a row that are read.
 struct DayRow {
     day: Date,
     app: String,
@@ -358,7 +358,7 @@ pub fn periods(today: Date, days: u32) -> [(Date, Date); 2] {
     [(from, to), (from.saturating_sub(length), from)]
 }
 
-/// True where the shares `some` of `all` differ by more than chance explains: the two-proportion z-test
+/// Returns true if the shares `some` of `all` differ by more than chance explains: the two-proportion z-test
 /// at a hundredth, with a correction for few events.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a test of significance")]

@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 
 /// Rows that one query reads. To merge a full sketch, with its two thousand buckets, takes some hundred microseconds.
 const PAGE_ROWS: i64 = 100;
-/// Rows of a period, one for each version, day, metric and value of a dimension, that figures are made of: those of its most recent days,
-/// where there are more.
+/// Rows of a period, one for each version, day, metric and value of a dimension, that figures are made of:
+/// those of its most recent days, if there are more.
 const MOST_ROWS: i64 = 50_000;
 /// Hosts that are listed: those with the most requests.
 pub const MOST_HOSTS: usize = 200;
@@ -94,7 +94,7 @@ pub struct PhaseFigures {
 pub struct ComparedVersions {
     /// The versions.
     pub versions: Vec<VersionSignals>,
-    /// The first day that metrics are made of, where not all of the period were read.
+    /// The first day that metrics are made of, if not all of the period was read.
     pub metrics_from: Option<Date>,
 }
 
@@ -103,14 +103,14 @@ pub struct ComparedVersions {
 pub struct ComparedHosts {
     /// The hosts.
     pub hosts: Vec<HostFigures>,
-    /// The first day that they are made of, where not all of the period were read.
+    /// The first day that they are made of, if not all of the period was read.
     pub from: Option<Date>,
 }
 
 type MetricsOfVersion = BTreeMap<MetricName, MetricSums>;
 
-/// The versions of an app that had sessions or metrics in a period, at most [`MOST_VERSIONS`], the newest first: where
-/// there are more, those with the most sessions, or else with the most that was measured.
+/// Returns the versions of an app that had sessions or metrics in a period, at most [`MOST_VERSIONS`], the
+/// newest first. If there are more, those with the most sessions, or else with the most observations.
 pub async fn of_versions(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> Result<ComparedVersions> {
     let mut versions = versions_of(tx, app, period).await?;
     versions.sort_by(|a, b| order(b, a));
@@ -127,7 +127,8 @@ pub async fn of_versions(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> 
         (health.unwrap_or_default(), metrics.get(version).cloned().unwrap_or_default())
     };
     let figures: Vec<_> = versions.iter().map(of).collect();
-    // What came without a version is not the one before, and neither are all those that are counted together.
+    // Payloads without a version are not the version before, and neither are the versions that are counted
+    // together.
     let is_one = |version: &str| !version.is_empty() && version != OTHER;
     let compared = versions.iter().enumerate().map(|(place, version)| {
         let older = (place + 1..versions.len()).find(|older| is_one(&versions[*older]));
@@ -211,8 +212,8 @@ fn session_share(
     Some(SignalFigure { estimated: now.estimated, ..figure })
 }
 
-/// The share of users without a crash. It is not compared where only a part of the sessions was kept: it depends on how
-/// large the part is.
+/// Returns the share of users without a crash. It is not compared if only a part of the sessions was kept: it
+/// depends on the size of that part.
 #[expect(clippy::cast_precision_loss, reason = "a test of significance")]
 fn user_share(now: &HealthFigures, before: Option<&HealthFigures>) -> Option<SignalFigure> {
     let exact = |of: &HealthFigures| {
@@ -283,7 +284,7 @@ fn host_figures(host: String, metrics: &MetricsOfVersion) -> HostFigures {
     }
 }
 
-/// What is read of a row.
+/// The columns of a row that are read.
 pub(super) struct MetricRow {
     day: Date,
     version: String,
@@ -330,7 +331,8 @@ async fn versions_of(tx: &mut TenantTx, app: &str, (from, to): (Date, Date)) -> 
     .await?)
 }
 
-/// Hands over the rows of a page, and lets others run; gives the last one where another page may follow.
+/// Passes the rows of a page to `each`, and yields to other tasks. Returns the last row if another page may
+/// follow.
 async fn hand_over(
     rows: Vec<MetricRow>,
     mut each: impl FnMut(&MetricRow) -> Result<()>,
@@ -341,8 +343,8 @@ async fn hand_over(
     Ok(rows.into_iter().next_back().filter(|_| full))
 }
 
-/// Hands over a page of rows after the other, each read from the row `after` on. Returns the last day that was read
-/// where there are more rows than are read.
+/// Passes the rows to `each` page by page, each page read from the row `after` on. Returns the last day that
+/// was read if there are more rows than are read.
 macro_rules! by_pages {
     ($each:ident, |$after:ident| $page:block) => {{
         let mut last: Option<MetricRow> = None;
@@ -357,8 +359,8 @@ macro_rules! by_pages {
     }};
 }
 
-/// Hands over the rows of all values together, the newest day first, a page at a time. Returns the last day that was
-/// read where there are more rows than are read.
+/// Passes the rows of all values together to `each`, the newest day first, a page at a time. Returns the last
+/// day that was read if there are more rows than are read.
 async fn read_whole(
     tx: &mut TenantTx,
     app: &str,
@@ -419,7 +421,8 @@ async fn read_hosts(
     })
 }
 
-/// The same of the single values of one version in a dimension, by the table's key; of one metric, where it is named.
+/// Does the same for the single values of one version in a dimension, by the table's key; of one metric, if
+/// it is named.
 pub(super) async fn read_values(
     tx: &mut TenantTx,
     (app, version): (&str, &str),

@@ -64,7 +64,8 @@ async fn write(tx: &mut TenantTx, rows: &BTreeMap<(Uuid, &[u8]), i64>) -> Result
     Ok(changed.map(|row| DeviceChange { group: row.group_id, device: row.device, gained: row.new }).collect())
 }
 
-/// Changes what groups count, and what their targets count, where no other group of a target has the device.
+/// Changes the counts of groups, and the counts of their targets if no other group of a target has the
+/// device.
 async fn add_to_groups(tx: &mut TenantTx, changes: &[DeviceChange]) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
@@ -73,8 +74,8 @@ async fn add_to_groups(tx: &mut TenantTx, changes: &[DeviceChange]) -> Result<()
     let devices: Vec<Vec<u8>> = changes.iter().map(|change| change.device.clone()).collect();
     let gained: Vec<bool> = changes.iter().map(|change| change.gained).collect();
     let (connection, tenant, _) = tx.parts();
-    // `holders` are the groups of a target that have the device now. It was among theirs before where one has lost it,
-    // or where one has it that has not gained it here.
+    // `holders` are the groups of a target that have the device now. It was among theirs before if one has
+    // lost it, or if one has it that has not gained it here.
     sqlx::query!(
         r#"WITH changed AS (
                SELECT c.group_id, c.device, c.gained, g.merged_into

@@ -30,21 +30,21 @@ struct GroupChange<'c> {
     from: Option<Uuid>,
     /// The group that a report goes to that leaves this one, if symbols or another report of the crash decide that.
     to: Option<Uuid>,
-    /// 1, -1, or 0 where it stays.
+    /// 1, -1, or 0 if it stays.
     sign: i64,
-    /// How many reports it stands for.
+    /// The weight of the report.
     weight: i64,
 }
 
 impl GroupChange<'_> {
-    /// What counts of reports gain.
+    /// Returns the number to add to counts of reports.
     fn reports(&self) -> i64 {
         self.sign * self.weight
     }
 }
 
-/// Counts what is new, moves what a new revision puts into another group, and opens resolved groups again that come
-/// back. Returns the events of these groups.
+/// Counts new reports, moves reports whose new revision belongs to another group, and reopens resolved groups
+/// that come back. Returns the events of these groups.
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<GroupEvent>> {
     let mut counted = Vec::new();
     let mut new_reports = Vec::new();
@@ -73,7 +73,7 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
             version: version.clone(),
             received_at,
         }));
-        // The same is not counted anew, but its culprit may be known better.
+        // A report that stays is not counted again, but its culprit may be known better.
         let (from, sign) = if is_same { (None, 0) } else { (old.map(|(_, id)| id), 1) };
         let change = |row| GroupChange { row, version, made_on, received_at, from, to: None, sign, weight };
         counted.extend(new.map(change));
@@ -143,7 +143,7 @@ impl Span {
     }
 }
 
-/// What becomes of one group.
+/// The changes of one group.
 struct Delta<'c> {
     row: &'c GroupRow<'c>,
     title: Option<String>,
@@ -174,7 +174,7 @@ impl<'c> Delta<'c> {
     }
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Default)]
 struct Written {
     created: Vec<GroupEvent>,

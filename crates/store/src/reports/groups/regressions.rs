@@ -24,8 +24,8 @@ struct ResolvedRow {
 }
 
 impl ResolvedRow {
-    /// True for a report that should not have come: of a version after the one that the bug is resolved in; where no
-    /// version was named, of any, once it was resolved.
+    /// Returns true for a report that should not have come: of a version after the one that the bug is
+    /// resolved in; if no version was named, of any version once it was resolved.
     fn is_contradicted_by(&self, report: &NewReport) -> bool {
         match &self.resolved_in {
             Some(version) => is_newer(&report.version, version),

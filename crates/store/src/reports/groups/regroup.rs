@@ -19,12 +19,12 @@ use unslide_model::{ReportGrouping, ReportId};
 pub struct RegroupPage {
     /// The rules.
     pub rules: TenantGroupingRules,
-    /// The reports, with their variants; none where all were gone through.
+    /// The reports, with their variants; empty if all were processed.
     pub reports: Vec<(ReportId, u32)>,
     last: Option<ReportCursor>,
 }
 
-/// What is next to do.
+/// The next step.
 #[derive(Clone, Debug)]
 pub enum RegroupStep {
     /// To group a page of reports.
@@ -121,15 +121,15 @@ pub struct Regrouped {
     pub variant: u32,
     /// The revision whose body was read.
     pub revision: u32,
-    /// Its group; `None` where it says neither what happened nor where.
+    /// Its group; `None` if the report has neither a reason nor a place of the crash.
     pub grouping: Option<ReportGrouping>,
-    /// What its group is found by.
+    /// The search terms of its group.
     pub terms: Vec<String>,
 }
 
-/// Moves the reports of a page to their groups and notes how far it is, so that both happen or neither. A report
-/// that was revised or deleted meanwhile stays as it is. False where the rules changed or another worker has gone on
-/// meanwhile: roll back then.
+/// Moves the reports of a page to their groups and records the progress, so that both happen or neither. A
+/// report that was revised or deleted in between stays as it is. Returns false if the rules changed or
+/// another worker has gone on in between: the caller must roll back then.
 pub async fn store(tx: &mut TenantTx, page: &RegroupPage, regrouped: &[Regrouped]) -> Result<bool> {
     lock_out_merges(tx).await?;
     let moving = moving(tx, regrouped).await?;
@@ -149,7 +149,7 @@ pub async fn store(tx: &mut TenantTx, page: &RegroupPage, regrouped: &[Regrouped
     rules::progressed(tx, &page.rules, page.last.as_ref(), counts).await
 }
 
-/// A report whose group changes.
+/// A report that moves to another group.
 struct Moving<'m> {
     report_id: Uuid,
     variant: i32,
@@ -183,7 +183,7 @@ impl<'m> Moving<'m> {
     }
 }
 
-/// The reports of which the revision that was read is still there, under lock, and whose group is another one.
+/// Returns, under lock, the reports that still have the revision that was read and move to another group.
 async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec<Moving<'m>>> {
     let mut by_report: BTreeMap<(Uuid, i32), &Regrouped> = BTreeMap::new();
     for one in regrouped {

@@ -15,7 +15,7 @@ const TERM_CHARS: usize = 300;
 /// Reports of a group that are asked whether they say the same as one that left.
 const NEWEST: i64 = 1_000;
 
-/// A text as it is kept and looked for: in lower case, without what separates terms.
+/// Returns a text in the form that is stored and searched: in lower case, without the separator of terms.
 pub(crate) fn term(text: &str) -> String {
     one_line(&text.chars().flat_map(char::to_lowercase).collect::<String>(), TERM_CHARS)
 }
@@ -32,7 +32,7 @@ pub(super) async fn change<'t>(
     let left: BTreeSet<(Uuid, &str)> = left.flat_map(|(id, texts)| said(id, texts)).collect();
     let groups: BTreeSet<Uuid> = new.keys().copied().chain(left.iter().map(|(id, _)| *id)).collect();
     let known = read(tx, groups.iter().copied().collect()).await?;
-    // What is gone with its group needs nothing more.
+    // Texts of a deleted group need no work.
     let left = left.into_iter().filter(|(id, _)| known.contains_key(id)).collect();
     let gone = gone(tx, left).await?;
     rename(tx, &gone).await?;
@@ -111,7 +111,7 @@ async fn rename(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) -> Result
     let (ids, texts): (Vec<Uuid>, Vec<String>) =
         gone.iter().flat_map(|(id, texts)| texts.iter().map(|text| (*id, text.clone()))).unzip();
     let (connection, tenant, _) = tx.parts();
-    // Where retention has removed all others, what happened is known at least.
+    // If retention has removed all others, the kind at least is known.
     sqlx::query!(
         r#"UPDATE groups g
            SET title = coalesce((SELECT min(r.title COLLATE "C")

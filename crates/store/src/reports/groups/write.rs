@@ -97,8 +97,9 @@ pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>
     Ok(rows.into_iter().filter(|row| row.created).map(|row| row.id).collect())
 }
 
-/// Looks for the first and the last report of groups that the leaving one was the first or the last of: whether it
-/// was ever counted there must not show. What becomes of groups whose last report has left is said by `empty`.
+/// Finds the first and the last report of groups again if the leaving report was the first or the last of
+/// them: whether it was ever counted there must not show. `empty` says what happens to groups that lost their
+/// last report.
 pub(super) async fn look_again(
     tx: &mut TenantTx,
     leaving: &[&GroupChange<'_>],
@@ -116,7 +117,7 @@ pub(super) async fn look_again(
     )
     .execute(&mut *connection)
     .await?;
-    // Where retention has removed all others, what is known stays. What was first seen stays where only the last report
+    // If retention has removed all others, the known values stay. The first report stays if only the last
     // leaves: retention may have removed the first.
     sqlx::query!(
         r#"UPDATE groups g
