@@ -12,9 +12,9 @@ use time::Duration;
 /// The most days between the arrivals of the two.
 const APART_DAYS: i32 = 3;
 
-/// Takes reports that MetricKit made out of all counts where KSCrash's report of the same run of the app, or of the same
-/// process where one of both names no run, tells the crash too, whichever came first. Looks `limit` of them up at once,
-/// each one once. Returns how many were changed.
+/// Takes a MetricKit report out of all counts if a KSCrash report tells the same crash, whichever came first.
+/// They belong together if they name the same run of the app, or the same process if one of them names no
+/// run. Looks up `limit` of them at once, each one once. Returns how many were changed.
 pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
     let since = store.now() - Duration::days(i64::from(APART_DAYS) + 1);
     let (mut after, mut changed) = ((since, Uuid::nil(), -1), 0);
@@ -45,7 +45,7 @@ pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
     }
 }
 
-/// Takes one report out of the counts. Its key is locked. False where that was done.
+/// Takes one report out of the counts. Its key must be locked. Returns false if it was taken out before.
 async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<bool> {
     let (id, variant) = key.row();
     let (connection, tenant, _) = tx.parts();

@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, ReportId};
 
-/// Stores a tenant's arrivals, in the order of their offsets, and says what became of each. Day
-/// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
-/// stored. Features learn of reports that are stored, and of groups that are new or came back.
+/// Stores a tenant's arrivals in the order of their offsets, and returns the outcome of each. Day partitions
+/// have to exist (see [`crate::partitions`]); reports that arrived before `keep_from` are not stored.
+/// Features learn of reports that are stored, and of groups that are new or came back.
 pub async fn store<A: Borrow<Arrival> + Sync>(
     tx: &mut TenantTx,
     arrivals: &[A],
@@ -29,10 +29,10 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     Ok(store_batch(tx, arrivals, effects, keep_from).await?.stored)
 }
 
-/// What became of a batch of arrivals.
+/// The outcome of a batch of arrivals.
 #[derive(Debug, Default)]
 pub struct StoredBatch {
-    /// What became of each arrival.
+    /// The outcome of each arrival.
     pub stored: Vec<StoredArrival>,
     /// How many groups are new.
     pub new_groups: u64,
@@ -110,14 +110,14 @@ fn by_report(arrivals: &[&Arrival]) -> Vec<((ReportId, ContentHash), Vec<usize>)
 /// A batch with locked keys.
 struct Batch<'a> {
     arrivals: Vec<&'a Arrival>,
-    /// What becomes of each arrival.
+    /// The outcome of each arrival.
     stored: Vec<StoredArrival>,
     changes: Vec<Change<'a>>,
     /// Reports that are older than reports are kept, with their revision.
     remembered: Vec<(KeyRow, u32)>,
-    /// Where each report came from first, as far as this batch knows.
+    /// The first origin of each report, as far as this batch knows.
     firsts: BTreeMap<(ReportId, u32), &'a ReportOrigin>,
-    /// What the apps keep.
+    /// The signals that the apps keep.
     signals: SignalsByApp,
     rounder: WeightRounder,
 }
@@ -131,7 +131,7 @@ impl<'a> Batch<'a> {
         Batch { arrivals, stored, changes, remembered, firsts, signals, rounder }
     }
 
-    /// Decides what becomes of the arrivals of one report.
+    /// Decides on the arrivals of one report.
     fn decide(&mut self, key: KeyRow, places: &[usize], keep_from: Option<OffsetDateTime>) {
         let expired = keep_from.is_some_and(|from| key.received_at < from);
         // A report that is there gets its revisions, whatever the app has chosen since.
@@ -177,7 +177,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// What the report's app keeps of its signal. Crashes are of none, and each stands for itself alone.
+    /// Decides on a report by its app's setting for its signal. Crashes have no signal, and each has the
+    /// weight 1.
     fn by_signal(&self, arrival: &Arrival) -> SignalDecision {
         let facts = &arrival.facts;
         let Some(signal) = facts.signal() else { return SignalDecision::Kept(WHOLE) };
@@ -185,7 +186,7 @@ impl<'a> Batch<'a> {
         self.signals.of(&rows::name(&facts.app)).decide(signal, &id, facts.sent_weight())
     }
 
-    /// What becomes of a report that its app does not keep.
+    /// Returns the outcome of a report that its app does not keep; `None` if the app keeps it.
     fn refused(&self, arrival: &Arrival) -> Option<ArrivalOutcome> {
         match self.by_signal(arrival) {
             SignalDecision::Kept(_) => None,

@@ -1,14 +1,14 @@
-//! Which symbols a report has seen. The statements and their order are what no wake-up is lost by:
+//! The symbols that a report has seen. These statements and their order make sure that no wake-up is lost:
 //!
 //! 1. every debug id gets a slot;
 //! 2. the slots are held (`FOR SHARE`), in a statement of its own, so that its snapshot is taken
 //!    after any builder that was ahead has committed, and builders that come later wait;
 //! 3. the waits are written, with the generation that the report was symbolicated with;
-//! 4. what the slots held in step 2 is compared with that: a newer generation is asked for.
+//! 4. the generation of each slot in step 2 is compared with that: a newer generation is asked for.
 //!
-//! A builder raises the slot first and looks for waits after its commit. Whoever is second sees
-//! the first. For the system's slots, which every report would hold, one lock stands for all of
-//! them (see [`crate::wakes::system`]).
+//! A builder raises the slot first and looks for waits after its commit. Whoever comes second sees the first.
+//! For the system's slots, which every report would hold, one lock represents all of them (see
+//! [`crate::wakes::system`]).
 
 use super::{Change, Effects, ImageUse, KeyRow};
 use crate::column::{DebugIdColumn, U64};
@@ -29,8 +29,8 @@ pub(super) async fn record(
     record_in_steps(tx, changes, effects, async || {}).await
 }
 
-/// The same, with a pause before each statement whose place matters: a test fills them with what
-/// a builder does meanwhile.
+/// Does the same, with a pause before each statement that depends on the order: a test fills the pauses with
+/// the actions of a concurrent builder.
 pub(crate) async fn record_in_steps(
     tx: &mut TenantTx,
     changes: &[Change<'_>],
@@ -56,7 +56,7 @@ pub(crate) async fn record_in_steps(
     Ok(changes.iter().map(newer).collect())
 }
 
-/// What could not be fetched for a report.
+/// Returns the symbols that could not be fetched for a report.
 pub(super) fn unfetched(change: &Change<'_>) -> Vec<NeededSymbols> {
     let failed = change.arrival.images.iter().filter(|image| image.failed);
     failed
@@ -70,8 +70,8 @@ fn system_ids(changes: &[Change<'_>]) -> Vec<Uuid> {
     ids.into_iter().collect()
 }
 
-/// The generations of the symbols that there are, as the slots held them. A system image is answered
-/// by the system's where there are any, else by the tenant's own.
+/// Generations of the existing symbols, as the slots held them. The symbols of a system image are the
+/// system's if there are any, else the tenant's own.
 struct Answering {
     own: BTreeMap<DebugId, u64>,
     of_system: BTreeMap<DebugId, u64>,
@@ -86,7 +86,7 @@ impl Answering {
         Answering { own: generations(held), of_system: generations(of_system) }
     }
 
-    /// What an answer would come from now.
+    /// Returns the symbols that would answer for the image now.
     fn need(&self, image: &ImageUse) -> Option<NeededSymbols> {
         let system = self.of_system.get(&image.debug_id).filter(|_| image.system);
         let generation = *system.or_else(|| self.own.get(&image.debug_id))?;
@@ -159,7 +159,7 @@ async fn write_system(
         let day = change.key.received_at.to_offset(time::UtcOffset::UTC).date();
         for image in change.arrival.images.iter().filter(|image| image.system) {
             let seen = slots.seen(image);
-            // What is newer is asked for in this transaction: the other reports of the day don't lack it.
+            // Newer symbols are asked for in this transaction: the other reports of the day don't lack them.
             let asked = slots.need(image).filter(|_| effects == Effects::Now);
             let seen = to_row(asked.map_or(seen, |need| need.generation.max(seen)));
             let entry = least.entry((image.debug_id.uuid(), day)).or_insert(seen);
@@ -249,9 +249,9 @@ pub(crate) async fn own_symbols(
     Ok(by_report(rows))
 }
 
-/// What is newer of system images than what these reports have seen, as far as the rows say: a row stands for
-/// all reports of a day, so this may name what a report has seen already. An answer then says that nothing got
-/// better.
+/// Returns symbols of system images that are newer than those that these reports have seen, as far as the
+/// rows say. A row represents all reports of a day, so the result may name symbols that a report has seen
+/// already. An answer then says that nothing got better.
 pub(crate) async fn newer_of_system(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<NeedsByReport> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();

@@ -18,11 +18,11 @@ pub enum RequestOutcome {
     /// Nothing got better, and symbols that are there could not be fetched: they are asked for by the
     /// clock.
     FetchingFailed,
-    /// The body was not where the request said, or may not be touched. Where the report is still
-    /// there, its body has moved: the request stays open, and is sent again with the new place.
+    /// The body was not at the place in the request, or may not be touched. If the report still exists, its
+    /// body has moved: the request stays open, and is sent again with the new place.
     Gone,
-    /// The body is not in this segment, or is damaged there. Where it has moved from there the request
-    /// stays open; where it has not, it is lost.
+    /// The body is not in this segment, or is damaged there. If it has moved from there, the request stays
+    /// open; otherwise it is lost.
     Lost(Uuid),
     /// The request is a dead letter.
     Dead,
@@ -31,12 +31,12 @@ pub enum RequestOutcome {
 }
 
 impl RequestOutcome {
-    /// True where newer symbols may end it otherwise, and the same symbols would not.
+    /// Returns true if newer symbols may end it otherwise, and the same symbols would not.
     fn depends_on_symbols(self) -> bool {
         matches!(self, RequestOutcome::Unchanged | RequestOutcome::Lost(_) | RequestOutcome::Dead)
     }
 
-    /// True where the body could not be read.
+    /// Returns true if the body could not be read.
     fn lacks_body(self) -> bool {
         matches!(self, RequestOutcome::Gone | RequestOutcome::Lost(_))
     }
@@ -74,7 +74,7 @@ struct Closed {
 }
 
 impl Closed {
-    /// True where symbols that come later, or can be fetched later, are asked for.
+    /// Returns true if it asks for symbols that come later, or can be fetched later.
     fn asks_again(&self) -> bool {
         (self.outcome.depends_on_symbols() || self.outcome == RequestOutcome::FetchingFailed)
             && !self.key.deleted
@@ -93,8 +93,8 @@ pub async fn answered(
     Ok(closed.into_iter().next().flatten())
 }
 
-/// Closes requests, and asks again where yet newer symbols have come since. Returns for each answer how the request was
-/// closed, where one was: of several answers to one request the first one closes it.
+/// Closes requests, and asks again if still newer symbols have come since. Returns for each answer how the
+/// request was closed, if it closed one: of several answers to one request the first one closes it.
 pub async fn answered_all(
     tx: &mut TenantTx,
     answers: &[RequestAnswer],
@@ -127,7 +127,7 @@ pub async fn answered_all(
     Ok(outcomes)
 }
 
-/// How a request ends by this answer; `None` where it stays open, as the body has moved.
+/// Returns how a request ends by this answer; `None` if it stays open, as the body has moved.
 fn outcome(key: &KeyRow, answer: RequestOutcome, segments: &Segments) -> Option<RequestOutcome> {
     if !answer.lacks_body() {
         return Some(answer);
@@ -222,7 +222,7 @@ async fn ask_again(tx: &mut TenantTx, closed: &[Closed], mut asked: NeedsByRepor
     Ok(())
 }
 
-/// What the outstanding requests of reports are about.
+/// Returns the symbols that the outstanding requests of reports ask for.
 async fn asked_for(tx: &mut TenantTx, closed: &[Closed]) -> Result<NeedsByReport> {
     let (ids, variants) = rows_of(closed.iter());
     let (connection, tenant, _) = tx.parts();
@@ -263,8 +263,8 @@ async fn came_since(tx: &mut TenantTx, closed: &[&Closed], asked: &NeedsByReport
     Ok(came)
 }
 
-/// The segments of reports' bodies, which are none where the body is in the database. Reports that the store does
-/// not have are left out.
+/// Segments of reports' bodies; `None` for a body in the database. Reports that the store does not have are
+/// left out.
 type Segments = BTreeMap<(Uuid, i32), Option<Uuid>>;
 
 async fn segments_of(tx: &mut TenantTx, keys: &[KeyRow]) -> Result<Segments> {

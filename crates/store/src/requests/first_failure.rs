@@ -25,7 +25,7 @@ impl FirstFailure {
         Ok(())
     }
 
-    /// What was done.
+    /// Returns `done` if nothing failed.
     ///
     /// # Errors
     /// The first failure.

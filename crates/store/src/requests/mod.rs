@@ -28,7 +28,7 @@ pub const PATIENCE: Duration = Duration::minutes(10);
 /// The longest pause before a request is sent again.
 const LONGEST_PATIENCE: Duration = Duration::DAY;
 
-/// A question about a report whose key this transaction has locked.
+/// A request for a new revision of a report. This transaction has locked the report's key.
 pub(crate) struct Ask {
     pub(crate) report_id: ReportId,
     pub(crate) variant: u32,
@@ -50,8 +50,8 @@ impl Ask {
         }
     }
 
-    /// The number to ask for now; `None` while an answer is on its way, after which the question is
-    /// asked anew.
+    /// Returns the revision to request now; `None` while an answer is on its way, after which the request is
+    /// made again.
     fn number(&self, now: OffsetDateTime) -> Option<u32> {
         match self.requested_at {
             Some(at) if self.requested_revision > self.latest_revision => {
@@ -115,8 +115,8 @@ fn read_needs(report_id: Uuid, needs: Option<serde_json::Value>) -> Result<Vec<N
     read.map_err(|e| StoreError::corrupt("report_keys", format!("the needs of report {report_id}: {e}")))
 }
 
-/// The same. Where they can't be read the report is asked for without any: the answer then comes from the symbols
-/// that the worker knows of.
+/// Does the same. If the needs can't be read, the report is requested without any: the answer then comes from
+/// the symbols that the worker knows of.
 fn read_needs_or_none(
     failures: &mut FirstFailure,
     tenant: &TenantId,
@@ -129,12 +129,12 @@ fn read_needs_or_none(
     })
 }
 
-/// Sends requests again that had no answer for [`PATIENCE`], at most `limit` of them, and drops those whose report is gone.
-/// Each pause is as long as all before it together: where the workers are only behind, they don't get the same request
-/// again and again. Returns the number sent.
+/// Sends requests again that had no answer for [`PATIENCE`], at most `limit` of them, and drops requests of
+/// deleted reports. Each pause is as long as all before it together: if the workers are only behind, they
+/// don't get the same request again and again. Returns the number sent.
 ///
 /// # Errors
-/// The first failure; one tenant's or report's does not keep the others' requests.
+/// The first failure; one tenant's or report's failure does not keep the others' requests.
 pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
     let now = store.now();
     let due = sqlx::query_as!(
@@ -183,14 +183,16 @@ async fn resend(
     Ok(sent)
 }
 
-/// True where the outstanding request of a report is to be sent again. `unslide_requests_overdue` decides alike.
+/// Returns true if the outstanding request of a report is to be sent again. `unslide_requests_overdue`
+/// decides alike.
 fn is_overdue(key: &KeyRow, now: OffsetDateTime) -> bool {
     let Some(last) = key.requested_at else { return false };
     let waited = key.asked_at.map_or(Duration::ZERO, |first| last - first);
     now - last >= PATIENCE && (now - last >= waited || now - last >= LONGEST_PATIENCE)
 }
 
-/// What the outstanding requests of these reports are about, as far as the reports are still there.
+/// Returns the symbols that the outstanding requests of these reports ask for, as far as the reports still
+/// exist.
 async fn still_needed(
     tx: &mut TenantTx,
     tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! The pauses before reports whose symbols could not be fetched are asked for again.
+//! The pauses before reports are requested again after their symbols could not be fetched.
 
 use time::Duration;
 

@@ -165,7 +165,7 @@ pub async fn create(tx: &mut TenantTx, actor: &str, wanted: &ReprocessFilter) ->
     get(tx, id).await?.ok_or_else(|| StoreError::corrupt("reprocesses", "a row that vanished"))
 }
 
-/// A reprocess; `None` where there is none of that id.
+/// Returns a reprocess; `None` if there is none of that id.
 pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<ReprocessRun>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -186,18 +186,18 @@ pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<ReprocessRun>> {
     .await?)
 }
 
-/// What a page did.
+/// The result of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReprocessPage {
     /// How many requests were made.
     pub asked: u64,
-    /// False where nothing is left to go through.
+    /// False if no report is left to process.
     pub more: bool,
 }
 
-/// Asks for the next `limit` reports, the newest first, and notes how far it is in the same
-/// transaction: begun anew it goes on from there. `None` where the reprocess is over, or another
-/// worker has gone on with it meanwhile: roll back then.
+/// Asks for the next `limit` reports, the newest first, and records the progress in the same transaction:
+/// after a restart it continues from there. `None` if the reprocess is over, or another worker has gone on
+/// with it in between: the caller must roll back then.
 pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<ReprocessPage>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(

@@ -19,11 +19,11 @@ struct Due {
     needs: Vec<NeededSymbols>,
 }
 
-/// Asks for reports whose next try is due. Returns the number looked at; call again while that is
+/// Asks for reports that are due for their next try. Returns the number looked at; call again while that is
 /// `limit`.
 ///
 /// # Errors
-/// The first failure; one tenant's or report's does not keep the others' reports.
+/// The first failure; one tenant's or report's failure does not keep the others' reports.
 pub async fn ask_due(store: &Store, limit: u32) -> Result<u64> {
     let due = sqlx::query_as!(
         DueReport,
@@ -76,7 +76,7 @@ async fn ask(
     tx.commit().await
 }
 
-/// What is due of these, and for which symbols as they are now.
+/// Returns those of these reports that are due, with the present generations of the symbols that they need.
 async fn due_of(
     tx: &mut TenantTx,
     tenant: &TenantId,
@@ -126,8 +126,9 @@ async fn due_of(
     Ok(due)
 }
 
-/// Has what could not be fetched of reports asked for by the clock. Where the clock has asked for the same before,
-/// it goes on, and where it is through with its pauses it asks no more.
+/// Schedules retries of symbols that could not be fetched for reports. If a retry is scheduled already, or
+/// the same symbols were retried before, that schedule continues; once it has used up its pauses, there are
+/// no more retries.
 pub(crate) async fn begin(tx: &mut TenantTx, unfetched: &[((Uuid, i32), Vec<NeededSymbols>)]) -> Result<()> {
     if unfetched.is_empty() {
         return Ok(());

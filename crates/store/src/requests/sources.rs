@@ -1,4 +1,4 @@
-//! What a request carries: the stored report, or where it is.
+//! The content of a request: the stored report, or its position.
 
 use crate::number::{from_row, from_row32, to_row32};
 use crate::reports::ReportOrigin;
@@ -14,7 +14,7 @@ pub struct RequestSource {
     pub revision: u32,
     /// The enriched JSON's size in bytes.
     pub size: u64,
-    /// The enriched JSON, or where it is.
+    /// The enriched JSON, or its position.
     pub body: ReportBody,
     /// The first record of the report's history.
     pub origin: Option<ReportOrigin>,
@@ -66,7 +66,7 @@ pub async fn sources(
             };
             let (segment, at_offset, length) = (row.segment, row.at_offset, row.length);
             let frame = FrameColumns { segment, at_offset, length, body_key: row.body_key };
-            // What is in the database is the newer one.
+            // A body in the database is the newer one.
             let source = RequestSource {
                 revision: from_row32(row.revision),
                 size: from_row(row.size),

@@ -16,7 +16,7 @@ pub async fn abandon(store: &Store, before: OffsetDateTime) -> Result<i64> {
 /// An object that is to be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condemned {
-    /// Whose it is.
+    /// The tenant of the file.
     pub tenant: TenantId,
     /// Its key.
     pub key: String,

@@ -1,12 +1,12 @@
-//! Where the bodies of reports are: in the database at first, then in segments in object storage.
+//! Storage of report bodies: in the database at first, then in segments in object storage.
 //!
-//! A segment begins with an *intent*, a row from before anything is written. The object is put, and
-//! one transaction makes the segment live, points the reports to it and takes their bodies out of the
-//! database; a report that has another revision by then keeps the body it has. A writer that died
-//! leaves an intent, which is given up after a while: then whatever it wrote is *condemned*. A segment is
-//! never written again: each body in it is encrypted with a key that only the report's row has, so a
-//! deleted row leaves nothing that can be read. A segment without rows, or of a day that is over, is
-//! condemned too. Only what has been condemned for longer than a reader can still be at it is deleted.
+//! A segment begins with an *intent*, a row from before anything is written. The object is put, and one
+//! transaction makes the segment live, points the reports to it and takes their bodies out of the database; a
+//! report that has another revision by then keeps the body it has. A writer that died leaves an intent, which
+//! is given up after a while: then whatever it wrote is *condemned*. A segment is never written again: each
+//! body in it is encrypted with a key that only the report's row has, so a deleted row leaves nothing that
+//! can be read. A segment without rows, or of a day that is over, is condemned too. A condemned file is
+//! deleted only after a time longer than any reader may take.
 
 mod condemned;
 mod write;
@@ -52,7 +52,7 @@ pub async fn keys(tx: &mut TenantTx) -> Result<SegmentKeys> {
 /// The most bytes that a stored report may have.
 const MAX_BODY_BYTES: usize = 1 << 30;
 
-/// Where a body lies in object storage.
+/// The position of a body in object storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLocation {
     /// The segment.
@@ -67,7 +67,7 @@ pub struct BodyLocation {
     pub key: BodyKey,
 }
 
-/// A stored report's body, or where it is.
+/// A stored report's body, or its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportBody {
     /// The enriched JSON as [`unslide_proto::body::compress`] makes it.
@@ -76,7 +76,7 @@ pub enum ReportBody {
     Segment(BodyLocation),
 }
 
-/// Where a body lies, as a row of `report_frames` says that may not be there.
+/// The position of a body, as a row of `report_frames` that may not exist gives it.
 #[derive(FromRow)]
 pub(crate) struct FrameColumns {
     pub(crate) segment: Option<Uuid>,
@@ -103,11 +103,11 @@ impl FrameColumns {
 }
 
 impl ReportBody {
-    /// The enriched JSON of a body that is here. Work for the CPU pool where it is large.
+    /// Returns the enriched JSON of an inline body. Work for the CPU pool if it is large.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] where the stored bytes are damaged; [`StoreError::InSegment`] where
-    /// they are not here.
+    /// [`StoreError::Corrupt`] if the stored bytes are damaged; [`StoreError::InSegment`] if they are in a
+    /// segment.
     pub fn json(&self) -> Result<Vec<u8>> {
         match self {
             ReportBody::Inline(body) => unslide_proto::body::decompress(body, MAX_BODY_BYTES)
@@ -128,10 +128,9 @@ pub(crate) fn bounds(day: Date) -> (OffsetDateTime, OffsetDateTime) {
     (start, start.saturating_add(time::Duration::DAY))
 }
 
-/// Takes the frames of these reports away, if they have any: their bodies are elsewhere from now on, or
-/// gone. The reports' keys have to be locked. Segments that are left without frames are condemned; where two
-/// transactions take the last frames at the same time neither sees that, and the segment goes when its day is
-/// over.
+/// Removes the frames of these reports, if they have any: their bodies are elsewhere from now on, or gone.
+/// The reports' keys have to be locked. Segments without remaining frames are condemned. If two transactions
+/// take the last frames at the same time, neither sees that, and the segment goes when its day is over.
 pub(crate) async fn drop_frames(
     tx: &mut TenantTx,
     times: &[OffsetDateTime],

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use time::{Date, OffsetDateTime};
 use unslide_model::{BodyKey, ReportId, TenantId};
 
-/// What of a tenant and day lies in the database.
+/// Bodies of a tenant and day that are in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingDay {
-    /// Whose bodies.
+    /// The tenant of the bodies.
     pub tenant: TenantId,
     /// Their day of arrival.
     pub day: Date,
@@ -26,7 +26,7 @@ pub struct PendingDay {
     pub oldest: OffsetDateTime,
 }
 
-/// What lies in the database, the longest there first.
+/// Returns the bodies in the database by tenant and day, the oldest first.
 pub async fn pending(store: &Store) -> Result<Vec<PendingDay>> {
     Ok(sqlx::query_as!(
         PendingDay,
@@ -55,8 +55,8 @@ pub struct PendingBody {
     pub body: Vec<u8>,
 }
 
-/// The next bodies of a day in the database, behind the report `after`: at least one where there is
-/// one, then as many as have `bytes` together.
+/// Returns the next bodies of a day in the database, behind the report `after`: at least one if there is one,
+/// then as many as have `bytes` together.
 pub async fn page(
     tx: &mut TenantTx,
     day: Date,
@@ -67,7 +67,7 @@ pub async fn page(
     let (at, id, variant) =
         after.map_or((from, Uuid::nil(), -1), |(at, id, variant)| (at, id.uuid(), to_row32(variant)));
     let (connection, tenant, _) = tx.parts();
-    // What a body weighs is known without reading it; only those that fit are read.
+    // A body's size is known without reading it; only those that fit are read.
     Ok(sqlx::query_as!(
         PendingBody,
         r#"SELECT w.received_at, w.report_id AS "report_id: ReportIdColumn", w.variant AS "variant: U32",
@@ -96,7 +96,7 @@ pub async fn new_id(tx: &mut TenantTx) -> Result<Uuid> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_uuid($1) AS "id!""#, now).fetch_one(connection).await?)
 }
 
-/// A segment whose writing has begun.
+/// A segment that a writer has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentIntent {
     /// Its id.
@@ -105,7 +105,7 @@ pub struct SegmentIntent {
     pub day: Date,
 }
 
-/// Notes the intent to write a segment. `None` where another writer has one of this day.
+/// Records the intent to write a segment. `None` if another writer has one of this day.
 pub async fn begin(tx: &mut TenantTx, id: Uuid, day: Date, key: &str) -> Result<Option<SegmentIntent>> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
@@ -133,7 +133,7 @@ pub struct MovedBody {
     pub variant: u32,
     /// The body's revision.
     pub revision: u32,
-    /// Where the frame begins.
+    /// The offset at which the frame begins.
     pub offset: u64,
     /// Bytes of the frame.
     pub length: u64,
@@ -141,10 +141,10 @@ pub struct MovedBody {
     pub key: BodyKey,
 }
 
-/// Makes a segment live and points the reports to it, as far as each still has the revision that was
-/// written: its body leaves the database. Where no report refers to it, it is condemned. Returns the number of
-/// reports; `None` where the intent is gone: another writer took over, nothing was done, and the caller rolls
-/// back.
+/// Makes a segment live and points the reports to it, as far as each still has the revision that was written:
+/// its body leaves the database. If no report refers to the segment, it is condemned. Returns the number of
+/// reports; `None` if the intent is gone: another writer took over, nothing was done, and the caller must
+/// roll back.
 pub async fn finish(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[MovedBody]) -> Result<Option<u64>> {
     if !lock_intent(tx, segment).await? {
         return Ok(None);
@@ -202,7 +202,7 @@ async fn point_to_frames(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[M
     Ok(moved.rows_affected())
 }
 
-/// Locks the intent's row. False where it is gone.
+/// Locks the intent's row. Returns false if it is gone.
 async fn lock_intent(tx: &mut TenantTx, segment: &SegmentIntent) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_scalar!(

@@ -29,7 +29,7 @@ impl MemoryCounts {
     }
 }
 
-/// What a batch adds to one row.
+/// Counts that a batch adds to one row.
 #[derive(Default)]
 pub struct DayDelta {
     sessions: i64,
@@ -69,7 +69,7 @@ impl DaySketches {
     }
 }
 
-/// Hashes of the session's installation and of its user, and how many sessions it stands for.
+/// A session to count: hashes of its installation and of its user, and its weight.
 #[derive(Clone, Copy)]
 pub struct CountedSession<'a> {
     pub installation: &'a [u8],

@@ -6,15 +6,15 @@ use crate::number::to_row;
 use time::OffsetDateTime;
 use unslide_model::ended::EndReason;
 
-/// How and when a session ended, as far as that is known. What is known first stays, except that a crash is learnt
-/// of late, and that any reason is better than a vague one.
+/// How and when a session ended, as far as that is known. The first known value stays, except that a crash is
+/// learnt of late, and that any reason is better than a vague one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SessionEnd {
     pub(super) at: Option<OffsetDateTime>,
     pub(super) reason: Option<EndReason>,
     /// Whether the app was on the screen, as far as the event with the reason knows.
     pub(super) foreground: Option<bool>,
-    /// Why that reason is thought, where the service has judged.
+    /// Why that reason is assumed, if the service has judged.
     pub(super) judgement: Option<SessionJudgement>,
     /// Bytes of memory that the app could have, as that event says.
     pub(super) memory_limit: Option<i64>,
@@ -27,7 +27,7 @@ pub(super) enum MemoryEnd {
     Evident,
     /// In the foreground, because nothing else explains it.
     Unexplained,
-    /// In the background, or it is not known where.
+    /// In the background, or it is not known whether it was on the screen.
     Background,
 }
 
@@ -60,7 +60,7 @@ impl SessionEnd {
         }
     }
 
-    /// True where the session has no end yet.
+    /// Returns true if the session has no end yet.
     pub(super) fn is_open(&self) -> bool {
         self.at.is_none() && self.reason.is_none()
     }

@@ -16,7 +16,7 @@ const MOST_COUNTED: i32 = 100_000_000;
 /// Seconds that one session may last: a year.
 const LONGEST_SECONDS: f64 = 31_536_000.0;
 
-/// True where a later event may know better.
+/// Returns true if a later event may know better.
 pub(super) fn is_vague(reason: EndReason) -> bool {
     matches!(reason, EndReason::Terminated | EndReason::Unknown)
 }
@@ -25,29 +25,29 @@ pub(super) fn is_vague(reason: EndReason) -> bool {
 /// id may tell. Fields that are not listed here are ignored. `docs/schema/sessions-v1.json` describes the same.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct SessionEvent {
-    /// What tells the sessions of an app apart; a UUID is fine. The same id again is the same session.
+    /// Id of the session within its app; a UUID is fine. The same id again is the same session.
     pub id: String,
-    /// What tells installations of the app apart, hashed by the app. It is hashed once more before it is
-    /// stored. Required, but for sessions that were counted before.
+    /// Id of the installation of the app, hashed by the app. It is hashed once more before it is stored.
+    /// Required, except for sessions that were counted before.
     pub installation: Option<String>,
     /// Instead of one session: the number of sessions that were counted before, all of the day of `started_at`. They
     /// have no installations and no ends.
     pub sessions: Option<i32>,
     /// Those of `sessions` that crashed.
     pub crashed: Option<i32>,
-    /// What tells users apart; only its hash is stored.
+    /// Id of the user; only its hash is stored.
     pub user: Option<String>,
     /// Bundle identifier.
     pub app: String,
-    /// `CFBundleShortVersionString`; empty where unknown.
+    /// `CFBundleShortVersionString`; empty if unknown.
     #[serde(default)]
     pub version: String,
     /// Operating system and version.
     pub os: Option<String>,
     /// The machine.
     pub device: Option<String>,
-    /// The share of the sessions that is sent, 0.001 to 1: each counts as many as it stands for, rounded. What decides has
-    /// to be the session, not the event.
+    /// The share of the sessions that is sent, 0.001 to 1: each counts as its inverse, rounded. The app has
+    /// to decide per session, not per event.
     pub sampled: Option<f64>,
     /// When the session began (RFC 3339). The session is counted for this day (UTC). Every event of the
     /// session has to say the same.
@@ -58,8 +58,8 @@ pub struct SessionEvent {
     pub ended_at: Option<OffsetDateTime>,
     /// Instead of `ended_at`: seconds from the start to the end.
     pub duration: Option<f64>,
-    /// True where the app was on the screen, false for work in the background. With `end_reason` or `termination`:
-    /// when it ended.
+    /// True if the app was on the screen, false for work in the background. With `end_reason` or
+    /// `termination`: when it ended.
     pub foreground: Option<bool>,
     /// How it ended.
     pub end_reason: Option<EndReason>,
@@ -137,22 +137,22 @@ impl SessionEvent {
         }
     }
 
-    /// Returns how many sessions it stands for, in thousandths.
+    /// Returns the weight of the session, in thousandths.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
     pub fn weight(&self) -> u64 {
         (1_000.0 / self.sampled.unwrap_or(1.0)).round() as u64
     }
 
-    /// How the session ended and why that is thought, where the event brings evidence and no better reason.
-    /// `learned_limit` is that of other runs on the same device model and system version.
+    /// Returns how the session ended and why that is assumed, if the event brings evidence and no better
+    /// reason. `learned_limit` is that of other runs on the same device model and system version.
     #[must_use]
     pub fn judge(&self, learned_limit: Option<u64>) -> Option<EndedRun> {
         let found = self.termination.as_ref().filter(|_| self.end_reason.is_none_or(is_vague))?;
         Some(EndedRun { foreground: self.foreground, ..found.judge(learned_limit) })
     }
 
-    /// True where a learned limit says more of the end than the event itself.
+    /// Returns true if a learned limit says more of the end than the event itself.
     pub(super) fn asks_for_limit(&self) -> bool {
         let found = self.termination.as_ref();
         let is_asking = |found: &TerminationEvidence| {

@@ -1,4 +1,4 @@
-//! Why a session is thought to have ended as it did, as it is stored and shown.
+//! The judgement of a session's end: the assumed reason and its evidence, as they are stored and shown.
 
 use super::SessionArrival;
 use crate::column::json_column;

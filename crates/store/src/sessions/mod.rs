@@ -36,7 +36,7 @@ type SessionKey = (String, String, Date);
 /// Half a SHA-256.
 type Hash = [u8; 16];
 
-/// What the events of a batch say of one session.
+/// The facts of one session from the events of a batch.
 struct Told<'a> {
     first: &'a SessionArrival,
     /// Which event of the batch was the first.
@@ -44,13 +44,13 @@ struct Told<'a> {
     /// Which one told the last of the end.
     completing: usize,
     end: SessionEnd,
-    /// How many sessions it counts as; `None` where it is not kept, unless it was before.
+    /// The session's weight; `None` if it is not kept, unless it was before.
     weight: Option<i32>,
-    /// True if it stands for others that were not sent or not kept.
+    /// True if it also represents sessions that were not sent or not kept.
     is_sampled: bool,
 }
 
-/// Stores a tenant's session events, in the order of their offsets, and says what became of each.
+/// Stores a tenant's session events in the order of their offsets, and returns the outcome of each.
 /// Partitions of the days have to exist (see [`crate::partitions`]); sessions that began before the day
 /// `keep_from` are not stored.
 ///
@@ -104,7 +104,7 @@ pub async fn store(
     Ok(outcomes)
 }
 
-/// Says what each session counts as, and what becomes of those that are not kept.
+/// Sets the weight of each session, and the outcome of those that are not kept.
 async fn weigh(
     tx: &mut TenantTx,
     told: &mut BTreeMap<SessionKey, Told<'_>>,

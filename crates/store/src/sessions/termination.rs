@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use unslide_model::ended::{BELIEVED_LIMITS, EndRule, EndedRun, RunFacts};
 
-/// What an app found at the start after a session. What is absent is false or not known.
+/// Evidence that an app found at the start after a session. An absent field is false or not known.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct TerminationEvidence {
@@ -81,8 +81,9 @@ impl TerminationEvidence {
         facts.judge()
     }
 
-    /// Bytes of memory that the app may have: what it says, or its footprint where the kernel killed it for passing its
-    /// limit. A simulator's is not believed, nor one that the footprint has reached.
+    /// Returns the bytes of memory that the app may have: the limit that it says, or its footprint if the
+    /// kernel killed it for passing its limit. A simulator's limit is not believed, nor one that the
+    /// footprint has reached.
     #[must_use]
     pub fn memory_limit(&self) -> Option<u64> {
         let is_reached = |limit: &u64| self.footprint.is_some_and(|footprint| footprint >= *limit);

@@ -36,7 +36,7 @@ pub struct ObjectListing {
 pub struct ObjectListingPage {
     /// The objects, newest first.
     pub objects: Vec<ObjectListing>,
-    /// Where the next page begins; `None` on the last one.
+    /// The position at which the next page begins; `None` on the last one.
     pub next: Option<(OffsetDateTime, ContentHash)>,
 }
 
@@ -47,7 +47,7 @@ pub struct ObjectFilter {
     pub name: Option<String>,
     /// The architecture.
     pub arch: Option<String>,
-    /// What became of it.
+    /// The object's status.
     pub status: Option<ObjectStatus>,
     /// The lowest and the highest debug id.
     pub debug_ids: Option<(DebugId, DebugId)>,
@@ -115,7 +115,7 @@ pub async fn list(
     Ok(ObjectListingPage { objects: listed.collect(), next })
 }
 
-/// The apps that uploads brought objects of these debug ids for, `None` where an upload named none.
+/// Returns the apps that uploads brought objects of these debug ids for; `None` if an upload named none.
 pub async fn apps(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<BTreeSet<(DebugId, Option<String>)>> {
     let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
@@ -136,19 +136,19 @@ pub async fn apps(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<BTreeSet<(D
 /// Everything that is known of a debug id's symbols.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DebugIdSymbols {
-    /// What answers.
+    /// The slot with the symbols that answer.
     pub slot: SymbolSlot,
     /// The objects with this debug id, the best first, then the newest.
     pub objects: Vec<ObjectListing>,
 }
 
-/// The symbols of a debug id with all of its objects; `None` where the tenant has no object with it.
+/// Returns the symbols of a debug id with all of its objects; `None` if the tenant has no object with it.
 pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<DebugIdSymbols>> {
     best(tx, debug_id, None).await
 }
 
-/// The symbols of a debug id with its `most` best objects; `None` where the tenant has no
-/// object with it.
+/// Returns the symbols of a debug id with its `most` best objects; `None` if the tenant has no object with
+/// it.
 pub async fn best(tx: &mut OwnerTx, debug_id: &DebugId, most: Option<u32>) -> Result<Option<DebugIdSymbols>> {
     let objects = of_debug_id(tx, debug_id, most).await?;
     if objects.is_empty() {
@@ -180,7 +180,7 @@ async fn of_debug_id(tx: &mut OwnerTx, debug_id: &DebugId, most: Option<u32>) ->
     .await?)
 }
 
-/// What was taken away.
+/// The deleted symbols of a debug id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deleted {
     /// The slot's generation from now on.
@@ -189,9 +189,8 @@ pub struct Deleted {
     pub objects: Vec<ContentHash>,
 }
 
-/// Takes the symbols of a debug id away: the objects' rows go, the workers are notified, and a job
-/// takes the files out of object storage. Reports keep what they were given. `None` where there
-/// are none.
+/// Deletes the symbols of a debug id: the objects' rows go, the workers are notified, and a job deletes the
+/// files from object storage. Reports keep the symbols that they were given. `None` if there are none.
 pub async fn delete(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Deleted>> {
     let (connection, tenant, now) = tx.parts();
     // The slot first, as everywhere.
@@ -206,7 +205,7 @@ pub async fn delete(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Delet
     )
     .fetch_one(&mut *connection)
     .await?;
-    // Whoever sends such an upload again means it: it no longer counts as one that is here already.
+    // A client that sends such an upload again means it: it no longer counts as one that is here already.
     sqlx::query!(
         "UPDATE uploads SET content_hash = NULL
          WHERE tenant = $1 AND id IN (
@@ -254,11 +253,11 @@ pub enum SymbolReadiness {
     Building,
     /// There are none, or those of a stripped binary.
     Missing,
-    /// What was uploaded is damaged.
+    /// The uploaded file is damaged.
     Malformed,
-    /// What was uploaded is not supported.
+    /// The uploaded file is not supported.
     Unsupported,
-    /// What was uploaded reached a limit while it was built.
+    /// The uploaded file reached a limit while it was built.
     TooComplex,
 }
 

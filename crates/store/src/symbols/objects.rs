@@ -12,7 +12,7 @@ use unslide_model::{ContentHash, DebugId, Quality};
 use utoipa::ToSchema;
 
 words! {
-    /// What became of an object.
+    /// The status of an object.
     pub enum ObjectStatus {
         /// It waits for a builder.
         Queued = "queued",
@@ -24,13 +24,13 @@ words! {
         Malformed = "malformed",
         /// It is something that no symcache is built from; the reason says what.
         Unsupported = "unsupported",
-        /// A limit of the builder ended its build; the reason says which. It is tried again when it is uploaded
-        /// again or symcaches are built anew.
+        /// A limit of the builder ended its build; the reason says which. The builder retries it when it is
+        /// uploaded again or symcaches are rebuilt.
         TooComplex = "too_complex",
     }
 }
 
-/// What is known of an object as soon as it is found.
+/// Facts of an object that are known as soon as it is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewObject {
     /// The SHA-256 of the slice.
@@ -205,7 +205,7 @@ pub async fn found(
         .await?;
     let rows: BTreeMap<ContentHash, ObjectRow> =
         rows.into_iter().map(|row| (row.content_hash, row)).collect();
-    // What is queued is new here, or has its work before it.
+    // A queued object is new here, or still has to be built.
     let has_work = |object: &ObjectRow| {
         matches!(object.status, ObjectStatus::Queued | ObjectStatus::Building | ObjectStatus::TooComplex)
     };
@@ -232,9 +232,9 @@ pub async fn found(
     Ok(objects)
 }
 
-/// Takes the objects of an upload away that has failed before they were built, unless another upload that
-/// is not over has them too; jobs take what is stored of them. Comes under [`crate::usage::hold`], so that
-/// no upload finds them meanwhile. Returns their number.
+/// Deletes the objects of an upload that failed before they were built, unless another upload that is not
+/// over has them too; jobs delete their stored files. Call it under [`crate::usage::hold`], so that no upload
+/// finds them in between. Returns their number.
 pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(

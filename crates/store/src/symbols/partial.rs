@@ -1,7 +1,7 @@
-//! Open uploads that come in parts, and that go on where they stopped.
+//! Open uploads that come in parts, and that continue from the position at which they stopped.
 //!
-//! While an upload is here its parts are in object storage apart from any object, and its announced
-//! size counts as used. Its row in `uploads` says whether it still takes parts.
+//! While an upload is open, its parts are in object storage apart from any object, and its announced size
+//! counts as used. Its row in `uploads` says whether it still takes parts.
 
 use crate::column::{HashColumn, U64};
 use crate::number::{from_row, from_row32, to_row, to_row32};
@@ -9,7 +9,7 @@ use crate::{OwnerTx, Result, Uuid};
 use time::Duration;
 use unslide_model::ContentHash;
 
-/// What is known of an upload in parts before they come.
+/// Properties of an upload in parts that are known before the parts come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// The file's name, as the client said.
@@ -29,7 +29,7 @@ pub struct Announced {
 pub struct Partial {
     /// Its id.
     pub id: Uuid,
-    /// What was announced.
+    /// The announced properties.
     pub announced: Announced,
     /// Object storage's name for the multipart upload.
     pub multipart_id: String,
@@ -42,7 +42,7 @@ impl Partial {
         u32::try_from(self.announced.size.div_ceil(self.announced.part_bytes.max(1))).unwrap_or(u32::MAX)
     }
 
-    /// Bytes of a part; `None` where there is no part of this number.
+    /// Returns the bytes of a part; `None` if there is no part of this number.
     #[must_use]
     pub fn bytes_of(&self, number: u32) -> Option<u64> {
         let before = u64::from(number.checked_sub(1)?).checked_mul(self.announced.part_bytes)?;
@@ -190,7 +190,7 @@ pub async fn parts(tx: &mut OwnerTx, id: Uuid) -> Result<Vec<UploadPart>> {
     Ok(rows.into_iter().map(|row| UploadPart { number: from_row32(row.number), etag: row.etag }).collect())
 }
 
-/// Notes that a part has come, in the place of an earlier one of its number. False where the upload
+/// Records that a part has come, in the place of an earlier one of its number. Returns false if the upload
 /// takes no parts any more.
 pub async fn note(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Result<bool> {
     let (connection, owner, now) = tx.parts();
@@ -221,8 +221,8 @@ pub async fn note(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Result<bool>
     Ok(true)
 }
 
-/// Leaves it to the caller to have the file made of the parts, for [`COMPLETION`] at most. False where it
-/// another request does it, or there are no parts any more.
+/// Reserves the completion of the upload, making the file from its parts, for the caller, for [`COMPLETION`]
+/// at most. Returns false if another request has reserved it, or there are no parts any more.
 pub async fn hold(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
     let (connection, owner, now) = tx.parts();
     let held = sqlx::query!(
@@ -251,8 +251,8 @@ pub async fn let_go(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     Ok(())
 }
 
-/// Notes that object storage holds no parts of the upload any more: they are its object, or gone.
-/// False where that was noted before.
+/// Records that object storage holds no parts of the upload any more: they are its object, or gone. Returns
+/// false if that was recorded before.
 pub async fn end(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
     let (connection, owner, _) = tx.parts();
     let done = sqlx::query!("DELETE FROM partial_uploads WHERE tenant = $1 AND upload_id = $2", owner, id)

@@ -15,9 +15,9 @@ use unslide_model::{ContentHash, DebugId, Owner, Quality};
 pub struct SymbolSlot {
     /// The debug id.
     pub debug_id: DebugId,
-    /// Grows with each change; 0 where nothing was ever published.
+    /// Grows with each change; 0 if nothing was ever published.
     pub generation: u64,
-    /// What the symbols offer; [`Quality::None`] where there are none (any more).
+    /// Quality of the symbols; [`Quality::None`] if there are none (any more).
     pub quality: Quality,
     /// The object that answers.
     pub content_hash: Option<ContentHash>,
@@ -28,7 +28,7 @@ pub struct SymbolSlot {
 pub struct PublishedSymbols {
     /// The debug id.
     pub debug_id: DebugId,
-    /// What the object offers.
+    /// Quality of the object.
     pub quality: Quality,
     /// The object.
     pub content_hash: ContentHash,
@@ -77,7 +77,7 @@ pub async fn publish(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u64> {
     publish_in_steps(tx, new, async || {}).await
 }
 
-/// The same, with a pause before each statement where its order matters.
+/// Does the same, with a pause before each statement that depends on the order.
 pub(crate) async fn publish_in_steps(
     tx: &mut OwnerTx,
     new: &PublishedSymbols,
@@ -132,7 +132,7 @@ pub(crate) async fn raise(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u6
     Ok(from_row(generation))
 }
 
-/// What an indexer learned of a slot while it holds it.
+/// A slot as an indexer reads it while it holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeldSlot {
     pub(crate) debug_id: DebugId,

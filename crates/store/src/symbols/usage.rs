@@ -1,10 +1,10 @@
-//! What a tenant uses, and the one place that says whether more symbols fit.
+//! Usage of a tenant, and the one place that decides whether more symbols fit.
 //!
 //! The limit on stored symbols holds for the bytes of the slices that are kept, each counted once, and of the
-//! files that features keep of the same senders: the view `counted_files` has both.
-//! Uploads that wait to be unpacked count with the size of their file, and so do those that come in
-//! parts, from their beginning on. Whoever adds to any of them holds the tenant's lock from the look
-//! until the commit, so that no two of them together go over.
+//! files that features keep of the same senders: the view `counted_files` has both. Uploads that wait to be
+//! unpacked count with the size of their file, and so do those that come in parts, from their beginning on. A
+//! transaction that adds to any of them holds the tenant's lock from its check until the commit, so that two
+//! of them together do not exceed the limit.
 
 use crate::number::{from_row, to_row};
 use crate::{OwnerTx, Result};
@@ -29,7 +29,7 @@ pub struct TenantUsage {
     pub keys: u64,
 }
 
-/// What the transaction's tenant uses.
+/// Returns the usage of the transaction's tenant.
 pub async fn get(tx: &mut OwnerTx) -> Result<TenantUsage> {
     let symbols = stored(tx).await?;
     let (connection, tenant, now) = tx.parts();

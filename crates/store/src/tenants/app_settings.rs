@@ -1,4 +1,4 @@
-//! What a tenant chose for its apps.
+//! Settings of a tenant for its apps.
 
 use crate::app_signals::SignalSettings;
 use crate::column::JsonColumn;
@@ -37,7 +37,7 @@ pub struct AppWithSettings {
     pub settings: AppSettings,
 }
 
-/// The settings of an app of the transaction's tenant; the usual ones where it chose none.
+/// Returns the settings of an app of the transaction's tenant; the defaults if the tenant chose none.
 pub async fn get(tx: &mut TenantTx, app: &str) -> Result<AppSettings> {
     let (connection, tenant, _) = tx.parts();
     let found = sqlx::query_as!(
@@ -79,7 +79,8 @@ pub async fn list(
     Ok(apps.collect())
 }
 
-/// Replaces the settings of an app; the usual ones remove its row. Returns false where [`MOST_APPS`] others have some.
+/// Replaces the settings of an app; the defaults remove its row. Returns false if [`MOST_APPS`] others have
+/// some.
 pub async fn put(tx: &mut TenantTx, app: &str, settings: &AppSettings) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     if *settings == AppSettings::default() {

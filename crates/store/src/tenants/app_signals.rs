@@ -87,7 +87,7 @@ impl Default for SignalSettings {
 json_column!(SignalSettings);
 
 impl SignalSettings {
-    /// N, where one of N is kept of this signal; 0 where none is.
+    /// Returns N if one of N is kept of this signal; 0 if none is kept.
     #[must_use]
     pub fn one_in(&self, signal: AppSignal) -> u32 {
         match signal {
@@ -107,16 +107,17 @@ impl SignalSettings {
         AppSignal::ALL.into_iter().find(|signal| self.one_in(*signal) > MOST_ONE_IN)
     }
 
-    /// What becomes of one event of a signal. `id` is that of its session, or its own: the same id has the same answer for
-    /// every signal. `weight` is what it stands for already, in thousandths.
+    /// Decides whether to keep one event of a signal. `id` is that of its session, or its own: the same id
+    /// has the same answer for every signal. `weight` is the event's weight so far, in thousandths.
     #[must_use]
     pub fn decide(&self, signal: AppSignal, id: &str, weight: u64) -> SignalDecision {
         let needed = u64::from(self.one_in(signal)) * WHOLE;
         if needed == 0 {
             return SignalDecision::SwitchedOff;
         }
-        // What was thinned by its sender is thinned only as far as that was not enough. Hashed with words that no sender
-        // hashes, so that one that decides by a hash of the id, too, decides independently.
+        // Events that their sender sampled are sampled further only as far as that was not enough. Hashed
+        // with words that no sender hashes, so that a sender that decides by a hash of the id, too, decides
+        // independently.
         let chosen =
             || (u128::from(hash("unslide sample ", id)) * u128::from(needed)) >> 64 < u128::from(weight);
         match needed <= weight || chosen() {
@@ -126,22 +127,23 @@ impl SignalSettings {
     }
 }
 
-/// What becomes of an event.
+/// The decision on an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalDecision {
     /// It counts with this weight, in thousandths.
     Kept(u64),
     /// Its signal is switched off.
     SwitchedOff,
-    /// Another one stands for it.
+    /// It is dropped, and another event counts for it.
     SampledOut,
 }
 
-/// Makes whole numbers of the weights of a batch. What one loses by rounding the next ones get, so that the sum of the
-/// batch is off by less than one, and no share is favoured: where the first one begins is decided by its id.
+/// Rounds the weights of a batch to whole numbers. The next weights get the rest that one loses by rounding,
+/// so that the sum of the batch is off by less than one. The id of the first weight decides the initial rest,
+/// so no share is favoured.
 #[derive(Debug, Default)]
 pub(crate) struct WeightRounder {
-    /// What the next weight begins with, in thousandths.
+    /// The rest that is added to the next weight, in thousandths.
     rest: Option<u64>,
 }
 
@@ -175,7 +177,7 @@ impl SignalsByApp {
     }
 }
 
-/// What these apps of the transaction's tenant keep.
+/// Returns the signal settings of these apps of the transaction's tenant.
 pub async fn of_apps(tx: &mut TenantTx, apps: &BTreeSet<&str>) -> Result<SignalsByApp> {
     let apps: Vec<String> = apps.iter().map(|app| (*app).to_owned()).collect();
     let (connection, tenant, _) = tx.parts();
@@ -233,7 +235,7 @@ pub struct DroppedSignal {
     pub dropped: i64,
 }
 
-/// What was dropped of an app in a period, by signal.
+/// Returns the number of dropped events of an app in a period, by signal.
 pub async fn dropped(tx: &mut TenantTx, app: &str, (from, to): (Date, Date)) -> Result<Vec<DroppedSignal>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(

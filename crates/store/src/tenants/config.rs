@@ -1,4 +1,4 @@
-//! What the configuration topic says of a tenant.
+//! Tenant settings on the configuration topic.
 
 use crate::column::{json_column, words};
 use serde::{Deserialize, Serialize};

@@ -17,13 +17,13 @@ pub const LASTS: Duration = Duration::hours(12);
 /// Sessions of one key: beyond these the oldest ends.
 const MOST_PER_KEY: i64 = 100;
 
-/// What a session's cookie holds.
+/// The content of a session's cookie.
 pub type SessionToken = [u8; 32];
 
 /// A session that is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsoleSession {
-    /// The key that signed in, as it is now.
+    /// The key that signed in, with its present rights.
     pub principal: Principal,
     /// The name that was chosen at sign-in.
     pub name: Option<String>,
@@ -61,8 +61,8 @@ pub async fn begin(tx: &mut TenantTx, key_id: Uuid, token: &SessionToken, name: 
     Ok(())
 }
 
-/// The session of a cookie; `None` where it is unknown or over, or its key is. All of these look the same from
-/// outside.
+/// Returns the session of a cookie; `None` if it is unknown or over, or its key is. All of these look the
+/// same from outside.
 pub async fn find(store: &Store, token: &SessionToken) -> Result<Option<ConsoleSession>> {
     let hash = Sha256::digest(token);
     let row = sqlx::query!(

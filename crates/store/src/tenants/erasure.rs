@@ -46,9 +46,9 @@ pub struct TenantErasure {
     pub swept_at: Option<OffsetDateTime>,
 }
 
-/// Deletes the transaction's tenant: its keys are refused, nothing is written into it any more, the
-/// workers are notified, and a job erases what it had. Returns the tenant and the outbox row of the
-/// announcement; `None` where there is no such tenant. A tenant that is deleted already stays so.
+/// Deletes the transaction's tenant: its keys are refused, no more data is written for it, the workers are
+/// notified, and a job erases its data. Returns the tenant and the outbox row of the announcement; `None` if
+/// there is no such tenant. A tenant that is deleted already stays so.
 pub async fn begin(tx: &mut TenantTx) -> Result<Option<(TenantRecord, Option<i64>)>> {
     let Some(tenant) = tenants::get(tx).await? else { return Ok(None) };
     tx.erasing().await?;
@@ -68,7 +68,7 @@ pub async fn begin(tx: &mut TenantTx) -> Result<Option<(TenantRecord, Option<i64
     Ok(Some((tenant, announced)))
 }
 
-/// Makes the record of the erasing; false where it is there.
+/// Inserts the record of the erasure. Returns false if it exists.
 async fn remember(tx: &mut TenantTx) -> Result<bool> {
     let (connection, slug, now) = tx.parts();
     let made = sqlx::query!(
@@ -83,7 +83,7 @@ async fn remember(tx: &mut TenantTx) -> Result<bool> {
 
 json_column!(ByTable);
 
-/// The erasing of the transaction's tenant; `None` where it was not deleted.
+/// Returns the erasure of the transaction's tenant; `None` if it was not deleted.
 pub async fn get(tx: &mut TenantTx) -> Result<Option<TenantErasure>> {
     let (connection, slug, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -98,12 +98,12 @@ pub async fn get(tx: &mut TenantTx) -> Result<Option<TenantErasure>> {
     .await?)
 }
 
-/// Removes up to `limit` rows of the transaction's tenant from the first table that has some, and
-/// notes them. Returns the table and the number of rows; `None` once only rows are left that a worker still
+/// Deletes up to `limit` rows of the transaction's tenant from the first table that has some, and records
+/// their number. Returns the table and the number of rows; `None` once only rows are left that a worker still
 /// holds (see [`rows_left`]). Commit, and call again.
 ///
 /// # Errors
-/// Where the tenant is not deleted, or the database fails.
+/// Returns an error if the tenant is not deleted, or the database fails.
 pub async fn rows(tx: &mut TenantTx, limit: u32) -> Result<Option<(String, u64)>> {
     tx.erasing().await?;
     remember(tx).await?;
@@ -153,11 +153,11 @@ pub async fn rows_left(tx: &mut TenantTx) -> Result<ByTable> {
     Ok(rows.into_iter().map(|row| (row.relation, from_row(row.held))).collect())
 }
 
-/// Ends the job: what is left is counted in this transaction, and an audit entry says what was
-/// removed. False where something is left, and nothing was ended: go on.
+/// Ends the job: the remaining rows are counted in this transaction, and an audit entry lists the removed
+/// rows. Returns false if something remains and nothing was ended: go on.
 ///
 /// # Errors
-/// [`StoreError::LeaseLost`]; or where the database fails.
+/// [`StoreError::LeaseLost`]; or the database fails.
 pub async fn finish(tx: &mut TenantTx, job: &JobLease, objects_left: u64) -> Result<bool> {
     tx.erasing().await?;
     let mut left = rows_left(tx).await?;

@@ -80,24 +80,24 @@ pub struct ApiKey {
 pub struct Principal {
     /// The key's tenant.
     pub tenant: TenantId,
-    /// False where the tenant is suspended: it may look and take away, and add or change nothing.
+    /// False if the tenant is suspended: it may read and delete, and add or change nothing.
     pub active: bool,
     /// The key.
     pub key_id: Uuid,
-    /// What the key may do.
+    /// The key's scopes.
     pub scopes: Vec<Scope>,
     /// The only app that it speaks for.
     pub app: Option<String>,
-    /// When the key ends by itself.
+    /// When the key expires.
     pub expires_at: Option<OffsetDateTime>,
-    /// What the key's tenant may use.
+    /// The limits of the key's tenant.
     pub limits: QuotaLimits,
     /// When the key was used last, as far as that is written (see [`used`]).
     pub last_used_at: Option<OffsetDateTime>,
 }
 
 impl Principal {
-    /// True where the key has this scope.
+    /// Returns true if the key has this scope.
     #[must_use]
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
@@ -137,30 +137,31 @@ macro_rules! query_keys {
     };
 }
 
-/// The prefix and the secret of a key's text; `None` where it is none.
+/// Returns the prefix and the secret of a key's text; `None` if it is no key.
 fn split(text: &str) -> Option<(&str, &str)> {
     let (prefix, secret) = text.strip_prefix("unslide_")?.split_once('_')?;
     let fits = |part: &str, length| part.len() == length && part.bytes().all(|b| DIGITS.contains(&b));
     (fits(prefix, PREFIX_LENGTH) && fits(secret, SECRET_LENGTH)).then_some((prefix, secret))
 }
 
-/// The public part of a key's text, where the text has the form of a key: fit to be shown and logged.
+/// Returns the public part of a key's text, if the text has the form of a key. It is fit to be shown and
+/// logged.
 #[must_use]
 pub fn prefix(text: &str) -> Option<&str> {
     split(text).map(|(prefix, _)| prefix)
 }
 
-/// Makes a key of the transaction's tenant. `entropy` has to come from the operating system's
-/// generator. The text is returned this one time.
+/// Makes a key of the transaction's tenant. `entropy` has to come from the operating system's generator. The
+/// text is returned this one time.
 ///
 /// # Errors
-/// [`StoreError::TooManyKeys`], or where the database fails.
+/// [`StoreError::TooManyKeys`]; or the database fails.
 pub async fn create(tx: &mut TenantTx, new: &NewApiKey, entropy: &[u8; 30]) -> Result<(ApiKey, Secret)> {
     insert(tx, new, entropy, None).await
 }
 
-/// Makes a key as [`create`] does, by means of another key, which may be another tenant's; `None` where
-/// that key has ended or was revoked meanwhile.
+/// Makes a key as [`create`] does, by means of another key, which may be another tenant's. Returns `None` if
+/// that key has ended or was revoked in between.
 pub async fn create_by(
     tx: &mut TenantTx,
     new: &NewApiKey,
@@ -262,7 +263,7 @@ pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>
 /// The shortest time between two notes of a key's use.
 pub const NOTED_EVERY: Duration = Duration::MINUTE;
 
-/// Notes when keys were used, except where that was noted less than [`NOTED_EVERY`] before. Returns the
+/// Records when keys were used, except if that was recorded less than [`NOTED_EVERY`] before. Returns the
 /// number of rows written.
 pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTime>) -> Result<u64> {
     if uses.is_empty() {
@@ -315,8 +316,8 @@ pub async fn list(
     .await?)
 }
 
-/// Revokes a key; false where there is none of that id, or with `app` none that speaks for that app.
-/// Again is no error and keeps the first time.
+/// Revokes a key. Returns false if there is none of that id, or with `app` none that is limited to that app.
+/// Revoking it again is no error and keeps the first time.
 pub async fn revoke(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
@@ -344,14 +345,14 @@ pub async fn made(tx: &mut TenantTx, root: Uuid, within: Option<&TenantId>) -> R
     Ok(number.fetch_one(connection).await?.unsigned_abs())
 }
 
-/// Where a key comes from, and what comes from it.
+/// Origin of a key, and the number of keys that come from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDescent {
     /// The key.
     pub id: Uuid,
-    /// Name and prefix of the key that made it, where that is one of the tenant's that may be seen.
+    /// Name and prefix of the key that made it, if that is one of the tenant's that may be seen.
     pub maker: Option<String>,
-    /// What [`made`] counts.
+    /// The number of keys that [`made`] counts.
     pub made: i64,
 }
 
@@ -380,9 +381,9 @@ pub async fn descent(
     Ok(found.fetch_all(connection).await?)
 }
 
-/// Revokes a key as [`revoke`] does, and the keys that [`made`] counts, each with an entry in its tenant's audit log.
-/// Returns the number of the latter; `None` where [`revoke`] says false: roll back then. None that is being made at the
-/// same time is missed.
+/// Revokes a key as [`revoke`] does, and the keys that [`made`] counts, each with an entry in its tenant's
+/// audit log. Returns the number of the latter; `None` if [`revoke`] returns false: the caller must roll back
+/// then. It also covers keys that are being made at the same time.
 pub async fn revoke_with_made(
     tx: &mut TenantTx,
     root: Uuid,

@@ -75,9 +75,9 @@ async fn announce(tx: &mut TenantTx, tenant: &TenantRecord) -> Result<i64> {
     outbox::append(tx, &message).await
 }
 
-/// Makes the transaction's tenant, and announces it. Gives the tenant and the outbox row whose
-/// sending makes it known to the workers (see [`outbox::wait_sent`]); `None` where there is a
-/// tenant of that slug already, deleted ones included.
+/// Makes the transaction's tenant, and announces it. Returns the tenant and the outbox row of the
+/// announcement, which makes the tenant known to the workers (see [`outbox::wait_sent`]); `None` if there is
+/// a tenant of that slug already, deleted ones included.
 pub async fn create(
     tx: &mut TenantTx,
     name: &str,
@@ -101,8 +101,8 @@ pub async fn create(
     Ok(Some((tenant, announced)))
 }
 
-/// Changes the transaction's tenant, and announces the change. `None` where there is none, or it was
-/// deleted permanently. To delete one, see [`crate::erasure::begin`].
+/// Changes the transaction's tenant, and announces the change. `None` if there is none, or it was deleted
+/// permanently. To delete one, see [`crate::erasure::begin`].
 pub async fn change(
     tx: &mut TenantTx,
     name: &str,
@@ -137,8 +137,8 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantRecord>> {
     Ok(query_tenants!("SELECT", "FROM tenants WHERE slug = $1", slug).fetch_optional(connection).await?)
 }
 
-/// Whether the transaction's tenant is served; `None` where there is none. From here on to the end of
-/// the transaction a deletion of it waits.
+/// Returns whether the transaction's tenant is served; `None` if there is no such tenant. From here on to the
+/// end of the transaction a deletion of it waits.
 pub async fn standing(tx: &mut OwnerTx) -> Result<Option<TenantStanding>> {
     let (connection, slug, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock_shared(hashtextextended('tenant ' || $1, 0))")

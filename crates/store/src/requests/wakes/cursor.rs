@@ -1,4 +1,4 @@
-//! Where a wake of one debug id goes on.
+//! The position from which a wake of one debug id continues.
 
 use serde::{Deserialize, Serialize};
 use time::{Date, OffsetDateTime};
@@ -7,7 +7,8 @@ use unslide_model::ReportId;
 /// The last report of a page.
 pub(crate) type Last = (OffsetDateTime, ReportId, u32);
 
-/// Where a wake goes on. It is kept in the job, so that a builder that dies costs one page.
+/// The position from which a wake continues. It is kept in the job, so that a builder that dies costs one
+/// page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeCursor {
     /// None while the waits of single reports are gone through; then the day, of those that wait

@@ -28,7 +28,7 @@ impl WaitingReport {
     }
 }
 
-/// Where a page ended that `limit` has cut: another one follows.
+/// Returns the last report of a page that `limit` has cut: another page follows.
 pub(super) fn last_of_full(found: &[WaitingReport], limit: u32) -> Option<Last> {
     found
         .last()
@@ -69,11 +69,11 @@ pub(super) async fn next_day(
     .await?)
 }
 
-/// What a page of a day did.
+/// The result of one page of a day.
 pub(super) struct DayPage {
     pub(super) found: u64,
     pub(super) requested: u64,
-    /// Where the day goes on; `None` where it is done.
+    /// The position from which the day continues; `None` if it is done.
     pub(super) last: Option<Last>,
 }
 

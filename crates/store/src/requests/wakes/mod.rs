@@ -26,15 +26,15 @@ pub struct Arrived {
     pub generation: u64,
 }
 
-/// What a page did.
+/// The result of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakePage {
     /// How many waiting reports were looked at.
     pub waiting: u64,
-    /// How many of them a request was made for. The others have one on its way already, after
-    /// which they are asked about anew.
+    /// How many of them a request was made for. The others have one on its way already, after which they are
+    /// requested again.
     pub requested: u64,
-    /// Where to go on; `None` when all is done.
+    /// The position to continue from; `None` when all is done.
     pub next: Option<WakeCursor>,
 }
 

@@ -1,9 +1,9 @@
-//! Waking for system symbols, which concern the reports of all tenants.
+//! Wakes reports of all tenants that wait for system symbols.
 //!
-//! Nearly every report refers to the same system images, so their slots are not held one by one:
-//! one lock of the database stands for all of them, which indexers share and a publisher has alone.
-//! Operators load symbols by the thousand: each upload notes what came, and one job, which waits
-//! until no upload is under way, goes through the reports once for all of it.
+//! Nearly every report refers to the same system images, so their slots are not held one by one: one lock of
+//! the database represents all of them, which indexers share and a publisher has alone. Operators load
+//! symbols by the thousand: each upload records its debug ids, and one job, which waits until no upload is
+//! under way, goes through the reports once for all of them.
 
 pub use super::Arrived;
 use super::Last;
@@ -17,7 +17,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use time::{Date, Duration};
 use unslide_model::TenantId;
 
-/// The lock that stands for all slots of the system.
+/// The lock that represents all slots of the system.
 const LOCK: i64 = 0x756e_736c_6964_6532;
 /// From an upload to the job that wakes: what comes in between is one job's.
 const PAUSE: Duration = Duration::seconds(2);
@@ -64,7 +64,7 @@ pub(crate) async fn add(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<()> {
     Ok(())
 }
 
-/// What came since the last job was done, as its slots say now.
+/// Returns the symbols that came since the last job was done, with the present generations of their slots.
 pub async fn arrived(tx: &mut OwnerTx) -> Result<Vec<Arrived>> {
     let (connection, owner, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -79,8 +79,8 @@ pub async fn arrived(tx: &mut OwnerTx) -> Result<Vec<Arrived>> {
     .await?)
 }
 
-/// Forgets what every tenant was asked about, and what was taken away again meanwhile. True where
-/// something is left to do.
+/// Removes the entries of symbols that every tenant was asked about, and of symbols that were deleted in
+/// between. Returns true if entries are left.
 pub async fn done(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<bool> {
     let (ids, generations) = columns(arrived);
     let (connection, owner, _) = tx.parts();
@@ -122,7 +122,7 @@ pub async fn tenants(
     Ok(tenants.fetch_all(store.pool()).await?.into_iter().map(TenantId::from).collect())
 }
 
-/// Where the wake of one tenant's reports goes on.
+/// The position from which the wake of one tenant's reports continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemWakeCursor {
     day: Date,
@@ -130,15 +130,16 @@ pub struct SystemWakeCursor {
     last: Option<Last>,
 }
 
-/// Where the job goes on. It is kept in the job, so that a builder that dies or has had its turn costs one
-/// page, and a day with more reports than one turn asks for comes to its end.
+/// The position from which the job continues. It is kept in the job, so that a builder that dies or has had
+/// its turn costs one page, and a day with more reports than one turn asks for comes to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
-    /// Stands for the symbols that were asked for so far: where others came since, it counts for nothing.
+    /// Fingerprint of the symbols that were asked for so far: if others came since, the position does not
+    /// count.
     symbols: u64,
     /// The tenant to go on with.
     pub tenant: TenantId,
-    /// Where in its reports.
+    /// The position in its reports.
     pub cursor: SystemWakeCursor,
     /// A tenant before this one failed, and was left out.
     #[serde(default)]
@@ -152,32 +153,32 @@ impl Resume {
         Resume { symbols: fingerprint(arrived), tenant: tenant.clone(), cursor, left_out }
     }
 
-    /// True where it was made for these symbols.
+    /// Returns true if it was made for these symbols.
     #[must_use]
     pub fn is_of(&self, arrived: &[Arrived]) -> bool {
         self.symbols == fingerprint(arrived)
     }
 }
 
-/// Another program may compute another number; it then begins anew.
+/// Another program may compute another number; the wake then begins again.
 fn fingerprint(arrived: &[Arrived]) -> u64 {
     let mut hasher = DefaultHasher::new();
     arrived.hash(&mut hasher);
     hasher.finish()
 }
 
-/// What a page did.
+/// The result of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemWakePage {
     /// How many requests were made.
     pub requested: u64,
-    /// Where to go on; `None` when the tenant's reports are done.
+    /// The position to continue from; `None` when the tenant's reports are done.
     pub next: Option<SystemWakeCursor>,
 }
 
-/// Asks for the next `limit` reports of a tenant that lack one of these, the newest first, each once
-/// for all that it lacks. Commit after each page. What was done is noted day by day: begun anew, it
-/// goes on with the days that are left.
+/// Asks for the next `limit` reports of a tenant that lack one of these symbols, the newest first, each once
+/// for all that it lacks. Commit after each page. The progress is recorded day by day: after a restart it
+/// continues with the remaining days.
 pub async fn page(
     tx: &mut TenantTx,
     arrived: &[Arrived],

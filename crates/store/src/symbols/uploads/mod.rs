@@ -37,7 +37,7 @@ words! {
 }
 
 impl UploadStatus {
-    /// True where nothing more will happen.
+    /// Returns true if nothing more will happen.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, UploadStatus::Done | UploadStatus::Failed)
@@ -66,7 +66,7 @@ pub struct SymbolUpload {
     pub status: UploadStatus,
     /// A stable word for what went wrong, or for what it waits for.
     pub reason: Option<String>,
-    /// What exactly that is.
+    /// The error in detail.
     pub detail: Option<String>,
     /// The file's name, as the client said.
     pub file_name: Option<String>,
@@ -117,8 +117,8 @@ pub async fn create(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>
     .await?)
 }
 
-/// Notes that all bytes have arrived, and adds the job that unpacks them. False where the
-/// upload does not wait for bytes (any more).
+/// Records that all bytes have arrived, and adds the job that unpacks them. Returns false if the upload does
+/// not wait for bytes (any more).
 pub async fn received(tx: &mut OwnerTx, id: Uuid, size: u64, content_hash: &ContentHash) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
@@ -201,13 +201,13 @@ async fn set(
     Ok(())
 }
 
-/// An upload; `None` where there is none of that id.
+/// Returns an upload; `None` if there is none of that id.
 pub async fn find(tx: &mut OwnerTx, id: Uuid) -> Result<Option<SymbolUpload>> {
     let (connection, tenant, _) = tx.parts();
     Ok(query_uploads!("WHERE tenant = $1 AND id = $2", tenant, id).fetch_optional(connection).await?)
 }
 
-/// An upload with all of its objects, ordered by path; `None` where there is none of that id.
+/// Returns an upload with all of its objects, ordered by path; `None` if there is none of that id.
 pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(SymbolUpload, Vec<UploadObject>)>> {
     let Some(upload) = find(tx, id).await? else { return Ok(None) };
     Ok(Some((upload, uploaded::list(tx, id, None, None).await?)))
@@ -255,14 +255,14 @@ pub async fn stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<
 /// An upload of any owner, as functions that look across owners name it.
 type OwnedUpload = Owned<Uuid>;
 
-/// Ends an upload that still waits for its bytes, none of which came since `before`; false where that
-/// is not so (any more).
+/// Ends an upload that still waits for its bytes, none of which came since `before`. Returns false if that is
+/// not so (any more).
 pub async fn abandoned(tx: &mut OwnerTx, id: Uuid, before: OffsetDateTime) -> Result<bool> {
     let detail = "its bytes did not come to their end";
     unreceived(tx, id, "abandoned", detail, Some(before)).await
 }
 
-/// Ends an upload that still waits for its bytes, for a reason; false where it does not any more.
+/// Ends an upload that still waits for its bytes, for a reason. Returns false if it no longer waits.
 pub async fn given_up(tx: &mut OwnerTx, id: Uuid, reason: &str, detail: &str) -> Result<bool> {
     unreceived(tx, id, reason, detail, None).await
 }
