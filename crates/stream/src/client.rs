@@ -45,7 +45,7 @@ pub(crate) fn watermarks<C: ConsumerContext>(
 /// Lists the topics of the cluster, for a client that nothing else polls. Says what the connection failed for.
 pub(crate) fn list_topics<C: ClientContext>(client: &Client<C>) -> Result<Metadata, StreamError> {
     let mut met = Vec::new();
-    // A login that is refused is told after the first of them.
+    // If the login is refused, the first broker reports it after this time.
     let mut listed = client.fetch_metadata(None, REFUSAL_TIMEOUT);
     if listed.is_err() {
         met.extend(take_errors(client));
@@ -104,7 +104,7 @@ pub(crate) fn log_error(error: &KafkaError, reason: &str) {
         Some(RDKafkaErrorCode::UnknownTopicOrPartition) => {
             tracing::warn!(kafka.error = %error, "Kafka client: {reason}");
         }
-        // One broker of several is away: the client reconnects by itself.
+        // One broker of several is away: the client reconnects on its own.
         Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::Resolve) => {
             tracing::warn!(kafka.error = %error, "a Kafka broker can't be reached: {reason}");
         }

@@ -1,4 +1,4 @@
-//! What goes wrong with Kafka.
+//! Errors of Kafka operations.
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
@@ -11,7 +11,7 @@ pub enum StreamError {
     /// Kafka refused or did not answer.
     #[error("{what}: {source}")]
     Kafka {
-        /// What was attempted.
+        /// The operation.
         what: String,
         /// Why it failed.
         source: KafkaError,
@@ -35,7 +35,7 @@ pub enum StreamError {
     /// The topics are not as they have to be.
     #[error("the topics are not as they have to be: {}", .0.join("; "))]
     Topics(Vec<String>),
-    /// A transaction stays open, so that nobody can say what lies behind it.
+    /// A transaction stays open, so that it is unknown which records lie behind it.
     #[error(
         "an open transaction holds {topic} partition {partition} back at {offset}; the broker aborts it after its \
          time-out, and one that stays hangs: `kafka-transactions.sh find-hanging`"
@@ -61,7 +61,7 @@ impl StreamError {
         StreamError::Kafka { what: what.into(), source }
     }
 
-    /// True where the same call may succeed later without anyone changing anything.
+    /// Returns true if the same call may succeed later without anyone changing anything.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {

@@ -29,12 +29,12 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use unslide_proto::report::Outcome;
 
-/// What became of one input record.
+/// The result of one input record.
 #[derive(Clone, Debug)]
 pub struct Done {
     /// The record.
     pub source: RecordRef,
-    /// What is written for it, on whatever topics; may be nothing where the account says so.
+    /// The outputs for it, on any topics; may be empty if the account says so.
     pub outputs: Vec<OutRecord>,
     /// Its outcomes by tenant (empty: no valid tenant): one, or one for each report of an array.
     pub outcomes: Vec<(String, Outcome)>,
@@ -81,7 +81,7 @@ pub enum Refusal {
     },
     /// The broker permanently refuses an output of this record.
     Unpublishable {
-        /// What the broker said.
+        /// The broker's error.
         detail: String,
     },
     /// Preparing this record panicked.
@@ -91,14 +91,14 @@ pub enum Refusal {
     },
 }
 
-/// What a lane does with records.
+/// The processing of a lane's records.
 pub trait Processor: Send + Sync + 'static {
-    /// Makes the outputs of a batch: one [`Done`] for each record, in the same order. Where these would
-    /// be too much at once, of the first records only, and at least one: the others come again. Runs on
-    /// the async runtime; while it runs, no transaction is open.
+    /// Makes the outputs of a batch: one [`Done`] for each record, in the same order. If these would be too
+    /// much at once, it makes those of the first records only, and of at least one: the others come again.
+    /// Runs on the async runtime; while it runs, no transaction is open.
     ///
     /// # Errors
-    /// [`Pause`] where it can't be done now. The same records come again.
+    /// [`Pause`] if it can't be done now. The same records come again.
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>>;
 
     /// When a polled record may be prepared; `None`, or a moment that is past: now. Called on the
@@ -120,7 +120,7 @@ pub trait Processor: Send + Sync + 'static {
     /// The end of a record that can't be processed: dead-letter, with its bytes untouched.
     fn refused(&self, record: &Record, why: &Refusal) -> Done;
 
-    /// What else belongs to the transaction: the account of what it does.
+    /// Further records of the transaction: the account of the work that it does.
     fn account(&self, done: &[&Done]) -> Vec<OutRecord>;
 
     /// Called when a transaction is committed: for metrics. `records` and `done` are in the same
@@ -199,7 +199,7 @@ impl LaneConfig {
         unslide_proto::lanes::group(&settings.topic_prefix, &self.name)
     }
 
-    /// What it subscribes to.
+    /// Returns the topics and patterns that it subscribes to.
     fn subscription(&self) -> Vec<&str> {
         self.topics.iter().chain(&self.pattern).map(String::as_str).collect()
     }
@@ -229,7 +229,7 @@ impl LaneConfig {
 /// The times that a lane keeps. The defaults make the stall after a kill less than thirty seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Timings {
-    /// After this long the broker aborts a transaction that nobody ends. A call into the Kafka client that
+    /// After this long the broker aborts a transaction that has not ended. A call into the Kafka client that
     /// takes more than three times as long is taken for hung.
     pub transaction: Duration,
     /// After this long without a sign of life a member's partitions go to others.
@@ -255,7 +255,7 @@ impl Default for Timings {
     }
 }
 
-/// What a lane is doing.
+/// The present state of a lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneStatus {
     /// True once the group has taken this member in.
@@ -274,7 +274,7 @@ pub struct LaneStatus {
     pub ended: bool,
 }
 
-/// Why a lane ended by itself.
+/// The reason for which a lane ended without being asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
     /// A client could not be made or is permanently broken.
@@ -282,7 +282,7 @@ pub enum LaneError {
     Client {
         /// The lane's name.
         lane: String,
-        /// What is wrong.
+        /// The error.
         #[source]
         source: Box<StreamError>,
     },
@@ -312,7 +312,7 @@ pub enum LaneError {
     Stuck {
         /// The lane's name.
         lane: String,
-        /// What was called.
+        /// The call.
         call: &'static str,
     },
     /// The thread panicked.
@@ -323,7 +323,7 @@ pub enum LaneError {
     },
 }
 
-/// What a lane's handle and its thread share.
+/// State that a lane's handle and its thread share.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     asked: AtomicBool,
@@ -365,12 +365,12 @@ struct Ending {
 impl Ending {
     fn tell(&self, result: Result<(), LaneError>) {
         if let Some(ended) = self.ended.lock().take() {
-            // Nobody may be waiting any more.
+            // The receiver may be gone.
             let _ = ended.send(result);
         }
     }
 
-    /// Ends where a call of the lane has not come back within the limit.
+    /// Ends if a call of the lane has not come back within the limit.
     async fn of_hang(self, control: Arc<Control>, limit: Duration) {
         let call = control.watch.overrun(limit).await;
         let error = LaneError::Stuck { lane: self.lane.clone(), call };
@@ -451,7 +451,7 @@ impl Lane {
         Ok(Lane { status, control, end: Some(end), name })
     }
 
-    /// What the lane is doing, to be watched.
+    /// Returns the lane's status, to be watched.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<LaneStatus> {
         self.status.clone()
@@ -465,11 +465,11 @@ impl Lane {
         self.control.signal.raise();
     }
 
-    /// Waits for the lane's end. A thread that hangs in the client is not waited for for ever: the
-    /// process is expected to end then, and must not join the thread.
+    /// Waits for the lane's end. It does not wait forever for a thread that hangs in the client: the process
+    /// is expected to end then, and must not join the thread.
     ///
     /// # Errors
-    /// Why it ended, where nobody had asked it to; [`LaneError::Stuck`] also while it is stopping.
+    /// The reason of an end that the caller did not ask for; [`LaneError::Stuck`] also while it is stopping.
     pub async fn ended(&mut self) -> Result<(), LaneError> {
         match self.end.as_mut() {
             None => Ok(()),

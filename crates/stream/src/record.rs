@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use unslide_proto::headers;
 
-/// Where a record lies.
+/// The position of a record.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordRef {
     /// The topic's name.
@@ -59,13 +59,13 @@ impl Headers {
         self.0.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
-    /// The last value of this name, where it is UTF-8.
+    /// Returns the last value of this name, if it is UTF-8.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.get(name)?).ok()
     }
 
-    /// The last value of this name, where it is a decimal number.
+    /// Returns the last value of this name, if it is a decimal number.
     #[must_use]
     pub fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         self.text(name)?.parse().ok()
@@ -115,7 +115,7 @@ pub fn split_by_size(records: Vec<Record>, limit: u64, size: impl Fn(&Record) ->
 /// A record that was read.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Where it lies.
+    /// Its position.
     pub at: RecordRef,
     /// The broker's or the producer's time, whichever the topic keeps, in milliseconds since the
     /// Unix epoch.

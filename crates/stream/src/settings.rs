@@ -234,7 +234,7 @@ impl Settings {
         self.sentences().into_iter().map(parts).collect()
     }
 
-    /// What is unsafe outside of a private network: field and reason.
+    /// Returns the field that is unsafe outside of a private network, and the reason.
     #[must_use]
     pub fn insecure(&self) -> Option<(&'static str, String)> {
         let local = |broker: &str| is_local(broker.rsplit_once(':').map_or(broker, |(host, _)| host));
@@ -285,11 +285,11 @@ impl Settings {
         problems
     }
 
-    /// What every client of this installation has in common.
+    /// Returns the options that all clients of this installation share.
     pub(crate) fn base(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set_log_level(RDKafkaLogLevel::Warning);
-        // What brokers know clients by, for quotas and logs.
+        // Name of the client for the brokers' quotas and logs.
         config.set("client.id", "unslide");
         for (key, value) in &self.client {
             let key = own_name(key);
@@ -349,9 +349,9 @@ impl Settings {
             .set("receive.message.max.bytes", (self.max_output_bytes() + fetched + (1 << 20)).to_string())
             // A full queue is looked at again soon: the default, a second, lets a busy consumer idle.
             .set("fetch.queue.backoff.ms", "5")
-            // What comes is answered at once. A partition that is taken up again waits for the answer that
-            // the others wait for, and each answer wakes the client, also where nothing ever comes: who takes
-            // none up again sets more.
+            // Records are answered at once. A resumed partition waits for the answer that the others wait
+            // for, and each answer wakes the client, also if no record ever comes: a consumer that resumes
+            // none sets more.
             .set("fetch.wait.max.ms", "100")
             .set("fetch.error.backoff.ms", "100")
             .set("reconnect.backoff.max.ms", "2000");

@@ -1,4 +1,4 @@
-//! Who may send for which tenant, where gateways sign their records.
+//! Senders' rights by tenant, if gateways sign their records.
 
 use crate::Record;
 use schemars::JsonSchema;
@@ -86,7 +86,7 @@ pub struct Signatures {
 }
 
 impl Signatures {
-    /// What the settings say; keys that can't be used, which validation refuses, are left out.
+    /// Reads the settings. Leaves out keys that can't be used; validation refuses those.
     #[must_use]
     pub fn new(settings: &SignatureSettings) -> Signatures {
         let known = |key: &GatewayKey| {

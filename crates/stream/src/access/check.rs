@@ -36,10 +36,11 @@ pub enum AccessOutcome {
     Untried(String),
 }
 
-/// Looks whether the login of these settings has what `login` needs. Gives a finding for each resource of the list.
+/// Checks that the login of these settings has the rights that `login` needs. Returns a finding for each
+/// resource of the list.
 ///
 /// # Errors
-/// [`StreamError::Refused`] for a login that Kafka refuses; where Kafka does not answer.
+/// [`StreamError::Refused`] for a login that Kafka refuses; another error if Kafka does not answer.
 pub async fn check_access(settings: &Settings, login: KafkaLogin) -> Result<Vec<AccessFinding>, StreamError> {
     let settings = settings.clone();
     settings.checked()?;

@@ -1,5 +1,5 @@
-//! The ledger against the records: transactions tell what they took and what became of it, and the
-//! topics have to show the same.
+//! Checks the ledger against the records: transactions record the input that they took and its outcomes, and
+//! the topics have to show the same.
 
 use super::tally::{ARRAY, AuditTally, KINDS, Part, Spot, Taken};
 use unslide_proto::report::Outcome;

@@ -1,11 +1,11 @@
-//! Counts what came in and what became of it, by reading committed records: never by subtracting
-//! offsets, since the markers of transactions and aborted records take offsets as well.
+//! Counts input records and their outcomes by reading committed records: never by subtracting offsets, since
+//! the markers of transactions and aborted records take offsets as well.
 //!
-//! Every record of every topic that a lane consumes has exactly one outcome: a published report, a
-//! dead letter, a copy in a retry tier or in overflow, or an end in the ledger; of an array each
-//! report has one. An outcome names its record in the `source-…` headers. A copy is a record with an
-//! outcome of its own and counts for the record that it is a copy of. [`AuditTally`] holds the arithmetic
-//! and knows nothing of Kafka.
+//! Every record of every topic that a lane consumes has exactly one outcome: a published report, a dead
+//! letter, a copy in a retry tier or in overflow, or an end in the ledger; of an array each report has one.
+//! An outcome names its record in the `source-…` headers. A copy is a record with an outcome of its own and
+//! counts for the record that it is a copy of. [`AuditTally`] holds the arithmetic and knows nothing of
+//! Kafka.
 
 #[cfg(test)]
 mod kafka_tests;
@@ -37,7 +37,7 @@ pub struct Window {
 pub struct Audit {
     /// The audited time: what was asked for, with the default start filled in.
     pub window: Window,
-    /// Why it starts there, where that was not asked for.
+    /// The reason for this start, if the caller did not ask for it.
     pub because: Option<String>,
     /// Records read.
     pub read: u64,

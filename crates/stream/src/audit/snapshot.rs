@@ -139,7 +139,7 @@ fn outcomes(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<V
     Ok(all)
 }
 
-/// The moment after which no outcome was deleted; `None` where none was at all.
+/// Returns the time after which no outcome was deleted; `None` if none was deleted at all.
 fn nothing_deleted_since(
     scanner: &Scanner,
     settings: &Settings,
@@ -147,7 +147,7 @@ fn nothing_deleted_since(
     now: i64,
     patience: Duration,
 ) -> Result<Option<(i64, String)>, StreamError> {
-    // A copy that was deleted after it was taken is no end: what became of it names the origin.
+    // A deleted copy that was taken before is no end: its outcome names the origin.
     let ends = |topic: &&Outcomes| !matches!(topic.kind, Some(Outcome::Retry | Outcome::Overflow));
     let cut: Vec<String> = outcomes
         .iter()
@@ -170,7 +170,7 @@ fn nothing_deleted_since(
                     scanner.scan(&topic.name, &[range], |record| {
                         first = first.or(record.time_millis());
                     })?;
-                    // Without a record nobody knows how old the deleted ones were.
+                    // Without a record, the age of the deleted ones is unknown.
                     oldest = oldest.max(first.unwrap_or(now));
                 }
                 oldest
@@ -185,7 +185,7 @@ fn nothing_deleted_since(
     }))
 }
 
-/// Where a moment lies in a partition; the end where nothing is younger.
+/// Finds the offset of a time in each partition; the end of the log if nothing is younger.
 fn lookup(
     scanner: &Scanner,
     topic: &str,
@@ -197,7 +197,7 @@ fn lookup(
     Ok(found.into_iter().map(|(partition, offset)| (partition, offset.unwrap_or(i64::MAX))).collect())
 }
 
-/// What is counted of each partition of a topic.
+/// Returns the offsets that are counted in each partition of a topic.
 fn extents_of(
     scanner: &Scanner,
     topic: &Consumed,
@@ -401,7 +401,7 @@ fn at(reference: &ProtoRef) -> RecordPosition<'_> {
     RecordPosition { topic: &reference.topic, partition: reference.partition, offset: reference.offset }
 }
 
-/// What the headers of an outcome say, and the tenant among them.
+/// Reads an outcome's source, origin and tenant from its headers.
 fn traced<'s>(sighting: &'s Sighting<'_>) -> (Traced<'s>, &'s [u8]) {
     fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
         std::str::from_utf8(value).ok()?.parse().ok()

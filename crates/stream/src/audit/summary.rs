@@ -1,4 +1,4 @@
-//! What the tally amounts to: a row for each partition and tenant, and whatever is wrong.
+//! The summary of the tally: a row for each partition and tenant, and all faults.
 
 use super::tally::{ARRAY, AuditTally, NOWHERE, Part, RecordState, Role, Spot};
 use serde::Serialize;
@@ -10,9 +10,9 @@ const SHOWN: usize = 100;
 /// Copies of copies beyond which a history is taken for nonsense.
 const DEEPEST: usize = 100;
 
-/// Reports of one tenant that came in on one partition, and what became of them. An array counts as
-/// the reports in it once it was taken, before that as one. Without faults
-/// `in = out + dead_letter + unchanged + fetching_failed + source_gone + dropped + waiting + unread`.
+/// Reports of one tenant that came in on one partition, by outcome. An array counts as the reports in it once
+/// it was taken, and as one before. Without faults `in = out + dead_letter + unchanged + fetching_failed +
+/// source_gone + dropped + waiting + unread`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SummaryRow {
     /// The topic on which they came in.
@@ -57,7 +57,7 @@ impl SummaryRow {
         self.unchanged + self.fetching_failed + self.source_gone + self.dropped
     }
 
-    /// True where something is lost or doubled.
+    /// Returns true if something is lost or doubled.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         self.lost + self.expired + self.duplicates > 0
@@ -71,7 +71,7 @@ impl SummaryRow {
             Ok(Outcome::FetchingFailed) => &mut self.fetching_failed,
             Ok(Outcome::SourceGone) => &mut self.source_gone,
             Ok(Outcome::DroppedDeleted) => &mut self.dropped,
-            // The copy itself stands for it.
+            // The copy is counted in its place.
             Ok(Outcome::Retry | Outcome::Overflow | Outcome::Unspecified) | Err(_) => return,
         };
         *field += count;
@@ -89,7 +89,7 @@ pub struct Finding {
     pub partition: i32,
     /// Its offset.
     pub offset: i64,
-    /// Whose it is.
+    /// The tenant of the record.
     pub tenant: String,
     /// How many reports are missing or too many.
     pub reports: u64,
@@ -102,21 +102,21 @@ pub struct Summary {
     pub rows: Vec<SummaryRow>,
     /// The first hundred records that are lost or doubled.
     pub findings: Vec<Finding>,
-    /// Where records and ledger contradict each other or themselves, each in a sentence.
+    /// Contradictions between records and ledger, or within either, each in a sentence.
     pub contradictions: Vec<String>,
-    /// What an operator should know and is no fault.
+    /// Notes for the operator that are no faults.
     pub notes: Vec<String>,
 }
 
 impl Summary {
-    /// True where nothing is lost, doubled or contradictory.
+    /// Returns true if nothing is lost, doubled or contradictory.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.contradictions.is_empty() && !self.rows.iter().any(SummaryRow::is_wrong)
     }
 
-    /// Keeps the rows of one tenant. Nobody has read the records that expired, so that their tenant is
-    /// unknown: the rows for them stay, with nothing else in them.
+    /// Keeps the rows of one tenant. The records that expired were never read, so their tenant is unknown:
+    /// the rows for them stay, with nothing else in them.
     pub fn retain_tenant(&mut self, tenant: &str) {
         self.findings.retain(|finding| finding.tenant == tenant);
         self.rows.retain_mut(|row| {
@@ -160,9 +160,9 @@ impl Summary {
 /// How much the tally can say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AuditScope {
-    /// True where the audit covers all that the logs hold, so that what expired counts.
+    /// True if the audit covers all that the logs hold, so that expired records count.
     pub everything: bool,
-    /// True where the ledger was never cut by retention.
+    /// True if the ledger was never cut by retention.
     pub whole_ledger: bool,
 }
 
@@ -218,8 +218,8 @@ impl AuditTally {
         })
     }
 
-    /// The record that a record counts for: itself, or the first one that it is a copy of. `None`
-    /// where that lies outside the audited time.
+    /// Returns the record that a record counts for: itself, or the first one that it is a copy of. `None` if
+    /// that lies outside the audited time.
     fn root(&self, spot: Spot) -> Option<Spot> {
         let mut at = spot;
         for _ in 0..DEEPEST {
@@ -295,10 +295,10 @@ impl AuditTally {
         }
     }
 
-    /// Copies that were deleted before they were taken. Below the start of such a log lie markers of
-    /// transactions as well, so offsets don't tell. What the ledger says was written, less what it
-    /// says was taken, less what is there, is at most what expired: `written` leaves out what was
-    /// written after the audit began, `taken` and what is there do not.
+    /// Counts copies that were deleted before they were taken. Below the start of such a log lie markers of
+    /// transactions as well, so offsets don't tell. Expired are at most the copies written by the ledger,
+    /// less those taken by the ledger, less those that still wait. `written` leaves out copies that were
+    /// written after the audit began; the other two numbers do not.
     fn expired_copies(&self, scope: AuditScope, rows: &mut Rows, summary: &mut Summary) {
         let copies = |part: &&Part| part.extent.role == Role::Copies;
         let gaps: Vec<(usize, u64)> = (0..)

@@ -1,12 +1,12 @@
-//! What the audit notes while records pass by: four bytes for each offset of a consumed topic, a
-//! little more for copies and arrays. In whatever order records come.
+//! The tally of records: four bytes for each offset of a consumed topic, a little more for copies and arrays.
+//! Records may come in any order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use unslide_model::TenantId;
 use unslide_proto::report::Outcome;
 
-/// What a consumed topic holds.
+/// The kind of records on a consumed topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Reports as they come in.
@@ -24,9 +24,9 @@ pub struct Extent {
     pub topic: Arc<str>,
     /// The partition.
     pub partition: i32,
-    /// What the topic holds.
+    /// The kind of records on the topic.
     pub role: Role,
-    /// Whose topic it is, where the topic and not a header names the tenant.
+    /// The tenant of the topic, if the topic and not a header names the tenant.
     pub tenant: Option<TenantId>,
     /// The first offset that the log held when the audit began.
     pub start: i64,
@@ -37,11 +37,11 @@ pub struct Extent {
     /// The offsets of records that count by themselves: those within the audited time. Others are
     /// noted only because they may be copies of such.
     pub counted: std::ops::Range<i64>,
-    /// What the group had committed when the audit began: everything below has been taken.
+    /// The committed offset of the group when the audit began: everything below has been taken.
     pub committed: Option<i64>,
 }
 
-/// Where a record lies.
+/// The position of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordPosition<'a> {
     /// The topic.
@@ -52,7 +52,7 @@ pub struct RecordPosition<'a> {
     pub offset: i64,
 }
 
-/// What an outcome says of where it comes from.
+/// The origin of an outcome, by its headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traced<'a> {
     /// The record that it is the outcome of.
@@ -97,7 +97,7 @@ impl RecordState {
     pub(super) fn is_present(self) -> bool {
         self.flags & PRESENT != 0
     }
-    /// True where nothing can be said of this record, because a topic of its history was deleted.
+    /// Returns true if nothing can be said of this record, because a topic of its history was deleted.
     pub(super) fn is_excused(self) -> bool {
         self.flags & EXCUSED != 0
     }
@@ -152,7 +152,7 @@ impl Part {
     }
 }
 
-/// What one transaction says that it took from one partition.
+/// The records that one transaction took from one partition, by the ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     /// The first offset.
@@ -177,7 +177,7 @@ pub struct TooMany {
     pub offsets: i64,
 }
 
-/// Where an offset lies relative to what is noted.
+/// The place of an offset relative to the counted offsets.
 enum Reach {
     Noted(Spot),
     /// Below what the log holds, or of a topic that is not there any more.
@@ -196,7 +196,7 @@ pub struct AuditTally {
     pub(super) arrays: HashMap<Spot, Array>,
     /// Outcomes beyond the first.
     pub(super) surplus: BTreeMap<Spot, u32>,
-    /// What contradicts itself.
+    /// Contradictions.
     pub(super) contradictions: Vec<String>,
     pub(super) taken: BTreeMap<usize, Vec<Taken>>,
     /// Outcomes of nothing that is consumed.
@@ -204,10 +204,10 @@ pub struct AuditTally {
 }
 
 impl AuditTally {
-    /// An empty tally for these partitions.
+    /// Makes an empty tally for these partitions.
     ///
     /// # Errors
-    /// [`TooMany`] where a partition has more than four billion offsets.
+    /// [`TooMany`] if a partition has more than four billion offsets.
     pub fn new(extents: Vec<Extent>) -> Result<AuditTally, TooMany> {
         let mut tally = AuditTally::default();
         tally.number("");
@@ -252,7 +252,7 @@ impl AuditTally {
         number
     }
 
-    /// The number of the tenant that a header names; of nobody where it is no slug.
+    /// Returns the number of the tenant that a header names; 0, for no tenant, if it is no slug.
     fn named(&mut self, tenant: &[u8]) -> u16 {
         let Ok(slug) = std::str::from_utf8(tenant) else { return 0 };
         match self.tenant_numbers.get(slug) {
@@ -306,7 +306,7 @@ impl AuditTally {
         self.parts[part].parents[spot.slot as usize] = parent.unwrap_or(NOWHERE);
     }
 
-    /// Notes an outcome. Returns the record that it belongs to, where that is noted.
+    /// Records an outcome. Returns the record that it belongs to, if that is counted.
     pub(super) fn outcome(&mut self, kind: Outcome, traced: &Traced<'_>) -> Option<Spot> {
         let Some(source) = &traced.source else {
             self.strays += 1;
@@ -395,8 +395,8 @@ impl AuditTally {
         self.contradictions.push(format!("the ledger's record {partition}@{offset} can't be read"));
     }
 
-    /// After everything was read: the first offset that the log holds now. What was deleted meanwhile
-    /// is not audited.
+    /// Sets the first offset that the log holds after everything was read. Records deleted in between are not
+    /// audited.
     pub fn begins_now(&mut self, part: usize, start: i64) {
         let part = &mut self.parts[part];
         part.extent.start = part.extent.start.max(start);

@@ -147,7 +147,7 @@ impl<P: Processor> Engine<P> {
                 if !std::mem::replace(&mut stopping, true) {
                     tracing::info!("the lane takes nothing more and ends what it has begun");
                 }
-                // What was polled and not begun comes to the next owner.
+                // Records that were polled and not begun come to the next owner.
                 self.gather.clear();
                 self.backlog.clear();
                 let begun = self.slot.is_preparing() || !self.ready.is_empty();
@@ -196,7 +196,8 @@ impl<P: Processor> Engine<P> {
         let _call = control.watch.enter("leave the group");
         membership::leave(&self.consumer);
         drop(self.producer);
-        // Dropping the consumer calls back for the partitions given up, where attempts are taken back.
+        // Dropping the consumer calls back for the partitions given up, and that callback takes attempts
+        // back.
         drop(self.consumer);
         tracing::info!(commits = self.commits, records = self.records, "the lane has stopped");
     }
@@ -408,7 +409,7 @@ impl<P: Processor> Engine<P> {
     }
 
     fn rewind(&mut self) {
-        // What is committed is known only once the new producer has ended the old one's transaction.
+        // The committed offsets are known only once the new producer has ended the old one's transaction.
         if !self.producing {
             return;
         }
@@ -421,8 +422,8 @@ impl<P: Processor> Engine<P> {
 
     // ---- flow and figures ----------------------------------------------------------------------
 
-    /// Where the work that a pause was for was taken away, the pause ends: nothing else would end it,
-    /// because nothing is fetched meanwhile.
+    /// Ends a pause if its work was taken away: nothing else would end it, because nothing is fetched during
+    /// a pause.
     fn end_idle_pause(&mut self) {
         if matches!(self.slot, BatchSlot::Empty) && self.ready.is_empty() && self.backlog.is_empty() {
             self.paused = None;
@@ -437,7 +438,7 @@ impl<P: Processor> Engine<P> {
         if (stop && !self.fetching_paused) || (resume && self.fetching_paused) {
             let _call = self.control.watch.enter("pause or resume");
             let mut ownership = self.consumer.context().ownership.lock();
-            // What is held back stays paused until it is due.
+            // Held partitions stay paused until their record is due.
             let held = |gate| matches!(gate, Gate::Held { .. });
             let which = ownership.owned.iter().filter(|(_, owned)| stop || !held(owned.gate));
             let list = places(which.map(|(place, _)| place));
@@ -456,7 +457,7 @@ impl<P: Processor> Engine<P> {
     fn is_busy(&self) -> bool {
         let waiting = self.consumer.context().ownership.lock().waiting > 0;
         let here = !self.gather.is_empty() || !self.backlog.is_empty() || !self.ready.is_empty();
-        // Before a rewind nobody knows what is to be done.
+        // Before a rewind it is unknown whether there is work.
         let begun = self.rewinding || !matches!(self.slot, BatchSlot::Empty);
         self.paused.is_none() && (waiting || here || begun)
     }

@@ -1,5 +1,5 @@
-//! Notices a call into the Kafka client that does not come back. The thread that made it can't, so
-//! somebody else looks.
+//! Notices a call into the Kafka client that does not come back. The thread that made it can't, so another
+//! task watches it.
 
 use parking_lot::Mutex;
 use std::time::Duration;

@@ -77,12 +77,12 @@ pub struct Range {
     pub to: i64,
 }
 
-/// Clients that look. Every method blocks: call them where that is allowed.
+/// Clients for reading logs. Every method blocks: call them from threads that may block.
 pub struct Scanner {
     settings: Settings,
     /// Sees what is committed.
     committed: BaseConsumer<Logging>,
-    /// Sees where the log ends, whatever is committed.
+    /// Sees the log's end, whatever is committed.
     all: BaseConsumer<Logging>,
 }
 
@@ -121,11 +121,11 @@ impl Scanner {
         Ok(topics.collect())
     }
 
-    /// The first offset that the log holds, and one after the last that is committed for sure: where
-    /// the first open transaction begins.
+    /// Returns the first offset that the log holds, and one after the last that is committed for sure: the
+    /// begin of the first open transaction.
     ///
     /// # Errors
-    /// What Kafka said.
+    /// Errors of Kafka.
     pub fn stable(&self, topic: &str, partition: i32) -> Result<(i64, i64), StreamError> {
         bounds(&self.committed, topic, partition)
     }
@@ -138,11 +138,11 @@ impl Scanner {
         Ok(bounds(&self.all, topic, partition)?.1)
     }
 
-    /// The first offset of each partition with a record that is not older than `millis` (since the
-    /// Unix epoch); `None` where there is none.
+    /// Returns the first offset of each partition with a record that is not older than `millis` (since the
+    /// Unix epoch); `None` if there is none.
     ///
     /// # Errors
-    /// What Kafka said.
+    /// Errors of Kafka.
     pub fn offsets_at(
         &self,
         topic: &str,
@@ -180,7 +180,7 @@ impl Scanner {
     /// Waits until every transaction that was open below these `(partition, offset)` has ended.
     ///
     /// # Errors
-    /// [`StreamError::Unstable`] where one is still open after `within`; else what Kafka said.
+    /// [`StreamError::Unstable`] if one is still open after `within`; else Kafka's error.
     pub fn wait_stable(&self, topic: &str, ends: &[(i32, i64)], within: Duration) -> Result<(), StreamError> {
         let deadline = Instant::now() + within;
         for (partition, end) in ends {
@@ -199,12 +199,12 @@ impl Scanner {
         Ok(())
     }
 
-    /// Shows `each` every committed record of the ranges, in order within a partition. Where a range
-    /// begins below what the log holds, what it does not hold is left out. Returns how many were
-    /// shown. The ranges' ends have to be stable, see [`Scanner::wait_stable`].
+    /// Calls `each` with every committed record of the ranges, in order within a partition. If a range begins
+    /// below the log's start, the deleted records are left out. Returns how many were shown. The ranges' ends
+    /// have to be stable, see [`Scanner::wait_stable`].
     ///
     /// # Errors
-    /// What Kafka said, and [`StreamError::Silent`] where it says nothing for a minute.
+    /// Kafka's error, and [`StreamError::Silent`] if it says nothing for a minute.
     pub fn scan(
         &self,
         topic: &str,
@@ -265,10 +265,10 @@ impl Scanner {
         result
     }
 
-    /// The record at an offset; `None` where the log holds no committed record there.
+    /// Returns the record at an offset; `None` if the log holds no committed record there.
     ///
     /// # Errors
-    /// What Kafka said.
+    /// Errors of Kafka.
     pub fn record(&self, topic: &str, partition: i32, offset: i64) -> Result<Option<Record>, StreamError> {
         let (start, end) = self.stable(topic, partition)?;
         if !(start..end).contains(&offset) {
@@ -284,10 +284,10 @@ impl Scanner {
     }
 }
 
-/// The record at an offset; `None` where the log holds no committed record there.
+/// Returns the record at an offset; `None` if the log holds no committed record there.
 ///
 /// # Errors
-/// What Kafka said.
+/// Errors of Kafka.
 pub async fn record(
     settings: &Settings,
     topic: &str,

@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct SpreadConsumer {
     inner: StreamConsumer<Logging>,
     topics: BTreeSet<Arc<str>>,
-    /// Up to where each partition was given out, and when that was found out.
+    /// The offset up to which each partition was given out, and when that was found out.
     passed: BTreeMap<TopicPartition, i64>,
     looked: Instant,
     /// A record that did not fit the last batch.
@@ -75,11 +75,12 @@ impl SpreadConsumer {
         Ok(SpreadConsumer { inner, topics, passed, looked: Instant::now(), held: None })
     }
 
-    /// Reads until a limit is reached; the records are in order within each partition. An empty batch
-    /// means that nothing came for a second. Cancelled, it has lost what it had read: start anew then.
+    /// Reads until a limit is reached; the records are in order within each partition. An empty batch means
+    /// that nothing came for a second. If the call is cancelled, the records that it had read are lost: open
+    /// a new consumer then.
     ///
     /// # Errors
-    /// Errors of the client that it does not mend by itself; where a log has lost its position, the
+    /// Errors of the client that it does not recover from on its own; if a log has lost its position, the
     /// error does not say which.
     pub async fn next_batch(&mut self, limits: BatchLimits) -> Result<Vec<Record>, StreamError> {
         let mut batch: Vec<Record> = self.held.take().into_iter().collect();
@@ -141,8 +142,8 @@ impl SpreadConsumer {
         }
     }
 
-    /// Up to where a partition was given out: there is no record before this offset that no batch has
-    /// held. It lags by about a second, and reaches the log's end also where no record lies there.
+    /// Returns the offset up to which a partition was given out: batches have held every record before this
+    /// offset. It lags by about a second, and reaches the log's end also if no record lies there.
     #[must_use]
     pub fn passed(&self, place: &TopicPartition) -> Option<i64> {
         // A record that is kept for the next batch was polled and not given out.

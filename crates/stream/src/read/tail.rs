@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use unslide_model::Clock;
 
-/// What a reader tells its owner, on the reader's own thread, in order.
+/// An event of a reader, sent to its owner on the reader's own thread, in order.
 #[derive(Debug)]
 pub enum TailEvent {
     /// The next record. A value of `None` is a tombstone.
@@ -79,11 +79,11 @@ const LOOK_WITHIN: Duration = Duration::from_secs(3);
 const INTERRUPTED_MICROS: i64 = 30_000_000;
 
 impl TailReader {
-    /// Starts a thread that reads `topic` and calls `on` for each event. `on` must be quick: the
-    /// thread does nothing else meanwhile.
+    /// Starts a thread that reads `topic` and calls `on` for each event. `on` must be quick: the thread does
+    /// nothing else during the call.
     ///
     /// # Errors
-    /// [`StreamError`] where the client can't be made.
+    /// [`StreamError`] if the client can't be made.
     pub fn start(
         settings: &Settings,
         topic: &str,
@@ -133,7 +133,7 @@ impl TailReader {
     /// Waits until everything that the topic held at the start was read.
     ///
     /// # Errors
-    /// [`StreamError::Ended`] where the reader ended before.
+    /// [`StreamError::Ended`] if the reader ended before.
     pub async fn caught_up(&self) -> Result<(), StreamError> {
         let mut progress = self.progress.clone();
         let seen = progress.wait_for(|p| p.caught_up || p.ended).await;
@@ -145,11 +145,11 @@ impl TailReader {
 }
 
 impl TailReader {
-    /// Waits until everything was read that the topic held when this was called. What another
-    /// process wrote before it caused this call is known then, whatever the clocks say.
+    /// Waits until everything was read that the topic held when this was called. It includes the records that
+    /// another process wrote before it caused this call, whatever the clocks say.
     ///
     /// # Errors
-    /// [`StreamError::Ended`] where that is not so `within` the given time.
+    /// [`StreamError::Ended`] if that is not so `within` the given time.
     pub async fn refresh(&self, within: Duration) -> Result<(), StreamError> {
         let ticket = self.wanted.fetch_add(1, Ordering::AcqRel) + 1;
         self.signal.raise();
@@ -273,8 +273,8 @@ impl<F: FnMut(TailEvent)> Table<F> {
             let bounds = watermarks(&self.consumer, &self.topic, partition, LOOK_WITHIN)?;
             ends.insert(partition, bounds);
         }
-        // After a long interruption, or where the log ends before what was read (the topic was
-        // created anew), what is known may be wrong: read everything again.
+        // After a long interruption, or if the log ends before the next offset (the topic was deleted and
+        // created again), the known state may be wrong: read everything again.
         let interrupted = self.looked.is_some_and(|then| now - then > INTERRUPTED_MICROS);
         let shrunk = self.next.iter().any(|(p, next)| ends.get(p).is_some_and(|(_, end)| end < next));
         if interrupted || shrunk {

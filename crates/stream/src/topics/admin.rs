@@ -14,7 +14,7 @@ use std::time::Duration;
 use unslide_model::TenantId;
 
 const DAY_MILLIS: u64 = 86_400_000;
-/// What waits in the topics of copies is nowhere else any more, so it has to be kept over an outage.
+/// Copies that wait are nowhere else any more, so their topics have to keep them over an outage.
 const LEAST_COPY_DAYS: u64 = 1;
 
 /// One topic as it has to be.
@@ -80,12 +80,12 @@ fn specs(settings: &Settings) -> Vec<Spec> {
     ]
 }
 
-/// What [`create`] did with a topic.
+/// The action of [`create`] on a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
     /// It was not there.
     New,
-    /// It was there and stays as it is.
+    /// It was there and stays unchanged.
     Existing,
 }
 
@@ -110,11 +110,11 @@ fn options() -> AdminOptions {
     AdminOptions::new().request_timeout(Some(ASK)).operation_timeout(Some(ASK))
 }
 
-/// Creates every topic that is not there and waits until each partition has a leader. A topic that
-/// is there is left as it is; [`verify`] says whether it will do.
+/// Creates every missing topic and waits until each partition has a leader. An existing topic is not changed;
+/// [`verify`] says whether it will do.
 ///
 /// # Errors
-/// [`StreamError`] where Kafka refuses or does not answer.
+/// [`StreamError`] if Kafka refuses or does not answer.
 pub async fn create(settings: &Settings) -> Result<Vec<(String, Created)>, StreamError> {
     create_all(settings, &specs(settings)).await
 }
@@ -198,7 +198,7 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
 pub async fn delete_tenant_topics(settings: &Settings, tenant: &TenantId) -> Result<(), StreamError> {
     let names = settings.topics();
     let (input, output) = (names.tenant_input(tenant), names.tenant_output(tenant));
-    // The input first: nobody may read it without an output to write to.
+    // The input first: no lane may read it without an output to write to.
     delete_all(settings, &[&input]).await?;
     delete_all(settings, &[&output]).await
 }
@@ -265,13 +265,13 @@ pub(crate) async fn delete_all(settings: &Settings, topics: &[&str]) -> Result<(
     Ok(())
 }
 
-/// Checks every topic; with [`Settings::tenant_topics`] those of tenants as well, as many as there
-/// are: one that a tenant lacks affects this tenant alone. All problems are reported at once.
+/// Checks every topic; with [`Settings::tenant_topics`] also all existing topics of tenants: a topic that a
+/// tenant lacks affects this tenant alone. All problems are reported at once.
 ///
-/// Relaxed settings leave out what a single broker can't offer: replicas and in-sync replicas.
+/// Relaxed settings leave out checks that a single broker can't pass: replicas and in-sync replicas.
 ///
 /// # Errors
-/// [`StreamError::Topics`] with each problem; [`StreamError::Kafka`] where Kafka does not answer.
+/// [`StreamError::Topics`] with each problem; [`StreamError::Kafka`] if Kafka does not answer.
 pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
     let client = client(settings)?;
     let mut specs = specs(settings);
@@ -318,7 +318,7 @@ fn may_not_describe_configs(settings: &Settings, topics: &[&str]) -> String {
     )
 }
 
-/// What Kafka deletes of a topic. `None`: nothing for that reason.
+/// Retention of a topic. `None`: nothing is deleted for that reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Segments with a youngest record that is older, in milliseconds.

@@ -1,4 +1,4 @@
-//! What is known of topics, and how they are made.
+//! Facts of topics, and their creation.
 
 pub mod admin;
 pub(super) mod group_lag;

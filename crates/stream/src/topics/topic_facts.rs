@@ -1,4 +1,4 @@
-//! What a topic is at this moment: its identity, its partitions, and what each holds.
+//! Facts of a topic at this moment: its identity, its partitions, and the offsets of each.
 
 use crate::client::{ASK, Logging, watermarks};
 use crate::error::StreamError;
@@ -27,7 +27,7 @@ impl fmt::Debug for TopicId {
     }
 }
 
-/// What one partition holds.
+/// Offsets of one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionFacts {
     /// The partition's number.
@@ -56,11 +56,11 @@ pub async fn topic_facts(settings: &Settings, topic: &str) -> Result<TopicFacts,
     all.pop().unwrap_or_else(|| Err(StreamError::NoTopic(topic.to_owned())))
 }
 
-/// Asks Kafka what each of some topics is, over one connection; the answers are in the same order,
-/// each as [`topic_facts`] would give it.
+/// Asks Kafka for the facts of some topics over one connection; the answers are in the same order, each as
+/// [`topic_facts`] would give it.
 ///
 /// # Errors
-/// [`StreamError::Settings`], or where no client can be made.
+/// [`StreamError::Settings`], or another error if no client can be made.
 pub async fn topics_facts(
     settings: &Settings,
     topics: Vec<String>,

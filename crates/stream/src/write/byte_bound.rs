@@ -10,7 +10,7 @@ const STEPS: (usize, usize) = (1 << 10, 64 << 10);
 pub struct ByteBound(usize);
 
 impl ByteBound {
-    /// What is sent has bounds of its own.
+    /// Returns a bound for records that have limits of their own.
     #[must_use]
     pub fn unbounded() -> ByteBound {
         ByteBound(usize::MAX)

@@ -49,11 +49,12 @@ impl FencedProducer {
     /// How long the records of a transaction may take, so that time is left to abort.
     pub const DELIVERY: Duration = Duration::from_secs(45);
 
-    /// Takes the name over: a transaction that is open under it is aborted, and its producer writes nothing
-    /// any more.
+    /// Takes the name over: a transaction that is open under it is aborted, and its producer can write
+    /// nothing any more.
     ///
     /// # Errors
-    /// [`StreamError::Settings`] for settings that librdkafka refuses; where Kafka does not answer.
+    /// [`StreamError::Settings`] for settings that librdkafka refuses; another error if Kafka does not
+    /// answer.
     pub async fn start(settings: &Settings, name: &str) -> Result<FencedProducer, StreamError> {
         let mut config = settings.checked()?.producer();
         config
@@ -82,7 +83,7 @@ impl FencedProducer {
             not_sent => not_sent,
         };
         sent.map_err(|why| match why {
-            // The broker fences a producer off, too, whose transaction it has timed out.
+            // The broker also fences off a producer after it has timed out its transaction.
             NotSent::Failed(error) if begun.elapsed() >= FencedProducer::DELIVERY => NotSent::Slow(error),
             why => why,
         })

@@ -17,10 +17,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// How long the thread sleeps where nothing wakes it.
+/// How long the thread sleeps if nothing wakes it.
 const SLEEP: Duration = Duration::from_secs(10);
 
-/// Where the broker put a record.
+/// The position that the broker gave a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivered {
     /// The partition.
@@ -32,10 +32,10 @@ pub struct Delivered {
 /// The end of a record's way, once it is known.
 pub(crate) type Delivery = oneshot::Receiver<Result<Delivered, KafkaError>>;
 
-/// What the client says of itself from time to time.
+/// Callback for the client's statistics.
 pub(crate) type OnStatistics = Box<dyn Fn(&Statistics) + Send + Sync>;
 
-/// Tells each record's sender what became of it.
+/// Reports the delivery of each record to its sender.
 pub(crate) struct Deliveries(OnStatistics);
 
 impl ClientContext for Deliveries {
@@ -60,7 +60,7 @@ impl ProducerContext for Deliveries {
             Ok(message) => Ok(Delivered { partition: message.partition(), offset: message.offset() }),
             Err((error, _)) => Err(error.clone()),
         };
-        // Nobody may be waiting any more.
+        // The receiver may be gone.
         let _ = sent.about.send(end);
     }
 }

@@ -69,7 +69,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Producer {
-    /// What the producer says of its bound. What the queue holds is up to five seconds old.
+    /// Statistics of the producer's limit. The queue's size is up to five seconds old.
     pub const STATS: [Stats<Producer>; 1] = [Stats {
         name: "unslide_producer_bytes",
         help: "Bytes of records in the Kafka client's queue, and of those that wait for room in it.",
@@ -93,13 +93,13 @@ impl Producer {
         Ok(Producer { clients, max_bytes: settings.max_output_bytes(), waiting: Arc::default() })
     }
 
-    /// Writes a record; returns when all in-sync replicas have it. Records of one key keep their order
-    /// where one is sent after the other was written. Where the client's queue is full the record waits,
-    /// after thirty seconds it was not sent. What is in the queue is given up after thirty seconds: it
-    /// may then be on the log or not.
+    /// Writes a record; returns when all in-sync replicas have it. Records of one key keep their order if one
+    /// is sent after the other was written. If the client's queue is full, the record waits; after thirty
+    /// seconds it was not sent. Records in the queue are given up after thirty seconds: they may then be on
+    /// the log or not.
     ///
     /// # Errors
-    /// [`StreamError::TooLarge`], or what the broker said.
+    /// [`StreamError::TooLarge`], or the broker's error.
     pub async fn send(&self, record: &OutRecord) -> Result<Delivered, StreamError> {
         let size = record.size();
         if size > self.max_bytes {
@@ -135,10 +135,10 @@ impl Producer {
         futures::future::try_join_all(records.iter().map(|record| self.send(record))).await
     }
 
-    /// Asks a broker for the topic's partitions, to learn that Kafka is there.
+    /// Asks a broker for the topic's partitions, to check that Kafka answers.
     ///
     /// # Errors
-    /// [`StreamError`] where Kafka does not answer within `within`, or the topic is not there.
+    /// [`StreamError`] if Kafka does not answer within `within`, or the topic does not exist.
     pub async fn probe(&self, topic: &str, within: Duration) -> Result<usize, StreamError> {
         let (client, name) = (self.clients.small.inner.clone(), topic.to_owned());
         let answer = tokio::task::spawn_blocking(move || {

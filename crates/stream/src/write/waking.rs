@@ -1,6 +1,6 @@
-//! A producer that can be waited for. The Rust client's own waiting spins: it asks for what is left of the
-//! time in whole milliseconds, and so without a wait throughout the last one. Its polling thread does so ten
-//! times a second, also when nothing is sent. Nor does it send a value without a copy of it.
+//! A producer that can be waited for. The Rust client's own waiting spins: it asks for the rest of the time
+//! in whole milliseconds, and so without a wait throughout the last one. Its polling thread does so ten times
+//! a second, also when nothing is sent. Nor does it send a value without a copy of it.
 
 use crate::record::OutRecord;
 use bytes::Bytes;
@@ -17,11 +17,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// What the client has of a record until it reports its delivery.
+/// State of a record in the client until its delivery is reported.
 pub(crate) struct UndeliveredRecord<T> {
     /// Who sent it and wants to know.
     pub(crate) about: T,
-    /// The client reads it where it lies.
+    /// The client reads these bytes in place.
     _value: Option<Bytes>,
 }
 
@@ -58,7 +58,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
         let waiter = Arc::new(OnceLock::new());
         let opaque: *const OnceLock<Thread> = Arc::as_ptr(&waiter);
         // SAFETY: the client lives as long as `inner`, and `Drop` gives the queue back and takes the function
-        // back before that. The function needs nothing but `waiter`, which stays where it is.
+        // back before that. The function needs nothing but `waiter`, which does not move.
         let queue = unsafe {
             let queue = sys::rd_kafka_queue_get_main(inner.client().native_ptr());
             sys::rd_kafka_queue_cb_event_enable(queue, Some(wake), opaque.cast_mut().cast());
@@ -84,8 +84,8 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
         }
     }
 
-    /// Hands a record to the client, if its queue has room. The client reads the value where it lies, and gives
-    /// `about` back when it needs it no more.
+    /// Passes a record to the client, if its queue has room. The client reads the value in place, and gives
+    /// `about` back when it does not need it any more.
     #[expect(unsafe_code, reason = "rdkafka's own call copies the value")]
     pub(crate) fn produce<T: Send + Sync>(&self, record: &OutRecord, about: T) -> KafkaResult<()>
     where
@@ -98,10 +98,10 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
         let topic = CString::new(&*record.topic)?;
         let ((value, value_len), (key, key_len)) = (part(&record.value), part(&record.key));
         let sent = Box::new(UndeliveredRecord { about, _value: record.value.clone() }).into_ptr();
-        // SAFETY: the pointers are valid for their lengths during the call, which copies all but the value. That lies
-        // where it is until `sent` is dropped: by this call where it fails, else by who gets the report of the
-        // delivery, which is the last that the client does with a record. Of the headers, which have their
-        // own copies, the client is the owner where the call succeeds.
+        // SAFETY: the pointers are valid for their lengths during the call, which copies all but the value.
+        // The value does not move until `sent` is dropped: by this call if it fails, else by the receiver of
+        // the delivery report, which is the client's last use of a record. Of the headers, which have their
+        // own copies, the client is the owner if the call succeeds.
         unsafe {
             let headers = headers(record);
             let code = sys::rd_kafka_producev(

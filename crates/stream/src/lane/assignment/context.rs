@@ -1,4 +1,4 @@
-//! What the consumer's callbacks change: which partitions are this lane's, and since when.
+//! State that the consumer's callbacks change: which partitions are this lane's, and since when.
 
 use crate::client;
 use crate::lane::Observer;
@@ -17,12 +17,12 @@ use tokio::time::Instant;
 
 pub(in crate::lane) use crate::read::spread::TopicPartition;
 
-/// Where a partition's attempts stand.
+/// The state of a partition's attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lane) enum Mark {
     /// The committed offset's metadata was not read yet.
     Unread,
-    /// The metadata of the committed offset, where there is one. No attempt is written yet.
+    /// The metadata of the committed offset, if there is one. No attempt is written yet.
     Known { offset: Option<i64>, attempts: Attempts },
     /// An attempt is written at this offset.
     Written { offset: i64, attempts: Attempts },
@@ -31,7 +31,8 @@ pub(in crate::lane) enum Mark {
 }
 
 impl Mark {
-    /// True where the partition's next record goes alone; `batch` is how many a batch may have.
+    /// Returns true if the partition's next record is processed alone; `batch` is the limit of records in a
+    /// batch.
     pub(in crate::lane) fn is_alone(self, batch: usize) -> bool {
         match self {
             Mark::Clear { attempts } | Mark::Written { attempts, .. } => attempts.alone > 0,
@@ -46,14 +47,14 @@ impl Mark {
 pub(in crate::lane) enum Gate {
     /// It may.
     Open,
-    /// The record at `offset` is not due yet; what comes is skipped. `lost`: the partition could not be
-    /// set back to it, or not be paused there, so that it will not come by itself.
+    /// The record at `offset` is not due yet; earlier and later records are skipped. `lost`: the partition
+    /// could not be set back to it, or not be paused there, so that it will not come without a further seek.
     Held { offset: i64, until: Instant, lost: bool },
     /// The record at `offset` is due and has to be the next.
     Due { offset: i64 },
 }
 
-/// What becomes of a record that was polled.
+/// The decision on a polled record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lane) enum PollOutcome {
     /// It is taken, under this epoch.
@@ -71,7 +72,8 @@ pub(in crate::lane) struct AssignedPartition {
     /// No two assignments, also of one partition, have the same epoch.
     pub epoch: u64,
     pub mark: Mark,
-    /// The last attempt that this worker noted, and where. It lives, so that it is no other one.
+    /// The last attempt that this worker wrote, and its offset. This worker is alive, so it is no attempt of
+    /// another one.
     pub noted: Option<(i64, Attempts)>,
     /// True once a record was polled: then the client has a position that must be set back on a rewind.
     pub touched: bool,
@@ -81,7 +83,7 @@ pub(in crate::lane) struct AssignedPartition {
 /// the thread of a broker, which waits for answers first.
 const SEEK: Duration = Duration::from_secs(2);
 
-/// What waits.
+/// The lag of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lane) struct Lag {
     /// Records that can be had and are neither polled nor held back.
@@ -99,8 +101,8 @@ pub(in crate::lane) struct Ownership {
     pub owned: BTreeMap<TopicPartition, AssignedPartition>,
     /// The member id under which the group gave them to this lane.
     pub member: String,
-    /// This lane was thrown out and has come again with partitions that it had before: others may have
-    /// had them meanwhile, so that nothing counts but what is committed.
+    /// This lane was thrown out and has come again with partitions that it had before: others may have had
+    /// them in between, so that only the committed offsets count.
     pub returned: bool,
     /// Commits of attempts that the coordinator has not answered yet.
     pub unanswered: u64,
@@ -133,7 +135,7 @@ impl Ownership {
         lag
     }
 
-    /// What the client's figures say of the partitions that are this lane's.
+    /// Computes the lag of this lane's partitions from the client's statistics.
     fn lag(&self, statistics: &Statistics) -> Lag {
         let (mut waiting, mut open, mut queued, mut again, mut bytes) = (0, 0, 0, 0, 0);
         for ((topic, partition), owned) in &self.owned {
@@ -149,8 +151,8 @@ impl Ownership {
                     waiting += (p.ls_offset - p.next_offset).max(0);
                 }
                 Gate::Open => {}
-                // What is due may be held back once more when it comes, and what was fetched of its
-                // partition is fetched again then: only what is taken tells that the rest waits.
+                // A record that is due may be held back once more when it comes, and its partition's fetched
+                // records are fetched again then: only a taken record shows that the rest waits.
                 Gate::Held { offset, .. } | Gate::Due { offset } => again += (p.next_offset - offset).max(0),
             }
             if p.hi_offset >= 0 && p.ls_offset >= 0 {
@@ -160,7 +162,7 @@ impl Ownership {
         Lag { waiting: waiting + (queued - again).max(0), open, bytes }
     }
 
-    /// The epoch of a partition; `None` where it is not this lane's.
+    /// Returns the epoch of a partition; `None` if it is not this lane's.
     pub(in crate::lane) fn epoch(&self, place: &TopicPartition) -> Option<u64> {
         self.owned.get(place).map(|owned| owned.epoch)
     }
@@ -182,8 +184,8 @@ impl Ownership {
         PollOutcome::Take { epoch: owned.epoch }
     }
 
-    /// Lets go of what is known of the committed offsets: somebody may have committed others since, so
-    /// that no attempt may be taken back.
+    /// Forgets the known committed offsets: another process may have committed others since, so that no
+    /// attempt may be taken back.
     pub(in crate::lane) fn forget_marks(&mut self) {
         for owned in self.owned.values_mut() {
             owned.mark = Mark::Unread;
@@ -218,10 +220,11 @@ impl LaneContext {
         LaneContext { ownership: Mutex::new(Ownership::default()), observer, created: Instant::now() }
     }
 
-    /// Writes attempts back that did not end with the process, while their partitions are given up.
-    /// It goes out before this member joins the next generation; later it would be refused. The answer
-    /// does not matter: an attempt too many counts only if the process dies several times more.
-    /// `member` is who wrote them: under another id the offsets may be somebody else's, who is further.
+    /// Takes back written attempts that did not end with the process, while their partitions are given up.
+    /// The commit goes out before this member joins the next generation; later it would be refused. The
+    /// answer does not matter: an attempt too many counts only if the process dies several times more.
+    /// `member` is the id that wrote them: under another id the offsets may be another member's, who is
+    /// further.
     pub(in crate::lane) fn take_back(
         consumer: &BaseConsumer<LaneContext>,
         member: &str,

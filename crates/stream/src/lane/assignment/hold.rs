@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl<P: Processor> Engine<P> {
-    /// Holds the record's partition back where the processor says that it is not due. True where it
-    /// is held back; the record comes again.
+    /// Holds the record's partition back if the processor says that it is not due. Returns true if it is held
+    /// back; the record comes again.
     pub(in crate::lane) fn held_back(&self, place: &TopicPartition, record: &Record) -> bool {
         let until = self.processor.not_before(record);
         let Some(until) = until.filter(|at| *at > Instant::now()) else { return false };

@@ -38,14 +38,14 @@ pub(in crate::lane) fn is_still(consumer: &BaseConsumer<impl ConsumerContext>, i
     !id.is_empty() && member_id(consumer) == id && !consumer.assignment_lost()
 }
 
-/// The group metadata under which offsets of partitions may be committed that were given to the member
-/// `id`; `None` where that membership was lost.
+/// Returns the group metadata under which offsets may be committed for partitions that were given to the
+/// member `id`; `None` if that membership was lost.
 ///
-/// A member that the coordinator has thrown out forgets its member id at once, joins again by itself,
-/// and hears of its lost partitions only at its next poll. Metadata read in between carries neither
-/// member nor generation, and a broker accepts offsets under such metadata from anyone; or it carries
-/// those of the new membership, under which the partitions may be somebody else's. So the member id is
-/// looked at after the metadata was read.
+/// A member that the coordinator has thrown out forgets its member id at once, joins again on its own, and
+/// hears of its lost partitions only at its next poll. Metadata read in between carries neither member nor
+/// generation, and a broker accepts offsets under such metadata from anyone; or it carries those of the new
+/// membership, in which another member may have the partitions. So the member id is checked after the
+/// metadata was read.
 pub(in crate::lane) fn metadata(
     consumer: &BaseConsumer<impl ConsumerContext>,
     id: &str,

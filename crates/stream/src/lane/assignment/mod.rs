@@ -1,4 +1,4 @@
-//! Which partitions a lane has, and from where it reads them.
+//! Partitions of a lane, and the offsets from which it reads them.
 
 pub(super) mod context;
 pub(super) mod hold;

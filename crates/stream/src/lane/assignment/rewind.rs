@@ -34,12 +34,12 @@ pub(in crate::lane) fn rewind(consumer: &BaseConsumer<LaneContext>) -> KafkaResu
     }
     let mut ownership = consumer.context().ownership.lock();
     if !ownership.paused {
-        // What was held back is asked for again, and held back again if it still is not due.
+        // Partitions that were held back are resumed, and held back again if their record still is not due.
         consumer.resume(&places(ownership.owned.keys()))?;
     }
     ownership.renew_epochs();
     ownership.forget_marks();
-    // What was polled comes again. The client's figures say later what waits of it.
+    // Polled records come again. The client's statistics tell later how many of them wait.
     ownership.waiting = ownership.waiting.max(i64::try_from(touched.len()).unwrap_or(i64::MAX));
     ownership.rewound = Some(Instant::now());
     tracing::info!(partitions = touched.len(), "went back to the committed offsets");

@@ -36,10 +36,10 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    /// This many of the partitions of each topic; `None` where Kafka does not tell how many there are.
+    /// Returns the share of the partitions of each topic; `None` if Kafka does not tell how many there are.
     pub(super) fn shares(&self, assigned: &BTreeMap<Arc<str>, usize>) -> Option<Vec<TopicShare>> {
         let _call = self.control.watch.enter("metadata");
-        // One question for all, where there may be many topics.
+        // One request for all if there may be many topics.
         let asked: Vec<Option<&str>> = if assigned.len() > 4 {
             vec![None]
         } else {

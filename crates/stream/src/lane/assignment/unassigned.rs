@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// The state of a group after its members have received their assignments.
 const STABLE: &str = "Stable";
 
-/// What the members of a group have, when it is divided.
+/// Members of a group and their partitions, when it is divided.
 struct GroupShares {
     /// The member ids.
     members: Vec<String>,
@@ -26,7 +26,8 @@ struct GroupShares {
 }
 
 impl<P: Processor> Engine<P> {
-    /// Where partitions are unassigned, one member leaves its group and joins again: that divides all of them anew.
+    /// If partitions are unassigned, one member leaves its group and joins again: that divides all of them
+    /// again.
     pub(in crate::lane) fn check_for_unassigned(&mut self) -> Result<(), LaneError> {
         if self.unassigned_check_at.is_none_or(|at| Instant::now() < at) {
             return Ok(());
@@ -54,7 +55,8 @@ impl<P: Processor> Engine<P> {
         Ok(())
     }
 
-    /// What the members of this lane's group have; `None` while the group is being divided, or cannot be asked.
+    /// Returns the partitions of this lane's group's members; `None` while the group is being divided, or
+    /// cannot be asked.
     fn group_shares(&self) -> Option<GroupShares> {
         let _call = self.control.watch.enter("look at the group");
         let name = self.lane.group(&self.settings);
@@ -78,8 +80,9 @@ impl<P: Processor> Engine<P> {
     }
 }
 
-/// The number of partitions of each topic in what a member was given, as Kafka's `ConsumerProtocolAssignment`: a version,
-/// and an array of topics, each a name and an array of partitions. `None` where it is none.
+/// Returns the number of partitions of each topic in a member's assignment, as Kafka's
+/// `ConsumerProtocolAssignment`: a version, and an array of topics, each a name and an array of partitions.
+/// `None` if it is no such assignment.
 fn assigned_partitions(mut bytes: &[u8]) -> Option<Vec<(String, usize)>> {
     if bytes.is_empty() {
         return Some(Vec::new());

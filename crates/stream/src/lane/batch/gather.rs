@@ -70,13 +70,14 @@ impl Gather {
         large || self.queue.len() >= 2 * self.limits.records
     }
 
-    /// A batch may be taken: it is full, or its first record has waited long enough. Where the lane has `rested` since
-    /// its last transaction, the first record waits for no other: those that come meanwhile are the next batch.
+    /// Returns true if a batch may be taken: it is full, or its first record has waited long enough. If the
+    /// lane has `rested` since its last transaction, the first record waits for no other: records that come
+    /// then are the next batch.
     pub(in crate::lane) fn is_due(&self, rested: Duration) -> bool {
         self.is_full() || self.left(rested).is_some_and(|left| left.is_zero())
     }
 
-    /// How long the first record still waits for others; `None` where there is none.
+    /// Returns how long the first record still waits for others; `None` if there is no record.
     pub(in crate::lane) fn left(&self, rested: Duration) -> Option<Duration> {
         Some(self.limits.wait.saturating_sub(self.since?.elapsed().max(rested)))
     }

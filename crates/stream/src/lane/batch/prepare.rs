@@ -69,9 +69,10 @@ impl<P: Processor> Engine<P> {
         if self.ready.is_empty() { self.written.elapsed() } else { Duration::ZERO }
     }
 
-    /// True where records of these partitions may be begun. Where those of one go one a transaction,
-    /// nothing else is under way: not what is written, and not another lane's. What kills the process
-    /// would be noted as an attempt of the other as well, time after time, until both were given up.
+    /// Returns true if records of these partitions may be begun. If a partition is limited to one record per
+    /// transaction, no other work may be under way: neither a write, nor another lane's work. A record that
+    /// kills the process would be counted as an attempt of the others as well, time after time, until all
+    /// were given up.
     fn may_begin(&mut self, next: &BTreeSet<TopicPartition>) -> bool {
         let limit = self.lane.batch.records;
         let alone: BTreeSet<TopicPartition> = {
@@ -79,7 +80,7 @@ impl<P: Processor> Engine<P> {
             let alone = ownership.owned.iter().filter(|(_, owned)| owned.mark.is_alone(limit));
             alone.map(|(place, _)| place.clone()).collect()
         };
-        // Those without a record here hold nobody up, however long none comes.
+        // Partitions without a record here block no other, however long none comes.
         let written = || self.ready.iter().any(|ready| !alone.is_disjoint(&ready.places()));
         if alone.is_disjoint(next) && (alone.is_empty() || !written()) {
             return true;
@@ -206,13 +207,13 @@ impl<P: Processor> Engine<P> {
                 Ok(Err(pause)) => Prepared::Paused(pause),
                 Err(e) => Prepared::Panicked(e.to_string()),
             };
-            // The lane may have let go of the batch meanwhile.
+            // The lane may have dropped the batch in between.
             let _ = sender.send(prepared);
         });
         self.slot = BatchSlot::Preparing { batch, result };
     }
 
-    /// Takes what was prepared, where the batch before it is committed.
+    /// Takes the prepared batch, if the batch before it is committed.
     pub(in crate::lane) fn take_prepared(&mut self) -> Result<(), LaneError> {
         if !self.ready.is_empty() {
             return Ok(());

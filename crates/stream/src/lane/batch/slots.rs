@@ -1,4 +1,4 @@
-//! Where batches stand between gathering and their commit.
+//! States of batches between gathering and their commit.
 
 use crate::lane::assignment::context::TopicPartition;
 use crate::lane::batch::gather::GatheredRecord;
@@ -29,7 +29,7 @@ impl Batch {
     }
 }
 
-/// What came of preparing.
+/// The result of preparing.
 pub(in crate::lane) enum Prepared {
     Done(Vec<Done>),
     Paused(Pause),
@@ -80,7 +80,7 @@ pub(in crate::lane) struct Ready {
     pub aborted: u32,
     /// Its outputs were refused once and replaced already.
     pub replaced: bool,
-    /// What replaced them was refused as well and is written without its bytes now.
+    /// The replacement was refused as well and is written without its bytes now.
     pub bare: bool,
     /// When the next transaction may begin.
     pub not_before: Option<Instant>,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the lanes of one process share. While one tries a record that may kill the process, the others
-/// try none of theirs: each death would be noted as an attempt of all of them.
+/// A flag that the lanes of one process share. While one tries a record that may kill the process, the others
+/// try none of theirs: each death would be counted as an attempt of all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Suspects(Arc<AtomicBool>);
 

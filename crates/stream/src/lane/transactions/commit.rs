@@ -15,17 +15,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 use unslide_proto::headers;
 
-/// Aborts of one batch after which the producer is made anew.
+/// Aborts of one batch after which the producer is replaced.
 const ABORTS: u32 = 10;
 /// Transactions fenced in a row, while they were young, after which another process must be using the
 /// same worker name.
 const FENCES: u32 = 5;
 
-/// What of a batch is still this lane's.
+/// The part of a batch that is still this lane's.
 struct Cut {
     /// Indexes of its records.
     items: Vec<usize>,
-    /// What is committed for each partition, and where its attempts stand afterwards.
+    /// The offset to commit for each partition, and the state of its attempts afterwards.
     next: BTreeMap<TopicPartition, (i64, Attempts)>,
 }
 
@@ -86,7 +86,8 @@ impl<P: Processor> Engine<P> {
         self.observer.transaction(end, took.as_secs_f64());
     }
 
-    /// A batch's transaction was not committed. True where something smaller can be tried at once.
+    /// Handles a batch after its transaction was not committed. Returns true if something smaller can be
+    /// tried at once.
     fn not_committed(
         &mut self,
         ready: Ready,
@@ -167,8 +168,8 @@ impl<P: Processor> Engine<P> {
         Ok(())
     }
 
-    /// Has the records of a batch prepared once more, and after them what is prepared or ready now: where
-    /// their outputs go may be seen otherwise by now.
+    /// Prepares the records of a batch once more, and after them the batches that are prepared or ready now:
+    /// the destinations of their outputs may differ by now.
     fn prepare_again(&mut self, first: Ready) {
         match std::mem::replace(&mut self.slot, BatchSlot::Empty) {
             BatchSlot::Empty => {}
@@ -234,7 +235,7 @@ impl<P: Processor> Engine<P> {
             .items
             .iter()
             .flat_map(|index| ready.done[*index].outputs.iter().map(|output| (*index, output)))
-            // No item of the batch is to blame for a refused account: its number is no item's.
+            // A refused account is the fault of no item of the batch: its number is no item's.
             .chain(account.iter().map(|output| (ready.held.len(), output)));
         let metadata = || {
             let ownership = self.consumer.context().ownership.lock();

@@ -33,8 +33,8 @@ pub(in crate::lane) enum TransactionFault {
     Operator(String),
     /// The same; a topic is missing, and other outputs may not need it.
     Missing(String),
-    /// Nobody knows how it ended. A new producer has to be made, and the committed offsets read,
-    /// before anything is produced again.
+    /// It is unknown how it ended. A new producer has to be made, and the committed offsets read, before
+    /// anything is produced again.
     Unknown(String),
     /// As unknown; another producer has this one's name. The broker also fences off a producer when it times
     /// out the producer's transaction, so this is said of younger transactions only.
@@ -45,8 +45,8 @@ pub(in crate::lane) enum TransactionFault {
 }
 
 impl TransactionFault {
-    /// What a failure means in a transaction that was open for so long. One that ran out of time is no
-    /// proof of anything but slowness.
+    /// Interprets a failure in a transaction that was open for the time `open`. A transaction that ran out of
+    /// time proves nothing but slowness.
     fn after(self, open: Duration, most: Duration) -> TransactionFault {
         match self {
             TransactionFault::Redo(why) if open >= most => TransactionFault::Slow { why, aborted: true },
@@ -127,7 +127,7 @@ impl TxContext {
     }
 }
 
-/// How long to wait for the client where it has nothing to say, until the deadline is looked at again.
+/// How long to wait for the client if it has no event, until the deadline is checked again.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Bits of the opaque number that name the item; the higher ones name the transaction.
@@ -191,7 +191,7 @@ impl TxProducer {
             // While five records of a partition are under way, the client sends no further request of it, and asks
             // without a pause whether it may: those of a transaction go in one. No topic of copies takes less.
             .set("batch.size", settings.max_copy_bytes().to_string());
-        // What the producer before this one held is gone with it.
+        // The queue of the producer before this one is gone with it.
         observer.produced(0);
         let context =
             TxContext { failures: Mutex::default(), queued: AtomicUsize::new(0), observer: observer.clone() };
@@ -337,7 +337,7 @@ impl TxProducer {
         self.inner.serve();
     }
 
-    /// What the records of this transaction that were not delivered say together.
+    /// Returns the fault of the records of this transaction that were not delivered.
     fn failures(&self, number: usize) -> Option<TransactionFault> {
         let failures = self.context().failures.lock();
         let mask = (1usize << ITEM_BITS) - 1;
@@ -364,7 +364,7 @@ impl TxProducer {
         }
     }
 
-    /// Aborts; where that fails as well, the transaction's end is unknown.
+    /// Aborts. If that fails as well, the transaction's end is unknown.
     fn abort(&self, because: TransactionFault) -> TransactionFault {
         let deadline = Instant::now() + self.within;
         let aborted = until(&self.control, deadline, "abort", |_| {
