@@ -15,7 +15,7 @@ unslide_model::words! {
         Duplicate = "duplicate",
         /// The tenant was deleted: nothing was done.
         Deleted = "deleted",
-        /// It is of a day before what is kept, or too long before it came: nothing was done.
+        /// It is of a day before the kept days, or arrived too long after it: nothing was done.
         Expired = "expired",
         /// The app's events of this kind are switched off: nothing was done.
         SwitchedOff = "switched_off",
@@ -30,9 +30,9 @@ pub fn is_too_old<E: GatewayEvent>(event: &E, received_at: OffsetDateTime, keep_
     event.day() < keep_from || is_late(event, received_at)
 }
 
-/// Deletes sessions and metric payloads of the transaction's tenant that are of a day before `before`, at most `limit` of
-/// each; returns their number. What was counted of them stays. Days that no tenant keeps go with their tables (see
-/// [`crate::partitions::drop_before`]).
+/// Deletes sessions and metric payloads of the transaction's tenant that are of a day before `before`, at
+/// most `limit` of each; returns their number. Their counts stay. Days that no tenant keeps go with their
+/// tables (see [`crate::partitions::drop_before`]).
 pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (connection, tenant, _) = tx.parts();
     let gone = sqlx::query_scalar!(

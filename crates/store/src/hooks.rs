@@ -88,7 +88,7 @@ pub struct StoredReports {
     pub groups: Vec<GroupEvent>,
 }
 
-/// Something that a feature tells the other features of a tenant.
+/// An event that a feature announces to the other features of a tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Announcement {
     /// A word for what happened, in lower case.
@@ -199,8 +199,8 @@ pub(crate) async fn symbols_published(tx: &mut OwnerTx, symbols: &PublishedSymbo
     Ok(())
 }
 
-/// Asks features for new work on what has not seen these symbols, a transaction for each page of each feature. Repeated it
-/// asks for nothing more, so a wake that ends after it loses none.
+/// Asks features for new work on rows that have not seen these symbols, in a transaction for each page of
+/// each feature. A repeated call asks for nothing more, so a wake that ends after it loses none.
 pub async fn wake_features(store: &Store, tenant: &TenantId, symbols: ArrivedSymbols<'_>) -> Result<()> {
     for hook in store.hooks().iter().filter_map(|hook| hook.symbols_arrived) {
         loop {

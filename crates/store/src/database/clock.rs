@@ -51,7 +51,8 @@ impl DatabaseClock {
         Ok(())
     }
 
-    /// Takes an answer to what was asked at `asked`, unless the one that it has was quicker and is not old.
+    /// Takes over the answer to a request made at `asked`, unless the present sample had a shorter round trip
+    /// and is not old.
     pub(super) fn answered(&self, asked: Duration, time: OffsetDateTime) {
         let at = self.host.monotonic();
         let new = TimeSample { time, at, round_trip: at.saturating_sub(asked) };

@@ -1,5 +1,5 @@
-//! Columns with another type in code than in the database. In `query_as!` a column is read as
-//! one of these by `AS "size: U64"`, one that may be NULL by `AS "size!: Nullable<U64>"`.
+//! Columns with another type in code than in the database. `AS "size: U64"` in `query_as!` reads a column as
+//! one of these types, and `AS "size!: Nullable<U64>"` reads one that may be NULL.
 
 use crate::dead_letters::DeadLetterId;
 use serde::de::DeserializeOwned;

@@ -40,7 +40,7 @@ pub enum StoreError {
         /// The error.
         what: String,
     },
-    /// The body was asked for, and it lies in object storage.
+    /// The caller asked for a body that is in object storage.
     #[error("the report's body lies in a segment")]
     InSegment,
     /// The job was given to someone else in the meantime.
@@ -54,7 +54,7 @@ pub enum StoreError {
         /// The limit.
         limit: u32,
     },
-    /// The tenant was deleted: nothing is written into it any more.
+    /// The tenant was deleted: no more data is written for it.
     #[error("the tenant was deleted")]
     TenantDeleted,
     /// Someone else has read on from this position.
@@ -137,7 +137,8 @@ impl StoreError {
         self.is_data() || self.has_class(&["23"]) || matches!(self, StoreError::Corrupt { .. })
     }
 
-    /// True if the login may not do what it tried, such as act as the role of the services.
+    /// Returns true if the login lacks a right for what it tried, such as the right to act as the role of the
+    /// services.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         self.has_class(&["42501"])

@@ -25,7 +25,7 @@ impl Channel {
     }
 }
 
-/// Hears some channels on a connection of its own, which is one of the pool's.
+/// Listens to some channels on a connection of its own, which is one of the pool's.
 pub struct Listener(PgListener);
 
 impl Listener {

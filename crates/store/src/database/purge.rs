@@ -1,4 +1,4 @@
-//! Deleting what is over, in short transactions: however far behind it is, each page is progress.
+//! Deletes old rows in short transactions: however far behind it is, each page is progress.
 
 use crate::number::from_row;
 use crate::{Result, Store};

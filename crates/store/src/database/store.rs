@@ -13,8 +13,8 @@ use time::OffsetDateTime;
 use tokio::runtime::Handle;
 use unslide_model::{Clock, Owner, Stats, TenantId};
 
-/// A connection that was given back within this time is used again without asking whether it still stands: the pool asks
-/// when it is given back.
+/// A connection that was returned within this time is used again without a check that it still works: the
+/// pool checks it on return.
 const UNASKED: Duration = Duration::from_secs(1);
 
 /// A pool of connections to a migrated database. Cheap to clone.
@@ -100,7 +100,7 @@ impl Store {
     /// implicit transaction of that message: if the message fails, the connection keeps no name.
     async fn begin(&self, owner: Option<&Owner>) -> Result<OwnerTx> {
         let statement = match owner {
-            // It is a slug or the system's name: nothing in it ends the text.
+            // The owner is a slug or the system's name: nothing in it ends the text.
             Some(owner) => format!("SET LOCAL unslide.tenant = '{}'; BEGIN", owner.as_str()),
             None => "BEGIN".to_owned(),
         };
@@ -132,7 +132,7 @@ impl Store {
         read: |store| vec![("open", u64::from(store.pool.size())), ("idle", store.pool.num_idle() as u64)],
     }];
 
-    /// The clock that gives every row its time: the database's, with the host's monotonic clock.
+    /// Returns the clock that gives every row its time: the database's, with the host's monotonic clock.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
@@ -151,7 +151,7 @@ impl Store {
     }
 }
 
-/// Connections that act as the role of the settings and tell `clock` the database's time.
+/// Makes connections that act as the role of the settings and report the database's time to `clock`.
 async fn pool(settings: &Settings, clock: Arc<DatabaseClock>) -> Result<PgPool> {
     let options = PgConnectOptions::from_str(settings.url.reveal())?.application_name("unslide");
     check_session(&options, &settings.role).await?;
@@ -190,15 +190,16 @@ async fn pool(settings: &Settings, clock: Arc<DatabaseClock>) -> Result<PgPool> 
     Ok(pool)
 }
 
-/// Makes sure that a connection can take its role, because a pool would keep to itself why it cannot, and that it has a
-/// session of its own: a pooler in transaction mode would give the role, locks and settings of one to another.
+/// Makes sure that a connection can take its role, because a pool would not report why it cannot, and that it
+/// has a session of its own: a pooler in transaction mode would give the role, locks and settings of one to
+/// another.
 async fn check_session(options: &PgConnectOptions, role: &str) -> Result<()> {
     // In the simple protocol: prepared statements are what such a pooler breaks first.
     let role = role.replace('\'', "''");
     let ask = format!("SELECT pg_backend_pid(), set_config('role', '{role}', false)");
     let mut one = PgConnection::connect_with(options).await?;
     let served_by: i32 = sqlx::raw_sql(AssertSqlSafe(ask.clone())).fetch_one(&mut one).await?.try_get(0)?;
-    // The first connection is idle, and keeps its server's process unless a pooler takes it away.
+    // The first connection is idle, and keeps its server's process unless a pooler takes that from it.
     let mut other = PgConnection::connect_with(options).await?;
     let other_by: i32 = sqlx::raw_sql(AssertSqlSafe(ask)).fetch_one(&mut other).await?.try_get(0)?;
     if served_by == other_by {
@@ -347,7 +348,7 @@ impl OwnerTx {
         self.now
     }
 
-    /// Lets this transaction write although its tenant is deleted: what tells of the deletion.
+    /// Lets this transaction write although its tenant is deleted: it records the deletion.
     pub(crate) async fn erasing(&mut self) -> Result<()> {
         sqlx::query("SELECT set_config('unslide.erasing', 'on', true)").execute(&mut *self.tx).await?;
         Ok(())

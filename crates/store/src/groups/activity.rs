@@ -81,7 +81,7 @@ pub(crate) struct Deed<'a> {
     pub(crate) other: Option<Uuid>,
 }
 
-/// Notes what is done, in the transaction that does it.
+/// Records actions in the transaction that does them.
 pub(crate) async fn note(tx: &mut TenantTx, actor: GroupActor<'_>, deeds: &[Deed<'_>]) -> Result<Vec<Uuid>> {
     let groups: Vec<Uuid> = deeds.iter().map(|deed| deed.group).collect();
     let actions: Vec<String> = deeds.iter().map(|deed| deed.action.as_str().to_owned()).collect();
@@ -106,7 +106,7 @@ pub(crate) async fn note(tx: &mut TenantTx, actor: GroupActor<'_>, deeds: &[Deed
     .await?)
 }
 
-/// Adds a comment to a group that is there and locked, and returns the entry's id.
+/// Adds a comment to a group, and returns the entry's id. The group has to exist and be locked.
 pub async fn comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, text: &str) -> Result<Uuid> {
     let deed = Deed { group, action: GroupAction::Commented, text: Some(text), other: None };
     let noted = note(tx, actor, &[deed]).await?;

@@ -1,8 +1,8 @@
-//! Groups that are one bug: merging them, and splitting them again.
+//! Merges groups that are one bug, and splits them again.
 //!
 //! A merge moves no report. Each group goes on counting the reports of its own fingerprint; the target counts
-//! them too. So a merge costs the same for one report and for a million, survives new revisions, and is undone
-//! exactly.
+//! them too. So a merge costs the same for one report and for a million, survives new revisions, and is
+//! undone exactly.
 
 use super::{Deed, GroupAction, GroupActor, follow_redirects, lock_for_merges, note, retire_empty};
 use crate::{Result, TenantTx, Uuid};
@@ -41,8 +41,8 @@ struct MergeRow {
     merged_into: Option<Uuid>,
 }
 
-/// Merges groups of one app into `target`, with all that is merged into them. Those that are merged into it already
-/// stay so. With `app`, only groups of that app are there.
+/// Merges groups of one app, and the groups merged into them, into `target`. Groups that are merged into it
+/// already stay so. With `app`, only groups of that app are found.
 pub async fn merge(
     tx: &mut TenantTx,
     target: Uuid,
@@ -89,7 +89,7 @@ pub async fn merge(
     Ok(MergeOutcome::Done)
 }
 
-/// The target, and the groups that are not merged into it yet; or why nothing is merged.
+/// Returns the target, and the groups that are not merged into it yet; or the reason why nothing is merged.
 fn check<'f>(
     found: &'f BTreeMap<Uuid, MergeRow>,
     target: Uuid,
@@ -186,8 +186,8 @@ async fn find(tx: &mut TenantTx, ids: &[Uuid], app: Option<&str>) -> Result<BTre
     Ok(rows.into_iter().map(|row| (row.id, row)).collect())
 }
 
-/// Computes what groups count from what they and the groups merged into them have of their own. The groups' rows
-/// have to be locked, so that this statement sees what others have counted.
+/// Computes the counts of groups from their own counts and those of the groups merged into them. The groups'
+/// rows have to be locked, so that this statement sees the counts of other transactions.
 pub(crate) async fn refresh_totals(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(

@@ -90,7 +90,8 @@ pub(crate) async fn lock_out_merges(tx: &mut TenantTx) -> Result<()> {
     Ok(())
 }
 
-/// The other side: waits until all who count reports have committed, and makes later ones wait.
+/// The counterpart: waits until all transactions that count reports have committed, and makes later ones
+/// wait.
 pub(crate) async fn lock_for_merges(tx: &mut TenantTx) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('groups ' || $1, 0))")

@@ -23,7 +23,7 @@ pub(super) async fn find_target(tx: &mut TenantTx, id: Uuid) -> Result<Option<Uu
         .await?)
 }
 
-/// Lets the ids of groups that are there again stand for themselves. The groups are locked.
+/// Ends the redirects of groups that exist again. The groups must be locked.
 pub(crate) async fn end_redirects(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(

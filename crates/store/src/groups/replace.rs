@@ -74,7 +74,7 @@ impl GroupState {
         self.has_comments || self.assignee.is_some() || self.status != GroupStatus::Open
     }
 
-    /// True if a report of the group says that another group's resolution does not hold for it.
+    /// Returns true if a report of the group contradicts another group's resolution.
     fn contradicts(&self, resolved: &GroupState) -> bool {
         resolved.status == GroupStatus::Resolved
             && match &resolved.resolved_in {
@@ -132,15 +132,16 @@ pub(crate) async fn retire_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> 
     delete(tx, &gone).await
 }
 
-/// Gives groups to what replaces them, and returns their ids.
+/// Replaces groups by their successors, and returns their ids.
 async fn replace(
     tx: &mut TenantTx,
     empty: &[GroupState],
     successors: &BTreeMap<Uuid, Destination>,
     destinations: &[Destination],
 ) -> Result<BTreeSet<Uuid>> {
-    // These locks are out of the order of batches if no report of this batch went to a successor. Two batches that wait for
-    // each other would wait for the database to notice: this one gives up before, and its error is retriable.
+    // These locks are out of the order of batches if no report of this batch went to a successor. Two batches
+    // that wait for each other would wait for the database's deadlock check: this one gives up before, and
+    // its error is retriable.
     sqlx::query("SET LOCAL lock_timeout TO '250ms'").execute(tx.parts().0).await?;
     let mut targets = lock_targets(tx, successors.values().map(|to| to.to).collect()).await?;
     let mut replaced: Vec<(&GroupState, Destination)> = empty
@@ -332,7 +333,7 @@ async fn move_activity(tx: &mut TenantTx, pairs: &[(Uuid, Uuid)]) -> Result<()> 
     Ok(())
 }
 
-/// Keeps groups from being deleted until the transaction ends. Returns those that are there.
+/// Protects groups from being deleted until the transaction ends. Returns those that exist.
 async fn lock_others(tx: &mut TenantTx, ids: Vec<Uuid>) -> Result<BTreeSet<Uuid>> {
     if ids.is_empty() {
         return Ok(BTreeSet::new());

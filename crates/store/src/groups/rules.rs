@@ -10,8 +10,8 @@ use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 use utoipa::ToSchema;
 
-/// Reports that were symbolicated by the rules before may be stored for so long after a change. They are looked for
-/// again after it.
+/// How long after a change reports may still be stored that were symbolicated by the rules before. A second
+/// pass looks for them after this time.
 pub const SETTLING: Duration = Duration::minutes(2);
 /// How long before the change such a report may have arrived.
 const LATE: Duration = Duration::hours(1);

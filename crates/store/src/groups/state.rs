@@ -1,4 +1,4 @@
-//! Whether a bug is open, and who cares for it.
+//! The state of a group: whether the bug is open, and its assignee.
 
 use super::redirects::find_target;
 use super::{Deed, GroupAction, GroupActor, note};
@@ -24,7 +24,7 @@ crate::column::words! {
 /// A change of a group's state. A field that is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupUpdate {
-    /// Its status. [`GroupStatus::Regressed`] is for reports to say, and taken for open.
+    /// Its status. Only reports set [`GroupStatus::Regressed`]; here it means open.
     pub status: Option<GroupStatus>,
     /// The version that resolves it; matters with [`GroupStatus::Resolved`] only.
     pub resolved_in: Option<String>,
@@ -51,8 +51,9 @@ struct StateRow {
     merged_into: Option<Uuid>,
 }
 
-/// Changes a group, or the one that replaced it, and notes who did it; what is so already is not noted again. An empty update
-/// only locks the group and says whether it can be changed. With `app`, only a group of that app.
+/// Changes a group, or the one that replaced it, and records who did it. A field that has the value already
+/// is not recorded again. An empty update only locks the group and says whether it can be changed. With
+/// `app`, only a group of that app.
 pub async fn update(
     tx: &mut TenantTx,
     id: Uuid,

@@ -1,4 +1,4 @@
-//! Which of two versions is the newer one, whatever scheme an app numbers its versions by.
+//! Compares two versions, whatever scheme an app numbers its versions by.
 
 use std::cmp::Ordering;
 
@@ -17,8 +17,8 @@ pub fn is_newer(version: &str, than: &str) -> bool {
     }
 }
 
-/// An order of all versions in which a newer one comes after an older one. What is the same version in other words
-/// is ordered by whether it has a build, and then as text.
+/// Orders all versions so that a newer one comes after an older one. Different spellings of the same version
+/// are ordered by whether they have a build, and then as text.
 #[must_use]
 pub fn order(a: &str, b: &str) -> Ordering {
     let ((version, build), (other, other_build)) = (parts(a), parts(b));

@@ -55,7 +55,7 @@ pub async fn add(tx: &mut OwnerTx, work: &Work) -> Result<Uuid> {
     add_later(tx, work, Duration::ZERO).await
 }
 
-/// The same, due after a pause.
+/// Does the same with a job that is due after a pause.
 pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) -> Result<Uuid> {
     let json = serde_json::to_value(work).map_err(|e| StoreError::corrupt("jobs", e))?;
     let (connection, tenant, now) = tx.parts();
@@ -287,9 +287,9 @@ pub async fn postpone(tx: &mut OwnerTx, job: &JobLease, pause: Duration) -> Resu
     give_back(tx, job, pause, None).await
 }
 
-/// Returns a job that failed because a server is away to the queue, and says when a worker retries it: after
-/// a pause that grows with the job's age, up to [`LONGEST_PAUSE`]. It counts as no attempt, however often
-/// that happens. `error` is kept for the operator.
+/// Returns a job to the queue that failed because a server is unavailable, and says when a worker retries it:
+/// after a pause that grows with the job's age, up to [`LONGEST_PAUSE`]. It counts as no attempt, however
+/// often that happens. `error` is kept for the operator.
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] if another worker has it; or the database fails.

@@ -51,7 +51,7 @@ pub enum Work {
         debug_id: DebugId,
         /// The objects that are not needed any more.
         objects: Vec<ContentHash>,
-        /// The generation of the deletion: symbols of a later one stay. 0 if nothing was deleted, and an
+        /// The generation of the deletion: symbols of a later one stay. 0 if nothing was deleted, but an
         /// upload that failed has left the objects.
         generation: u64,
     },
@@ -65,7 +65,7 @@ pub enum Work {
         /// The last object of the page before; none begins.
         after: Option<ContentHash>,
     },
-    /// Take away everything of a deleted tenant (see [`crate::erasure`]).
+    /// Delete all data of a deleted tenant (see [`crate::erasure`]).
     Erase,
     /// Work of a kind that a feature handles.
     #[serde(untagged)]

@@ -14,7 +14,7 @@ use unslide_model::TenantId;
 /// The records of a tenant in one partition that wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeferredRange {
-    /// The owner of the records. Records of other tenants lie between them.
+    /// The owner of the records. Records of other tenants are between them.
     pub tenant: TenantId,
     /// The topic.
     pub topic: String,
@@ -82,12 +82,12 @@ pub async fn extend(tx: &mut BatchTx, more: &[DeferredRange]) -> Result<()> {
     Ok(())
 }
 
-/// Takes what was stored out of ranges, and closes those that end there. The transaction is to enter another tenant
-/// before it goes on.
+/// Shortens ranges by their stored records, and closes those that end there. The transaction has to enter
+/// another tenant before it continues.
 ///
 /// # Errors
-/// [`StoreError::Fenced`] if a range begins somewhere else by now: the whole transaction has to be given up; or the
-/// database fails.
+/// [`StoreError::Fenced`] if a range begins at another offset by now: the caller has to give up the whole
+/// transaction; or the database fails.
 pub async fn shorten(tx: &mut BatchTx, parts: &[StoredPart]) -> Result<()> {
     let Some(first) = parts.first() else { return Ok(()) };
     let rows = parts.iter().map(|part| {

@@ -25,8 +25,8 @@ pub struct NeededSymbols {
     pub system: bool,
 }
 
-/// A message of the transaction's owner. Messages of one key are sent in the order in which the
-/// rows that they tell of were locked.
+/// A message of the transaction's owner. Messages of one key are sent in the order in which the rows that
+/// they report were locked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Message {
@@ -96,8 +96,8 @@ pub fn time(micros: i64) -> OffsetDateTime {
     timestamp::from_micros(micros).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// Puts a message into the outbox and gives its number. The row that the message tells of has to
-/// be locked by this transaction already.
+/// Adds a message to the outbox and returns its number. This transaction must have locked the row that the
+/// message reports.
 pub async fn append(tx: &mut OwnerTx, message: &Message) -> Result<i64> {
     let ids = append_all(tx, std::slice::from_ref(message)).await?;
     ids.into_iter().next().ok_or_else(|| StoreError::corrupt("outbox", "no id for a new row"))
@@ -140,7 +140,7 @@ pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Durat
         .fetch_optional(connection)
         .await?;
         tx.rollback().await?;
-        // A row that is gone was sent and cleared away.
+        // A missing row was sent and purged.
         if sent.unwrap_or(true) {
             return Ok(true);
         }
@@ -151,7 +151,7 @@ pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Durat
     }
 }
 
-/// Deletes what was sent before `before`. Returns the number of messages.
+/// Deletes messages that were sent before `before`. Returns their number.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     purge::rows_before(store, "outbox", before).await
 }

@@ -54,8 +54,8 @@ pub async fn stored(store: &Store) -> Result<Vec<PartitionPosition>> {
     .await?)
 }
 
-/// Gives a partition its first position, and returns the one that it has: another reader may have
-/// been first.
+/// Inserts the first position of a partition, and returns the position that it has: another reader may have
+/// inserted one before.
 pub async fn begin(store: &Store, first: &PartitionPosition) -> Result<PartitionPosition> {
     sqlx::query!(
         "INSERT INTO positions (topic, partition, topic_id, next_offset, updated_at) VALUES ($1, $2, $3, $4, $5)
@@ -124,9 +124,9 @@ pub async fn reset(store: &Store, to: &PartitionPosition) -> Result<()> {
     Ok(())
 }
 
-/// Takes, keeps or gives up leases so that the readers of a topic share its partitions evenly:
-/// each reader keeps what it has, and of what is free as many as its share allows. Gives the
-/// partitions that `owner` reads until it asks again, which has to be well before `lease` is over.
+/// Takes, keeps or gives up leases so that the readers of a topic share its partitions evenly: each reader
+/// keeps its partitions, and takes as many free ones as its share allows. Returns the partitions that `owner`
+/// reads until it asks again, which has to be well before `lease` is over.
 pub async fn share(
     store: &Store,
     topic: &str,
@@ -173,14 +173,14 @@ pub async fn share(
     Ok(keep)
 }
 
-/// Tells the other readers of a topic that `owner` is there, before it asks for partitions: readers that begin together
-/// share them from the beginning.
+/// Announces `owner` to the other readers of a topic, before it asks for partitions: readers that begin
+/// together share them from the beginning.
 pub async fn announce(store: &Store, topic: &str, owner: &str, lease: Duration) -> Result<()> {
     share(store, topic, 0, owner, lease).await.map(drop)
 }
 
 struct PartitionLease {
-    /// Negative in the row that says that its reader is there, even before it has a partition.
+    /// Negative in the row that announces its reader, even before it has a partition.
     partition: i32,
     owner: String,
     lease_until: OffsetDateTime,
@@ -193,7 +193,8 @@ fn reader_number(leases: &[PartitionLease], owner: &str) -> i32 {
     own.or_else(|| readers.next()).map_or(-1, |held| held.partition - i32::from(held.owner != owner))
 }
 
-/// The partitions that a reader keeps or takes: of its own and the free ones as many as each reader may have.
+/// Returns the partitions that a reader keeps or takes: of its own and the free ones as many as each reader
+/// may have.
 fn fair_share(leases: &[PartitionLease], owner: &str, partitions: i32) -> Vec<i32> {
     let others = leases.iter().filter(|held| held.partition < 0 && held.owner != owner).count();
     let allowed = usize::try_from(partitions).unwrap_or(0).div_ceil(others + 1);
@@ -205,7 +206,7 @@ fn fair_share(leases: &[PartitionLease], owner: &str, partitions: i32) -> Vec<i3
     keep
 }
 
-/// Gives up everything that `owner` has of a topic, so that others need not wait.
+/// Gives up all leases of `owner` on a topic, so that others need not wait.
 pub async fn give_up(store: &Store, topic: &str, owner: &str) -> Result<()> {
     sqlx::query!("DELETE FROM partition_leases WHERE topic = $1 AND owner = $2", topic, owner)
         .execute(store.pool())
@@ -228,8 +229,8 @@ pub struct UnreadableRecord {
     pub detail: String,
 }
 
-/// Notes records that could not be stored, so that skipping them leaves a trace. Returns those that were not noted
-/// before.
+/// Records which Kafka records could not be stored, so that skipping them leaves a trace. Returns those that
+/// were not recorded before.
 pub async fn unreadable<'r>(
     tx: &mut BatchTx,
     records: &'r [UnreadableRecord],

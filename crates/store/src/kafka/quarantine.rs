@@ -98,7 +98,7 @@ words! {
     }
 }
 
-/// Which records. What is absent does not matter.
+/// Filter of records. An absent field does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuarantineFilter {
     /// Of this tenant; those without a tenant for an empty text.

@@ -29,7 +29,7 @@ pub(super) struct RowSums {
     failed: u64,
     /// The sum of the squares of each payload's weight.
     squares: f64,
-    /// Some of the payloads stand for more than themselves.
+    /// True if some of the payloads have a weight of more than 1.
     sampled: bool,
     sketch: QuantileSketch,
 }
@@ -162,7 +162,7 @@ async fn add_part(tx: &mut TenantTx, sums: &[(&RowKey, &RowSums)]) -> Result<()>
         columns
     });
     let (connection, tenant, _) = tx.parts();
-    // Locks the rows and gives their sketches, those of a new row empty.
+    // Locks the rows and returns their sketches; those of a new row are empty.
     let rows = sqlx::query!(
         r#"INSERT INTO metric_days AS d (tenant, app, version, dimension, day, value, metric, observations, failed,
                                          squares, sampled, sketch)

@@ -1,4 +1,4 @@
-//! The dimensions of a metric: by what its values are counted, besides all together.
+//! The dimensions of a metric, by which its values are counted in addition to the total.
 
 use super::versions::CountedPayload;
 use super::{MOST_VALUES, OTHER};
@@ -25,7 +25,7 @@ unslide_model::words! {
 /// App, version, dimension and day.
 type DimensionKey = (String, String, MetricDimension, Date);
 
-/// The values that have rows of their own.
+/// Values that have rows of their own.
 #[derive(Default)]
 pub(super) struct KnownValues(BTreeMap<DimensionKey, BTreeSet<String>>);
 

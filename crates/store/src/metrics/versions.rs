@@ -13,7 +13,7 @@ pub const MOST_VERSIONS: usize = 200;
 /// [`OTHER`].
 pub const MOST_VERSIONS_OF_TENANT: usize = 5_000;
 
-/// A payload that is counted, with what it is counted for.
+/// A payload that is counted, with the app and version that it counts for.
 pub(super) struct CountedPayload<'a> {
     pub(super) payload: &'a MetricPayload,
     pub(super) app: String,
@@ -32,7 +32,7 @@ struct VersionCounts {
     of_app: BTreeMap<(Date, String), usize>,
 }
 
-/// Says what each payload is counted for, and notes the versions that are new.
+/// Assigns each payload to the app and version that it counts for, and records the versions that are new.
 pub(super) async fn admit<'a>(
     tx: &mut TenantTx,
     kept: &[(&'a MetricArrival, u64)],
@@ -76,7 +76,7 @@ fn columns(keys: &BTreeSet<VersionKey>) -> (Vec<Date>, Vec<String>, Vec<String>)
     (days, apps, keys.iter().map(|key| key.2.clone()).collect())
 }
 
-/// Those of the versions that are there.
+/// Returns those of the versions that exist.
 async fn known(tx: &mut TenantTx, named: &BTreeSet<VersionKey>) -> Result<BTreeSet<VersionKey>> {
     let (days, apps, versions) = columns(named);
     let (connection, tenant, _) = tx.parts();

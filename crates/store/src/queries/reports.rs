@@ -1,4 +1,4 @@
-//! A list of reports by what they say of themselves, newest first, a page at a time.
+//! Lists of reports by the values that they state, newest first, a page at a time.
 
 use crate::column::{ReportIdColumn, U32};
 use crate::cursor::ReportCursor;
@@ -186,9 +186,9 @@ impl ImageReports {
         Ok(ImageReports { waits: row.waits, system })
     }
 
-    /// The rows of `waits` of the image, with their reports. The planner knows nothing of how the two
-    /// tables go together, and would rather hash all reports; the LIMIT of one keeps it to one look-up a
-    /// row, in the order of the waits.
+    /// Adds the rows of `waits` of the image, with their reports. The planner does not know how the two
+    /// tables correlate, and would rather hash all reports; the LIMIT of one keeps it to one look-up a row,
+    /// in the order of the waits.
     fn push_waits(query: &mut QueryBuilder<Postgres>, tenant: &str, debug_id: DebugId) {
         query.push(
             " FROM waits w CROSS JOIN LATERAL (SELECT * FROM reports o WHERE o.tenant = w.tenant \
@@ -415,7 +415,7 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
     }
 }
 
-/// The question `select` about the reports that fit, and the table that gives their order.
+/// Runs the query `select` on the matching reports. The table that gives their order is part of the result.
 async fn matching(
     tx: &mut TenantTx,
     select: &str,
@@ -442,7 +442,7 @@ async fn matching(
             image.push_system(&mut query, tenant, debug_id);
             "r"
         }
-        // A report may say of a system image that it is its app's.
+        // A report may list a system image as its app's.
         Some((debug_id, image)) => {
             query.push(" FROM (SELECT r.*");
             ImageReports::push_waits(&mut query, tenant, debug_id);

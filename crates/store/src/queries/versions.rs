@@ -1,4 +1,4 @@
-//! The versions of an app: how they do, and what is missing to know better.
+//! The versions of an app: their figures, and the symbols that are missing.
 
 use super::day;
 use super::missing::{self, WantedImage};

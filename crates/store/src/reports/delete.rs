@@ -59,8 +59,8 @@ struct Deleted {
     same_crash_as: Option<Uuid>,
 }
 
-/// Takes away the bodies and waits of reports without rows, and ends the requests for them. Their keys
-/// have to be locked.
+/// Removes the bodies and waits of reports without rows, and ends the requests for them. Their keys have to
+/// be locked.
 pub(crate) async fn drop_rest(
     tx: &mut TenantTx,
     times: &[OffsetDateTime],

@@ -1,6 +1,5 @@
-//! Further arrivals of a report that the store has: an SDK sent it twice, or an operator did. Counted
-//! once, and noted by the input record that brought each, so that a replay of the log notes nothing
-//! new.
+//! Further arrivals of a report that the store has: an SDK sent it twice, or an operator replayed it. Each is
+//! counted once, by the input record that brought it, so that a replay of the log adds nothing.
 
 use super::rows::name;
 use super::{Arrival, ArrivalOutcome, StoredArrival};
@@ -8,8 +7,8 @@ use crate::number::to_row32;
 use crate::{Result, TenantTx, json};
 use serde_json::{Value, json};
 
-/// Notes what came from another record than its report's first. Revisions are none: they have their
-/// report's origin.
+/// Records arrivals that came from another record than their report's first. Revisions are no duplicates:
+/// they have their report's origin.
 pub(super) async fn note(tx: &mut TenantTx, arrivals: &[&Arrival], stored: &[StoredArrival]) -> Result<()> {
     let further = arrivals.iter().zip(stored).filter(|(arrival, stored)| {
         arrival.revision == 1

@@ -97,7 +97,8 @@ pub(super) async fn lock(
     }
     let new = not_in(&found, &known);
     if !new.is_empty() {
-        // While the first variants are locked no other transaction adds one; what came while we waited for them is there now.
+        // While the first variants are locked, no other transaction adds one. Variants that were added during
+        // the wait exist now.
         found.extend(of(lock_wanted(tx, &new).await?));
         let new = not_in(&found, &new);
         found.extend(of(insert_further_variants(tx, &new).await?));
@@ -273,7 +274,7 @@ pub(super) struct Advance<'a> {
     pub(super) origin: Option<&'a ReportOrigin>,
 }
 
-/// Notes the new revisions. A request that one of them answers is over.
+/// Records the new revisions. A request that one of them answers is over.
 pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Result<()> {
     if advanced.is_empty() {
         return Ok(());

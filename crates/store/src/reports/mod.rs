@@ -41,7 +41,7 @@ use utoipa::ToSchema;
 pub struct Arrival {
     /// The report's id, as the report says.
     pub report_id: ReportId,
-    /// SHA-256 of the report without our keys: tells a second copy from another report of that id.
+    /// SHA-256 of the report without our keys: distinguishes a second copy from another report of that id.
     pub content_hash: ContentHash,
     /// From 1.
     pub revision: u32,
@@ -110,8 +110,9 @@ pub struct ReportDetails {
 }
 
 impl ReportDetails {
-    /// The signal that the report is of; `None` for crashes and what else is always kept. What ended the app is a crash,
-    /// also a hang or an error of JavaScript; ends out of memory are of their own signal.
+    /// Returns the signal of the report; `None` for crashes and other kinds that are always kept. A report of
+    /// the app's end is a crash, also for a hang or an error of JavaScript; an end out of memory has a signal
+    /// of its own.
     #[must_use]
     pub fn signal(&self) -> Option<AppSignal> {
         self.signal_of_group().filter(|_| !self.is_fatal())
@@ -127,8 +128,9 @@ impl ReportDetails {
         (1_000.0 / self.sampled.unwrap_or(1.0).clamp(0.001, 1.0)).round() as u64
     }
 
-    /// True for a crash: the app did not survive it, whatever the kind of its group. The device's word counts; versions that
-    /// do not say it report only the crash's type. An end out of memory is none, as of sessions, whatever the device says.
+    /// Returns true for a crash: the app did not survive it, whatever the kind of its group. The device's
+    /// statement counts; versions that make none report only the crash's type. An end out of memory is no
+    /// crash, as with sessions, whatever the device says.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         if self.signal_of_group() == Some(AppSignal::Memory) {
@@ -178,14 +180,14 @@ pub struct ImageUse {
     pub found: bool,
     /// They are of a stripped binary of the app: its dSYM is missing.
     pub stripped: bool,
-    /// Its symbols are there and could not be fetched.
+    /// Its symbols exist and could not be fetched.
     pub failed: bool,
     /// The generation that answered; 0 for none.
     pub seen_generation: u64,
 }
 
 impl ImageUse {
-    /// True for an image of the app that lacks its dSYM. A dSYM that could not be fetched is there.
+    /// Returns true for an image of the app that lacks its dSYM. A dSYM that could not be fetched exists.
     fn lacks_symbols(&self) -> bool {
         !self.system && !self.failed && (!self.found || self.stripped)
     }
@@ -209,9 +211,9 @@ pub struct ReportOrigin {
 pub enum Effects {
     /// It may.
     Now,
-    /// Later revisions may follow in the log: note the question, and ask what is still open with
-    /// [`crate::requests::ask_pending`] when the log's end is reached. The clock that asks for what could not be
-    /// fetched begins then too.
+    /// Later revisions may follow in the log: record the need, and request what is still open with
+    /// [`crate::requests::ask_pending`] when the log's end is reached. The retries of symbols that could not
+    /// be fetched begin then too.
     Deferred,
 }
 
@@ -224,15 +226,16 @@ pub enum ArrivalOutcome {
     Revised,
     /// A later arrival of the same batch has taken its place already.
     Superseded,
-    /// This revision or a later one is there: nothing was done.
+    /// This revision or a later one is stored: nothing was done.
     Duplicate,
     /// The report was deleted: nothing was done.
     Deleted,
-    /// Older than reports are kept: nothing was done but remembering it.
+    /// Older than reports are kept: only its key was stored.
     Expired,
-    /// The app does not keep reports of this signal: nothing was done but remembering it.
+    /// The app does not keep reports of this signal: only its key was stored.
     SwitchedOff,
-    /// The app keeps a part of the reports of this signal, and others stand for it: nothing was done but remembering it.
+    /// The app keeps a part of the reports of this signal, and this one is not in it: only its key was
+    /// stored.
     SampledOut,
 }
 

@@ -4,8 +4,8 @@ use crate::purge;
 use crate::{Result, Store};
 use time::{Date, OffsetDateTime};
 
-/// Makes the partitions from one day to another (UTC, both included) that are not there yet; gives
-/// how many tables that took.
+/// Makes the missing partitions from one day to another (UTC, both included). Returns how many tables that
+/// took.
 pub async fn ensure(store: &Store, first: Date, last: Date) -> Result<i32> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_partitions_ensure($1, $2) AS "made!""#, first, last)
         .fetch_one(store.pool())
@@ -21,8 +21,8 @@ pub async fn drop_before(store: &Store, before: Date) -> Result<i32> {
         .await?)
 }
 
-/// Forgets the keys of reports that arrived before `before`, and their duplicates; `before` has to
-/// lie before anything that a topic can still bring. Returns the number of keys removed.
+/// Deletes the keys of reports that arrived before `before`, and their duplicates; `before` has to be before
+/// any record that a topic still has. Returns the number of keys removed.
 pub async fn purge_keys(store: &Store, before: OffsetDateTime) -> Result<u64> {
     purge::rows_before(store, "report_duplicates", before).await?;
     purge::rows_before(store, "report_keys", before).await

@@ -61,8 +61,8 @@ pub async fn longest(store: &Store, usual: u32, remembered: u32) -> Result<u32> 
     Ok(days(u32::try_from(longest).unwrap_or(usual), usual, remembered))
 }
 
-/// Deletes reports of the transaction's tenant that arrived before the day `before`, at most `limit`
-/// of them with all that hangs on them. Returns their number; 0 once there is nothing left of those days.
+/// Deletes reports of the transaction's tenant that arrived before the day `before`, at most `limit` of them,
+/// with all dependent rows. Returns their number; 0 once no report of those days is left.
 pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (end, _) = bounds(before);
     let (connection, tenant, _) = tx.parts();
@@ -82,7 +82,7 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
     let ids: Vec<Uuid> = rows.iter().map(|row| row.report_id).collect();
     let variants: Vec<i32> = rows.iter().map(|row| row.variant).collect();
     let going: Vec<(Uuid, i32)> = ids.iter().copied().zip(variants.iter().copied()).collect();
-    // In the order of everybody who writes reports.
+    // In the lock order of all writers of reports.
     let keys = lock_known(tx, &going).await?;
     let (connection, tenant, _) = tx.parts();
     // The time once more: by it the days that are kept are left out.
@@ -104,9 +104,9 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
     Ok(gone.rows_affected())
 }
 
-/// Forgets images that no report wants that arrived on the day `before` or later, at most `limit` of
-/// them. Returns their number. What was counted of reports, their devices and frames stays: a version's
-/// history is not over with its reports.
+/// Deletes images that no report wants that arrived on the day `before` or later, at most `limit` of them.
+/// Returns their number. The counts of reports, devices and frames stay: a version's history is longer than
+/// its reports.
 pub async fn forget_wanted(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (end, _) = bounds(before);
     let (connection, tenant, _) = tx.parts();
@@ -143,9 +143,9 @@ pub async fn forget_hours(tx: &mut TenantTx, limit: u32) -> Result<u64> {
     Ok(gone.rows_affected())
 }
 
-/// Condemns what lies in object storage for the days before `before`, and forgets what hung on those
-/// days: for when [`expire`] has nothing left to do, or the days' tables are about to go. At most
-/// `limit` objects. Returns their number.
+/// Condemns the files in object storage of the days before `before`, and deletes rows that depend on those
+/// days: for when [`expire`] has nothing left to do, or the days' tables are about to go. At most `limit`
+/// objects. Returns their number.
 pub async fn condemn_days(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (connection, tenant, now) = tx.parts();
     let segments = sqlx::query!(

@@ -185,7 +185,7 @@ async fn want_less(tx: &mut TenantTx, report: &Counted) -> Result<()> {
     Ok(())
 }
 
-/// Counts new reports by device. Gives the devices that their version had not crashed on before.
+/// Counts new reports by device. Returns the devices that their version had not crashed on before.
 async fn devices(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<BTreeMap<DayKey, i64>> {
     let mut rows: BTreeMap<(String, String, Vec<u8>), (Date, i64)> = BTreeMap::new();
     for change in changes.iter().filter(|change| change.previous.is_none()) {
@@ -277,14 +277,14 @@ async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<u64
 
 struct Wanted {
     /// Whether it is the system's, its name and its architecture. Reports may disagree: the smallest counts,
-    /// an app's before the system's, so that it does not depend on who came first.
+    /// an app's before the system's, so that the order of arrival does not matter.
     said: (bool, String, String),
     reports: u64,
     first: OffsetDateTime,
     last: OffsetDateTime,
 }
 
-/// Notes the images that new reports came without symbols for.
+/// Counts the images that new reports came without symbols for.
 async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
     let mut wanted: BTreeMap<(String, String, Uuid), Wanted> = BTreeMap::new();
     for change in changes.iter().filter(|change| change.previous.is_none()) {

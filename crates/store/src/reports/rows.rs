@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{ReportGrouping, timestamp};
 
-/// Longer values of what is indexed would not fit into an index page.
+/// Longer values of indexed columns would not fit into an index page.
 const NAME_CHARS: usize = 200;
 const TEXT_CHARS: usize = 1_000;
 const SUMMARY_BYTES: usize = 16 * 1024;
@@ -124,8 +124,8 @@ fn summary(value: &serde_json::Value) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_default()
 }
 
-/// Reads what was stored before of the reports that have a revision already. Takes those without a row out of
-/// `changes`, and returns them.
+/// Reads the stored revisions of the reports that have one. Removes reports without a row from `changes`, and
+/// returns them.
 pub(super) async fn read_previous<'a>(
     tx: &mut TenantTx,
     changes: &mut Vec<Change<'a>>,
@@ -213,12 +213,12 @@ struct NewReportRow {
     traceparent: Option<String>,
 }
 
-/// A time in the one spelling that Postgres reads without loss; none for what it cannot hold.
+/// Returns a time in the one spelling that Postgres reads without loss; `None` if Postgres cannot hold it.
 fn time_text(at: OffsetDateTime) -> Option<String> {
     timestamp::storable(at)?.format(&Rfc3339).ok()
 }
 
-/// The bytes that tell devices apart, as they are stored.
+/// Returns the bytes that identify the device, as they are stored.
 pub(super) fn device(facts: &ReportDetails) -> Option<&[u8]> {
     facts.device.as_deref().map(|bytes| &bytes[..bytes.len().min(DEVICE_BYTES)]).filter(|b| !b.is_empty())
 }
@@ -347,7 +347,7 @@ async fn write_bodies(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
     )
     .execute(connection)
     .await?;
-    // The revision before may lie in a segment.
+    // The body of the revision before may be in a segment.
     drop_frames(tx, &times, &ids, &variants).await
 }
 

@@ -1,4 +1,5 @@
-//! One crash that both KSCrash and MetricKit tell: KSCrash's report counts, and MetricKit's is kept beside it.
+//! Crashes that both KSCrash and MetricKit report: KSCrash's report counts, and MetricKit's is kept beside
+//! it.
 
 use super::groups;
 use super::keys::{KeyRow, lock_known};
@@ -12,9 +13,9 @@ use time::Duration;
 /// The most days between the arrivals of the two.
 const APART_DAYS: i32 = 3;
 
-/// Takes a MetricKit report out of all counts if a KSCrash report tells the same crash, whichever came first.
-/// They belong together if they name the same run of the app, or the same process if one of them names no
-/// run. Looks up `limit` of them at once, each one once. Returns how many were changed.
+/// Takes a MetricKit report out of all counts if a KSCrash report is about the same crash, whichever came
+/// first. They belong together if they name the same run of the app, or the same process if one of them names
+/// no run. Looks up `limit` of them at once, each one once. Returns how many were changed.
 pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
     let since = store.now() - Duration::days(i64::from(APART_DAYS) + 1);
     let (mut after, mut changed) = ((since, Uuid::nil(), -1), 0);

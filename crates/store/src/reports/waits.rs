@@ -6,8 +6,8 @@
 //! 3. the waits are written, with the generation that the report was symbolicated with;
 //! 4. the generation of each slot in step 2 is compared with that: a newer generation is asked for.
 //!
-//! A builder raises the slot first and looks for waits after its commit. Whoever comes second sees the first.
-//! For the system's slots, which every report would hold, one lock represents all of them (see
+//! A builder raises the slot first and looks for waits after its commit. The second of the two sees the
+//! first. For the system's slots, which every report would hold, one lock represents all of them (see
 //! [`crate::wakes::system`]).
 
 use super::{Change, Effects, ImageUse, KeyRow};
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime};
 use unslide_model::{DebugId, Owner, Quality};
 
-/// Records what the changed reports have seen, and gives for each what is newer than that.
+/// Records the symbols that the changed reports have seen, and returns for each the newer ones.
 pub(super) async fn record(
     tx: &mut TenantTx,
     changes: &[Change<'_>],
@@ -93,7 +93,7 @@ impl Answering {
         Some(NeededSymbols { debug_id: image.debug_id, generation, system: system.is_some() })
     }
 
-    /// Step 4: what is newer than what the image's report has seen.
+    /// Step 4: returns the symbols if they are newer than those that the image's report has seen.
     fn newer(&self, image: &ImageUse) -> Option<NeededSymbols> {
         self.need(image).filter(|need| need.generation > self.seen(image))
     }
@@ -186,7 +186,7 @@ async fn write_system(
     )
     .execute(&mut *connection)
     .await?;
-    // Nearly always there is nothing to lower; a DO UPDATE would lock the day's rows for every batch.
+    // Nearly always no row needs to be lowered; a DO UPDATE would lock the day's rows for every batch.
     sqlx::query!(
         "UPDATE system_waits w SET seen_generation = n.seen
          FROM unnest($2::uuid[], $3::date[], $4::bigint[]) AS n (debug_id, day, seen)

@@ -1,4 +1,4 @@
-//! Requests that end without a new revision. However many answers come at once, the statements are the same.
+//! Ends requests without a new revision. The number of statements does not depend on the number of answers.
 
 use crate::number::to_row32;
 use crate::outbox::NeededSymbols;
@@ -15,8 +15,7 @@ use unslide_model::ReportId;
 pub enum RequestOutcome {
     /// The symbols made nothing better.
     Unchanged,
-    /// Nothing got better, and symbols that are there could not be fetched: they are asked for by the
-    /// clock.
+    /// Nothing got better, and existing symbols could not be fetched: they are retried by the clock.
     FetchingFailed,
     /// The body was not at the place in the request, or may not be touched. If the report still exists, its
     /// body has moved: the request stays open, and is sent again with the new place.
@@ -244,9 +243,9 @@ async fn asked_for(tx: &mut TenantTx, closed: &[Closed]) -> Result<NeedsByReport
 /// By how much the clocks of two hosts may differ, and how long after its time symbols are published.
 const SKEW: Duration = Duration::minutes(5);
 
-/// Symbols that came while requests were on their way: their wake left out the reports with such requests.
-/// Symbols of system images are known by their time, as their waits are not kept report by report: of what
-/// came shortly before some may be known, which an answer then says.
+/// Returns symbols that came while requests were on their way: their wake left out the reports with such
+/// requests. Symbols of system images are found by their time, as their waits are not kept report by report.
+/// Those that came shortly before may be known already; the answer then says that nothing got better.
 async fn came_since(tx: &mut TenantTx, closed: &[&Closed], asked: &NeedsByReport) -> Result<NeedsByReport> {
     let reports: Vec<(Uuid, i32)> = closed.iter().map(|closed| closed.key.row()).collect();
     let mut came = own_symbols(tx, &reports, true).await?;

@@ -3,16 +3,16 @@
 use crate::{Result, StoreError};
 use std::fmt::Display;
 
-/// The first failure while owners are gone through, so that the others' turn comes all the same.
+/// The first failure among several owners, so that the others are processed all the same.
 #[derive(Default)]
 pub(crate) struct FirstFailure(Option<StoreError>);
 
 impl FirstFailure {
-    /// Logs a failure of one owner, or of a row of it, and keeps the first one. A deleted tenant waits for nothing any
-    /// more, which is no failure.
+    /// Logs a failure of one owner, or of a row of it, and keeps the first one. The deletion of a tenant is
+    /// no failure: it waits for nothing any more.
     ///
     /// # Errors
-    /// A failure of the connection: it would be everybody's.
+    /// A failure of the connection, because it concerns every owner.
     pub(crate) fn note(&mut self, owner: &impl Display, error: StoreError) -> Result<()> {
         match error {
             StoreError::TenantDeleted => {}

@@ -1,5 +1,5 @@
-//! Requests for a better revision of a stored report. The store alone gives out their numbers: one
-//! more than the revision it has, and one request at a time.
+//! Requests for a better revision of a stored report. Only the store assigns their numbers: one more than the
+//! revision it has, and one request at a time.
 
 mod answers;
 mod first_failure;
@@ -62,7 +62,7 @@ impl Ask {
     }
 }
 
-/// Makes the requests that may be made, and gives for each question the number asked for.
+/// Makes the requests that are due, and returns for each the requested revision.
 pub(crate) async fn place(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<u32>>> {
     let now = tx.now();
     let numbers: Vec<Option<u32>> = asks.iter().map(|ask| ask.number(now)).collect();

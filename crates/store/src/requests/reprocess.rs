@@ -1,5 +1,5 @@
-//! Reports symbolicated again on demand: a job goes through those that fit and asks for each, and
-//! what comes of the requests is counted.
+//! Symbolicates stored reports again on demand: a job goes through the matching reports and requests each,
+//! and the outcomes of the requests are counted.
 
 use crate::column::{DebugIdColumn, JsonColumn, Nullable, TimeColumn, U64, json_column, words};
 use crate::cursor::ReportCursor;
@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use unslide_model::DebugId;
 use utoipa::ToSchema;
 
-/// Which reports. What is absent does not matter.
+/// Filter of reports. An absent field does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReprocessFilter {
@@ -128,7 +128,7 @@ pub async fn hold_open(tx: &mut TenantTx) -> Result<u64> {
         .bind(tenant)
         .execute(&mut *connection)
         .await?;
-    // A statement of its own: it sees what was committed while the lock was waited for.
+    // A statement of its own: it sees rows that were committed during the wait for the lock.
     let open = sqlx::query_scalar!(
         r#"SELECT count(*) AS "open!" FROM reprocesses WHERE tenant = $1 AND status = 'running'"#,
         tenant
@@ -143,7 +143,7 @@ pub async fn count(tx: &mut TenantTx, wanted: &ReprocessFilter) -> Result<u64> {
     reports::count(tx, &wanted.filter()).await
 }
 
-/// Begins a reprocess of the reports that fit and are there now.
+/// Begins a reprocess of the matching reports that are stored now.
 pub async fn create(tx: &mut TenantTx, actor: &str, wanted: &ReprocessFilter) -> Result<ReprocessRun> {
     let to = wanted.to.map_or(tx.now(), |to| to.min(tx.now()));
     let wanted = ReprocessFilter { to: Some(to), ..wanted.clone() };
@@ -249,8 +249,8 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Repr
     Ok(Some(ReprocessPage { asked: ours.len() as u64, more: found.next.is_some() }))
 }
 
-/// Notes that a reprocess waits for the answers about these reports. Returns their number. One that is sent
-/// again, since it was overdue, stays the other reprocess's, which waits for its answer.
+/// Records that a reprocess waits for the answers about these reports. Returns their number. An overdue
+/// request that is sent again stays with the other reprocess, which waits for its answer.
 async fn claim(tx: &mut TenantTx, id: Uuid, reports: &[(Uuid, i32)]) -> Result<u64> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();

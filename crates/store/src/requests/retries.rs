@@ -1,6 +1,6 @@
-//! Symbols that are there and could not be fetched, although the worker has tried for long: no event
-//! will tell that object storage is well again, so their reports are asked for again by the clock,
-//! later and later, and then no more until an event comes.
+//! Retries for existing symbols that could not be fetched, although the worker has tried for long. No event
+//! announces that object storage works again, so their reports are requested by the clock, with growing
+//! pauses, and then no more until an event comes.
 
 pub use super::pauses::PAUSES;
 
@@ -68,7 +68,7 @@ async fn ask(
         .zip(&placed)
         .map(|(tries, placed)| match placed {
             Some(_) => (tries + 1, PAUSES.get(tries + 1).map(|pause| now + *pause)),
-            // An answer is on its way, which may be what is waited for.
+            // An answer is on its way, which may be the expected one.
             None => (tries, Some(now + PAUSES[0])),
         })
         .collect();

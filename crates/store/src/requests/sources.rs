@@ -22,8 +22,8 @@ pub struct RequestSource {
     pub traceparent: Option<String>,
 }
 
-/// The bodies of reports that are asked for again, each by its id and variant. One that is gone is not
-/// among them, and nothing is to be sent for it.
+/// Returns the bodies of reports that are requested again, each by its id and variant. A deleted report is
+/// not among them, and its request need not be sent.
 pub async fn sources(
     tx: &mut TenantTx,
     reports: &[(ReportId, u32)],

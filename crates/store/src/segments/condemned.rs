@@ -1,4 +1,4 @@
-//! Objects that nothing refers to any more.
+//! Objects that are no longer referenced.
 
 use crate::column::TenantColumn;
 use crate::number::to_row32;
@@ -48,7 +48,7 @@ pub async fn condemn(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
     condemn_at(tx, keys, now).await
 }
 
-/// Condemns objects of the transaction's tenant as of a time, which may lie ahead.
+/// Condemns objects of the transaction's tenant as of a time, which may be in the future.
 pub async fn condemn_at(tx: &mut TenantTx, keys: &[String], at: OffsetDateTime) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(

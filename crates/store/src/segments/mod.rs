@@ -29,7 +29,7 @@ pub struct SegmentKeys {
     pub live: Vec<String>,
     /// These are being written.
     pub begun: Vec<String>,
-    /// Nothing refers to these any more, whatever they hold.
+    /// Objects that are no longer referenced, whatever they hold.
     pub condemned: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ pub(crate) async fn drop_frames(
     if segments.is_empty() {
         return Ok(());
     }
-    // A statement of its own: it sees what the one before took away.
+    // A statement of its own: it sees the deletions of the one before.
     sqlx::query!(
         "WITH gone AS (
              DELETE FROM segments s

@@ -141,7 +141,7 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
         })
     });
     let (connection, tenant, _) = tx.parts();
-    // Locks the rows and gives their sketches, those of a new row empty.
+    // Locks the rows and returns their sketches; those of a new row are empty.
     let rows = sqlx::query!(
         r#"INSERT INTO session_days AS d (tenant, app, version, day, sessions, crashed, out_of_memory,
                                           unexplained, background_memory, installations, crashed_installations, users,

@@ -1,4 +1,4 @@
-//! How a session ended, as its events tell one after another.
+//! The end of a session, collected from its events.
 
 use super::event::{SessionEvent, is_vague};
 use super::{SessionJudgement, TerminationEvidence};

@@ -21,8 +21,8 @@ pub(super) fn is_vague(reason: EndReason) -> bool {
     matches!(reason, EndReason::Terminated | EndReason::Unknown)
 }
 
-/// One session of an app on one device: from its start to its end, which a later event with the same
-/// id may tell. Fields that are not listed here are ignored. `docs/schema/sessions-v1.json` describes the same.
+/// One session of an app on one device: from its start to its end, which may come in a later event with the
+/// same id. Fields that are not listed here are ignored. `docs/schema/sessions-v1.json` describes the same.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct SessionEvent {
     /// Id of the session within its app; a UUID is fine. The same id again is the same session.
@@ -49,8 +49,8 @@ pub struct SessionEvent {
     /// The share of the sessions that is sent, 0.001 to 1: each counts as its inverse, rounded. The app has
     /// to decide per session, not per event.
     pub sampled: Option<f64>,
-    /// When the session began (RFC 3339). The session is counted for this day (UTC). Every event of the
-    /// session has to say the same.
+    /// When the session began (RFC 3339). The session is counted for this day (UTC). It must be the same in
+    /// every event of the session.
     #[serde(with = "time::serde::rfc3339")]
     pub started_at: OffsetDateTime,
     /// When it ended (RFC 3339). An end before the start counts as the start.

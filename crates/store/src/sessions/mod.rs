@@ -1,5 +1,5 @@
-//! Sessions of apps: each stored once, however often its events come, with what is counted of them by
-//! app, version and day in the same transaction.
+//! Sessions of apps: each is stored once, however often its events come. The same transaction counts them by
+//! app, version and day.
 
 mod days;
 mod end;
@@ -41,7 +41,7 @@ struct Told<'a> {
     first: &'a SessionArrival,
     /// Which event of the batch was the first.
     place: usize,
-    /// Which one told the last of the end.
+    /// Which one had the last facts of the end.
     completing: usize,
     end: SessionEnd,
     /// The session's weight; `None` if it is not kept, unless it was before.
@@ -158,7 +158,7 @@ fn hash(text: &str) -> Hash {
     half
 }
 
-/// Inserts the sessions that are not there yet, and leaves those that are in `told`.
+/// Inserts the sessions that do not exist yet, and leaves the existing ones in `told`.
 async fn insert_new(
     tx: &mut TenantTx,
     told: &mut BTreeMap<SessionKey, Told<'_>>,

@@ -1,4 +1,4 @@
-//! Why a session ended of which no report tells: what apps send of it.
+//! The reason of a session's end that no report covers, from the evidence that apps send.
 
 use serde::Deserialize;
 use unslide_model::ended::{BELIEVED_LIMITS, EndRule, EndedRun, RunFacts};

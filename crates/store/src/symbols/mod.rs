@@ -40,7 +40,7 @@ pub struct ObjectListingPage {
     pub next: Option<(OffsetDateTime, ContentHash)>,
 }
 
-/// Which objects to list. What is absent does not matter.
+/// Filter of objects. An absent field does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectFilter {
     /// The file's name.
@@ -243,7 +243,7 @@ pub async fn delete(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Delet
     Ok(Some(Deleted { generation, objects }))
 }
 
-/// Whether symbols are there, for a build pipeline that waits for them.
+/// Whether symbols are available, for a build pipeline that waits for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SymbolReadiness {
@@ -261,7 +261,7 @@ pub enum SymbolReadiness {
     TooComplex,
 }
 
-/// Says of each debug id whether its symbols are there, in the order asked.
+/// Returns for each debug id whether its symbols are available, in the order asked.
 pub async fn check(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<Vec<(DebugId, SymbolReadiness)>> {
     let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();

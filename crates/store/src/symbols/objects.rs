@@ -22,7 +22,7 @@ words! {
         Ready = "ready",
         /// It is damaged; the reason says how.
         Malformed = "malformed",
-        /// It is something that no symcache is built from; the reason says what.
+        /// It is a file that no symcache is built from; the reason says what kind.
         Unsupported = "unsupported",
         /// A limit of the builder ended its build; the reason says which. The builder retries it when it is
         /// uploaded again or symcaches are rebuilt.
@@ -163,8 +163,8 @@ macro_rules! query_objects {
 }
 pub(crate) use query_objects;
 
-/// Notes objects that were found in an upload, each with its path. Returns the objects as they stand, and whether the
-/// tenant had these very bytes before and they need no work: then nothing changes.
+/// Records objects that were found in an upload, each with its path. Returns the stored objects, and whether
+/// the tenant had the same bytes before and they need no work: then nothing changes.
 pub async fn found(
     tx: &mut OwnerTx,
     upload: Uuid,
@@ -217,7 +217,7 @@ pub async fn found(
     let objects: Vec<(ObjectRow, bool)> = found.iter().map(of).collect::<Result<_>>()?;
     let paths: Vec<String> = found.iter().map(|(path, _)| clean(path)).collect();
     let known: Vec<bool> = objects.iter().map(|(_, known)| *known).collect();
-    // An attempt that died may have left the row: what it said of the object stays.
+    // An attempt that died may have left the row: its values stay.
     sqlx::query!(
         "INSERT INTO upload_objects (tenant, upload_id, content_hash, path, known)
          SELECT $1, $2, f.* FROM unnest($3::bytea[], $4::text[], $5::boolean[]) AS f ON CONFLICT DO NOTHING",
@@ -252,7 +252,7 @@ pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
     .fetch_all(connection)
     .await?;
     let count = rows.len();
-    // Those without a debug id have nothing under one.
+    // Objects without a debug id have no files under one.
     let mut stored: BTreeMap<DebugId, Vec<ContentHash>> = BTreeMap::new();
     for row in rows {
         let debug_id = row.debug_id.map_or(DebugId([0; 16]), DebugId::from);
@@ -303,13 +303,13 @@ pub async fn to_rebuild(
     .await?)
 }
 
-/// Notes that a builder has begun with an object.
+/// Records that a builder has begun with an object.
 pub async fn building(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<()> {
     end(tx, content_hash, ObjectStatus::Building, None, None, None).await
 }
 
-/// Notes that an object has its symcache. The quality is what the build found, which may be less
-/// than the sections promised; `left_out` says what could not be read.
+/// Records that an object has its symcache. The quality is the one that the build found, which may be less
+/// than the sections promised; `left_out` names the parts that could not be read.
 pub async fn ready(
     tx: &mut OwnerTx,
     content_hash: &ContentHash,
@@ -320,8 +320,8 @@ pub async fn ready(
     end(tx, content_hash, ObjectStatus::Ready, left_out, Some(quality), Some(symcache)).await
 }
 
-/// Notes that no symcache can be built from an object ([`ObjectStatus::Malformed`], [`ObjectStatus::Unsupported`] or
-/// [`ObjectStatus::TooComplex`]), and why.
+/// Records that no symcache can be built from an object ([`ObjectStatus::Malformed`],
+/// [`ObjectStatus::Unsupported`] or [`ObjectStatus::TooComplex`]), and why.
 pub async fn rejected(
     tx: &mut OwnerTx,
     content_hash: &ContentHash,

@@ -1,6 +1,6 @@
 //! Open uploads that come in parts, and that continue from the position at which they stopped.
 //!
-//! While an upload is open, its parts are in object storage apart from any object, and its announced size
+//! While an upload is open, its parts are separate from any object in object storage, and its announced size
 //! counts as used. Its row in `uploads` says whether it still takes parts.
 
 use crate::column::{HashColumn, U64};
@@ -151,7 +151,7 @@ pub async fn find(
     Ok(row.map(Partial::from))
 }
 
-/// An upload with parts that object storage still holds apart, whether or not it takes more of them.
+/// Returns an upload if object storage still holds its parts, whether or not it takes more of them.
 pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Partial>> {
     let (connection, owner, _) = tx.parts();
     let row = query_partial!("WHERE p.tenant = $1 AND p.upload_id = $2", owner, id)

@@ -54,9 +54,8 @@ pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<SymbolSl
     .await?)
 }
 
-/// Makes this transaction the only one of its kind for a debug id until it ends: two builders never
-/// change what object storage holds for one debug id at the same time. Locks no row, so that
-/// indexers go on.
+/// Makes this transaction the only one of its kind for a debug id until it ends: two builders never change
+/// the files of one debug id in object storage at the same time. Locks no row, so that indexers go on.
 pub async fn exclusive(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")

@@ -69,7 +69,7 @@ impl SymbolBytes {
     }
 }
 
-/// The tenant's symbols, as a look that holds nothing: for a first answer.
+/// Returns the size of the tenant's symbols, without a lock: for a first answer.
 pub async fn stored(tx: &mut OwnerTx) -> Result<SymbolBytes> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
@@ -87,7 +87,7 @@ pub async fn stored(tx: &mut OwnerTx) -> Result<SymbolBytes> {
 /// The tenant's symbols. Until the transaction ends no other that takes this lock adds to them.
 pub async fn hold_symbols(tx: &mut OwnerTx) -> Result<SymbolBytes> {
     hold(tx).await?;
-    // A statement of its own: it sees what was committed while the lock was waited for.
+    // A statement of its own: it sees rows that were committed during the wait for the lock.
     stored(tx).await
 }
 

@@ -89,7 +89,7 @@ pub async fn put(tx: &mut TenantTx, app: &str, settings: &AppSettings) -> Result
             .await?;
         return Ok(true);
     }
-    // Apps that keep all are not read by what asks for signals.
+    // The query for signals does not read apps that keep all of them.
     let signals = match settings.signals == SignalSettings::default() {
         true => serde_json::json!({}),
         false => serde_json::json!(settings.signals),

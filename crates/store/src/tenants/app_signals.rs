@@ -1,4 +1,4 @@
-//! Which signals of an app are kept, and what was dropped because of that.
+//! The signals that an app keeps, and the number of events that were dropped.
 
 use crate::column::{JsonColumn, json_column, words};
 use crate::number::to_row;
@@ -37,7 +37,8 @@ words! {
 }
 
 impl AppSignal {
-    /// The signal that reports of a kind of group are of; `None` for crashes and what else is always kept.
+    /// Returns the signal of reports with this kind of group; `None` for crashes and other kinds that are
+    /// always kept.
     #[must_use]
     pub fn of_group_kind(kind: &str) -> Option<AppSignal> {
         match kind {
@@ -158,7 +159,7 @@ impl WeightRounder {
     }
 }
 
-/// A UUID counts in whatever case it is written: a report says the id of its session in lower case.
+/// A UUID counts in whatever case it is written: a report has the id of its session in lower case.
 fn hash(purpose: &str, id: &str) -> u64 {
     let id = Uuid::parse_str(id).map_or_else(|_| id.to_owned(), |id| id.to_string());
     let digest: [u8; 32] = Sha256::new().chain_update(purpose).chain_update(id).finalize().into();
@@ -192,10 +193,10 @@ pub async fn of_apps(tx: &mut TenantTx, apps: &BTreeSet<&str>) -> Result<Signals
     Ok(SignalsByApp(rows.into_iter().map(|row| (row.app, row.signals.0)).collect()))
 }
 
-/// Numbers of what was dropped, by app and signal.
+/// Numbers of dropped events, by app and signal.
 pub(crate) type SignalDrops = BTreeMap<(String, AppSignal), i64>;
 
-/// Counts what was dropped today.
+/// Counts the events that were dropped today.
 pub(crate) async fn count(tx: &mut TenantTx, drops: &SignalDrops) -> Result<()> {
     if drops.is_empty() {
         return Ok(());

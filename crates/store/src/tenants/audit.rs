@@ -28,7 +28,7 @@ pub struct AuditEntry {
     pub detail: serde_json::Value,
 }
 
-/// Adds an entry, in the transaction that does what it tells of.
+/// Adds an entry, in the transaction that does the action.
 pub async fn append(
     tx: &mut OwnerTx,
     actor: &str,

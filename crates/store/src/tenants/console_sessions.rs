@@ -1,6 +1,7 @@
-//! Who is signed in to the console. A session is a key's: it has the key's scopes and ends with it.
+//! Sessions of people who are signed in to the console. A session is a key's: it has the key's scopes and
+//! ends with it.
 //!
-//! A cookie holds 256 random bits, of which only a SHA-256 is kept: there is nothing to guess, and a copy of the
+//! A cookie holds 256 random bits, of which only a SHA-256 is kept: they cannot be guessed, and a copy of the
 //! database cannot be used to sign in.
 
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};

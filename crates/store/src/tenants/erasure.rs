@@ -1,8 +1,8 @@
-//! Deleting a tenant: its state first, then everything that it had, page by page, and the proof.
+//! Deletes a tenant: its state first, then all of its data, page by page, and the proof.
 //!
-//! The state is set under a lock that every transaction shares which adds rows of the tenant (a
-//! trigger sees to that), so that nothing is added after it. The rows are taken table by table as
-//! the database's catalogue names them: a table that comes later is not forgotten.
+//! The state is set under a lock that every transaction shares which adds rows of the tenant (a trigger
+//! enforces that), so that no row is added after it. The rows are deleted table by table as the database's
+//! catalogue names them: a table that comes later is not forgotten.
 
 use crate::column::{JsonColumn, Nullable, TenantColumn, U64, json_column};
 use crate::jobs::{self, JobLease, Work};

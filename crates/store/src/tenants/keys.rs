@@ -1,5 +1,5 @@
-//! API keys. The text is `unslide_<prefix>_<secret>`: the prefix finds the row, and of the secret
-//! only a SHA-256 is kept (it has 200 random bits, so that there is nothing to guess).
+//! API keys. The text is `unslide_<prefix>_<secret>`: the prefix finds the row, and of the secret only a
+//! SHA-256 is kept (it has 200 random bits, so that it cannot be guessed).
 
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
 use crate::purge;
@@ -80,7 +80,7 @@ pub struct ApiKey {
 pub struct Principal {
     /// The key's tenant.
     pub tenant: TenantId,
-    /// False if the tenant is suspended: it may read and delete, and add or change nothing.
+    /// False if the tenant is suspended: it may read and delete, but not add or change.
     pub active: bool,
     /// The key.
     pub key_id: Uuid,
@@ -214,7 +214,7 @@ async fn check_limit(tx: &mut TenantTx) -> Result<()> {
         .bind(tenant)
         .execute(&mut *connection)
         .await?;
-    // A statement of its own: it sees what was committed while the lock was waited for.
+    // A statement of its own: it sees rows that were committed during the wait for the lock.
     let in_force = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM api_keys
            WHERE tenant = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)"#,
@@ -404,8 +404,7 @@ pub async fn revoke_with_made(
     Ok(revoke(tx, root, app).await?.then_some(number))
 }
 
-/// How long the row of a key that was revoked or has run out stays to be looked at. The audit log keeps what was done
-/// with it.
+/// How long the row of a revoked or expired key stays visible. The audit log keeps the actions done with it.
 pub const KEPT_AFTER_END: Duration = Duration::days(30);
 
 /// Deletes keys that were revoked or ran out long ago, except those that made keys which are still there. Returns their

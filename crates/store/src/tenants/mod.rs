@@ -1,4 +1,4 @@
-//! Tenants: who they are, whether they are served, and what they may use.
+//! Tenants: their identity, whether they are served, and their limits.
 
 pub mod access_stamps;
 pub mod app_settings;
@@ -145,7 +145,7 @@ pub async fn standing(tx: &mut OwnerTx) -> Result<Option<TenantStanding>> {
         .bind(slug)
         .execute(&mut *connection)
         .await?;
-    // A statement of its own: it sees what was committed while the lock was waited for.
+    // A statement of its own: it sees rows that were committed during the wait for the lock.
     let standing =
         sqlx::query_scalar!(r#"SELECT state AS "state: TenantStanding" FROM tenants WHERE slug = $1"#, slug);
     Ok(standing.fetch_optional(connection).await?)

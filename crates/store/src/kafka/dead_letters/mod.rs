@@ -98,7 +98,7 @@ pub enum DeadLetterReach<'t> {
     },
 }
 
-/// Which dead letters. What is absent does not matter.
+/// Filter of dead letters. An absent field does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeadLetterFilter {
     /// Why they are dead.

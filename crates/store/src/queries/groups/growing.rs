@@ -35,7 +35,7 @@ pub async fn list(
     Ok(found)
 }
 
-/// The growth of those of these groups that grow. What is merged into one counts for it.
+/// Returns the growth of those of these groups that grow. Reports of a merged group count for its target.
 async fn growing(
     tx: &mut TenantTx,
     groups: &[Uuid],

@@ -110,7 +110,7 @@ pub struct GroupGrowth {
     pub reports_before: i64,
 }
 
-/// Filter of a list of groups. What is `None` does not matter.
+/// Filter of a list of groups. A field that is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupFilter {
     /// Bundle identifier.

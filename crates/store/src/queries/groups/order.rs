@@ -25,7 +25,7 @@ impl GroupOrder {
         }
     }
 
-    /// True if a group can stand at `value` in a list of this order.
+    /// Returns true if a group can have `value` in a list of this order.
     #[must_use]
     pub fn has(self, value: i64) -> bool {
         matches!(self, GroupOrder::Reports) || timestamp::from_micros(value).is_some()

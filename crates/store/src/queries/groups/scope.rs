@@ -58,7 +58,7 @@ impl CountScope {
         }
     }
 
-    /// Writes conditions that keep away the groups `g` without any report in the period.
+    /// Adds conditions that exclude the groups `g` without any report in the period.
     pub(super) fn push_period(&self, query: &mut QueryBuilder<Postgres>) {
         if let Some(from) = self.from_day {
             query.push(" AND g.last_seen >= ").push_bind(from.midnight().assume_utc());

@@ -40,7 +40,7 @@ pub struct MetricSums {
     pub failed: f64,
     /// The sum of the squares of what each payload added to the observations.
     pub squares: f64,
-    /// Some of the payloads stand for more than themselves.
+    /// True if some of the payloads have a weight of more than 1.
     pub sampled: bool,
     /// The distribution of the values.
     pub sketch: QuantileSketch,
@@ -56,8 +56,9 @@ impl MetricSums {
         self.sketch.merge(&other.sketch);
     }
 
-    /// How many independent observations there are at least (Kish's effective size). What one device sends together is
-    /// alike and counts as one, and what was sampled counts as what came.
+    /// Returns how many independent observations there are at least (Kish's effective size). Observations
+    /// that one device sends together are alike and count as one, and sampled ones count as often as they
+    /// arrived.
     #[must_use]
     pub fn independent(&self) -> f64 {
         if self.squares > 0.0 { self.observations * self.observations / self.squares } else { 0.0 }

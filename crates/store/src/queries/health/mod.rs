@@ -87,8 +87,8 @@ impl HealthFigures {
         self.squares == self.sessions
     }
 
-    /// Some of the sessions, and all, as far as they are independent (Kish's effective size): what was sampled is worth
-    /// no more than what came.
+    /// Returns some of the sessions, and all, as far as they are independent (Kish's effective size): sampled
+    /// sessions count no more than those that arrived.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a test of significance")]
     pub fn independent(&self, (some, all): (i64, i64)) -> (f64, f64) {
@@ -305,8 +305,8 @@ fn rows_of((app, version): HealthFilter<'_>) -> (Option<&str>, Option<Vec<String
     (app, version.map(|version| vec![version.to_owned()]))
 }
 
-/// Hands over the rows of a period, the newest day first, a page at a time: what is held does not grow
-/// with the period.
+/// Passes the rows of a period to a function, the newest day first, a page at a time: the memory does not
+/// grow with the period.
 async fn read(
     tx: &mut TenantTx,
     (app, versions): (Option<&str>, Option<&[String]>),

@@ -121,7 +121,7 @@ fn leaving<'c>(
 #[derive(Clone)]
 struct Span {
     reports: i64,
-    /// Those that others stand for.
+    /// Reports that are counted by the weight of others.
     extrapolated: i64,
     first: (OffsetDateTime, String),
     last: (OffsetDateTime, String),
@@ -148,7 +148,7 @@ struct Delta<'c> {
     row: &'c GroupRow<'c>,
     title: Option<String>,
     culprit: Option<String>,
-    /// Of reports of its own.
+    /// The span of its own reports.
     own: Option<Span>,
     /// Of these and of the reports of groups that are merged into it.
     total: Option<Span>,
@@ -202,7 +202,7 @@ async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>], empty: EmptyGroup
     }
     let ids: Vec<Uuid> = counted.iter().map(|one| one.row.id).collect();
     let targets = write::targets(tx, &ids).await?;
-    // A target that has no report of its own here is there, so that nothing but its counts is needed of it.
+    // A target without reports of its own here exists already, so only its counts are needed.
     let placeholders: BTreeMap<Uuid, GroupRow<'_>> =
         targets.values().map(|id| (*id, GroupRow { id: *id, app: String::new(), grouping: None })).collect();
     let mut groups: BTreeMap<Uuid, Delta<'_>> = BTreeMap::new();

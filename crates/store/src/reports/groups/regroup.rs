@@ -119,7 +119,7 @@ pub struct Regrouped {
     pub report_id: ReportId,
     /// Which of those with this id.
     pub variant: u32,
-    /// The revision whose body was read.
+    /// The revision of the body that was read.
     pub revision: u32,
     /// Its group; `None` if the report has neither a reason nor a place of the crash.
     pub grouping: Option<ReportGrouping>,
@@ -235,7 +235,7 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
     Ok(moving.collect())
 }
 
-/// Writes the groups and what they are called into the reports' rows.
+/// Writes the groups and their titles into the reports' rows.
 async fn point(tx: &mut TenantTx, moving: &[Moving<'_>]) -> Result<()> {
     let rows = moving.iter().map(|one| {
         json!({

@@ -16,8 +16,8 @@ pub(super) struct DeviceSketches {
 }
 
 impl DeviceSketches {
-    /// Adds the devices of arriving reports to what is stored. The groups' rows are locked, so that no other transaction
-    /// changes the same sketches.
+    /// Adds the devices of arriving reports to the stored sketches. The groups' rows are locked, so that no
+    /// other transaction changes the same sketches.
     pub(super) async fn read(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<DeviceSketches> {
         let mut sketches = DeviceSketches::default();
         for one in counted.iter().filter(|one| one.sign > 0) {

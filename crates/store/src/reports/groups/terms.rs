@@ -20,9 +20,9 @@ pub(crate) fn term(text: &str) -> String {
     one_line(&text.chars().flat_map(char::to_lowercase).collect::<String>(), TERM_CHARS)
 }
 
-/// Adds the terms of reports that came to those of their groups, the newest report first, and takes away the reasons and
-/// titles of reports that left, unless another report of the group gives the same. The groups have to be there, and those
-/// that lost a report have to be locked.
+/// Adds the terms of arriving reports to those of their groups, the newest report first. Removes the reasons
+/// and titles of reports that left, unless another report of the group has the same. The groups have to
+/// exist, and groups that lost a report have to be locked.
 pub(super) async fn change<'t>(
     tx: &mut TenantTx,
     arrived: impl Iterator<Item = (GroupRow<'t>, &'t Vec<String>)>,

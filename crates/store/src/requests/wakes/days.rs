@@ -161,8 +161,7 @@ pub(crate) async fn lock(tx: &mut TenantTx, found: &[WaitingReport]) -> Result<V
     lock_known(tx, &reports).await
 }
 
-/// Asks for those of which `needs` says what for, as far as no answer is on its way. Returns the number
-/// of requests made.
+/// Requests the reports in `needs`, unless an answer is on its way. Returns the number of requests made.
 pub(crate) async fn ask_all(
     tx: &mut TenantTx,
     found: &[WaitingReport],

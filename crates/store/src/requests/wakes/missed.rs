@@ -1,5 +1,6 @@
-//! Wakes that were missed: reports and rows of features that have not seen what their symbols are now, and that nothing will ask
-//! for. There are none in health; so whatever led to one, it is found here.
+//! Finds missed wakes: reports and rows of features that have not seen the present state of their symbols,
+//! and that no request or job covers. There are none in normal operation; whatever led to one, it is found
+//! here.
 
 use super::{Arrived, system};
 use crate::hooks::{MissedSymbols, MissedSymbolsHook, SymbolPosition};
@@ -17,12 +18,12 @@ const PAGE: u32 = 500;
 /// Symbols that are waited for, by their owner.
 type Missed = BTreeMap<String, BTreeMap<Uuid, u64>>;
 
-/// Adds a wake for all symbols that reports or rows of features wait for although nothing asks. Returns the number of waits
-/// that were found: one for a report and an image of its app, one for a tenant's day and a system image, one for a
-/// row of a feature and an image. In health that is 0.
+/// Adds a wake for all symbols that reports or rows of features wait for without a request. Returns the
+/// number of waits that were found: one for a report and an image of its app, one for a tenant's day and a
+/// system image, one for a row of a feature and an image. In normal operation that is 0.
 ///
 /// # Errors
-/// The first failure; one owner's does not keep the others' wakes.
+/// The first failure; one owner's failure does not keep the others' wakes.
 pub async fn ask(store: &Store) -> Result<u64> {
     // The days that reports are kept of, as the catalogue has their tables.
     let days = sqlx::query_scalar!(
@@ -56,7 +57,7 @@ pub async fn ask(store: &Store) -> Result<u64> {
 /// Which waits are looked at.
 #[derive(Clone, Copy)]
 enum Among {
-    /// Those of reports that arrived on this day, which is a table of its own, for images of their apps.
+    /// Waits of reports that arrived on this day, which is a table of its own, for images of their apps.
     Day(Date),
     /// Those of all days for system images.
     SystemImages,
@@ -64,7 +65,7 @@ enum Among {
     Feature(MissedSymbolsHook),
 }
 
-/// Adds what was missed, page by page; returns the number of waits.
+/// Adds missed wakes, page by page; returns the number of waits.
 async fn look(store: &Store, among: Among, missed: &mut Missed) -> Result<u64> {
     let (mut after, mut waits) = ((String::new(), Uuid::nil()), 0);
     loop {

@@ -49,7 +49,7 @@ pub async fn page(
 ) -> Result<WakePage> {
     let done = WakePage { waiting: 0, requested: 0, next: None };
     let slot = slots::get(tx, debug_id).await?;
-    // Taken away again: a later publication has a wake of its own.
+    // The symbols were deleted: a later publication has a wake of its own.
     if slot.is_none_or(|slot| slot.quality == Quality::None) {
         return Ok(done);
     }
@@ -104,8 +104,8 @@ async fn waiting(
     .await?)
 }
 
-/// Locks the keys of what was found; gives those that have still not seen the generation: a revision
-/// that was stored since then has seen more.
+/// Locks the keys of these reports; returns those that have still not seen the generation: a revision that
+/// was stored since then has seen more.
 async fn still_waiting(
     tx: &mut TenantTx,
     debug_id: &DebugId,

@@ -19,25 +19,25 @@ use unslide_model::TenantId;
 
 /// The lock that represents all slots of the system.
 const LOCK: i64 = 0x756e_736c_6964_6532;
-/// From an upload to the job that wakes: what comes in between is one job's.
+/// The pause from an upload to the job that wakes: one job handles all uploads in between.
 const PAUSE: Duration = Duration::seconds(2);
 /// Debug ids that one job takes on.
 const MOST: i64 = 5_000;
 
-/// Waits until no publisher of system symbols is ahead, and makes later ones wait for this
-/// transaction: what it then reads of the system's slots stays so until its waits are committed.
+/// Waits until no publisher of system symbols is ahead, and makes later ones wait for this transaction: the
+/// system's slots do not change until its waits are committed.
 pub(crate) async fn lock_out_publishers(tx: &mut OwnerTx) -> Result<()> {
     sqlx::query("SELECT pg_advisory_xact_lock_shared($1)").bind(LOCK).execute(tx.parts().0).await?;
     Ok(())
 }
 
-/// The other side: waits until the waits of all who read the slots before are committed.
+/// The counterpart: waits until the waits of all transactions that read the slots before are committed.
 pub(crate) async fn wait_for_indexers(tx: &mut OwnerTx) -> Result<()> {
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(tx.parts().0).await?;
     Ok(())
 }
 
-/// Notes that system symbols came, and makes sure that a job will look for who waits.
+/// Records that system symbols came, and makes sure that a job will look for waiting reports.
 pub(crate) async fn add(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<()> {
     let of = |one: &Arrived| (one.debug_id.uuid(), to_row(one.generation));
     let (ids, generations): (Vec<Uuid>, Vec<i64>) = arrived.iter().map(of).unzip();

@@ -1,4 +1,4 @@
-//! The files of uploads that are over: what is still stored of them.
+//! The files that are still stored of uploads that are over.
 
 use super::OwnedUpload;
 use crate::column::OwnerColumn;
@@ -26,7 +26,7 @@ pub async fn kept(
     Ok(rows.fetch_all(store.pool()).await?)
 }
 
-/// Notes that an upload's file was removed.
+/// Records that an upload's file was removed.
 pub async fn gone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     let (connection, owner, now) = tx.parts();
     sqlx::query!("UPDATE uploads SET file_gone_at = $3 WHERE tenant = $1 AND id = $2", owner, id, now)

@@ -64,7 +64,7 @@ pub struct SymbolUpload {
     pub id: Uuid,
     /// How far it is.
     pub status: UploadStatus,
-    /// A stable word for what went wrong, or for what it waits for.
+    /// A stable word for the error, or for the reason to wait.
     pub reason: Option<String>,
     /// The error in detail.
     pub detail: Option<String>,
@@ -101,8 +101,8 @@ macro_rules! query_uploads {
     };
 }
 
-/// Begins an upload: its bytes may be written under the id that this gives, once the transaction
-/// is committed.
+/// Begins an upload and returns its id: its bytes may be written under this id once the transaction is
+/// committed.
 pub async fn create(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>) -> Result<Uuid> {
     let (connection, tenant, now) = tx.parts();
     Ok(sqlx::query_scalar!(
@@ -139,23 +139,23 @@ pub async fn received(tx: &mut OwnerTx, id: Uuid, size: u64, content_hash: &Cont
     Ok(true)
 }
 
-/// Notes that a builder has begun.
+/// Records that a builder has begun.
 pub async fn building(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     set(tx, id, UploadStatus::Building, None, &[]).await
 }
 
-/// Notes that an upload which a builder had begun with waits for a server that is away.
+/// Records that an upload waits for an unavailable server after a builder had begun with it.
 pub async fn waits(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     let why = ("unavailable", "a server that it needs is away; it goes on by itself");
     set(tx, id, UploadStatus::Queued, Some(why), &[]).await
 }
 
-/// Notes that every object of the upload has its final status.
+/// Records that every object of the upload has its final status.
 pub async fn done(tx: &mut OwnerTx, id: Uuid, skipped: &[SkippedMember]) -> Result<()> {
     set(tx, id, UploadStatus::Done, None, skipped).await
 }
 
-/// Notes that nothing could be made of the upload: a stable word, and a sentence.
+/// Records that an upload failed: a stable word, and a sentence.
 pub async fn failed(
     tx: &mut OwnerTx,
     id: Uuid,
