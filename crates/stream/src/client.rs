@@ -42,10 +42,11 @@ pub(crate) fn watermarks<C: ConsumerContext>(
     }
 }
 
-/// Lists the topics of the cluster, for a client that nothing else polls. Says what the connection failed for.
+/// Lists the topics of the cluster, for a client that is not polled otherwise. An error says why the
+/// connection failed.
 pub(crate) fn list_topics<C: ClientContext>(client: &Client<C>) -> Result<Metadata, StreamError> {
     let mut met = Vec::new();
-    // If the login is refused, the first broker reports it after this time.
+    // A refused login is known after the first of the two requests.
     let mut listed = client.fetch_metadata(None, REFUSAL_TIMEOUT);
     if listed.is_err() {
         met.extend(take_errors(client));

@@ -48,7 +48,7 @@ pub enum StreamError {
         /// The first offset that is not stable.
         offset: i64,
     },
-    /// Kafka answers nothing any more.
+    /// Kafka does not answer any more.
     #[error("nothing was heard of {0} for a minute")]
     Silent(String),
     /// A client's thread ended.

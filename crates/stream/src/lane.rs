@@ -159,15 +159,15 @@ pub trait Observer: Send + Sync + 'static {
     /// Records of assigned partitions that wait, and offsets that open transactions hold back. Records
     /// that are not due yet, and those behind them, are not among them: more workers would not help.
     fn lag(&self, _records: i64, _open: i64) {}
-    /// The bytes that lie fetched in the client's queue.
+    /// Bytes of fetched records in the client's queue.
     fn fetched(&self, _bytes: u64) {}
-    /// The bytes of outputs that lie in the client's queue and are not acknowledged.
+    /// Bytes of outputs in the client's queue that are not acknowledged.
     fn produced(&self, _bytes: usize) {}
     /// Partitions were given to this lane or taken from it.
     fn assigned(&self, _partitions: usize) {}
 }
 
-/// An observer that looks away.
+/// An observer that ignores all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobserved;
 
@@ -230,16 +230,16 @@ impl LaneConfig {
 #[derive(Clone, Copy, Debug)]
 pub struct Timings {
     /// After this long the broker aborts a transaction that has not ended. A call into the Kafka client that
-    /// takes more than three times as long is taken for hung.
+    /// takes more than three times as long counts as hung.
     pub transaction: Duration,
     /// After this long without a sign of life a member's partitions go to others.
     pub session: Duration,
-    /// A lane that does not poll for this long is taken for hung.
+    /// A lane that does not poll for this long counts as hung.
     pub poll_interval: Duration,
     /// A lane that has messages and commits no transaction for this long is stalled.
     pub stall: Duration,
-    /// For so long a broker keeps its answer back while nothing comes. A partition that was held back and is due
-    /// waits for that answer.
+    /// How long a broker keeps its answer back while no record comes. A partition that was held back and is
+    /// due waits for that answer.
     pub fetch: Duration,
 }
 
@@ -262,9 +262,9 @@ pub struct LaneStatus {
     pub joined: bool,
     /// Partitions assigned to it.
     pub partitions: usize,
-    /// Why nothing is processed for now.
+    /// The reason why no record is processed for now.
     pub paused: Option<String>,
-    /// Messages wait, nothing holds them back, and no transaction was committed for [`Timings::stall`].
+    /// Messages wait, they are not held back, and no transaction was committed for [`Timings::stall`].
     pub stalled: bool,
     /// Transactions committed since the start.
     pub commits: u64,
@@ -306,8 +306,8 @@ pub enum LaneError {
         /// Records.
         asked: usize,
     },
-    /// A call into the Kafka client did not come back in time: the thread may hang for ever, so the
-    /// process has to end without waiting for it.
+    /// A call into the Kafka client did not come back in time: the thread may hang forever, so the process
+    /// has to end without waiting for it.
     #[error("the lane {lane} hangs in the Kafka client ({call}): the process has to end")]
     Stuck {
         /// The lane's name.
@@ -457,8 +457,8 @@ impl Lane {
         self.status.clone()
     }
 
-    /// Asks the lane to stop: it takes nothing more, ends what it has begun, commits, and leaves. What
-    /// is not done `within` is given up; nothing is lost by that. Returns at once.
+    /// Asks the lane to stop: it takes no more records, ends the work that it has begun, commits, and leaves.
+    /// Work that is not done `within` is given up; no record is lost by that. Returns at once.
     pub fn stop(&self, within: Duration) {
         *self.control.deadline.lock() = Some(Instant::now() + within);
         self.control.asked.store(true, Ordering::Release);

@@ -1,5 +1,5 @@
-//! Everything that speaks to Kafka: settings, topics, the idempotent and the fenced producer, readers of compacted
-//! topics, the reader with positions of its own, and the transactional lanes that the symbolizer is made of.
+//! The Kafka client of Unslide: settings, topics, the idempotent and the fenced producer, readers of
+//! compacted topics, the reader with positions of its own, and the transactional lanes of the symbolizer.
 
 pub mod access;
 pub mod audit;

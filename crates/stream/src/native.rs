@@ -12,8 +12,8 @@ impl<T> Drop for Freed<T> {
     #[expect(unsafe_code, reason = "librdkafka's objects are freed by its own functions")]
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: the pointer came from the constructor that belongs to this destructor, and
-            // nothing else frees it.
+            // SAFETY: the pointer came from the constructor that belongs to this destructor, and it is freed
+            // only here.
             unsafe { (self.1)(self.0) };
         }
     }
@@ -32,7 +32,8 @@ pub(crate) unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Takes the errors that a client has met since the last call: the oldest first. For clients that nothing else polls.
+/// Takes the errors that a client has met since the last call, the oldest first. For clients that are not
+/// polled otherwise.
 #[expect(unsafe_code, reason = "rdkafka does not read the main queue of an admin client")]
 pub(crate) fn take_errors<C: ClientContext>(client: &Client<C>) -> Vec<(RDKafkaErrorCode, String)> {
     let mut errors = Vec::new();

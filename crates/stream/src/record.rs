@@ -40,13 +40,13 @@ impl Headers {
         self.0.push((name.into(), value.into()));
     }
 
-    /// Takes every header of this name away and appends one.
+    /// Removes every header of this name and appends one.
     pub fn set(&mut self, name: &'static str, value: impl Into<Bytes>) {
         self.0.retain(|(n, _)| n != name);
         self.push(name, value);
     }
 
-    /// The same, for building in one expression.
+    /// Adds a header, for building in one expression.
     #[must_use]
     pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Bytes>) -> Headers {
         self.push(name, value);

@@ -369,8 +369,8 @@ impl Settings {
             .set("enable.idempotence", "true")
             .set("acks", "all")
             .set("linger.ms", "2")
-            // The brokers' limits are on what is compressed, so a record that they gave may be larger
-            // than any of them, and its dead letter has to be written all the same.
+            // The brokers' limits apply to compressed records, so a record from a broker may be larger than
+            // any of them, and its dead letter has to be written all the same.
             .set("message.max.bytes", "1000000000")
             .set("queue.buffering.max.kbytes", (self.budget.produced >> 10).to_string())
             .set("reconnect.backoff.max.ms", "2000");

@@ -21,7 +21,7 @@ crate::column::words! {
     }
 }
 
-/// A change of a group's state. A field that is `None` stays as it is.
+/// A change of a group's state. A field that is `None` does not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupUpdate {
     /// Its status. Only reports set [`GroupStatus::Regressed`]; here it means open.

@@ -415,7 +415,8 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
     }
 }
 
-/// Runs the query `select` on the matching reports. The table that gives their order is part of the result.
+/// Builds the query `select` on the matching reports. Returns it with the alias of the table that gives their
+/// order.
 async fn matching(
     tx: &mut TenantTx,
     select: &str,

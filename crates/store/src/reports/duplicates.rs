@@ -1,5 +1,5 @@
-//! Further arrivals of a report that the store has: an SDK sent it twice, or an operator replayed it. Each is
-//! counted once, by the input record that brought it, so that a replay of the log adds nothing.
+//! Further arrivals of a report that the store has: an SDK or an operator sent it twice. Each is counted
+//! once, by the input record that brought it, so that a replay of the log adds nothing.
 
 use super::rows::name;
 use super::{Arrival, ArrivalOutcome, StoredArrival};

@@ -46,8 +46,8 @@ pub struct SessionEvent {
     pub os: Option<String>,
     /// The machine.
     pub device: Option<String>,
-    /// The share of the sessions that is sent, 0.001 to 1: each counts as its inverse, rounded. The app has
-    /// to decide per session, not per event.
+    /// The share of the sessions that is sent, 0.001 to 1: each counts as 1 divided by this share, rounded.
+    /// The app has to decide per session, not per event.
     pub sampled: Option<f64>,
     /// When the session began (RFC 3339). The session is counted for this day (UTC). It must be the same in
     /// every event of the session.

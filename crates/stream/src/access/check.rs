@@ -1,4 +1,4 @@
-//! Finds out which rights the login of this process has. Asks Kafka, and changes nothing.
+//! Finds out which rights the login of this process has. It asks Kafka, and changes nothing.
 
 use crate::access::described::{Authorized, described_groups, described_topics};
 use crate::access::{AccessOperation, AccessResource, AccessRule, KafkaLogin, NamePattern, access_rules};

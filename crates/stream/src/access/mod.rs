@@ -59,7 +59,7 @@ impl KafkaLogin {
     }
 }
 
-/// A kind of resource that Kafka gives rights on.
+/// A kind of resource that Kafka grants rights on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessResource {
@@ -134,7 +134,7 @@ impl AccessOperation {
     }
 }
 
-/// Gives one login operations on some resources.
+/// A rule that allows one login operations on some resources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AccessRule {
     /// Who needs it.

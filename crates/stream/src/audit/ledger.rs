@@ -5,7 +5,7 @@ use super::tally::{ARRAY, AuditTally, KINDS, Part, Spot, Taken};
 use unslide_proto::report::Outcome;
 
 impl AuditTally {
-    /// Appends a sentence for everything that does not agree.
+    /// Appends a sentence for each contradiction.
     pub(super) fn check_ledger(&self, contradictions: &mut Vec<String>) {
         for (number, part) in self.parts.iter().enumerate() {
             let mut taken = self.taken.get(&number).cloned().unwrap_or_default();
@@ -92,7 +92,7 @@ impl AuditTally {
                 }
                 kind => shown[usize::from(kind)] += 1,
             }
-            // Which outcome it was can't be seen any more, or nothing can.
+            // The kind of its outcome is no longer known, or the whole record is excused.
             unclear |= (noted.kind() == 0 && noted.via() != 0) || noted.is_excused();
         }
         let place = format!(

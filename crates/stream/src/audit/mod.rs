@@ -35,7 +35,7 @@ pub struct Window {
 /// An audit that came to its end.
 #[derive(Clone, Debug)]
 pub struct Audit {
-    /// The audited time: what was asked for, with the default start filled in.
+    /// The audited time: the requested one, with the default start filled in.
     pub window: Window,
     /// The reason for this start, if the caller did not ask for it.
     pub because: Option<String>,
@@ -65,12 +65,11 @@ pub struct AuditProgress<'p> {
     pub records: u64,
 }
 
-/// Reads the topics and adds up, while everything goes on running. `now` is the time, in
-/// milliseconds since the Unix epoch. Transactions that are open when it begins are waited for, at
-/// most `patience`.
+/// Reads the topics and adds up, while the installation goes on running. `now` is the time, in milliseconds
+/// since the Unix epoch. It waits for transactions that are open when it begins, at most `patience`.
 ///
 /// # Errors
-/// [`AuditError`]; then nothing is known.
+/// [`AuditError`]; then there is no result.
 pub async fn run(
     settings: &Settings,
     window: Window,

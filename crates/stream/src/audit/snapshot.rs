@@ -1,6 +1,6 @@
-//! The audit's look at a running installation.
+//! Reads the snapshot of a running installation for the audit.
 //!
-//! Why it never reports a loss that is none. In this order it reads
+//! The audit never reports a loss that is none, because it reads in this order:
 //!
 //! 1. the start of each consumed log and then each group's committed offsets, waiting for those that
 //!    an open transaction is about to commit;
@@ -8,17 +8,16 @@
 //! 3. the stable ends of the logs with inputs;
 //! 4. every committed record up to these ends, once no transaction is open below them.
 //!
-//! A record below its group's committed offset of step 1 was taken by a transaction that had been
-//! decided before step 1 answered. Its outputs had been written before it was decided, so they lie
-//! below the ends of step 2, though their markers may come later: step 4 waits for those. So the
-//! outcome of every record that counts as taken is read. A record at or above the committed offset
-//! may have an outcome below the ends, none, or that of some reports of its array: without a whole
-//! outcome it is unread and never lost. An outcome of a record at or above the ends of step 3 came later and
-//! is left out.
+//! A record below its group's committed offset of step 1 was taken by a transaction that had been decided
+//! before step 1 answered. Its outputs had been written before it was decided, so they are below the ends of
+//! step 2, though their markers may come later: step 4 waits for those. So the outcome of every record that
+//! counts as taken is read. A record at or above the committed offset may have an outcome below the ends,
+//! none, or that of some reports of its array: without a whole outcome it is unread and never lost. An
+//! outcome of a record at or above the ends of step 3 came later and is left out.
 //!
-//! The outcomes of old inputs may have been deleted. A record is written after the one that it is the
-//! outcome of, so the outcomes of inputs younger than everything that was deleted are all there. The
-//! audit starts [`MARGIN`] after that moment: brokers' clocks differ.
+//! The outcomes of old inputs may have been deleted. A record is written after the one that it is the outcome
+//! of, so all outcomes exist of inputs younger than every deleted record. The audit starts [`MARGIN`] after
+//! that time: brokers' clocks differ.
 
 use super::tally::{AuditTally, Extent, KINDS, RecordPosition, Role, Taken, Traced};
 use super::{Audit, AuditError, AuditProgress, AuditScope, Window};
@@ -51,7 +50,7 @@ struct Consumed {
 /// A topic with outcomes.
 struct Outcomes {
     name: String,
-    /// `None`: the ledger. Its records say themselves what they are.
+    /// `None`: the ledger. Its records state their outcomes themselves.
     kind: Option<Outcome>,
     /// Partition, start, end.
     held: Vec<(i32, i64, i64)>,
@@ -185,7 +184,7 @@ fn nothing_deleted_since(
     }))
 }
 
-/// Finds the offset of a time in each partition; the end of the log if nothing is younger.
+/// Finds the offset of a time in each partition; the end of the log if no record is younger.
 fn lookup(
     scanner: &Scanner,
     topic: &str,

@@ -7,7 +7,7 @@ use unslide_proto::report::Outcome;
 
 /// Examples and contradictions that are listed; the rest is counted.
 const SHOWN: usize = 100;
-/// Copies of copies beyond which a history is taken for nonsense.
+/// Copies of copies beyond which a history counts as damaged.
 const DEEPEST: usize = 100;
 
 /// Reports of one tenant that came in on one partition, by outcome. An array counts as the reports in it once
@@ -295,10 +295,10 @@ impl AuditTally {
         }
     }
 
-    /// Counts copies that were deleted before they were taken. Below the start of such a log lie markers of
-    /// transactions as well, so offsets don't tell. Expired are at most the copies written by the ledger,
-    /// less those taken by the ledger, less those that still wait. `written` leaves out copies that were
-    /// written after the audit began; the other two numbers do not.
+    /// Counts copies that were deleted before they were taken. Below the start of such a log are markers of
+    /// transactions as well, so offsets are no measure. By the ledger, at most the written copies, less the
+    /// taken ones, less those that still wait, have expired. `written` leaves out copies that were written
+    /// after the audit began; the other two numbers do not.
     fn expired_copies(&self, scope: AuditScope, rows: &mut Rows, summary: &mut Summary) {
         let copies = |part: &&Part| part.extent.role == Role::Copies;
         let gaps: Vec<(usize, u64)> = (0..)

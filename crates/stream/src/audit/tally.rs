@@ -97,7 +97,7 @@ impl RecordState {
     pub(super) fn is_present(self) -> bool {
         self.flags & PRESENT != 0
     }
-    /// Returns true if nothing can be said of this record, because a topic of its history was deleted.
+    /// Returns true if this record can't be judged, because a topic of its history was deleted.
     pub(super) fn is_excused(self) -> bool {
         self.flags & EXCUSED != 0
     }
@@ -199,7 +199,7 @@ pub struct AuditTally {
     /// Contradictions.
     pub(super) contradictions: Vec<String>,
     pub(super) taken: BTreeMap<usize, Vec<Taken>>,
-    /// Outcomes of nothing that is consumed.
+    /// Outcomes of records that are on no consumed topic.
     pub(super) strays: u64,
 }
 
@@ -277,8 +277,8 @@ impl AuditTally {
         &mut self.parts[spot.part as usize].slots[spot.slot as usize]
     }
 
-    /// A committed record of a consumed topic. `tenant` is what its header says; anything that is no
-    /// slug counts as one without a tenant.
+    /// Adds a committed record of a consumed topic. `tenant` is the value of its header; a value that is no
+    /// slug counts as no tenant.
     pub fn record(&mut self, part: usize, offset: i64, tenant: &[u8]) {
         let number = match self.parts[part].owner {
             Some(owner) => owner,
@@ -335,8 +335,8 @@ impl AuditTally {
         }
     }
 
-    /// An outcome that is no record of a consumed topic: a published report, a dead letter, or an end
-    /// that only the ledger tells of.
+    /// Adds an outcome that is no record of a consumed topic: a published report, a dead letter, or an end
+    /// that only the ledger records.
     pub fn end(&mut self, kind: Outcome, traced: &Traced<'_>) {
         self.outcome(kind, traced);
     }

@@ -25,14 +25,15 @@ use tokio::time::Instant;
 
 /// The longest time between two polls while something is under way.
 pub(super) const POLL: Duration = Duration::from_millis(100);
-/// The same while nothing is: the client says when there is something to poll.
+/// The longest time between two polls while no work is under way: the client reports when there is something
+/// to poll.
 const IDLE: Duration = Duration::from_secs(1);
 /// The time between two polls while a whole batch waits: each may bring another record, and a rebalance
 /// waits for the next.
 const FULL_POLL: Duration = Duration::from_millis(500);
 /// How long one wait for a preparation lasts, between polls.
 const GLANCE: Duration = Duration::from_millis(5);
-/// How long the coordinator may take to note an attempt.
+/// How long the coordinator may take to store an attempt.
 pub(super) const NOTE: Duration = Duration::from_secs(2);
 
 pub(super) struct Engine<P> {
@@ -52,13 +53,13 @@ pub(super) struct Engine<P> {
     /// Names of topics that records came from, so that all share one text.
     pub(super) topics: BTreeSet<Arc<str>>,
     pub(super) gather: Gather,
-    /// Batches that were cut up and go before what is gathered.
+    /// Batches that were cut up. They go before the gathered records.
     pub(super) backlog: VecDeque<Batch>,
     pub(super) slot: BatchSlot,
     pub(super) ready: VecDeque<Ready>,
     /// Held while a record is tried that may kill the process.
     pub(super) trial: Option<Trial>,
-    /// Why nothing is prepared or written for now.
+    /// The reason why no batch is prepared or written for now.
     pub(super) paused: Option<String>,
     /// The pause is for a topic that is missing: it ends with the next commit, and not when something is
     /// prepared.
@@ -70,11 +71,11 @@ pub(super) struct Engine<P> {
     pub(super) commits: u64,
     pub(super) records: u64,
     polled: Instant,
-    /// When a transaction was last committed, or a batch narrowed down, or nothing was to be done.
+    /// When a transaction was last committed, a batch was last cut, or the lane last had no work.
     pub(super) progress: Instant,
     /// When a transaction last ended.
     pub(super) written: Instant,
-    /// After Kafka did not tell how many partitions there are: when it is asked again.
+    /// When Kafka is asked again for the number of partitions after it did not tell.
     pub(super) shares_not_before: Option<Instant>,
     /// When the lane next looks for unassigned partitions of its group.
     pub(super) unassigned_check_at: Option<Instant>,
@@ -175,7 +176,7 @@ impl<P: Processor> Engine<P> {
             }
             match self.commit_ready() {
                 Ok(true) => {}
-                // Only tests "kill" a lane: it lets go of nothing in an orderly way.
+                // Only tests "kill" a lane: it gives up nothing in an orderly way.
                 Ok(false) => {
                     self.trial = None;
                     std::mem::forget(self);
@@ -208,7 +209,7 @@ impl<P: Processor> Engine<P> {
 
     // ---- polling -------------------------------------------------------------------------------
 
-    /// Waits for what comes first, and gathers what has come.
+    /// Waits for the first event, and gathers the records that have come.
     fn poll(&mut self, stopping: bool) -> Result<(), LaneError> {
         if self.slot.is_preparing() {
             self.glance();
@@ -378,9 +379,10 @@ impl<P: Processor> Engine<P> {
         Ok(())
     }
 
-    /// The end of a transaction is not known: begin again with a new producer, from what is committed.
+    /// Begins again with a new producer, from the committed offsets, if the end of a transaction is
+    /// unknown.
     pub(super) fn start_over(&mut self) -> Result<(), LaneError> {
-        // The partitions may be given up before what is committed was read. An attempt that was taken
+        // The partitions may be given up before the committed offsets were read. An attempt that was taken
         // back then would set them back to before the transaction.
         self.consumer.context().ownership.lock().forget_marks();
         self.gather.clear();
@@ -453,7 +455,7 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    /// True while something is to be done and nothing hinders it.
+    /// Returns true while there is work and no pause.
     fn is_busy(&self) -> bool {
         let waiting = self.consumer.context().ownership.lock().waiting > 0;
         let here = !self.gather.is_empty() || !self.backlog.is_empty() || !self.ready.is_empty();
@@ -489,7 +491,7 @@ impl<P: Processor> Engine<P> {
     }
 }
 
-/// The same, rounded up: the client waits for whole milliseconds, and spins for the rest.
+/// Rounds a wait up to whole milliseconds, since the client waits for those and spins for the rest.
 fn whole_milliseconds(wait: Duration) -> Duration {
     Duration::from_micros(1_000 * u64::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX / 1_000))
 }

@@ -39,8 +39,8 @@ impl Watch {
         Call(self)
     }
 
-    /// Waits until one call has taken `limit`. Time is counted in looks, so that a process that was
-    /// halted and goes on is not taken for one that hangs.
+    /// Waits until one call has taken `limit`. Time is counted in ticks, so that a process that was halted
+    /// and continues does not count as hung.
     pub(super) async fn overrun(&self, limit: Duration) -> &'static str {
         let mut looks = tokio::time::interval(TICK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -1,5 +1,5 @@
-//! Looks at topics from outside: what they hold, how far a group has come, and every committed
-//! record of a range. Joins no group and commits nothing.
+//! Reads topics from outside: their offsets, the progress of a group, and every committed record of a range.
+//! Joins no group and commits nothing.
 
 use crate::client::{ASK, Logging, watermarks};
 use crate::error::StreamError;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a scan may get nothing at all.
+/// How long a scan may receive no record at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the offsets of a group may be held back by an open transaction.
 const OFFSETS: Duration = Duration::from_secs(45);
@@ -59,7 +59,7 @@ impl Sighting<'_> {
         headers.into_iter().flat_map(|headers| headers.iter()).map(|h| (h.key, h.value.unwrap_or_default()))
     }
 
-    /// A copy of its own.
+    /// Copies it into a record that owns its data.
     #[must_use]
     pub fn to_record(&self) -> Record {
         Record::copy(self.0, self.0.topic().into())
@@ -80,14 +80,14 @@ pub struct Range {
 /// Clients for reading logs. Every method blocks: call them from threads that may block.
 pub struct Scanner {
     settings: Settings,
-    /// Sees what is committed.
+    /// Sees committed records.
     committed: BaseConsumer<Logging>,
     /// Sees the log's end, whatever is committed.
     all: BaseConsumer<Logging>,
 }
 
 impl Scanner {
-    /// Makes the clients; nothing is asked yet.
+    /// Makes the clients; no request is sent yet.
     ///
     /// # Errors
     /// [`StreamError::Settings`] for settings that can't work.
@@ -200,11 +200,11 @@ impl Scanner {
     }
 
     /// Calls `each` with every committed record of the ranges, in order within a partition. If a range begins
-    /// below the log's start, the deleted records are left out. Returns how many were shown. The ranges' ends
-    /// have to be stable, see [`Scanner::wait_stable`].
+    /// below the log's start, the deleted records are left out. Returns how many records it passed on. The
+    /// ranges' ends have to be stable, see [`Scanner::wait_stable`].
     ///
     /// # Errors
-    /// Kafka's error, and [`StreamError::Silent`] if it says nothing for a minute.
+    /// Kafka's error, and [`StreamError::Silent`] if Kafka sends nothing for a minute.
     pub fn scan(
         &self,
         topic: &str,
@@ -320,7 +320,7 @@ pub async fn whole_topic(settings: &Settings, topic: &str) -> Result<Vec<Record>
     read.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
 }
 
-/// The committed offsets of a group, as [`Scanner::committed`] gives them, for as long as the caller can wait.
+/// Returns the committed offsets of a group, as [`Scanner::committed`] does, with the caller's timeout.
 pub(crate) fn committed_offsets(
     settings: &Settings,
     group: &str,

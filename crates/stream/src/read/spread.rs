@@ -46,11 +46,11 @@ pub struct SpreadConsumer {
 }
 
 impl SpreadConsumer {
-    /// Starts to read each place from its offset. An offset that the log does not hold is an error of
-    /// [`SpreadConsumer::next_batch`]; [`crate::topics_facts`] tells what the logs hold.
+    /// Starts to read each partition from its offset. An offset that the log does not hold is an error of
+    /// [`SpreadConsumer::next_batch`]; [`crate::topics_facts`] returns the offsets that the logs hold.
     ///
     /// # Errors
-    /// [`StreamError::Settings`], or what the client said.
+    /// [`StreamError::Settings`], or the client's error.
     pub fn open<'a>(
         settings: &Settings,
         positions: impl IntoIterator<Item = (&'a TopicPartition, i64)>,
@@ -59,7 +59,7 @@ impl SpreadConsumer {
         config
             .set("group.id", format!("{}{POSITIONED_GROUP}", settings.topic_prefix))
             .set("auto.offset.reset", "error")
-            // No partition is ever paused, and what comes is answered at once.
+            // No partition is ever paused, and the broker answers at once when a record comes.
             .set("fetch.wait.max.ms", "1000");
         let inner: StreamConsumer<Logging> =
             config.create_with_context(Logging).map_err(|e| StreamError::kafka("making a reader", e))?;
@@ -125,8 +125,8 @@ impl SpreadConsumer {
         Ok(batch)
     }
 
-    /// Notes how far the client is. Everything that it gave out is in a batch or held, and it has passed the
-    /// markers of transactions, which no batch holds.
+    /// Records the client's positions. All records before them are in a batch or held back for the next one.
+    /// They are behind the markers of transactions, which no batch holds.
     fn look(&mut self) {
         self.looked = Instant::now();
         let Ok(positions) = self.inner.position() else { return };
@@ -143,7 +143,7 @@ impl SpreadConsumer {
     }
 
     /// Returns the offset up to which a partition was given out: batches have held every record before this
-    /// offset. It lags by about a second, and reaches the log's end also if no record lies there.
+    /// offset. It lags by about a second, and reaches the log's end also if that is no record.
     #[must_use]
     pub fn passed(&self, place: &TopicPartition) -> Option<i64> {
         // A record that is kept for the next batch was polled and not given out.

@@ -30,8 +30,8 @@ pub enum TailEvent {
 }
 
 impl TailEvent {
-    /// Lets `read` read the record's value, or `None` for a gap. A tombstone is passed over, and what is wrong with a value
-    /// is logged.
+    /// Passes the record's value to `read`, or `None` for a gap. A tombstone is skipped, and an error of
+    /// `read` is logged.
     pub fn read_value<E: Display>(self, read: impl FnOnce(Option<Bytes>) -> Result<(), E>) {
         let (at, value) = match self {
             TailEvent::Gap => (None, None),
@@ -71,7 +71,7 @@ pub struct TailReader {
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest wait for a record else.
 const WAIT: Duration = Duration::from_secs(1);
-/// How often the end of the log is compared with what was read.
+/// How often the end of the log is compared with the next offset to read.
 const LOOK_MICROS: i64 = 5_000_000;
 /// How long a look may take.
 const LOOK_WITHIN: Duration = Duration::from_secs(3);
@@ -254,8 +254,8 @@ impl<F: FnMut(TailEvent)> Table<F> {
         }
     }
 
-    /// Assigns partitions that are new, finds out whether the log was cut below what was read, and
-    /// until when everything was read.
+    /// Assigns new partitions, and finds out whether the log was cut below the next offset to read, and until
+    /// when everything was read.
     fn look(&mut self, now: i64) -> Result<(), KafkaError> {
         let wanted = self.wanted.load(Ordering::Acquire);
         let metadata = self.consumer.fetch_metadata(Some(&self.topic), LOOK_WITHIN)?;
@@ -285,8 +285,8 @@ impl<F: FnMut(TailEvent)> Table<F> {
             self.assign(&ends)?;
         }
         self.looked = Some(now);
-        // The last offsets may hold no record any more, or none for readers. A partition that was
-        // at its end and gave nothing for a while, while its end stayed, was read too.
+        // The last offsets may hold no record any more, or none for readers. A partition without new records
+        // for a while counts as read, too, if it was at its end and the end stayed.
         let read = ends.iter().all(|(p, (_, end))| {
             let (quiet_end, since) = self.quiet.get(p).copied().unwrap_or((-1, now));
             self.next.get(p).is_some_and(|next| next >= end)

@@ -161,7 +161,7 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
                     .set("segment.ms", "3600000")
             } else {
                 let topic = topic.set("cleanup.policy", "delete").set("retention.ms", retention);
-                // Whatever the cluster's default is.
+                // Overrides the cluster's default.
                 if spec.copies { topic.set("retention.bytes", "-1") } else { topic }
             }
         })
@@ -349,7 +349,7 @@ pub async fn retention(
             let source = rdkafka::error::KafkaError::AdminOp(code);
             StreamError::kafka(format!("reading the configuration of {topic}"), source)
         })?;
-        // Without settings it would seem that nothing is ever deleted.
+        // Without settings it would seem that records are never deleted.
         if config.entries.is_empty() {
             return Err(StreamError::Topics(vec![may_not_describe_configs(settings, &[topic])]));
         }

@@ -10,8 +10,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use std::ffi::CString;
 use std::fmt;
 
-/// The id that Kafka gave a topic when it was created: another one means that the topic was deleted
-/// and created again, and offsets of the old one mean nothing.
+/// The id that Kafka gave a topic when it was created: another id means that the topic was deleted and
+/// created again, and that offsets of the old one are invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TopicId(pub [u8; 16]);
 
@@ -100,7 +100,7 @@ fn ask(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicFacts, Stream
     Ok(TopicFacts { id, partitions })
 }
 
-/// rdkafka does not wrap `DescribeTopics`, the one call that tells a topic's id.
+/// rdkafka does not wrap `DescribeTopics`, the one call that returns a topic's id.
 #[expect(unsafe_code, reason = "rdkafka has no safe call that tells a topic's id")]
 fn topic_id(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicId, StreamError> {
     let failed = |code: RDKafkaErrorCode| {

@@ -127,7 +127,8 @@ impl FencedProducer {
         }
     }
 
-    /// Makes a call that blocks on a thread of its own, again while it says so, for at most `within`.
+    /// Makes a blocking call on a thread of its own, and repeats it while its error is retriable, for at most
+    /// `within`.
     async fn call(
         &self,
         what: &'static str,

@@ -92,7 +92,7 @@ impl Drop for Ending {
     }
 }
 
-/// A thread that is waited for when this is dropped, also by a runtime that runs nothing any more.
+/// A thread that is waited for when this is dropped, also by a runtime that has stopped running tasks.
 struct Joined(Option<JoinHandle<()>>);
 
 impl Drop for Joined {
@@ -120,7 +120,7 @@ impl PolledProducer {
         Ok(PolledProducer { inner, _thread: Ending { stop, thread: Joined(Some(thread)) } })
     }
 
-    /// Hands a record to the client, if its queue has room.
+    /// Passes a record to the client, if its queue has capacity.
     pub(crate) fn send(&self, record: &OutRecord) -> KafkaResult<Delivery> {
         let (sender, delivery) = oneshot::channel();
         self.inner.produce(record, sender)?;

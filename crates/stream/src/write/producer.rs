@@ -1,4 +1,4 @@
-//! The idempotent producer: what was sent is on the log once, in order.
+//! The idempotent producer: each sent record is on the log once, in order.
 
 use crate::error::StreamError;
 use crate::record::OutRecord;
@@ -15,14 +15,15 @@ use tokio::sync::{Mutex, OnceCell};
 use tokio::time::{Instant, sleep, timeout_at};
 use unslide_model::Stats;
 
-/// How long a record waits for room in the client's queue.
+/// How long a record waits for capacity in the client's queue.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often the queue is asked for room.
+/// How often a waiting record is tried again while the queue is full.
 const LOOK: Duration = Duration::from_millis(10);
-/// How often the client reports what its queue holds. Each of its reports is large.
+/// How often the client reports the size of its queue. Each of its reports is large.
 const STATS_MILLIS: &str = "5000";
-/// A record with more bytes goes by a client of its own: compressing some megabytes and having the broker check
-/// them takes tens of milliseconds, and what one client sends to a broker waits for what it sent before.
+/// A record with more bytes goes by a client of its own: compressing some megabytes and having the broker
+/// check them takes tens of milliseconds, and the records of one client to a broker wait for its earlier
+/// ones.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// Writes records outside of transactions. Cheap to clone; clones share their clients.
@@ -44,11 +45,11 @@ struct Clients {
 struct ProducerClient {
     inner: Arc<PolledProducer>,
     queued: Arc<AtomicU64>,
-    /// Held by the one record that asks for room.
+    /// Held by the one record that waits for capacity.
     turn: Mutex<()>,
 }
 
-/// Bytes of a record that waits for room.
+/// Bytes of a record that waits for capacity.
 struct Waiting<'a> {
     all: &'a AtomicU64,
     bytes: u64,
@@ -121,7 +122,7 @@ impl Producer {
         }
     }
 
-    /// Hands a record to its client as soon as the queue there has room.
+    /// Passes a record to its client as soon as the queue there has capacity.
     async fn enqueue(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
         let _waiting = Waiting::of(&self.waiting, bytes);
         self.clients.of(bytes).await?.enqueue(record, bytes).await
@@ -185,11 +186,11 @@ impl ProducerClient {
         Ok(ProducerClient { inner, queued, turn: Mutex::default() })
     }
 
-    /// Hands a record to the client as soon as its queue has room.
+    /// Passes a record to the client as soon as its queue has capacity.
     async fn enqueue(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
         let full = |e: &KafkaError| e.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
         let deadline = Instant::now() + PATIENCE;
-        // One asks for room at a time: those behind it stay behind it.
+        // One record waits for capacity at a time: those behind it stay behind it.
         let Ok(_turn) = timeout_at(deadline, self.turn.lock()).await else {
             return Err(KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull));
         };

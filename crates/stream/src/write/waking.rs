@@ -40,7 +40,7 @@ unsafe impl<C: ProducerContext + 'static> Send for WakingProducer<C> {}
 #[expect(unsafe_code, reason = "a pointer to the client's queue")]
 unsafe impl<C: ProducerContext + 'static> Sync for WakingProducer<C> {}
 
-/// Wakes who waits. Called by a thread of the client when its empty queue gets a report.
+/// Wakes the waiting thread. Called by a thread of the client when its empty queue gets a report.
 #[expect(unsafe_code, reason = "called by the client")]
 unsafe extern "C" fn wake(_: *mut sys::rd_kafka_t, waiter: *mut c_void) {
     // SAFETY: it is the `waiter` of a producer, which takes this function back before it goes.
@@ -139,7 +139,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
 /// The client's own copies of a record's headers.
 #[expect(unsafe_code, reason = "the counterpart of `produce`")]
 fn headers(record: &OutRecord) -> *mut RDKafkaHeaders {
-    // SAFETY: each pointer is valid for the length beside it during the call, which copies what lies there.
+    // SAFETY: each pointer is valid for the length beside it during the call, which copies those bytes.
     unsafe {
         let headers = sys::rd_kafka_headers_new(record.headers.iter().count());
         for (name, value) in record.headers.iter() {

@@ -43,8 +43,8 @@ impl GroupChange<'_> {
     }
 }
 
-/// Counts new reports, moves reports whose new revision belongs to another group, and reopens resolved groups
-/// that come back. Returns the events of these groups.
+/// Counts new reports, moves reports that belong to another group by their new revision, and reopens resolved
+/// groups that come back. Returns the events of these groups.
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<GroupEvent>> {
     let mut counted = Vec::new();
     let mut new_reports = Vec::new();

@@ -128,7 +128,7 @@ pub struct Regrouped {
 }
 
 /// Moves the reports of a page to their groups and records the progress, so that both happen or neither. A
-/// report that was revised or deleted in between stays as it is. Returns false if the rules changed or
+/// report that was revised or deleted in between is not moved. Returns false if the rules changed or
 /// another worker has gone on in between: the caller must roll back then.
 pub async fn store(tx: &mut TenantTx, page: &RegroupPage, regrouped: &[Regrouped]) -> Result<bool> {
     lock_out_merges(tx).await?;

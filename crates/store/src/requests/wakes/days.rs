@@ -161,7 +161,8 @@ pub(crate) async fn lock(tx: &mut TenantTx, found: &[WaitingReport]) -> Result<V
     lock_known(tx, &reports).await
 }
 
-/// Requests the reports in `needs`, unless an answer is on its way. Returns the number of requests made.
+/// Requests those of `found` for which `needs` returns symbols, unless an answer is on its way. Returns the
+/// number of requests made.
 pub(crate) async fn ask_all(
     tx: &mut TenantTx,
     found: &[WaitingReport],

@@ -47,7 +47,7 @@ impl Mark {
 pub(in crate::lane) enum Gate {
     /// It may.
     Open,
-    /// The record at `offset` is not due yet; earlier and later records are skipped. `lost`: the partition
+    /// The record at `offset` is not due yet; polled records are skipped. `lost`: the partition
     /// could not be set back to it, or not be paused there, so that it will not come without a further seek.
     Held { offset: i64, until: Instant, lost: bool },
     /// The record at `offset` is due and has to be the next.
@@ -79,8 +79,8 @@ pub(in crate::lane) struct AssignedPartition {
     pub touched: bool,
 }
 
-/// For so long after a seek the client may still say that it has fetched to the end: what is fetched next is counted by
-/// the thread of a broker, which waits for answers first.
+/// How long after a seek the client may still say that it has fetched to the end: the thread of a broker
+/// counts the next records, and waits for answers first.
 const SEEK: Duration = Duration::from_secs(2);
 
 /// The lag of a lane.
@@ -106,7 +106,7 @@ pub(in crate::lane) struct Ownership {
     pub returned: bool,
     /// Commits of attempts that the coordinator has not answered yet.
     pub unanswered: u64,
-    /// Set by a revocation or a rewind, so that what was gathered and is worthless now is let go.
+    /// Set by a revocation or a rewind, so that gathered records that are no longer this lane's are dropped.
     pub changed: bool,
     /// True while fetching is paused: new partitions are paused as well.
     pub paused: bool,
@@ -114,7 +114,7 @@ pub(in crate::lane) struct Ownership {
     pub shares_changed: bool,
     /// Records that can be had and are neither polled nor held back, as the client last said.
     pub waiting: i64,
-    /// When what is waiting was last set by a rewind.
+    /// When a rewind last set the number of waiting records.
     pub rewound: Option<Instant>,
 }
 
@@ -124,8 +124,8 @@ impl Ownership {
         self.next_epoch
     }
 
-    /// Takes over the client's figures of the partitions that are this lane's. They come some time after they were
-    /// `gathered`: those from before a rewind, or shortly after it, do not know what comes again.
+    /// Takes over the client's statistics of this lane's partitions. They come some time after they were
+    /// `gathered`: those from before a rewind, or shortly after it, do not count the records that come again.
     fn update(&mut self, statistics: &Statistics, gathered: Instant) -> Lag {
         let mut lag = self.lag(statistics);
         if self.rewound.is_some_and(|at| gathered <= at + SEEK) {
@@ -141,12 +141,12 @@ impl Ownership {
         for ((topic, partition), owned) in &self.owned {
             let known = statistics.topics.get(&**topic).and_then(|t| t.partitions.get(partition));
             let Some(p) = known else { continue };
-            // All partitions share one queue, and each tells all of it.
+            // All partitions share one queue, and the statistics of each count all of it.
             queued = queued.max(p.fetchq_cnt);
             bytes = bytes.max(p.fetchq_size);
             match owned.gate {
-                // Negative values stand for "not known yet". Measured from what is fetched next and not
-                // from what was committed: markers of transactions at the log's end are no records.
+                // Negative values mean "not known yet". Measured from the next offset to fetch and not from
+                // the committed offset: markers of transactions at the log's end are no records.
                 Gate::Open if p.next_offset >= 0 && p.ls_offset >= 0 => {
                     waiting += (p.ls_offset - p.next_offset).max(0);
                 }
@@ -355,7 +355,7 @@ impl ConsumerContext for LaneContext {
         }
         ownership.shares_changed = true;
         if list.count() > 0 {
-            // The client forgets no pause while a partition is away.
+            // The client keeps a partition's pause while the partition is assigned to another member.
             let paused = ownership.paused;
             if let Err(e) = if paused { consumer.pause(list) } else { consumer.resume(list) } {
                 tracing::warn!(error = %e, paused, "new partitions could not be paused or resumed");

@@ -36,8 +36,8 @@ impl<P: Processor> Engine<P> {
         true
     }
 
-    /// The seek comes first: a pause alone would go on behind the record that was polled. Neither
-    /// waits; the client drops what it has fetched of the partition.
+    /// The seek comes first: a pause alone would continue behind the polled record. Neither call waits; the
+    /// client drops the partition's fetched records.
     fn set_back(&self, place: &TopicPartition, offset: i64) -> KafkaResult<()> {
         #[cfg(test)]
         if self.faults.not_set_back.as_ref().is_some_and(|failpoint| failpoint()) {
@@ -46,7 +46,8 @@ impl<P: Processor> Engine<P> {
         let _call = self.control.watch.enter("hold a partition back");
         let mut list = places([place]);
         list.set_partition_offset(&place.0, place.1, Offset::Offset(offset))?;
-        // Without waiting the client says of each partition that it is on its way, or why not.
+        // Without a time-out the client reports for each partition that the seek is in progress, or its
+        // error.
         for element in self.consumer.seek_partitions(list, Duration::ZERO)?.elements() {
             match element.error() {
                 Err(e) if e.rdkafka_error_code() != Some(RDKafkaErrorCode::InProgress) => return Err(e),

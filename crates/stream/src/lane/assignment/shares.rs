@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The pause after Kafka did not tell how many partitions there are.
+/// The pause after a request in which Kafka did not tell how many partitions there are.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl<P: Processor> Engine<P> {

@@ -1,8 +1,9 @@
 //! Partitions that Kafka has assigned to no member of the group.
 //!
-//! Partitions move in two steps: one member gives some up and joins again, and then another gets them. A worker that is
-//! killed between the two and started again finds its place by its name (KIP-345) and gets what it was to keep (KIP-429): it
-//! has nothing to give up, and the second step never comes. So a lane looks at its group some time after each change.
+//! Partitions move in two steps: one member gives some up and joins again, and then another gets them. A
+//! worker that is killed between the two and started again is found by its name (KIP-345) and gets the
+//! partitions that it was to keep (KIP-429): it has no partition to give up, and the second step never comes.
+//! So a lane checks its group some time after each change.
 
 use crate::StreamError;
 use crate::lane::assignment::membership;
@@ -32,7 +33,7 @@ impl<P: Processor> Engine<P> {
         if self.unassigned_check_at.is_none_or(|at| Instant::now() < at) {
             return Ok(());
         }
-        // Whatever is seen, and until nothing is missing.
+        // Checks again later, whatever the result, until no partition is missing.
         self.unassigned_check_at = Some(Instant::now() + self.lane.timings.session);
         let Some(GroupShares { members, assigned }) = self.group_shares() else { return Ok(()) };
         let Some(shares) = self.shares(&assigned) else { return Ok(()) };

@@ -63,8 +63,8 @@ impl Gather {
         self.queue.len() >= self.limits.records || self.bytes >= self.limits.bytes
     }
 
-    /// So much is here that fetching has to stop. The client then drops what it has fetched and unpacked,
-    /// and fetches it again: with large records that costs more than to keep a few of them.
+    /// Returns true if fetching has to stop. The client then drops the records that it has fetched and
+    /// unpacked, and fetches them again: with large records that costs more than to keep a few of them.
     pub(in crate::lane) fn is_overfull(&self) -> bool {
         let large = self.bytes >= 2 * self.limits.bytes && self.queue.len() >= FEW;
         large || self.queue.len() >= 2 * self.limits.records

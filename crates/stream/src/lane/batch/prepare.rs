@@ -63,8 +63,8 @@ impl<P: Processor> Engine<P> {
         (!held.is_empty()).then_some(Batch { held })
     }
 
-    /// How long nothing has been written; zero while something is to be. A transaction that begins right after another
-    /// meets its markers, and the client tries again only after 20 ms.
+    /// Returns how long the lane has written nothing; zero while a batch is ready. A transaction that begins
+    /// right after another meets its markers, and the client tries again only after 20 ms.
     pub(in crate::lane) fn rested(&self) -> Duration {
         if self.ready.is_empty() { self.written.elapsed() } else { Duration::ZERO }
     }
@@ -94,7 +94,7 @@ impl<P: Processor> Engine<P> {
         self.trial.is_some()
     }
 
-    /// Lets other lanes try theirs once nothing of this one is under way.
+    /// Allows other lanes to try their records once this lane has no work under way.
     pub(in crate::lane) fn end_trial(&mut self) {
         if matches!(self.slot, BatchSlot::Empty | BatchSlot::Waiting { .. }) && self.ready.is_empty() {
             self.trial = None;
@@ -146,8 +146,8 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    /// Notes an attempt for partitions that have none yet, and then has the batch prepared. Records that
-    /// were taken from this lane while they were prepared before are let go.
+    /// Writes an attempt for partitions that have none yet, and then starts to prepare the batch. Records
+    /// that were taken from this lane while they were prepared before are dropped.
     fn begin_batch(&mut self, mut batch: Batch) {
         let limit = self.lane.batch.records;
         let mut notes = Vec::new();
@@ -253,7 +253,7 @@ impl<P: Processor> Engine<P> {
             }
             Prepared::Panicked(detail) => {
                 tracing::error!(records = batch.held.len(), "preparing a batch panicked: {detail}");
-                // Before what was polled after it, of the same partitions.
+                // Goes before later records of the same partitions.
                 for held in batch.held.into_iter().rev() {
                     self.backlog.push_front(Batch { held: vec![held] });
                 }

@@ -1,9 +1,9 @@
-//! How often a partition's first record was tried, kept in the metadata of its committed offset:
-//! Kafka counts no deliveries, and a record that kills the process leaves no other trace.
+//! The number of attempts of a partition's first record, kept in the metadata of its committed offset: Kafka
+//! counts no deliveries, and a record that kills the process leaves no other trace.
 //!
-//! Before the first batch of a newly assigned partition is prepared, its committed offset is
-//! committed again with `attempt=n+1`. The first good transaction writes it away. A clean
-//! revocation or a pause takes it back, because then the process did not die.
+//! Before the first batch of a newly assigned partition is prepared, its committed offset is committed again
+//! with `attempt=n+1`. The first good transaction overwrites it. A clean revocation or a pause takes it back,
+//! because then the process did not die.
 
 use std::fmt;
 

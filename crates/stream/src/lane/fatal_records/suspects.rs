@@ -1,4 +1,4 @@
-//! Records of which one may have killed the process, and who of its lanes tries one now.
+//! Suspect records, of which one may have killed the process, and the trial of one of them by a lane.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

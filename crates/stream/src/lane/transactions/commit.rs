@@ -1,4 +1,4 @@
-//! Writing what is ready.
+//! Writes and commits the batches that are ready.
 
 use crate::lane::assignment::context::{Mark, TopicPartition, offsets};
 use crate::lane::assignment::membership;
@@ -30,7 +30,7 @@ struct Cut {
 }
 
 impl<P: Processor> Engine<P> {
-    /// Commits what is ready, batch by batch. `Ok(false)`: this lane is "killed" (in tests).
+    /// Commits the ready batches one by one. `Ok(false)`: this lane is "killed" (in tests).
     pub(in crate::lane) fn commit_ready(&mut self) -> Result<bool, LaneError> {
         while self.producing && !self.rewinding && !self.notes_under_way() {
             let due = self.ready.front().is_some_and(|r| r.not_before.is_none_or(|at| Instant::now() >= at));
@@ -139,7 +139,7 @@ impl<P: Processor> Engine<P> {
         Ok(false)
     }
 
-    /// Prepares and writes nothing until an operator has mended what is said.
+    /// Prepares and writes nothing until an operator has fixed the reported problem.
     fn pause_for_operator(&mut self, ready: Ready, why: String) {
         tracing::error!("the lane pauses: {why}");
         self.paused = Some(why);
@@ -317,8 +317,8 @@ impl<P: Processor> Engine<P> {
     }
 }
 
-/// Leaves of a dead letter what no broker can refuse: a record that came well compressed may be too large for every
-/// topic once it is not, and must not stop its partition.
+/// Reduces a dead letter to a record that no broker can refuse: a record that came well compressed may be too
+/// large for every topic once it is not, and must not stop its partition.
 fn bare(output: &mut OutRecord, why: &str) {
     output.headers.set(headers::DETAIL, why.to_owned());
     output.drop_value();

@@ -81,7 +81,7 @@ fn kind(error: &KafkaError) -> Kind {
     }
 }
 
-/// A failed call: what it said, and how to take it.
+/// A failed call: its kind and its error text.
 struct Failed(Kind, String);
 
 /// Makes the same call again while its error says so, until `deadline`.
@@ -184,7 +184,8 @@ impl TxProducer {
             .set("transactional.id", id)
             .set("transaction.timeout.ms", &millis)
             .set("message.timeout.ms", &millis)
-            // For as long as it takes to hand a batch over, and the coordinator to note the partitions.
+            // As long as it takes to pass a batch to the client, and the coordinator to record the
+            // partitions.
             .set("linger.ms", "5")
             // All records of a transaction are handed over at once and waited for.
             .set("queue.buffering.max.messages", "1000000")
@@ -209,8 +210,8 @@ impl TxProducer {
         })
     }
 
-    /// Fences off earlier producers of the same id and ends what they left open. `Ok(false)`: not
-    /// yet; call again.
+    /// Fences off earlier producers of the same id and ends their open transactions. `Ok(false)`: not yet;
+    /// call again.
     pub(in crate::lane) fn init(&self, within: Duration) -> Result<bool, StreamError> {
         self.inner.serve();
         match self.inner.init_transactions(within) {
@@ -314,8 +315,8 @@ impl TxProducer {
         }
     }
 
-    /// Waits until the broker has every record. Once it has refused one, the client holds the others
-    /// back for ever: the first failure ends the wait.
+    /// Waits until the broker has every record. Once it has refused one, the client holds the others back
+    /// forever: the first failure ends the wait.
     fn deliver(&self, number: usize, deadline: Instant) -> Result<(), TransactionFault> {
         while self.inner.in_flight_count() > 0 {
             if let Some(fault) = self.failures(number) {
