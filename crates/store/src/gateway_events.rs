@@ -24,7 +24,8 @@ unslide_model::words! {
     }
 }
 
-/// True if an event is not counted because of its age: it is of a day before `keep_from`, or too long before it arrived.
+/// Returns true if an event is too old to count: it is of a day before `keep_from`, or too long before it
+/// arrived.
 #[must_use]
 pub fn is_too_old<E: GatewayEvent>(event: &E, received_at: OffsetDateTime, keep_from: Date) -> bool {
     event.day() < keep_from || is_late(event, received_at)

@@ -13,9 +13,9 @@ use unslide_model::{ReportId, TenantId};
 /// The work of a hook. If it fails, the transaction is rolled back.
 pub type HookFuture<'t, T = ()> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
 
-/// The functions of one feature that run in transactions of the store. A list of hooks is the order in which their rows
-/// are locked: each function runs for all features, in this order, before the next one. A function is `None` if the feature
-/// has no part in it.
+/// The functions of one feature that run in transactions of the store. A list of hooks is the order in which
+/// their rows are locked: each function runs for all features, in this order, before the next one. A function
+/// is `None` if the feature has no part in it.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreHook {
     /// The feature.
@@ -45,7 +45,7 @@ pub struct StoreHook {
 }
 
 impl StoreHook {
-    /// A hook without functions.
+    /// Makes a hook without functions.
     #[must_use]
     pub const fn new(feature: &'static str) -> StoreHook {
         StoreHook {
@@ -215,7 +215,7 @@ pub async fn wake_features(store: &Store, tenant: &TenantId, symbols: ArrivedSym
     Ok(())
 }
 
-/// Deletes rows of features that are older than the first day that is kept of their tenant. Returns their number.
+/// Deletes rows of features that are older than the first kept day of their tenant. Returns their number.
 pub async fn expire_features(tx: &mut TenantTx, first_kept: Date, limit: u32) -> Result<u64> {
     let mut rows = 0;
     for hook in tx.hooks().iter().filter_map(|hook| hook.expire) {

@@ -19,8 +19,8 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a partition without a leader is asked for again, and the pause before.
 const ELECTION: (u32, Duration) = (200, Duration::from_millis(50));
 
-/// The first offset of a partition and the one after its last. A partition that has no leader, as right after its topic was
-/// made, is asked for again for some seconds.
+/// Returns the first offset of a partition and the one after its last. If the partition has no leader, as
+/// right after its topic was made, it tries again for some seconds.
 pub(crate) fn watermarks<C: ConsumerContext>(
     client: &BaseConsumer<C>,
     topic: &str,
@@ -64,7 +64,7 @@ pub(crate) fn list_topics<C: ClientContext>(client: &Client<C>) -> Result<Metada
     })
 }
 
-/// The first of a client's errors that is a refusal of its login.
+/// Returns the first of a client's errors that is a refusal of its login.
 fn refusal(met: &[(RDKafkaErrorCode, String)]) -> Option<StreamError> {
     let refused = met.iter().find(|(code, _)| {
         matches!(code, RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed)
@@ -72,7 +72,7 @@ fn refusal(met: &[(RDKafkaErrorCode, String)]) -> Option<StreamError> {
     refused.map(|(_, reason)| StreamError::Refused(cause(reason).to_owned()))
 }
 
-/// Without how long it took, which differs each time.
+/// Removes the duration from the text, which differs each time.
 fn cause(reason: &str) -> &str {
     reason.split_once(" (after ").map_or(reason, |(cause, _)| cause)
 }

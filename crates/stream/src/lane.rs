@@ -101,26 +101,26 @@ pub trait Processor: Send + Sync + 'static {
     /// [`Pause`] if it can't be done now. The same records come again.
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>>;
 
-    /// When a polled record may be prepared; `None`, or a moment that is past: now. Called on the
-    /// lane's thread, so it has to answer at once. The records behind it wait with it, other
-    /// partitions don't. Such a wait is neither lag nor an attempt, and the record is asked for again
-    /// when it is over.
+    /// Returns when a polled record may be prepared; `None`, or a moment that is past: now. Called on the
+    /// lane's thread, so it has to answer at once. The records behind it wait with it, other partitions
+    /// don't. Such a wait is neither lag nor an attempt, and this is called again when it is over.
     fn not_before(&self, _record: &Record) -> Option<Instant> {
         None
     }
 
-    /// Says whether records wait behind the batch that is prepared. The lane's thread calls it when the preparation begins and
-    /// when it has polled further records. A preparation that waits for something can stop waiting then.
+    /// Says whether records wait behind the batch that is prepared. The lane's thread calls it when the
+    /// preparation begins and when it has polled further records. A preparation that waits for something can
+    /// stop waiting then.
     fn queued(&self, _waits: bool) {}
 
-    /// The partitions that are this lane's have changed: for limits that are shared out by partitions.
-    /// Called on the lane's thread, as soon as the topics' numbers of partitions are known.
+    /// Called when this lane's partitions have changed: for limits that are shared out by partitions. Called
+    /// on the lane's thread, as soon as the topics' numbers of partitions are known.
     fn assigned(&self, _shares: &[TopicShare]) {}
 
-    /// The end of a record that can't be processed: dead-letter, with its bytes untouched.
+    /// Ends a record that can't be processed: as a dead letter, with its bytes untouched.
     fn refused(&self, record: &Record, why: &Refusal) -> Done;
 
-    /// Further records of the transaction: the account of the work that it does.
+    /// Returns further records of the transaction: the account of the work that it does.
     fn account(&self, done: &[&Done]) -> Vec<OutRecord>;
 
     /// Called when a transaction is committed: for metrics. `records` and `done` are in the same
@@ -152,16 +152,16 @@ pub enum TransactionEnd {
 
 /// Figures of a lane, for metrics. Called on the lane's thread.
 pub trait Observer: Send + Sync + 'static {
-    /// A transaction ended, with the seconds that it took.
+    /// Records that a transaction ended, with the seconds that it took.
     fn transaction(&self, _end: TransactionEnd, _seconds: f64) {}
-    /// The bytes of input that are held: gathered, being prepared or being committed.
+    /// Records the bytes of input that are held: gathered, being prepared or being committed.
     fn in_flight(&self, _bytes: usize) {}
     /// Records of assigned partitions that wait, and offsets that open transactions hold back. Records
     /// that are not due yet, and those behind them, are not among them: more workers would not help.
     fn lag(&self, _records: i64, _open: i64) {}
-    /// Bytes of fetched records in the client's queue.
+    /// Records the bytes of fetched records in the client's queue.
     fn fetched(&self, _bytes: u64) {}
-    /// Bytes of outputs in the client's queue that are not acknowledged.
+    /// Records the bytes of outputs in the client's queue that are not acknowledged.
     fn produced(&self, _bytes: usize) {}
     /// Partitions were given to this lane or taken from it.
     fn assigned(&self, _partitions: usize) {}
@@ -194,7 +194,7 @@ pub struct LaneConfig {
 }
 
 impl LaneConfig {
-    /// The name of its consumer group.
+    /// Returns the name of its consumer group.
     fn group(&self, settings: &Settings) -> String {
         unslide_proto::lanes::group(&settings.topic_prefix, &self.name)
     }
@@ -204,7 +204,7 @@ impl LaneConfig {
         self.topics.iter().chain(&self.pattern).map(String::as_str).collect()
     }
 
-    /// The options of its consumer, for its member of the group.
+    /// Returns the options of its consumer, for its member of the group.
     fn consumer_config(&self, settings: &Settings, member: &str) -> ClientConfig {
         let mut config = settings.consumer();
         config
@@ -402,7 +402,7 @@ impl Lane {
         Lane::start_with(settings, config, processor, observer, |_| {})
     }
 
-    /// The same; `tune` may change the engine before it runs.
+    /// Does the same; `tune` may change the engine before it runs.
     fn start_with<P: Processor>(
         settings: &Settings,
         config: LaneConfig,

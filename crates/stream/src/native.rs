@@ -19,7 +19,7 @@ impl<T> Drop for Freed<T> {
     }
 }
 
-/// A text of librdkafka's; empty for none.
+/// Reads a text of librdkafka's; empty for none.
 ///
 /// # Safety
 /// `text` is null or ends with a zero, and lives during the call.

@@ -29,7 +29,7 @@ impl fmt::Debug for RecordRef {
 pub struct Headers(Vec<(Cow<'static, str>, Bytes)>);
 
 impl Headers {
-    /// No headers.
+    /// Makes an empty list.
     #[must_use]
     pub fn new() -> Headers {
         Headers::default()
@@ -53,7 +53,7 @@ impl Headers {
         self
     }
 
-    /// The last value of this name, as bytes.
+    /// Returns the last value of this name, as bytes.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Bytes> {
         self.0.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value)
@@ -77,12 +77,12 @@ impl Headers {
         self.0.iter().filter(|(n, _)| n == name).count()
     }
 
-    /// All headers in order.
+    /// Returns all headers in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Bytes)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), value))
     }
 
-    /// Bytes of names and values together.
+    /// Returns the bytes of names and values together.
     #[must_use]
     pub fn size(&self) -> usize {
         // Each header also has two lengths of at most five bytes.
@@ -149,7 +149,7 @@ impl Record {
         }
     }
 
-    /// Bytes of key, headers and value.
+    /// Returns the bytes of key, headers and value.
     #[must_use]
     pub fn size(&self) -> usize {
         self.key.as_ref().map_or(0, Bytes::len)
@@ -183,27 +183,27 @@ impl OutRecord {
         self.headers.set(headers::VALUE_BYTES, bytes.to_string());
     }
 
-    /// A record with a value, to be completed by its builder methods.
+    /// Makes a record with a value, to be completed by its builder methods.
     #[must_use]
     pub fn to(topic: impl Into<Arc<str>>, value: impl Into<Bytes>) -> OutRecord {
         OutRecord { topic: topic.into(), value: Some(value.into()), ..OutRecord::default() }
     }
 
-    /// With this key.
+    /// Sets the key.
     #[must_use]
     pub fn key(mut self, key: impl Into<Bytes>) -> OutRecord {
         self.key = Some(key.into());
         self
     }
 
-    /// With this further header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<Bytes>) -> OutRecord {
         self.headers.push(name, value);
         self
     }
 
-    /// Bytes of key, headers and value, and of the record's own frame.
+    /// Returns the bytes of key, headers and value, and of the record's own frame.
     #[must_use]
     pub fn size(&self) -> usize {
         // A batch of one record has 61 bytes of header and at most 36 of lengths and deltas.

@@ -179,7 +179,7 @@ const ALIASES: [(&str, &str); 8] = [
     ("sasl.mechanisms", "sasl.mechanism"),
 ];
 
-/// The name by which an option is set here.
+/// Returns the name by which an option is set here.
 fn own_name(option: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == option).map_or(option, |(_, name)| name)
 }
@@ -197,13 +197,13 @@ impl Settings {
         }
     }
 
-    /// The names of this installation's topics.
+    /// Returns the names of this installation's topics.
     #[must_use]
     pub fn topics(&self) -> TopicNames {
         TopicNames::with_prefix(&self.topic_prefix)
     }
 
-    /// Who connects, for messages.
+    /// Returns the login, for messages.
     #[must_use]
     pub fn login(&self) -> String {
         match self.security.username.as_str() {
@@ -212,19 +212,19 @@ impl Settings {
         }
     }
 
-    /// The largest record that dead-letter, retry and overflow take, in bytes.
+    /// Returns the largest record that dead-letter, retry and overflow take, in bytes.
     #[must_use]
     pub fn max_copy_bytes(&self) -> usize {
         self.max_record_bytes + COPY_ROOM
     }
 
-    /// The largest enriched record, in bytes of key, headers and value.
+    /// Returns the largest enriched record, in bytes of key, headers and value.
     #[must_use]
     pub fn max_output_bytes(&self) -> usize {
         self.max_record_bytes * 4
     }
 
-    /// Everything that is wrong with these settings: field and reason.
+    /// Returns everything that is wrong with these settings: field and reason.
     #[must_use]
     pub fn problems(&self) -> Vec<(String, String)> {
         let parts = |sentence: String| match sentence.split_once(": ") {
@@ -244,7 +244,7 @@ impl Settings {
         (plain && elsewhere).then(|| ("security.protocol", reason.to_owned()))
     }
 
-    /// Everything that is wrong, each as one sentence that begins with the field.
+    /// Returns everything that is wrong, each as one sentence that begins with the field.
     fn sentences(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.bootstrap.trim().is_empty() {
@@ -330,9 +330,9 @@ impl Settings {
         config
     }
 
-    /// A consumer that stops fetching when its queue holds the budget. What each broker has sent by
-    /// then comes on top: a sixteenth of the budget, or one record that is larger. It is decompressed as a
-    /// whole, by LZ4 to at most 255 times as much.
+    /// Returns the options of a consumer that stops fetching when its queue holds the budget. The bytes that
+    /// each broker has sent by then come on top: a sixteenth of the budget, or one record that is larger.
+    /// They are decompressed as a whole, by LZ4 to at most 255 times as much.
     pub(crate) fn consumer(&self) -> ClientConfig {
         let fetched = self.budget.fetched;
         // The client takes no less than this.
@@ -358,7 +358,8 @@ impl Settings {
         config
     }
 
-    /// A producer that keeps order, writes nothing twice, and waits for all in-sync replicas.
+    /// Returns the options of a producer that keeps order, writes no record twice, and waits for all in-sync
+    /// replicas.
     pub(crate) fn producer(&self) -> ClientConfig {
         let mut config = self.base();
         // It takes about a third of a symbolizer's CPU time: an operator may choose another.
@@ -377,7 +378,7 @@ impl Settings {
         config
     }
 
-    /// Fails with every problem at once.
+    /// Returns an error with every problem at once if the settings are wrong.
     pub(crate) fn checked(&self) -> Result<&Settings, StreamError> {
         let problems = self.sentences();
         if problems.is_empty() { Ok(self) } else { Err(StreamError::Settings(problems.join("; "))) }

@@ -37,7 +37,7 @@ pub struct GatewayKey {
 }
 
 impl SignatureSettings {
-    /// Everything that is wrong: field and reason.
+    /// Returns everything that is wrong: field and reason.
     #[must_use]
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
@@ -97,8 +97,9 @@ impl Signatures {
         Signatures { required: settings.required, keys: settings.keys.iter().filter_map(known).collect() }
     }
 
-    /// Checks that the record may speak for the tenant. `arrived_millis` is when it came to the broker: a worker that is
-    /// behind makes no signature older. Only a replay that the service itself has signed may be older than minutes.
+    /// Checks that the record may speak for the tenant. `arrived_millis` is when it came to the broker: a
+    /// worker that is behind makes no signature older. Only a replay that the service itself has signed may
+    /// be older than minutes.
     ///
     /// # Errors
     /// Returns the reason to refuse the record.
@@ -159,8 +160,8 @@ impl Signatures {
     }
 }
 
-/// Checks that a record was signed at most `max_age` milliseconds before it arrived, and at most the tolerance of clocks
-/// after it.
+/// Checks that a record was signed at most `max_age` milliseconds before it arrived, and at most the
+/// tolerance of clocks after it.
 ///
 /// # Errors
 /// Returns `stale_signature`.

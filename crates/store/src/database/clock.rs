@@ -28,7 +28,7 @@ pub(super) struct DatabaseClock {
 }
 
 impl DatabaseClock {
-    /// A clock that shows the host's time until the database has answered.
+    /// Makes a clock that shows the host's time until the database has answered.
     pub(super) fn new(host: Arc<dyn Clock>) -> DatabaseClock {
         let sample = TimeSample { time: host.now(), at: host.monotonic(), round_trip: Duration::MAX };
         DatabaseClock { host, sample: Mutex::new(sample) }

@@ -151,13 +151,13 @@ impl StoreError {
         self.has_class(&["57014"])
     }
 
-    /// True for an error of the database with an SQLSTATE of one of these classes.
+    /// Returns true for an error of the database with an SQLSTATE of one of these classes.
     fn has_class(&self, classes: &[&str]) -> bool {
         let StoreError::Database(sqlx::Error::Database(error)) = self else { return false };
         error.code().is_some_and(|code| classes.iter().any(|class| code.starts_with(class)))
     }
 
-    /// A failure for a row of a table that cannot be read.
+    /// Makes the error for a row of a table that cannot be read.
     pub fn corrupt(table: &'static str, what: impl std::fmt::Display) -> StoreError {
         StoreError::Corrupt { table, what: what.to_string() }
     }

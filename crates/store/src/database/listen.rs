@@ -36,9 +36,10 @@ impl Listener {
         Ok(Listener(listener))
     }
 
-    /// Waits for the next notification and returns its channel. Returns None after `at_most`, or if the connection was lost
-    /// and made again, so that notifications may have been missed. No notification has a payload: every role of the
-    /// database may listen to a channel and may write to it, so a payload is ignored.
+    /// Waits for the next notification and returns its channel. Returns None after `at_most`, or if the
+    /// connection was lost and made again, so that notifications may have been missed. No notification has a
+    /// payload: every role of the database may listen to a channel and may write to it, so a payload is
+    /// ignored.
     pub async fn wait(&mut self, at_most: Duration) -> Result<Option<Channel>> {
         match tokio::time::timeout(at_most, self.0.try_recv()).await {
             Ok(Ok(heard)) => Ok(heard.and_then(|notification| {

@@ -9,7 +9,8 @@ const PAGE: i32 = 5_000;
 /// Pages of one purge: more rows than come between two of them.
 const PAGES: u32 = 200;
 
-/// Deletes the rows of a table that are over and older than `before`: the table `purges` says which. Returns their number.
+/// Deletes the rows of a table that are over and older than `before`: the table `purges` defines them.
+/// Returns their number.
 ///
 /// # Errors
 /// Returns an error if the database fails, or the table is not in `purges`.

@@ -64,7 +64,7 @@ impl Settings {
         (!socket && !encrypted && !is_local(options.get_host())).then(|| ("url", reason.to_owned()))
     }
 
-    /// Everything that is wrong with these settings: field and reason.
+    /// Returns everything that is wrong with these settings: field and reason.
     #[must_use]
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();

@@ -41,7 +41,7 @@ impl Store {
         Store::verified(settings, Store { pool, clock: database, hooks: Arc::default() }).await
     }
 
-    /// The same with times by `clock` instead of the database's, for tests that let time pass.
+    /// Connects with times by `clock` instead of the database's, for tests that control time.
     ///
     /// # Errors
     /// As [`Store::connect`].
@@ -51,14 +51,14 @@ impl Store {
         Store::verified(settings, Store { pool, clock, hooks: Arc::default() }).await
     }
 
-    /// Returns the store with the hooks of features, in the order in which they run: each locks rows, so the order is the
-    /// same in every process.
+    /// Returns the store with the hooks of features, in the order in which they run: each locks rows, so the
+    /// order is the same in every process.
     #[must_use]
     pub fn with_hooks(self, hooks: &[StoreHook]) -> Store {
         Store { hooks: hooks.into(), ..self }
     }
 
-    /// The hooks of features, in the order in which they run.
+    /// Returns the hooks of features, in the order in which they run.
     pub(crate) fn hooks(&self) -> &[StoreHook] {
         &self.hooks
     }
@@ -138,13 +138,13 @@ impl Store {
         &self.clock
     }
 
-    /// The connections, for functions of the database's owner, which concern all tenants.
+    /// Returns the connections, for functions of the database's owner, which concern all tenants.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         &self.pool
     }
 
-    /// The time by the store's clock.
+    /// Returns the time by the store's clock.
     #[must_use]
     pub fn now(&self) -> OffsetDateTime {
         self.clock.now()
@@ -310,7 +310,7 @@ impl OwnerTx {
         Ok(())
     }
 
-    /// The hooks of features, in the order in which they run.
+    /// Returns the hooks of features, in the order in which they run.
     pub(crate) fn hooks(&self) -> Arc<[StoreHook]> {
         self.hooks.clone()
     }
@@ -342,19 +342,19 @@ impl OwnerTx {
         tenant.cloned().ok_or_else(|| StoreError::corrupt("tenants", "the system has no tenant"))
     }
 
-    /// The moment at which this transaction began: the time of everything that it writes.
+    /// Returns the time at which this transaction began: the time of everything that it writes.
     #[must_use]
     pub fn now(&self) -> OffsetDateTime {
         self.now
     }
 
-    /// Lets this transaction write although its tenant is deleted: it records the deletion.
+    /// Allows this transaction to write although its tenant is deleted: it records the deletion.
     pub(crate) async fn erasing(&mut self) -> Result<()> {
         sqlx::query("SELECT set_config('unslide.erasing', 'on', true)").execute(&mut *self.tx).await?;
         Ok(())
     }
 
-    /// Connection, owner and time, to be used at once in one statement.
+    /// Returns connection, owner and time, to be used at once in one statement.
     pub fn parts(&mut self) -> (&mut PgConnection, &str, OffsetDateTime) {
         (&mut self.tx, self.owner.as_ref().map_or("", Owner::as_str), self.now)
     }
@@ -385,7 +385,7 @@ impl BatchTx {
         self.0.rollback().await
     }
 
-    /// The connection and the time, for tables that belong to no tenant.
+    /// Returns the connection and the time, for tables that belong to no tenant.
     pub(crate) fn parts(&mut self) -> (&mut PgConnection, OffsetDateTime) {
         (&mut self.0.0.tx, self.0.0.now)
     }

@@ -59,7 +59,7 @@ pub enum GroupEvent {
 }
 
 impl GroupEvent {
-    /// When the report arrived that it comes from.
+    /// Returns the arrival time of the report that caused the event.
     #[must_use]
     pub fn received_at(&self) -> OffsetDateTime {
         match self {
@@ -70,7 +70,7 @@ impl GroupEvent {
     }
 }
 
-/// The id of the group of an app's reports with this fingerprint.
+/// Returns the id of the group of an app's reports with this fingerprint.
 #[must_use]
 pub fn id_of(app: &str, fingerprint: [u8; 16]) -> Uuid {
     let digest: [u8; 32] = Sha256::new().chain_update(fingerprint).chain_update(app).finalize().into();
@@ -90,8 +90,8 @@ pub(crate) async fn lock_out_merges(tx: &mut TenantTx) -> Result<()> {
     Ok(())
 }
 
-/// The counterpart: waits until all transactions that count reports have committed, and makes later ones
-/// wait.
+/// Waits until all transactions that count reports have committed, and makes later ones wait: the counterpart
+/// of [`lock_out_merges`].
 pub(crate) async fn lock_for_merges(tx: &mut TenantTx) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('groups ' || $1, 0))")

@@ -1,7 +1,8 @@
-//! Groups that lose their last report: late symbols move reports to other groups, and what people wrote goes with them.
+//! Groups that lose their last report: late symbols move reports to other groups, and the notes of people go
+//! with them.
 //!
-//! A group with reports that moved is replaced by the group that took most of them. A group that lost its reports in another
-//! way stays if people wrote something, and is deleted if not.
+//! A group with reports that moved is replaced by the group that took most of them. A group that lost its
+//! reports in another way stays if people wrote something, and is deleted if not.
 
 use super::redirects::redirect;
 use super::versions::is_newer;
@@ -69,7 +70,7 @@ struct GroupState {
 }
 
 impl GroupState {
-    /// True if people said something that would be lost with the group.
+    /// Returns true if people wrote something that would be lost with the group.
     fn has_words(&self) -> bool {
         self.has_comments || self.assignee.is_some() || self.status != GroupStatus::Open
     }
@@ -114,7 +115,8 @@ struct Destination {
     first_seen: OffsetDateTime,
 }
 
-/// Replaces, keeps or deletes those of these groups that have no reports and no part in a merge. The groups are locked.
+/// Replaces, keeps or deletes those of these groups that have no reports and no part in a merge. The groups
+/// must be locked.
 pub(crate) async fn retire_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     let empty = find_empty(tx, ids).await?;
     if empty.is_empty() {
@@ -197,8 +199,8 @@ async fn destinations(tx: &mut TenantTx, ids: &BTreeSet<Uuid>) -> Result<Vec<Des
     .await?)
 }
 
-/// Chooses the destination of each group that got most of its reports. A destination that is without reports itself counts as
-/// its own successor.
+/// Chooses the destination of each group that got most of its reports. A destination that is without reports
+/// itself counts as its own successor.
 fn choose_successors(empty: &BTreeSet<Uuid>, destinations: &[Destination]) -> BTreeMap<Uuid, Destination> {
     let mut chosen: BTreeMap<Uuid, Destination> = BTreeMap::new();
     loop {

@@ -58,7 +58,7 @@ pub struct TenantGroupingRules {
 }
 
 impl TenantGroupingRules {
-    /// The last report of the page before.
+    /// Returns the last report of the page before.
     pub(crate) fn after(&self) -> Option<ReportCursor> {
         self.last.as_deref().and_then(|last| last.parse().ok())
     }

@@ -29,7 +29,7 @@ pub fn order(a: &str, b: &str) -> Ordering {
     compare(version, other).then_with(builds).then_with(|| a.cmp(b))
 }
 
-/// The version and its build.
+/// Splits the version and its build.
 fn parts(version: &str) -> (&str, Option<&str>) {
     let version = version.trim();
     let bare = version.strip_prefix(['v', 'V']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));

@@ -41,7 +41,7 @@ pub struct JobLease {
 }
 
 impl JobLease {
-    /// The tenant that the job is of.
+    /// Returns the tenant of the job.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] for a job of the system.
@@ -94,7 +94,7 @@ pub async fn add_all(tx: &mut OwnerTx, works: &[Work], pause: Duration) -> Resul
     Ok(())
 }
 
-/// Whether a backfill of the transaction's owner is not over; with `all`, one of all its objects.
+/// Returns true if a backfill of the transaction's owner is not over; with `all`, one of all its objects.
 pub async fn backfill_is_waiting(tx: &mut OwnerTx, all: bool) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
@@ -314,7 +314,7 @@ async fn give_back(tx: &mut OwnerTx, job: &JobLease, pause: Duration, error: Opt
     )
 }
 
-/// As much of an error as is kept.
+/// Cuts an error's text to the part that is kept.
 fn shown(error: &str) -> String {
     error.chars().filter(|c| *c != '\0').take(2000).collect()
 }
@@ -365,7 +365,7 @@ pub struct JobCount {
     pub oldest: OffsetDateTime,
 }
 
-/// The jobs that are not over, of all tenants: for metrics.
+/// Counts the jobs that are not over, of all tenants: for metrics.
 pub async fn counts(store: &Store) -> Result<Vec<JobCount>> {
     Ok(sqlx::query_as!(
         JobCount,
@@ -385,8 +385,8 @@ pub struct Stalled {
     pub jobs: i64,
 }
 
-/// The jobs that may not be given up and make no progress, of all tenants: [`MAX_ATTEMPTS`] workers or more
-/// died with them, or they have failed for an hour.
+/// Returns the jobs that must not be given up and make no progress, of all tenants: [`MAX_ATTEMPTS`] workers
+/// or more died with them, or they have failed for an hour.
 pub async fn stalled(store: &Store) -> Result<Vec<Stalled>> {
     let kept: Vec<JobKind> = JobKind::ALL.into_iter().filter(|kind| !kind.may_be_given_up()).collect();
     Ok(sqlx::query_as!(

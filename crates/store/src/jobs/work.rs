@@ -105,8 +105,8 @@ words! {
 }
 
 impl JobKind {
-    /// False for work that carries a promise: it is tried until it is done, however many workers die with
-    /// it. Builds may be given up, because a file may be at fault.
+    /// Returns false for work that carries a promise: it is retried until it is done, however many workers
+    /// die with it. Builds may be given up, because a file may be at fault.
     #[must_use]
     pub fn may_be_given_up(self) -> bool {
         matches!(self, JobKind::Build | JobKind::Backfill)

@@ -1,8 +1,10 @@
-//! Records of a tenant that wait, as ranges of a partition: the tenant uses more than its share of the indexer, or is not known.
+//! Deferred records of tenants, as ranges of a partition: the tenant uses more than its share of the indexer,
+//! or is not known.
 //!
-//! A range is extended in the transaction that moves the position over its records, and gets shorter in the transaction
-//! that stores them. Both lock the row last, so that neither waits for the other's work. A range is shortened only if it
-//! begins at the offset that its reader expects, which keeps a reader that lost its partition from storing anything.
+//! A range is extended in the transaction that moves the position over its records, and gets shorter in the
+//! transaction that stores them. Both lock the row last, so that neither waits for the other's work. A range
+//! is shortened only if it begins at the offset that its reader expects, which keeps a reader that lost its
+//! partition from storing anything.
 
 use crate::column::TenantColumn;
 use crate::{BatchTx, Result, Store, StoreError};
@@ -59,8 +61,9 @@ pub async fn list(store: &Store, topics: &[String]) -> Result<Vec<DeferredRange>
     .await?)
 }
 
-/// Adds records to what waits of their tenants: to the range that there is, or to a new one. The tenants need not exist.
-/// Nothing waits of a tenant that was deleted. The transaction is to enter another tenant before it goes on.
+/// Adds records to the deferred ranges of their tenants: to an existing range, or to a new one. The tenants
+/// need not exist. Records of a deleted tenant are left out. The transaction has to enter another tenant
+/// before it continues.
 pub async fn extend(tx: &mut BatchTx, more: &[DeferredRange]) -> Result<()> {
     if more.is_empty() {
         return Ok(());

@@ -84,13 +84,13 @@ impl Message {
     }
 }
 
-/// A time as microseconds since the Unix epoch.
+/// Returns a time as microseconds since the Unix epoch.
 #[must_use]
 pub fn micros(at: OffsetDateTime) -> i64 {
     i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
 }
 
-/// The time from microseconds since the Unix epoch, which [`micros`] gave.
+/// Returns the time from microseconds since the Unix epoch, as [`micros`] gives them.
 #[must_use]
 pub fn time(micros: i64) -> OffsetDateTime {
     timestamp::from_micros(micros).unwrap_or(OffsetDateTime::UNIX_EPOCH)
@@ -156,7 +156,7 @@ pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     purge::rows_before(store, "outbox", before).await
 }
 
-/// The number of messages, of all owners, that are set aside: for metrics.
+/// Counts the messages, of all owners, that are set aside: for metrics.
 pub async fn set_aside(store: &Store) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_outbox_aside() AS "messages!""#).fetch_one(store.pool()).await?)
 }
@@ -175,7 +175,7 @@ pub struct Unsent {
 }
 
 impl Unsent {
-    /// The tenant that it is of.
+    /// Returns the tenant of the message.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] for a message of the system.

@@ -21,7 +21,7 @@ pub struct PartitionPosition {
     pub next_offset: i64,
 }
 
-/// The positions of a topic, by partition.
+/// Reads the positions of a topic, by partition.
 pub async fn read(store: &Store, topic: &str) -> Result<Vec<PartitionPosition>> {
     Ok(sqlx::query_as!(
         PartitionPosition,
@@ -32,7 +32,7 @@ pub async fn read(store: &Store, topic: &str) -> Result<Vec<PartitionPosition>> 
     .await?)
 }
 
-/// The positions of all topics.
+/// Reads the positions of all topics.
 pub async fn all(store: &Store) -> Result<Vec<PartitionPosition>> {
     Ok(sqlx::query_as!(
         PartitionPosition,
@@ -186,7 +186,7 @@ struct PartitionLease {
     lease_until: OffsetDateTime,
 }
 
-/// The negative number of a reader: the one that it has, or a new one.
+/// Returns the negative number of a reader: the one that it has, or a new one.
 fn reader_number(leases: &[PartitionLease], owner: &str) -> i32 {
     let mut readers = leases.iter().filter(|held| held.partition < 0);
     let own = readers.clone().find(|held| held.owner == owner);

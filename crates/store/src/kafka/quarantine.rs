@@ -211,7 +211,7 @@ pub async fn list(
     Ok(found)
 }
 
-/// One record of any tenant or none. For operators.
+/// Returns one record of any tenant or none. For operators.
 pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<QuarantinedRecord>> {
     let (connection, ..) = tx.parts();
     let found = rows!(id, None::<&str>, None::<&str>, None::<bool>, None::<bool>, None::<Uuid>, 1)

@@ -57,7 +57,7 @@ pub(super) struct PayloadSums {
 }
 
 impl PayloadSums {
-    /// Nothing yet; these values have rows.
+    /// Makes empty sums; the values `known` have rows.
     pub(super) fn new(known: KnownValues) -> PayloadSums {
         PayloadSums { rows: BTreeMap::new(), known }
     }
@@ -79,7 +79,7 @@ impl PayloadSums {
         }
     }
 
-    /// All that one payload adds to a row: it counts as one for the squares.
+    /// Returns all that one payload adds to rows: it counts as one for the squares.
     fn of_payload(&mut self, counted: &CountedPayload<'_>) -> OwnSums {
         let payload = counted.payload;
         let mut own = OwnSums::new();
@@ -137,7 +137,7 @@ fn add_request(own: &mut OwnSums, request: &RequestTiming, host: &str, weight: u
     }
 }
 
-/// A sketch of a row.
+/// Reads a sketch of a row.
 pub(crate) fn sketch(bytes: &[u8]) -> Result<QuantileSketch> {
     QuantileSketch::from_bytes(bytes)
         .ok_or_else(|| StoreError::corrupt("metric_days", "a sketch that no program of ours writes"))
@@ -213,7 +213,7 @@ async fn write_sketches(tx: &mut TenantTx, merged: Vec<Value>) -> Result<()> {
     Ok(())
 }
 
-/// The columns of a row's key, without its tenant.
+/// Returns the columns of a row's key, without its tenant.
 fn key_columns((app, version, dimension, day, value, metric): &RowKey) -> Value {
     json!({
         "app": app,

@@ -30,7 +30,8 @@ type DimensionKey = (String, String, MetricDimension, Date);
 pub(super) struct KnownValues(BTreeMap<DimensionKey, BTreeSet<String>>);
 
 impl KnownValues {
-    /// The value that a payload counts for: not more of them than can be listed.
+    /// Returns the value that a payload counts for: [`OTHER`] once a version has as many values as can be
+    /// listed.
     pub(super) fn counted_as(
         &mut self,
         counted: &CountedPayload<'_>,
@@ -52,7 +53,7 @@ fn key(counted: &CountedPayload<'_>, dimension: MetricDimension) -> DimensionKey
     (counted.app.clone(), counted.version.clone(), dimension, counted.payload.day())
 }
 
-/// The device and the system that a payload names.
+/// Returns the device and the system that a payload names.
 pub(super) fn made_on<'p>(
     counted: &CountedPayload<'p>,
 ) -> impl Iterator<Item = (MetricDimension, &'p str)> + use<'p> {
@@ -61,7 +62,7 @@ pub(super) fn made_on<'p>(
     named.into_iter().filter_map(|(dimension, value)| Some((dimension, value.as_deref()?)))
 }
 
-/// The values that the payloads' versions have rows of already, in the dimensions of the payloads.
+/// Reads the values that already have rows of the payloads' versions, in the dimensions of the payloads.
 pub(super) async fn known_values(tx: &mut TenantTx, counted: &[CountedPayload<'_>]) -> Result<KnownValues> {
     let mut keys = BTreeSet::new();
     for one in counted {

@@ -1,5 +1,5 @@
-//! Metric payloads of apps: each counted once, however often it comes, in the same transaction, by app, version, day and
-//! metric, and of these by host, device model and OS version.
+//! Metric payloads of apps: each is counted once, however often it comes, in the same transaction, by app,
+//! version, day and metric, and of these by host, device model and OS version.
 
 mod days;
 mod dimension;
@@ -19,8 +19,8 @@ use time::Date;
 use unslide_signals::event::{EventArrival, GatewayEvent};
 use unslide_signals::metrics::MetricPayload;
 
-/// Hosts of one app, version and day that are counted by themselves, and as many device models and OS versions; later ones
-/// count as [`OTHER`].
+/// Hosts of one app, version and day that are counted separately, and as many device models and OS versions;
+/// later ones count as [`OTHER`].
 pub const MOST_VALUES: usize = 200;
 /// The values beyond [`MOST_VALUES`], and the versions beyond [`MOST_VERSIONS`].
 pub const OTHER: &str = "(other)";

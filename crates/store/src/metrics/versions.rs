@@ -9,8 +9,8 @@ use unslide_signals::metrics::MetricPayload;
 
 /// Versions of one app and day that are counted by themselves; later ones count as [`OTHER`].
 pub const MOST_VERSIONS: usize = 200;
-/// Versions of all apps of a tenant and day that are counted by themselves; later ones count as [`OTHER`] of the app
-/// [`OTHER`].
+/// Versions of all apps of a tenant and day that are counted separately; later ones count as [`OTHER`] of the
+/// app [`OTHER`].
 pub const MOST_VERSIONS_OF_TENANT: usize = 5_000;
 
 /// A payload that is counted, with the app and version that it counts for.
@@ -69,7 +69,7 @@ pub(super) async fn admit<'a>(
     Ok(counted.collect())
 }
 
-/// The columns of keys.
+/// Returns the columns of keys.
 fn columns(keys: &BTreeSet<VersionKey>) -> (Vec<Date>, Vec<String>, Vec<String>) {
     let days = keys.iter().map(|key| key.0).collect();
     let apps = keys.iter().map(|key| key.1.clone()).collect();
@@ -94,7 +94,7 @@ async fn known(tx: &mut TenantTx, named: &BTreeSet<VersionKey>) -> Result<BTreeS
     Ok(rows.into_iter().map(|row| (row.day, row.app, row.version)).collect())
 }
 
-/// How many versions there are of the days of these. At most some thousands a day are read.
+/// Counts the versions of the days of these. At most some thousands a day are read.
 async fn counts(tx: &mut TenantTx, new: &BTreeSet<VersionKey>) -> Result<VersionCounts> {
     let days: BTreeSet<Date> = new.iter().map(|key| key.0).collect();
     let days: Vec<Date> = days.into_iter().collect();
@@ -116,7 +116,7 @@ async fn counts(tx: &mut TenantTx, new: &BTreeSet<VersionKey>) -> Result<Version
     Ok(counts)
 }
 
-/// Notes versions, in the order of their keys.
+/// Inserts versions, in the order of their keys.
 async fn note(tx: &mut TenantTx, noted: &BTreeSet<VersionKey>) -> Result<()> {
     if noted.is_empty() {
         return Ok(());

@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 /// recent days, if a client sends reports of ever new versions.
 const MOST_ROWS: i64 = 100_000;
 
-/// Apps that the list shows: beyond these the least recently seen give way. Reports keep their app, and are found
-/// by it.
+/// The most apps that the list shows: it leaves out the least recently seen. Reports keep their app, and are
+/// found by it.
 pub const MOST_LISTED: i64 = 1_000;
 
 /// Apps of a tenant that are all looked at for a page.
@@ -40,8 +40,8 @@ pub struct AppSummary {
     pub last_day: Date,
 }
 
-/// The tenant's apps, at most [`MOST_LISTED`], that of the newest report first, from the one after `after` (its
-/// last day and its name) on; with `only` that app alone.
+/// Lists the tenant's apps, at most [`MOST_LISTED`], that of the newest report first, from the one after
+/// `after` (its last day and its name) on; with `only` that app alone.
 pub async fn list(
     tx: &mut TenantTx,
     only: Option<&str>,
@@ -74,12 +74,12 @@ pub async fn list(
     .await?)
 }
 
-/// The names alone of the apps at the top of [`list`].
+/// Returns only the names of the apps at the top of [`list`].
 pub async fn names(tx: &mut TenantTx, only: Option<&str>, limit: u32) -> Result<Vec<String>> {
     Ok(recent(tx, only, None, limit).await?.into_iter().map(|(app, _)| app).collect())
 }
 
-/// The apps of a page of [`list`], each with the day of its last report.
+/// Returns the apps of a page of [`list`], each with the day of its last report.
 async fn recent(
     tx: &mut TenantTx,
     only: Option<&str>,
@@ -142,7 +142,7 @@ const MOST_MEASURED_ROWS: i64 = 5_000;
 /// Apps that [`measured`] lists.
 const MOST_MEASURED: i64 = 50;
 
-/// Apps that sessions or metrics came from of late, by name; with `only` that app alone.
+/// Returns apps that sessions or metrics came from of late, by name; with `only` that app alone.
 pub async fn measured(tx: &mut TenantTx, only: Option<&str>) -> Result<Vec<String>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(

@@ -14,7 +14,7 @@ pub struct Duplicates {
     pub last: Option<OffsetDateTime>,
 }
 
-/// How often a report came again.
+/// Returns how often a report came again.
 pub async fn of(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result<Duplicates> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(

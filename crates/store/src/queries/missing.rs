@@ -57,8 +57,9 @@ pub struct MissingFilter {
     pub system: bool,
 }
 
-/// The debug ids that reports came without symbols for and that have none now, or those of a stripped binary (a
-/// quality below 2, a symbol table) for an image of the app; the most wanted first, from the one after `after` (its reports and its debug id) on.
+/// Lists the debug ids that reports came without symbols for and that have none now, or those of a stripped
+/// binary (a quality below 2, a symbol table) for an image of the app; the most wanted first, from the one
+/// after `after` (its reports and its debug id) on.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &MissingFilter,
@@ -109,7 +110,7 @@ pub async fn list(
         .collect())
 }
 
-/// The missing images of an app's own in some versions, by version, the most wanted first.
+/// Returns the missing images of an app's own in some versions, by version, the most wanted first.
 pub(super) async fn of_versions(
     tx: &mut TenantTx,
     app: &str,

@@ -132,7 +132,7 @@ pub struct ReportPage {
 }
 
 impl ReportPage {
-    /// A page of these reports, of which one more than fits shows that there are more.
+    /// Makes a page of these reports; one more than `limit` shows that there are more.
     fn of(mut reports: Vec<ReportRow>, limit: usize) -> ReportPage {
         let more = reports.len() > limit;
         reports.truncate(limit);
@@ -198,7 +198,7 @@ impl ImageReports {
         query.push_bind(tenant.to_owned()).push(" AND w.debug_id = ").push_bind(debug_id.uuid());
     }
 
-    /// The reports that have it as a system image: those of its days, and no other's, are looked at.
+    /// Adds the reports that have it as a system image: only reports of its days are read.
     fn push_system(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, debug_id: DebugId) {
         query.push(" FROM reports r WHERE r.tenant = ").push_bind(tenant.to_owned());
         query.push(" AND r.system_images @> ARRAY[").push_bind(debug_id.uuid()).push("] AND (false");
@@ -210,7 +210,8 @@ impl ImageReports {
     }
 }
 
-/// The reports that fit, newest first. A page that takes long ends before it has `limit` entries, with a cursor.
+/// Lists the matching reports, newest first. A page that takes long ends before it has `limit` entries, with
+/// a cursor.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &ReportFilter,
@@ -220,7 +221,7 @@ pub async fn list(
     list_within(tx, filter, after, limit, PATIENCE).await
 }
 
-/// As [`list`], with a page that looks for more for as long as `patience`.
+/// Lists reports as [`list`] does, with a page that looks for more for as long as `patience`.
 pub(crate) async fn list_within(
     tx: &mut TenantTx,
     filter: &ReportFilter,
@@ -256,7 +257,7 @@ pub(crate) async fn list_within(
     }
 }
 
-/// When the tenant's oldest and newest report arrived.
+/// Returns the arrival times of the tenant's oldest and newest report.
 async fn arrivals(tx: &mut TenantTx) -> Result<Option<(OffsetDateTime, OffsetDateTime)>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
@@ -269,7 +270,7 @@ async fn arrivals(tx: &mut TenantTx) -> Result<Option<(OffsetDateTime, OffsetDat
     Ok(row.oldest.zip(row.newest))
 }
 
-/// The newest reports that fit, of these groups.
+/// Reads the newest matching reports of these groups.
 async fn read(
     tx: &mut TenantTx,
     filter: &ReportFilter,
@@ -289,7 +290,8 @@ async fn read(
     Ok(query.build_query_as().fetch_all(tx.parts().0).await?)
 }
 
-/// The newest of each group, by the index, and the newest of these: however many reports a group has.
+/// Builds the query for the newest of each group, by the index, and the newest of these: its cost does not
+/// depend on the number of a group's reports.
 fn of_each_group(
     tx: &mut TenantTx,
     filter: &ReportFilter,
@@ -325,7 +327,7 @@ fn push_order(query: &mut QueryBuilder<Postgres>, key: &str, limit: i64) {
     query.push_bind(limit);
 }
 
-/// The reports of a group that arrived right after and right before one of them.
+/// Returns the reports of a group that arrived right after and right before one of them.
 pub async fn neighbours(
     tx: &mut TenantTx,
     report: &ReportRow,
@@ -358,7 +360,7 @@ async fn neighbour(
     Ok(found.map(|(id, variant)| (ReportId(id.into_bytes()), u32::try_from(variant).unwrap_or_default())))
 }
 
-/// How many reports fit.
+/// Counts the matching reports.
 pub async fn count(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
     let groups = groups_of(tx, filter).await?;
     let (mut query, _) = matching(tx, "SELECT count(*)", filter, groups.as_deref()).await?;
@@ -366,7 +368,7 @@ pub async fn count(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
     Ok(u64::try_from(count).unwrap_or_default())
 }
 
-/// How the database would count them.
+/// Explains how the database would count them.
 #[cfg(test)]
 pub(crate) async fn explain(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Vec<String>> {
     let groups = groups_of(tx, filter).await?;
@@ -375,7 +377,7 @@ pub(crate) async fn explain(tx: &mut TenantTx, filter: &ReportFilter) -> Result<
     Ok(query.build_query_scalar().fetch_all(tx.parts().0).await?)
 }
 
-/// The groups, merged or not, of which reports are asked for; `None` for all.
+/// Returns the groups, merged or not, with the requested reports; `None` for all.
 async fn groups_of(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Option<Vec<uuid::Uuid>>> {
     let of_group = match filter.group {
         Some(group) => Some(super::groups::with_merged(tx, group).await?),

@@ -33,7 +33,7 @@ pub enum TrendStep {
 }
 
 impl TrendStep {
-    /// The step as a word.
+    /// Returns the step as a word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl TrendStep {
         }
     }
 
-    /// How long it is.
+    /// Returns how long it is.
     #[must_use]
     pub fn length(self) -> Duration {
         match self {
@@ -52,8 +52,8 @@ impl TrendStep {
     }
 }
 
-/// Crashes by day or hour and version, from the beginning of one on: of the `most` versions with the most crashes by name,
-/// of all others together; with `app` and `version` of these alone.
+/// Returns crashes by day or hour and version, from the beginning of one on: of the `most` versions with the
+/// most crashes by name, of all others together; with `app` and `version` of these alone.
 pub async fn by_version(
     tx: &mut TenantTx,
     (app, version): (Option<&str>, Option<&str>),
@@ -108,7 +108,8 @@ pub struct PeriodTotals {
     pub symbolicated: i64,
 }
 
-/// The totals of a period: from the beginning of a day or hour up to that of another, which is not part of it.
+/// Returns the totals of a period: from the beginning of a day or hour up to that of another, which is not
+/// part of it.
 pub async fn totals(
     tx: &mut TenantTx,
     (app, version): (Option<&str>, Option<&str>),
@@ -156,7 +157,8 @@ pub struct GroupTrend {
     pub reports: i64,
 }
 
-/// Reads the reports of some groups, and of those merged into them, by day, from a day on; with a version, of it alone.
+/// Reads the reports of some groups, and of those merged into them, by day, from a day on; with a version, of
+/// it alone.
 pub async fn of_groups(
     tx: &mut TenantTx,
     groups: &[Uuid],
@@ -184,7 +186,7 @@ pub async fn of_groups(
     .await?)
 }
 
-/// The versions that reports came from lately, the newest report first; with `app` those of this app.
+/// Returns the versions that reports came from lately, the newest report first; with `app` those of this app.
 pub async fn recent_versions(tx: &mut TenantTx, app: Option<&str>, limit: u32) -> Result<Vec<String>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
@@ -201,8 +203,8 @@ pub async fn recent_versions(tx: &mut TenantTx, app: Option<&str>, limit: u32) -
     .await?)
 }
 
-/// The number of groups that began at this time or later, with their first report, at most `limit`; with a version,
-/// of those that began in it.
+/// Counts the groups that began at this time or later, with their first report, at most `limit`; with a
+/// version, those that began in it.
 pub async fn new_groups(
     tx: &mut TenantTx,
     (app, version): (Option<&str>, Option<&str>),

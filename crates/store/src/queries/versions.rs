@@ -55,8 +55,8 @@ pub struct VersionSummary {
 
 json_column!(Vec<WantedImage>);
 
-/// The versions of an app, at most [`MOST_LISTED`], that of the newest report first, from the one after `after`
-/// (its last day and its name) on; empty for an app without reports.
+/// Lists the versions of an app, at most [`MOST_LISTED`], that of the newest report first, from the one after
+/// `after` (its last day and its name) on; empty for an app without reports.
 pub async fn list(
     tx: &mut TenantTx,
     app: &str,
@@ -76,7 +76,7 @@ pub async fn list(
     Ok(versions)
 }
 
-/// The same without the images that symbols are missing for.
+/// Does the same without the images that symbols are missing for.
 async fn page(
     tx: &mut TenantTx,
     app: &str,

@@ -30,7 +30,7 @@ pub(crate) struct KeyRow {
 }
 
 impl KeyRow {
-    /// The row of a report that has no revision yet.
+    /// Makes the row of a report that has no revision yet.
     fn new(
         report_id: ReportId,
         variant: u32,
@@ -56,7 +56,7 @@ impl KeyRow {
         (self.report_id, self.variant)
     }
 
-    /// The same as the row has it.
+    /// Returns the same in the types of the row.
     pub(crate) fn row(&self) -> (Uuid, i32) {
         (self.report_id.uuid(), to_row32(self.variant))
     }
@@ -221,7 +221,7 @@ async fn lock_wanted(
     .await?)
 }
 
-/// The number that the next variant of each of these ids gets.
+/// Returns the number that the next variant of each of these ids gets.
 async fn next_variants(
     tx: &mut TenantTx,
     wanted: &[(ReportId, ContentHash, OffsetDateTime)],

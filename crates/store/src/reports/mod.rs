@@ -262,7 +262,7 @@ pub(crate) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// False of a crash that another report is counted for.
+    /// Returns false for a crash that another report is counted for.
     fn counts(&self) -> bool {
         self.previous.as_ref().is_none_or(|previous| previous.same_crash_as.is_none())
     }

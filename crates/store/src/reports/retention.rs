@@ -53,7 +53,7 @@ pub fn days(limit: u32, usual: u32, remembered: u32) -> u32 {
     wanted.min(remembered.saturating_sub(1)).max(1)
 }
 
-/// The most days that reports of any tenant are kept.
+/// Returns the most days that reports of any tenant are kept.
 pub async fn longest(store: &Store, usual: u32, remembered: u32) -> Result<u32> {
     let longest = sqlx::query_scalar!(r#"SELECT unslide_retention_longest($1) AS "days!""#, to_row32(usual))
         .fetch_one(store.pool())

@@ -69,7 +69,7 @@ impl Deltas {
     }
 }
 
-/// The day of a roll-up.
+/// Returns the day of a roll-up.
 pub(super) fn day(at: OffsetDateTime) -> Date {
     at.to_offset(time::UtcOffset::UTC).date()
 }

@@ -88,23 +88,23 @@ impl<'f> GroupRow<'f> {
         Some(GroupRow::new(name(&facts.app), facts.grouping.as_ref()?))
     }
 
-    /// Of a report of this app, as its row names it.
+    /// Makes the row of a report's group in this app, as the report's row names the app.
     pub(super) fn new(app: String, grouping: &'f ReportGrouping) -> GroupRow<'f> {
         GroupRow { id: groups::id_of(&app, grouping.fingerprint), app, grouping: Some(grouping) }
     }
 }
 
-/// A text that Postgres takes, cut to a number of characters.
+/// Returns a text that Postgres accepts, cut to a number of characters.
 fn bounded(text: &str, chars: usize) -> String {
     text.chars().filter(|c| *c != '\0').take(chars).collect()
 }
 
-/// A text that an index can hold too.
+/// Returns a text that an index can hold too.
 pub(super) fn name(text: &str) -> String {
     bounded(text, NAME_CHARS)
 }
 
-/// A line for a list.
+/// Returns a line for a list.
 pub(super) fn title(text: &str) -> String {
     bounded(text, TEXT_CHARS)
 }
@@ -113,7 +113,7 @@ fn text(text: Option<&String>) -> Option<String> {
     text.map(|text| title(text))
 }
 
-/// JSON that Postgres takes: without NULs, and not over the bound.
+/// Returns JSON that Postgres accepts: without NULs, and not over the limit.
 fn summary(value: &serde_json::Value) -> Box<RawValue> {
     let text = match value.to_string() {
         text if text.len() > SUMMARY_BYTES => r#"{"truncated":true}"#.to_owned(),

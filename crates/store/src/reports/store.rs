@@ -42,8 +42,8 @@ pub struct StoredBatch {
     pub events: Vec<GroupEvent>,
 }
 
-/// As [`store`]; also returns which groups are new or came back: each event once, however often the arrivals are stored
-/// again.
+/// Stores arrivals as [`store`] does. Also returns which groups are new or came back: each event once,
+/// however often the arrivals are stored again.
 ///
 /// Rows are locked in one order everywhere: keys by id, slots by debug id, roll-ups by their keys.
 pub async fn store_batch<A: Borrow<Arrival> + Sync>(
@@ -96,7 +96,7 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     Ok(StoredBatch { stored: batch.stored, new_groups, new_app_days, events })
 }
 
-/// The places of the arrivals of each report, in the order in which the reports' keys are locked.
+/// Returns the indexes of the arrivals of each report, in the order in which the reports' keys are locked.
 fn by_report(arrivals: &[&Arrival]) -> Vec<((ReportId, ContentHash), Vec<usize>)> {
     let mut reports: BTreeMap<(ReportId, ContentHash), Vec<usize>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().enumerate() {
@@ -195,7 +195,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The reports that were not kept, by app and signal.
+    /// Counts the reports that were not kept, by app and signal.
     fn drops(&self) -> SignalDrops {
         let mut drops = SignalDrops::new();
         for (arrival, stored) in self.arrivals.iter().zip(&self.stored) {
@@ -208,7 +208,7 @@ impl<'a> Batch<'a> {
         drops
     }
 
-    /// How the keys change. `needs` are the newer symbols that each change lacks.
+    /// Returns the changes of the keys. `needs` are the newer symbols that each change lacks.
     fn advances(&self, needs: &[Vec<NeededSymbols>], effects: Effects) -> Vec<keys::Advance<'a>> {
         let deferred = effects == Effects::Deferred;
         let changed = self.changes.iter().zip(needs).map(|(change, needs)| {
@@ -260,7 +260,7 @@ impl<'a> Batch<'a> {
         stored.collect()
     }
 
-    /// How requests of reprocesses ended with these revisions.
+    /// Returns how requests of reprocesses ended with these revisions.
     fn ends(&self) -> BTreeMap<Uuid, RequestEnds> {
         let changed = self.changes.iter().map(|change| (change.key, change.arrival.revision));
         let mut ends: BTreeMap<Uuid, RequestEnds> = BTreeMap::new();

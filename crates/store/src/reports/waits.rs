@@ -93,20 +93,20 @@ impl Answering {
         Some(NeededSymbols { debug_id: image.debug_id, generation, system: system.is_some() })
     }
 
-    /// Step 4: returns the symbols if they are newer than those that the image's report has seen.
+    /// Returns the symbols if they are newer than those that the image's report has seen: step 4.
     fn newer(&self, image: &ImageUse) -> Option<NeededSymbols> {
         self.need(image).filter(|need| need.generation > self.seen(image))
     }
 
-    /// The generation that a report counts as having seen. Symbols that could not be fetched count:
-    /// they are asked for by the clock, and only newer ones by their event.
+    /// Returns the generation that a report counts as having seen. Symbols that could not be fetched count:
+    /// they are retried by the clock, and only newer ones by their event.
     fn seen(&self, image: &ImageUse) -> u64 {
         let failed = self.need(image).filter(|_| image.failed).map_or(0, |need| need.generation);
         image.seen_generation.max(failed)
     }
 }
 
-/// Step 3 for the app's own images: a row a report.
+/// Writes the waits of the app's own images, a row a report: step 3.
 async fn write(tx: &mut TenantTx, changes: &[Change<'_>], slots: &Answering) -> Result<()> {
     let mut rows: Vec<(Uuid, OffsetDateTime, Uuid, i32, i64)> = changes
         .iter()
@@ -147,7 +147,8 @@ async fn write(tx: &mut TenantTx, changes: &[Change<'_>], slots: &Answering) -> 
     Ok(())
 }
 
-/// Step 3 for system images: a row a day, with the least that a report of that day has seen or is asked for.
+/// Writes the waits of system images, a row a day, with the least generation that a report of that day has
+/// seen or is asked for: step 3.
 async fn write_system(
     tx: &mut TenantTx,
     changes: &[Change<'_>],
@@ -220,9 +221,9 @@ fn by_report(rows: Vec<NeedRow>) -> NeedsByReport {
     needs
 }
 
-/// The symbols that there are for these reports' own images, by the rows alone: for reports that were stored
-/// earlier and are asked about again. With `newer` only what the reports have not seen; their keys have to be
-/// locked then.
+/// Returns the existing symbols of these reports' own images, by the rows alone: for reports that were stored
+/// earlier and are requested again. With `newer` only symbols that the reports have not seen; their keys have
+/// to be locked then.
 pub(crate) async fn own_symbols(
     tx: &mut TenantTx,
     reports: &[(Uuid, i32)],
@@ -279,7 +280,7 @@ pub(crate) async fn newer_of_system(tx: &mut TenantTx, reports: &[(Uuid, i32)]) 
     Ok(by_report(rows))
 }
 
-/// The symbols of reports' system images that came after a time, the tenant's and the system's.
+/// Returns the symbols of reports' system images that came after a time, the tenant's and the system's.
 pub(crate) async fn system_since(
     tx: &mut TenantTx,
     reports: &[(&KeyRow, OffsetDateTime)],

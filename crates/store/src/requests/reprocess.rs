@@ -120,7 +120,7 @@ pub struct ReprocessRun {
 /// Reprocesses of one tenant that may be open at the same time.
 pub const MOST_OPEN: u64 = 4;
 
-/// How many of the tenant's reprocesses are not over. Until the transaction ends no other that asks here
+/// Counts the tenant's reprocesses that are not over. Until the transaction ends no other that calls this
 /// begins one.
 pub async fn hold_open(tx: &mut TenantTx) -> Result<u64> {
     let (connection, tenant, _) = tx.parts();
@@ -138,7 +138,7 @@ pub async fn hold_open(tx: &mut TenantTx) -> Result<u64> {
     Ok(from_row(open))
 }
 
-/// How many reports fit.
+/// Counts the matching reports.
 pub async fn count(tx: &mut TenantTx, wanted: &ReprocessFilter) -> Result<u64> {
     reports::count(tx, &wanted.filter()).await
 }
@@ -276,7 +276,7 @@ pub(crate) struct RequestEnds {
     pub(crate) gone: i64,
 }
 
-/// The requests of reprocesses for reports that are gone.
+/// Returns the requests of reprocesses for reports that are deleted.
 pub(crate) fn gone(keys: &[KeyRow]) -> BTreeMap<Uuid, RequestEnds> {
     let mut ends: BTreeMap<Uuid, RequestEnds> = BTreeMap::new();
     for id in keys.iter().filter_map(|key| key.reprocess) {

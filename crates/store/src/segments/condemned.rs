@@ -24,8 +24,8 @@ pub struct Condemned {
     pub condemned_at: OffsetDateTime,
 }
 
-/// Objects that were condemned before `before`, the longest first, without those that [`postpone`] left for
-/// later.
+/// Returns objects that were condemned before `before`, the oldest first, without those that [`postpone`]
+/// left for later.
 pub async fn condemned_due(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Condemned>> {
     Ok(sqlx::query_as!(
         Condemned,
@@ -78,7 +78,7 @@ pub async fn postpone(tx: &mut TenantTx, condemned: &Condemned) -> Result<()> {
     Ok(())
 }
 
-/// The number of objects, of all tenants, that could not be deleted and are tried again: for metrics.
+/// Counts the objects, of all tenants, that could not be deleted and are retried: for metrics.
 pub async fn undeleted(store: &Store) -> Result<i64> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_objects_undeleted() AS "objects!""#)
         .fetch_one(store.pool())

@@ -117,12 +117,12 @@ impl ReportBody {
     }
 }
 
-/// The day of arrival that a report is filed under.
+/// Returns the day of arrival that a report is filed under.
 pub(crate) fn day(received_at: OffsetDateTime) -> Date {
     received_at.to_offset(UtcOffset::UTC).date()
 }
 
-/// A day's first moment and the next day's.
+/// Returns a day's first moment and the next day's.
 pub(crate) fn bounds(day: Date) -> (OffsetDateTime, OffsetDateTime) {
     let start = day.midnight().assume_utc();
     (start, start.saturating_add(time::Duration::DAY))

@@ -90,7 +90,7 @@ pub async fn page(
     .await?)
 }
 
-/// An id for a new segment.
+/// Makes an id for a new segment.
 pub async fn new_id(tx: &mut TenantTx) -> Result<Uuid> {
     let (connection, _, now) = tx.parts();
     Ok(sqlx::query_scalar!(r#"SELECT unslide_uuid($1) AS "id!""#, now).fetch_one(connection).await?)

@@ -49,7 +49,7 @@ struct DaySketches {
 }
 
 impl DaySketches {
-    /// The sketches of a row: of all, and of those with a crash.
+    /// Reads the sketches of a row: of all, and of those with a crash.
     fn read(installations: [&[u8]; 2], users: [&[u8]; 2]) -> Result<DaySketches> {
         Ok(DaySketches {
             installations: sketch(installations[0])?,
@@ -78,8 +78,8 @@ pub struct CountedSession<'a> {
 }
 
 impl DayDelta {
-    /// Counts a session that is new. Squares that differ from the sum show that some of it were sampled, also if one of
-    /// them counts once.
+    /// Counts a session that is new. If squares differ from the sum, some of the sessions were sampled, also
+    /// if one of them counts once.
     pub fn begun(&mut self, session: CountedSession<'_>, is_sampled: bool) {
         self.sessions += session.weight;
         let least = if is_sampled { 2 } else { 1 };
@@ -111,12 +111,12 @@ impl DayDelta {
     }
 }
 
-/// The bits of the hash of an installation or of a user that a sketch takes.
+/// Returns the bits of the hash of an installation or of a user that a sketch takes.
 pub(crate) fn sketched(hash: &[u8]) -> u64 {
     hash.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }
 
-/// A sketch of a row.
+/// Reads a sketch of a row.
 pub(crate) fn sketch(bytes: &[u8]) -> Result<DistinctSketch> {
     DistinctSketch::from_bytes(bytes)
         .ok_or_else(|| StoreError::corrupt("session_days", "a sketch that no program of ours writes"))

@@ -63,7 +63,8 @@ pub struct SessionEvent {
     pub foreground: Option<bool>,
     /// How it ended.
     pub end_reason: Option<EndReason>,
-    /// Instead of `end_reason`: what the app found at its next start. The service then says how the session ended.
+    /// Instead of `end_reason`: the evidence that the app found at its next start. The service then says how
+    /// the session ended.
     pub termination: Option<TerminationEvidence>,
 }
 
@@ -163,7 +164,7 @@ impl SessionEvent {
         found.is_some_and(is_asking) && self.judge(None).is_some_and(is_memory)
     }
 
-    /// When the session ended, as far as this event knows: at most a year after its start.
+    /// Returns when the session ended, as far as this event knows: at most a year after its start.
     #[must_use]
     pub fn end(&self) -> Option<OffsetDateTime> {
         let by_duration = || {

@@ -54,8 +54,8 @@ impl From<&EndedRun> for SessionJudgement {
     }
 }
 
-/// The memory limits that the sessions of a batch are judged by, as reports and other sessions say: each with its app,
-/// device model and version of the system.
+/// The memory limits that the sessions of a batch are judged by, from reports and other sessions: each with
+/// its app, device model and version of the system.
 #[derive(Debug, Default)]
 pub(super) struct LearnedLimits<'a>(BTreeMap<[&'a str; 3], Option<u64>>);
 
@@ -72,13 +72,13 @@ impl<'a> LearnedLimits<'a> {
         Ok(LearnedLimits(asked.into_iter().zip(limits).collect()))
     }
 
-    /// The limit of a session's device and system.
+    /// Returns the limit of a session's device and system.
     pub(super) fn of(&self, arrival: &SessionArrival) -> Option<u64> {
         self.0.get(&made_on(arrival)?).copied().flatten()
     }
 }
 
-/// The app, the device model and the version of the system of a session.
+/// Returns the app, the device model and the version of the system of a session.
 fn made_on(arrival: &SessionArrival) -> Option<[&str; 3]> {
     let event = &arrival.event;
     let (device, os) = (event.device.as_deref()?, event.os.as_deref()?);

@@ -140,7 +140,7 @@ async fn weigh(
     Ok(())
 }
 
-/// The sessions that were not kept, by app.
+/// Counts the sessions that were not kept, by app.
 fn dropped(arrivals: &[&SessionArrival], outcomes: &[EventOutcome]) -> SignalDrops {
     let mut drops = SignalDrops::new();
     for (arrival, outcome) in arrivals.iter().zip(outcomes) {
@@ -186,7 +186,7 @@ async fn insert_new(
     Ok(())
 }
 
-/// The row of a session as JSON, without its tenant.
+/// Returns the row of a session as JSON, without its tenant.
 fn new_row((app, id, day): &SessionKey, told: &Told<'_>, weight: i32) -> Value {
     let (event, end) = (&told.first.event, &told.end);
     json!({

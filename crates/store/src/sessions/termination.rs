@@ -47,8 +47,8 @@ pub struct TerminationEvidence {
 }
 
 impl TerminationEvidence {
-    /// Why the session ended, by [the rules for all runs](unslide_model::ended). `learned_limit` is that of other runs on
-    /// the same device model and system version.
+    /// Judges why the session ended, by [the rules for all runs](unslide_model::ended). `learned_limit` is
+    /// that of other runs on the same device model and system version.
     #[must_use]
     pub fn judge(&self, learned_limit: Option<u64>) -> EndedRun {
         let rules = [

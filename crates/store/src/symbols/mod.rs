@@ -59,7 +59,7 @@ pub struct ObjectFilter {
     pub app: Option<String>,
 }
 
-/// The objects of the owner, newest first.
+/// Lists the objects of the owner, newest first.
 pub async fn list(
     tx: &mut OwnerTx,
     filter: &ObjectFilter,

@@ -133,7 +133,7 @@ pub struct Symcache {
 }
 
 impl ObjectRow {
-    /// Its symcache, once it is ready.
+    /// Returns its symcache, once it is ready.
     #[must_use]
     pub fn symcache(&self) -> Option<Symcache> {
         let (size, sha256) = (self.symcache_size?, self.symcache_hash?);
@@ -264,7 +264,7 @@ pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
     Ok(count)
 }
 
-/// Those of these objects that the owner does not have.
+/// Returns those of these objects that the owner does not have.
 pub async fn missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<ContentHash>> {
     let hashes: Vec<Vec<u8>> = objects.iter().map(|hash| hash.0.to_vec()).collect();
     let (connection, tenant, _) = tx.parts();
@@ -279,8 +279,8 @@ pub async fn missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<Co
     Ok(rows.into_iter().map(ContentHash::from).collect())
 }
 
-/// Objects of the transaction's owner with a symcache in a format older than `version`, with `all` those of any, or
-/// that were too complex to build, in the order of their hashes, those after `after`.
+/// Returns objects of the transaction's owner with a symcache in a format older than `version`, with `all`
+/// those of any, or that were too complex to build, in the order of their hashes, those after `after`.
 pub async fn to_rebuild(
     tx: &mut OwnerTx,
     version: u32,

@@ -36,7 +36,7 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// How many parts there are when all have come.
+    /// Returns how many parts there are when all have come.
     #[must_use]
     pub fn parts(&self) -> u32 {
         u32::try_from(self.announced.size.div_ceil(self.announced.part_bytes.max(1))).unwrap_or(u32::MAX)
@@ -93,7 +93,7 @@ impl From<Row> for Partial {
     }
 }
 
-/// An id for an upload that is not there yet: the multipart upload of object storage begins first.
+/// Makes an id for an upload that does not exist yet: the multipart upload of object storage begins first.
 pub async fn new_id(tx: &mut OwnerTx) -> Result<Uuid> {
     let (connection, _, now) = tx.parts();
     Ok(sqlx::query_scalar!(r#"SELECT unslide_uuid($1) AS "id!""#, now).fetch_one(connection).await?)
@@ -129,7 +129,7 @@ pub async fn begin(tx: &mut OwnerTx, partial: &Partial) -> Result<()> {
     Ok(())
 }
 
-/// The newest upload that takes parts of these bytes for this app.
+/// Returns the newest upload that takes parts of these bytes for this app.
 pub async fn find(
     tx: &mut OwnerTx,
     app: Option<&str>,
@@ -160,7 +160,7 @@ pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Partial>> {
     Ok(row.map(Partial::from))
 }
 
-/// Up to `limit` of them, of the transaction's owner.
+/// Lists up to `limit` of them, of the transaction's owner.
 pub async fn list(tx: &mut OwnerTx, limit: u32) -> Result<Vec<Partial>> {
     let (connection, owner, _) = tx.parts();
     let rows = query_partial!("WHERE p.tenant = $1 ORDER BY p.upload_id LIMIT $2", owner, i64::from(limit))
@@ -169,7 +169,7 @@ pub async fn list(tx: &mut OwnerTx, limit: u32) -> Result<Vec<Partial>> {
     Ok(rows.into_iter().map(Partial::from).collect())
 }
 
-/// How many of them the transaction's owner has.
+/// Counts those of the transaction's owner.
 pub async fn count(tx: &mut OwnerTx) -> Result<u64> {
     let (connection, owner, _) = tx.parts();
     let count =
@@ -177,7 +177,7 @@ pub async fn count(tx: &mut OwnerTx) -> Result<u64> {
     Ok(from_row(count.fetch_one(connection).await?))
 }
 
-/// The parts that have come, by number.
+/// Returns the parts that have come, by number.
 pub async fn parts(tx: &mut OwnerTx, id: Uuid) -> Result<Vec<UploadPart>> {
     let (connection, owner, _) = tx.parts();
     let rows = sqlx::query!(
@@ -238,7 +238,7 @@ pub async fn hold(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
     Ok(held.rows_affected() > 0)
 }
 
-/// The file was not made: the next one may try.
+/// Releases the completion after the file was not made: the next request may try.
 pub async fn let_go(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     let (connection, owner, _) = tx.parts();
     sqlx::query!(

@@ -39,7 +39,7 @@ pub struct PublishedSymbols {
     pub generation: u64,
 }
 
-/// The slot of a debug id.
+/// Returns the slot of a debug id.
 pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<SymbolSlot>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -109,7 +109,7 @@ pub(crate) async fn publish_in_steps(
     Ok(generation)
 }
 
-/// The builder's first statement.
+/// Raises the slot: the builder's first statement.
 pub(crate) async fn raise(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u64> {
     let (connection, tenant, now) = tx.parts();
     let generation = sqlx::query_scalar!(
@@ -139,7 +139,7 @@ pub(crate) struct HeldSlot {
     pub(crate) quality: Quality,
 }
 
-/// The indexer's first statement: every debug id gets a slot. `debug_ids` are sorted.
+/// Makes sure that every debug id has a slot: the indexer's first statement. `debug_ids` must be sorted.
 pub(crate) async fn ensure(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
@@ -155,8 +155,8 @@ pub(crate) async fn ensure(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result
     Ok(())
 }
 
-/// The indexer's second statement, with a snapshot of its own: holds the slots, so that no builder
-/// can raise one before this transaction's waits are committed.
+/// Holds the slots, so that no builder can raise one before this transaction's waits are committed: the
+/// indexer's second statement, with a snapshot of its own.
 pub(crate) async fn hold(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<HeldSlot>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -171,8 +171,8 @@ pub(crate) async fn hold(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<V
     .await?)
 }
 
-/// The system's slots among these. What makes it safe to rely on them is that this transaction has
-/// asked for [`wakes::system::lock_out_publishers`] in a statement before.
+/// Returns the system's slots among these. They are safe to rely on because this transaction has called
+/// [`wakes::system::lock_out_publishers`] in a statement before.
 pub(crate) async fn of_system(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<HeldSlot>> {
     let (connection, _, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -196,8 +196,8 @@ pub struct AnsweringGenerations {
     pub system: BTreeMap<DebugId, u64>,
 }
 
-/// Locks the slots of these debug ids until the transaction ends, those of the system too: no builder can raise one before
-/// what the transaction has written is committed. Returns the generations of those that answer.
+/// Locks the slots of these debug ids until the transaction ends, those of the system too: no builder can
+/// raise one before this transaction is committed. Returns the generations of those that answer.
 pub async fn hold_answering(
     tx: &mut OwnerTx,
     own: &[DebugId],
@@ -223,7 +223,7 @@ struct AnsweringRow {
     own: bool,
 }
 
-/// The generations of those symbols of these debug ids that answer, in one statement.
+/// Returns the generations of those symbols of these debug ids that answer, in one statement.
 pub async fn answering(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<AnsweringGenerations> {
     let ids: Vec<uuid::Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();

@@ -62,7 +62,7 @@ pub struct SymbolBytes {
 }
 
 impl SymbolBytes {
-    /// Both together.
+    /// Returns both together.
     #[must_use]
     pub fn all(self) -> u64 {
         self.stored.saturating_add(self.pending)
@@ -84,7 +84,8 @@ pub async fn stored(tx: &mut OwnerTx) -> Result<SymbolBytes> {
     Ok(SymbolBytes { stored: from_row(row.stored), pending: from_row(row.pending) })
 }
 
-/// The tenant's symbols. Until the transaction ends no other that takes this lock adds to them.
+/// Returns the size of the tenant's symbols. Until the transaction ends no other that takes this lock adds to
+/// them.
 pub async fn hold_symbols(tx: &mut OwnerTx) -> Result<SymbolBytes> {
     hold(tx).await?;
     // A statement of its own: it sees rows that were committed during the wait for the lock.
@@ -101,7 +102,7 @@ pub async fn hold(tx: &mut OwnerTx) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that the tenant does not have yet, of these slices with their sizes.
+/// Returns the bytes that the tenant does not have yet, of these slices with their sizes.
 pub async fn new_bytes(tx: &mut OwnerTx, slices: &[(ContentHash, u64)]) -> Result<u64> {
     let hashes: Vec<Vec<u8>> = slices.iter().map(|(hash, _)| hash.0.to_vec()).collect();
     let sizes: Vec<i64> = slices.iter().map(|(_, size)| to_row(*size)).collect();

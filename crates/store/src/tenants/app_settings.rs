@@ -50,7 +50,7 @@ pub async fn get(tx: &mut TenantTx, app: &str) -> Result<AppSettings> {
     Ok(found.fetch_optional(connection).await?.unwrap_or_default())
 }
 
-/// The apps that have settings, by name, from the one after `after` on; with `only` this one alone.
+/// Lists the apps that have settings, by name, from the one after `after` on; with `only` this one alone.
 pub async fn list(
     tx: &mut TenantTx,
     only: Option<&str>,

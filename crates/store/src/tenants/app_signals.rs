@@ -102,7 +102,7 @@ impl SignalSettings {
         }
     }
 
-    /// The first signal with a number over [`MOST_ONE_IN`].
+    /// Returns the first signal with a number over [`MOST_ONE_IN`].
     #[must_use]
     pub fn wrong(&self) -> Option<AppSignal> {
         AppSignal::ALL.into_iter().find(|signal| self.one_in(*signal) > MOST_ONE_IN)
@@ -159,7 +159,8 @@ impl WeightRounder {
     }
 }
 
-/// A UUID counts in whatever case it is written: a report has the id of its session in lower case.
+/// Hashes an id. A UUID counts in whatever case it is written: a report has the id of its session in lower
+/// case.
 fn hash(purpose: &str, id: &str) -> u64 {
     let id = Uuid::parse_str(id).map_or_else(|_| id.to_owned(), |id| id.to_string());
     let digest: [u8; 32] = Sha256::new().chain_update(purpose).chain_update(id).finalize().into();
@@ -171,7 +172,7 @@ fn hash(purpose: &str, id: &str) -> u64 {
 pub struct SignalsByApp(BTreeMap<String, SignalSettings>);
 
 impl SignalsByApp {
-    /// The settings of an app.
+    /// Returns the settings of an app.
     #[must_use]
     pub fn of(&self, app: &str) -> SignalSettings {
         self.0.get(app).copied().unwrap_or_default()

@@ -80,8 +80,8 @@ pub async fn append_once_an_hour(tx: &mut OwnerTx, actor: &str, action: &str, su
     Ok(())
 }
 
-/// The entries of the transaction's owner, the newest first, from the one after `after` on: its time and its
-/// id.
+/// Lists the entries of the transaction's owner, the newest first, from the one after `after` on: its time
+/// and its id.
 pub async fn list(
     tx: &mut OwnerTx,
     after: Option<(OffsetDateTime, Uuid)>,

@@ -129,7 +129,7 @@ pub async fn rows(tx: &mut TenantTx, limit: u32) -> Result<Option<(String, u64)>
     Ok(Some((gone.relation, from_row(gone.gone))))
 }
 
-/// Notes objects that were removed from object storage.
+/// Counts objects that were removed from object storage.
 pub async fn objects(tx: &mut TenantTx, count: u64, bytes: u64) -> Result<()> {
     let (connection, slug, _) = tx.parts();
     sqlx::query!(
@@ -143,8 +143,8 @@ pub async fn objects(tx: &mut TenantTx, count: u64, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Rows of the transaction's tenant by table: every table that has tenants' rows, without those that
-/// outlive their tenant (the audit log, the erasing itself, what announces the deletion).
+/// Counts the rows of the transaction's tenant by table: every table that has tenants' rows, without those
+/// that outlive their tenant (the audit log, the erasure itself, the announcement of the deletion).
 pub async fn rows_left(tx: &mut TenantTx) -> Result<ByTable> {
     let (connection, _, _) = tx.parts();
     let rows = sqlx::query!(r#"SELECT relation AS "relation!", held AS "held!" FROM unslide_tenant_rows()"#)

@@ -61,13 +61,13 @@ pub struct TenantFigures {
 }
 
 impl TenantFigures {
-    /// Bytes that count against the limit on symbols.
+    /// Returns the bytes that count against the limit on symbols.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.symbol_bytes.saturating_add(self.pending_bytes)
     }
 
-    /// The used share of the limit on symbols; more than 1 if the limit was lowered later.
+    /// Returns the used share of the limit on symbols; more than 1 if the limit was lowered later.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share")]
     pub fn symbol_share(&self) -> f64 {
@@ -75,8 +75,9 @@ impl TenantFigures {
     }
 }
 
-/// Returns the tenants that are not deleted in this order, by slug among equals, from the one after `after` on: a rank and
-/// a slug. `symbol_limit` holds for tenants without a limit of their own. Each page reads the figures of all tenants.
+/// Returns the tenants that are not deleted in this order, by slug among equals, from the one after `after`
+/// on: a rank and a slug. `symbol_limit` holds for tenants without a limit of their own. Each page reads the
+/// figures of all tenants.
 pub async fn list(
     store: &Store,
     order: FigureOrder,

@@ -103,7 +103,7 @@ impl Principal {
         self.scopes.contains(&scope)
     }
 
-    /// Itself, unless its key was revoked or is over, or its tenant was deleted.
+    /// Returns itself, unless its key was revoked or is over, or its tenant was deleted.
     pub(super) fn in_force(
         self,
         revoked_at: Option<OffsetDateTime>,
@@ -207,7 +207,8 @@ async fn insert(
     Ok((key, Secret::new(format!("unslide_{prefix}_{secret}"))))
 }
 
-/// Two keys that are made at once do not go over the limit together: the lock lasts until the commit.
+/// Checks the number of keys. Two keys that are made at once do not go over the limit together: the lock
+/// lasts until the commit.
 async fn check_limit(tx: &mut TenantTx) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('keys of ' || $1, 0))")
@@ -229,7 +230,7 @@ async fn check_limit(tx: &mut TenantTx) -> Result<()> {
     Ok(())
 }
 
-/// Who a key's text belongs to; `None` for a text that is no key, is unknown, revoked or over, or of a
+/// Returns the owner of a key's text; `None` for a text that is no key, is unknown, revoked or over, or of a
 /// deleted tenant. All of these look the same from outside.
 pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>> {
     let Some((prefix, secret)) = split(text) else { return Ok(None) };
@@ -290,8 +291,8 @@ pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTim
     Ok(written)
 }
 
-/// The keys of the transaction's tenant, revoked ones too, oldest first, from the one after the time of creation
-/// and the id in `after` on; with `app` those that speak for that app.
+/// Lists the keys of the transaction's tenant, revoked ones too, oldest first, from the one after the time of
+/// creation and the id in `after` on; with `app` those that are limited to that app.
 pub async fn list(
     tx: &mut TenantTx,
     app: Option<&str>,
@@ -333,7 +334,7 @@ pub async fn revoke(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bo
     Ok(done.rows_affected() > 0)
 }
 
-/// The number of keys in force that a key made, that these made, and so on: of one tenant, or of all.
+/// Counts the keys in force that a key made, that these made, and so on: of one tenant, or of all.
 pub async fn made(tx: &mut TenantTx, root: Uuid, within: Option<&TenantId>) -> Result<u64> {
     let (connection, _, now) = tx.parts();
     let number = sqlx::query_scalar!(
@@ -356,8 +357,8 @@ pub struct KeyDescent {
     pub made: i64,
 }
 
-/// The descent of keys of the transaction's tenant, in no order; with `app` only makers that speak for that app are
-/// named.
+/// Returns the descent of keys of the transaction's tenant, in no order; with `app` only makers that are
+/// limited to that app are named.
 pub async fn descent(
     tx: &mut TenantTx,
     keys: &[Uuid],
@@ -407,8 +408,8 @@ pub async fn revoke_with_made(
 /// How long the row of a revoked or expired key stays visible. The audit log keeps the actions done with it.
 pub const KEPT_AFTER_END: Duration = Duration::days(30);
 
-/// Deletes keys that were revoked or ran out long ago, except those that made keys which are still there. Returns their
-/// number.
+/// Deletes keys that were revoked or ran out long ago, except those that made keys which still exist. Returns
+/// their number.
 pub async fn purge(store: &Store) -> Result<u64> {
     purge::rows_before(store, "api_keys", store.now() - KEPT_AFTER_END).await
 }

@@ -131,7 +131,7 @@ pub async fn change(
     Ok(Some((tenant, announced)))
 }
 
-/// The transaction's tenant.
+/// Returns the transaction's tenant.
 pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantRecord>> {
     let (connection, slug, _) = tx.parts();
     Ok(query_tenants!("SELECT", "FROM tenants WHERE slug = $1", slug).fetch_optional(connection).await?)
@@ -151,7 +151,8 @@ pub async fn standing(tx: &mut OwnerTx) -> Result<Option<TenantStanding>> {
     Ok(standing.fetch_optional(connection).await?)
 }
 
-/// As [`get`], with the row locked until the transaction ends: for a change of some of it.
+/// Returns the tenant as [`get`] does, with the row locked until the transaction ends: for a change of some
+/// of it.
 pub async fn lock(tx: &mut TenantTx) -> Result<Option<TenantRecord>> {
     let (connection, slug, _) = tx.parts();
     let locked = query_tenants!("SELECT", "FROM tenants WHERE slug = $1 FOR NO KEY UPDATE", slug);
@@ -174,7 +175,7 @@ pub async fn unknown(store: &Store, names: &BTreeSet<TenantId>) -> Result<BTreeS
     Ok(unknown.fetch_all(store.pool()).await?.into_iter().map(TenantId::from).collect())
 }
 
-/// All tenants by slug, from the one after `after` on: for operators.
+/// Lists all tenants by slug, from the one after `after` on: for operators.
 pub async fn list(store: &Store, after: Option<&TenantId>, limit: u32) -> Result<Vec<TenantRecord>> {
     let after = after.map_or("", TenantId::as_str);
     let tenants = query_tenants!("SELECT", "FROM unslide_tenants($1, $2)", after, to_row32(limit));

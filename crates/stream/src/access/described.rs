@@ -1,4 +1,5 @@
-//! Which operations a login may do with a topic or a group, as Kafka itself says. rdkafka wraps neither question.
+//! Operations that a login may do with a topic or a group, as Kafka itself says. rdkafka wraps neither
+//! request.
 
 use crate::access::AccessOperation;
 use crate::client::ASK;
@@ -20,12 +21,12 @@ enum Described {
     Groups,
 }
 
-/// The operations on each topic, in the same order.
+/// Returns the operations on each topic, in the same order.
 pub(super) fn described_topics<C: ClientContext>(client: &Client<C>, names: &[String]) -> Vec<Authorized> {
     in_order(client, names, Described::Topics)
 }
 
-/// The operations on each consumer group, in the same order.
+/// Returns the operations on each consumer group, in the same order.
 pub(super) fn described_groups<C: ClientContext>(client: &Client<C>, names: &[String]) -> Vec<Authorized> {
     in_order(client, names, Described::Groups)
 }

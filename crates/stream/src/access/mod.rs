@@ -1,5 +1,5 @@
-//! Who needs which rights on Kafka: the one list that ACLs, the documentation's table and the check of a login are
-//! made from.
+//! The rights that each login needs on Kafka: the one list that ACLs, the documentation's table and the check
+//! of a login are made from.
 
 mod check;
 mod described;
@@ -45,7 +45,7 @@ impl KafkaLogin {
         KafkaLogin::Audit,
     ];
 
-    /// The name, as on the command line.
+    /// Returns the name, as on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ pub enum AccessResource {
 }
 
 impl AccessResource {
-    /// For people.
+    /// Returns the name for people.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl AccessResource {
         }
     }
 
-    /// The option of `kafka-acls.sh`.
+    /// Returns the option of `kafka-acls.sh`.
     fn option(self) -> &'static str {
         match self {
             AccessResource::Topic => "--topic",
@@ -120,7 +120,7 @@ pub enum AccessOperation {
 }
 
 impl AccessOperation {
-    /// Kafka's name.
+    /// Returns Kafka's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -150,7 +150,7 @@ pub struct AccessRule {
 }
 
 impl AccessRule {
-    /// The arguments of `kafka-acls.sh` that give a principal these rights.
+    /// Returns the arguments of `kafka-acls.sh` that give a principal these rights.
     #[must_use]
     pub fn tool_arguments(&self, principal: &str) -> Vec<String> {
         let mut arguments = vec!["--add".to_owned(), "--allow-principal".to_owned(), principal.to_owned()];
@@ -196,7 +196,7 @@ const fn tenant_topics(
     Listed { pattern: NamePattern::Prefixed, is_of_tenants: true, ..listed }
 }
 
-/// Groups: those of lanes without `unslide.` before them.
+/// Lists groups: those of lanes without the prefix `unslide.`.
 const fn groups(
     login: KafkaLogin,
     names: &'static [&'static str],
@@ -210,7 +210,8 @@ const LANE_TRANSACTIONS: &[&str] = &["unslide.live.", "unslide.retry.", "unslide
 const LIVE_GROUP: &str = "unslide.live";
 const LANE_GROUPS: &[&str] = &[LIVE_GROUP, "unslide.retry", "unslide.resymbolicate"];
 
-/// The list. A service looks at the settings of every topic before it starts, also of those that it does not read.
+/// The list. A service reads the settings of every topic before it starts, also of those that it does not
+/// read.
 const LIST: &[Listed] = {
     use AccessOperation::{Create, Delete, Describe, DescribeConfigs, Read, Write};
     use KafkaLogin::{Api, Audit, Builder, Indexer, Migrate, Symbolizer};
@@ -298,8 +299,8 @@ const ALL_TOPICS: &[&str] = &[
     TENANT_CONFIG,
 ];
 
-/// Every right that the logins of an installation need, and no more. Topics of single tenants are among them if the
-/// settings allow such topics.
+/// Returns every right that the logins of an installation need, and no more. Topics of single tenants are
+/// among them if the settings allow such topics.
 #[must_use]
 pub fn access_rules(settings: &Settings) -> Vec<AccessRule> {
     let listed = LIST.iter().filter(|listed| settings.tenant_topics || !listed.is_of_tenants);

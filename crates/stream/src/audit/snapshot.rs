@@ -98,7 +98,7 @@ fn partitions<'t>(topics: &'t Topics, topic: &str) -> Result<&'t [i32], StreamEr
 /// A partition's start and its group's offset, by topic and partition.
 type Begun = HashMap<(String, i32), (i64, Option<i64>)>;
 
-/// Step 1.
+/// Reads the starts of the logs and the committed offsets: step 1.
 fn begun(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Begun, StreamError> {
     let all = consumed(settings, topics);
     let mut starts = HashMap::new();
@@ -124,7 +124,7 @@ fn begun(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Begu
     Ok(starts)
 }
 
-/// Step 2.
+/// Reads the ends of the logs with outcomes: step 2.
 fn outcomes(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Vec<Outcomes>, StreamError> {
     let mut all = Vec::new();
     for (name, kind) in with_outcomes(settings, topics) {

@@ -134,7 +134,7 @@ impl Summary {
         });
     }
 
-    /// Every row added up.
+    /// Adds up all rows.
     #[must_use]
     pub fn total(&self) -> SummaryRow {
         let mut sum = SummaryRow { topic: "all".to_owned(), ..SummaryRow::default() };

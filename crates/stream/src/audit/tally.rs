@@ -232,7 +232,7 @@ impl AuditTally {
         Ok(tally)
     }
 
-    /// The audited partitions of a topic, each with its number.
+    /// Returns the audited partitions of a topic, each with its number.
     pub fn places(&self, topic: &str) -> Vec<(usize, &Extent)> {
         let places = self.by_topic.get(topic).into_iter().flat_map(|places| places.values());
         places.map(|n| (*n, &self.parts[*n].extent)).collect()
@@ -291,7 +291,7 @@ impl AuditTally {
         }
     }
 
-    /// A committed record of a topic of copies: a record that is consumed, and the outcome of the one
+    /// Adds a committed record of a topic of copies: a record that is consumed, and the outcome of the one
     /// that it is a copy of.
     pub fn copy(&mut self, part: usize, offset: i64, tenant: &[u8], kind: Outcome, traced: &Traced<'_>) {
         self.record(part, offset, tenant);
@@ -383,14 +383,14 @@ impl AuditTally {
         }
     }
 
-    /// A transaction's account of one partition.
+    /// Adds a transaction's account of one partition.
     pub fn took(&mut self, topic: &str, partition: i32, taken: Taken) {
         if let Some(part) = self.by_topic.get(topic).and_then(|places| places.get(&partition)) {
             self.taken.entry(*part).or_default().push(taken);
         }
     }
 
-    /// A record of the ledger that can't be read.
+    /// Adds a record of the ledger that can't be read.
     pub fn unreadable(&mut self, partition: i32, offset: i64) {
         self.contradictions.push(format!("the ledger's record {partition}@{offset} can't be read"));
     }

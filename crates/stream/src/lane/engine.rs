@@ -317,7 +317,7 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    /// True while the coordinator has not answered a commit of attempts. Until it has, no transaction
+    /// Returns true while the coordinator has not answered a commit of attempts. Until it has, no transaction
     /// may commit offsets: the answer's commit could come later and set them back.
     pub(super) fn notes_under_way(&self) -> bool {
         self.consumer.context().ownership.lock().unanswered > 0

@@ -4,8 +4,8 @@
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// How long a call may take. A broker that answers slowly makes calls long too, but each is given up and
-/// made again by the time that a transaction has; only one that never comes back takes so long.
+/// Returns how long a call may take. A broker that answers slowly makes calls long too, but each is given up
+/// and made again by the time that a transaction has; only one that never comes back takes so long.
 pub(super) fn limit(transaction: Duration) -> Duration {
     3 * transaction + MARGIN
 }

@@ -23,37 +23,37 @@ const OFFSETS: Duration = Duration::from_secs(45);
 pub struct Sighting<'m>(&'m BorrowedMessage<'m>);
 
 impl Sighting<'_> {
-    /// The partition.
+    /// Returns the partition.
     #[must_use]
     pub fn partition(&self) -> i32 {
         self.0.partition()
     }
 
-    /// The offset.
+    /// Returns the offset.
     #[must_use]
     pub fn offset(&self) -> i64 {
         self.0.offset()
     }
 
-    /// The record's time as the topic keeps it, in milliseconds since the Unix epoch.
+    /// Returns the record's time as the topic keeps it, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn time_millis(&self) -> Option<i64> {
         self.0.timestamp().to_millis()
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         self.0.key()
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn value(&self) -> Option<&[u8]> {
         self.0.payload()
     }
 
-    /// Every header in order; names may repeat, and the last one counts.
+    /// Returns every header in order; names may repeat, and the last one counts.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let headers = self.0.headers();
         headers.into_iter().flat_map(|headers| headers.iter()).map(|h| (h.key, h.value.unwrap_or_default()))
@@ -105,10 +105,10 @@ impl Scanner {
         Ok(Scanner { settings: settings.clone(), committed, all: make(&config)? })
     }
 
-    /// Every topic of the cluster with its partitions in order.
+    /// Returns every topic of the cluster with its partitions in order.
     ///
     /// # Errors
-    /// What Kafka said.
+    /// Errors of Kafka.
     pub fn topics(&self) -> Result<BTreeMap<String, Vec<i32>>, StreamError> {
         let metadata =
             self.all.fetch_metadata(None, ASK).map_err(|e| StreamError::kafka("listing the topics", e))?;
@@ -130,10 +130,10 @@ impl Scanner {
         bounds(&self.committed, topic, partition)
     }
 
-    /// One after the last offset that the log holds, committed or not.
+    /// Returns one after the last offset that the log holds, committed or not.
     ///
     /// # Errors
-    /// What Kafka said.
+    /// Errors of Kafka.
     pub fn end(&self, topic: &str, partition: i32) -> Result<i64, StreamError> {
         Ok(bounds(&self.all, topic, partition)?.1)
     }
@@ -164,11 +164,11 @@ impl Scanner {
         Ok(found)
     }
 
-    /// The committed offsets of a group, by topic and partition. Waits for offsets that an open
+    /// Returns the committed offsets of a group, by topic and partition. Waits for offsets that an open
     /// transaction is about to commit. Partitions without one are left out.
     ///
     /// # Errors
-    /// What Kafka said.
+    /// Errors of Kafka.
     pub fn committed(
         &self,
         group: &str,
@@ -300,10 +300,10 @@ pub async fn record(
     asked.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
 }
 
-/// Every committed record of a topic, by partition. Holds all of them in memory.
+/// Reads every committed record of a topic, by partition. Holds all of them in memory.
 ///
 /// # Errors
-/// [`StreamError::NoTopic`], or what Kafka said.
+/// [`StreamError::NoTopic`], or Kafka's error.
 pub async fn whole_topic(settings: &Settings, topic: &str) -> Result<Vec<Record>, StreamError> {
     let (settings, name) = (settings.clone(), topic.to_owned());
     let read = tokio::task::spawn_blocking(move || {

@@ -124,7 +124,7 @@ impl TailReader {
         Ok(TailReader { topic: topic.to_owned(), progress, wanted, stop, signal })
     }
 
-    /// How far the reader is, to be watched.
+    /// Returns the reader's progress, to be watched.
     #[must_use]
     pub fn progress(&self) -> watch::Receiver<TailProgress> {
         self.progress.clone()

@@ -39,8 +39,8 @@ impl<C: ConsumerContext + 'static> WakingConsumer<C> {
         Ok(WakingConsumer { queue, signal, inner: Arc::new(inner) })
     }
 
-    /// Waits until there is something to poll or the signal is raised, for at most so long; it may return early. All
-    /// calls are to come from one thread.
+    /// Waits until there is something to poll or the signal is raised, at most `at_most`; it may return
+    /// early. All calls have to come from one thread.
     #[expect(unsafe_code, reason = "rdkafka has no safe call for the length of a queue")]
     pub(crate) fn wait(&self, at_most: Duration) {
         // SAFETY: the queue is given back in `Drop` only.

@@ -37,7 +37,8 @@ fn copies(name: String, partitions: i32, max_bytes: usize) -> Spec {
     Spec { copies: true, ..log(name, partitions, max_bytes, 7) }
 }
 
-/// The output comes first: nothing can be read from an input without its output.
+/// Returns the topics of a tenant. The output comes first: nothing can be read from an input without its
+/// output.
 fn tenant_specs(settings: &Settings, tenant: &TenantId) -> Vec<Spec> {
     let names = settings.topics();
     let partitions = settings.partitions.tenant;
@@ -90,7 +91,7 @@ pub enum Created {
 }
 
 impl Created {
-    /// For people.
+    /// Returns a word for people.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -203,13 +204,13 @@ pub async fn delete_tenant_topics(settings: &Settings, tenant: &TenantId) -> Res
     delete_all(settings, &[&output]).await
 }
 
-/// The names of all topics that `wanted` says yes to, in order; such as those of which
+/// Returns the names of all topics that `wanted` returns true for, in order; such as those of which
 /// [`TopicNames::tenant_of_input`] knows the tenant.
 ///
 /// [`TopicNames::tenant_of_input`]: unslide_proto::topics::TopicNames::tenant_of_input
 ///
 /// # Errors
-/// What Kafka said.
+/// Errors of Kafka.
 pub async fn topics_matching(
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
@@ -307,7 +308,8 @@ pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
     if problems.is_empty() { Ok(()) } else { Err(StreamError::Topics(problems)) }
 }
 
-/// The problem of topics of which Kafka shows no settings. It answers with an empty list if the login may not read them.
+/// Describes the problem of topics without visible settings. Kafka answers with an empty list if the login
+/// may not read them.
 fn may_not_describe_configs(settings: &Settings, topics: &[&str]) -> String {
     format!(
         "the settings of {} may not be read: grant the operation DescribeConfigs on {} to {} (`unslide migrate --acls` \
@@ -404,7 +406,8 @@ fn check(settings: &Settings, spec: &Spec, config: &ConfigResource, problems: &m
     }
 }
 
-/// A copy that Kafka deletes before it is due is lost: no other topic holds the record any more.
+/// Checks the retention of a topic of copies: a copy that Kafka deletes before it is due is lost, since no
+/// other topic holds the record any more.
 fn check_retention(values: &HashMap<&str, &str>, problem: &mut impl FnMut(String)) {
     let limit = |key: &str| values.get(key).and_then(|v| v.parse::<i64>().ok()).filter(|n| *n >= 0);
     let least = LEAST_COPY_DAYS * DAY_MILLIS;
@@ -420,7 +423,7 @@ fn check_retention(values: &HashMap<&str, &str>, problem: &mut impl FnMut(String
     }
 }
 
-/// One sentence for each topic that is not there, or has partitions without a leader.
+/// Returns one sentence for each topic that does not exist, or has partitions without a leader.
 async fn missing(client: &Arc<AdminClient<Logging>>, specs: &[Spec]) -> Result<Vec<String>, StreamError> {
     let metadata = metadata(client).await?;
     let known: HashMap<&str, _> = metadata.topics().iter().map(|t| (t.name(), t)).collect();

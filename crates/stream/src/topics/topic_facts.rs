@@ -100,7 +100,7 @@ fn ask(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicFacts, Stream
     Ok(TopicFacts { id, partitions })
 }
 
-/// rdkafka does not wrap `DescribeTopics`, the one call that returns a topic's id.
+/// Asks for a topic's id. rdkafka does not wrap `DescribeTopics`, the one call that returns it.
 #[expect(unsafe_code, reason = "rdkafka has no safe call that tells a topic's id")]
 fn topic_id(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicId, StreamError> {
     let failed = |code: RDKafkaErrorCode| {
@@ -139,7 +139,7 @@ fn topic_id(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicId, Stre
     }
 }
 
-/// The topic's id in the answer to `DescribeTopics`.
+/// Reads the topic's id from the answer to `DescribeTopics`.
 ///
 /// # Safety
 /// `event` is alive. Pointers into it are read while it is, and each is checked for null first.

@@ -16,7 +16,7 @@ impl ByteBound {
         ByteBound(usize::MAX)
     }
 
-    /// The most bytes; one record may have more.
+    /// Returns the most bytes; one record may have more.
     #[must_use]
     pub fn bytes(self) -> usize {
         self.0
@@ -28,7 +28,7 @@ impl ByteBound {
         self.0 = self.0.min(if records > 1 { bytes / 2 } else { bytes });
     }
 
-    /// A transaction that was shortened ended early.
+    /// Raises the bound after a transaction that it shortened ended early.
     pub fn grow(&mut self) {
         self.0 = self.0.saturating_add((self.0 / 8).clamp(STEPS.0, STEPS.1));
     }

@@ -89,7 +89,7 @@ impl FencedProducer {
         })
     }
 
-    /// Everything but the commit.
+    /// Does everything but the commit.
     pub(crate) async fn write(&self, records: &[OutRecord]) -> Result<(), NotSent> {
         let begun = self.inner.begin_transaction();
         begun.map_err(|e| NotSent::Failed(StreamError::kafka("beginning a transaction", e)))?;

@@ -164,7 +164,7 @@ impl Producer {
 }
 
 impl Clients {
-    /// The client for a record with this many bytes.
+    /// Returns the client for a record with this many bytes.
     async fn of(&self, bytes: usize) -> KafkaResult<&ProducerClient> {
         if bytes <= LARGE_BYTES {
             return Ok(&self.small);
@@ -203,7 +203,7 @@ impl ProducerClient {
         }
     }
 
-    /// The client copies the record: a large one not on a thread that answers others.
+    /// Gives a record to the client, which copies it: a large one not on a thread that answers others.
     async fn give(&self, record: &OutRecord, bytes: usize) -> KafkaResult<Delivery> {
         if bytes <= LARGE_BYTES {
             return self.inner.send(record);

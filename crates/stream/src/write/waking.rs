@@ -136,7 +136,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
     }
 }
 
-/// The client's own copies of a record's headers.
+/// Makes the client's own copies of a record's headers.
 #[expect(unsafe_code, reason = "the counterpart of `produce`")]
 fn headers(record: &OutRecord) -> *mut RDKafkaHeaders {
     // SAFETY: each pointer is valid for the length beside it during the call, which copies those bytes.

@@ -64,19 +64,19 @@ pub struct DeadLetterCursor {
 }
 
 impl DeadLetterCursor {
-    /// The cursor for what follows this dead letter.
+    /// Returns the cursor behind this dead letter.
     #[must_use]
     pub fn after(letter: &DeadLetter) -> DeadLetterCursor {
         DeadLetterCursor { arrived_at: letter.arrived_at, id: letter.id.clone() }
     }
 
-    /// As text.
+    /// Writes it as text.
     #[must_use]
     pub fn write(&self) -> String {
         format!("{}/{}", crate::outbox::micros(self.arrived_at), self.id)
     }
 
-    /// From text; `None` for any other text.
+    /// Reads it from text; `None` for any other text.
     #[must_use]
     pub fn read(text: &str) -> Option<DeadLetterCursor> {
         let (micros, id) = text.split_once('/')?;

@@ -145,12 +145,12 @@ macro_rules! rows {
     };
 }
 
-/// Text that PostgreSQL takes, and not too much of it.
+/// Cuts a text to `most` and to characters that PostgreSQL accepts.
 fn cut(text: &str, most: usize) -> String {
     text.chars().filter(|c| *c != '\0').take(most).collect()
 }
 
-/// The row as JSON, without its tenant.
+/// Returns the row as JSON, without its tenant.
 fn row(letter: &DeadLetter) -> serde_json::Value {
     let place =
         |place: &Option<TopicOffset>| place.as_ref().map(|p| (cut(&p.topic, 300), p.partition, p.offset));
@@ -176,8 +176,8 @@ fn row(letter: &DeadLetter) -> serde_json::Value {
     })
 }
 
-/// Notes dead letters. Returns the number of those that were not noted before. One of a tenant that does not exist is
-/// kept without one; one of a deleted tenant leaves no row.
+/// Records dead letters. Returns the number of those that were not recorded before. One of a tenant that does
+/// not exist is kept without a tenant; one of a deleted tenant leaves no row.
 pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<u64> {
     let mut of: BTreeMap<Option<&TenantId>, Vec<&DeadLetter>> = BTreeMap::new();
     for letter in letters {
@@ -226,7 +226,7 @@ pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<u64> {
     Ok(noted)
 }
 
-/// Dead letters, newest first, from the one after `after` on.
+/// Lists dead letters, newest first, from the one after `after` on.
 pub async fn list(
     tx: &mut TenantTx,
     reach: DeadLetterReach<'_>,
@@ -280,7 +280,7 @@ pub async fn list(
     Ok(found?)
 }
 
-/// The number of dead letters, as [`list`] lists them.
+/// Counts the dead letters that [`list`] lists.
 pub async fn count(tx: &mut TenantTx, reach: DeadLetterReach<'_>, filter: &DeadLetterFilter) -> Result<u64> {
     let (connection, own, _) = tx.parts();
     let (from, to) = filter.times();
@@ -315,7 +315,7 @@ pub async fn count(tx: &mut TenantTx, reach: DeadLetterReach<'_>, filter: &DeadL
     Ok(from_row(count?))
 }
 
-/// One dead letter, locked until the transaction ends.
+/// Returns one dead letter, locked until the transaction ends.
 pub async fn get(
     tx: &mut TenantTx,
     reach: DeadLetterReach<'_>,
@@ -397,7 +397,7 @@ pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
     purge::rows_before(store, "dead_letters", before).await
 }
 
-/// When the oldest dead letter arrived that was not replayed.
+/// Returns the arrival time of the oldest dead letter that was not replayed.
 pub async fn oldest(store: &Store) -> Result<Option<OffsetDateTime>> {
     Ok(sqlx::query_scalar!("SELECT unslide_dead_letter_oldest()").fetch_one(store.pool()).await?)
 }

@@ -9,11 +9,11 @@ use time::{Date, Duration, OffsetDateTime, Time};
 /// The groups of which [`list`] finds those that grow.
 const MOST_GROUPS: u32 = 500;
 
-/// The groups that match and have more reports in a period than in the one before it, the largest growth first.
-/// The period is from the first day until now. Today is not over: of the last day of the period before, the
-/// same share counts. With a version, its reports alone count. `reports` of a group are not counted by version here: see
-/// [`groups::count`]. Of more than 500 groups that match, those that were
-/// seen last are looked at.
+/// Lists the groups that match and have more reports in a period than in the one before it, the largest
+/// growth first. The period is from the first day until now. Today is not over: of the last day of the period
+/// before, the same share counts. With a version, its reports alone count. `reports` of a group are not
+/// counted by version here: see [`groups::count`]. Of more than 500 groups that match, only those that were
+/// seen last are considered.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &GroupFilter,

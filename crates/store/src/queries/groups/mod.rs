@@ -147,8 +147,9 @@ const COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g
 /// Groups that match, of which the ones with the most reports of a version or period are listed.
 const MOST_RANKED: i64 = 1_000;
 
-/// Returns the groups that match, at most `limit`, from the one after `after` on, a position of this order. By reports of a
-/// version or period, of more than [`MOST_RANKED`] groups that match those with the most reports of all are ranked.
+/// Returns the groups that match, at most `limit`, from the one after `after` on, a position of this order.
+/// By reports of a version or period, of more than [`MOST_RANKED`] groups that match those with the most
+/// reports of all are ranked.
 pub async fn list(
     tx: &mut TenantTx,
     filter: &GroupFilter,
@@ -161,7 +162,8 @@ pub async fn list(
     Ok(found)
 }
 
-/// As [`list`], without the counts of the filter's version and period unless the order is by them.
+/// Lists groups as [`list`] does, without the counts of the filter's version and period unless the order is
+/// by them.
 async fn list_uncounted(
     tx: &mut TenantTx,
     filter: &GroupFilter,
@@ -358,7 +360,8 @@ pub struct GroupDay {
     pub reports: i64,
 }
 
-/// Returns a group, or the one that replaced it, with its reports by version and by day. With `app`, only one of that app.
+/// Returns a group, or the one that replaced it, with its reports by version and by day. With `app`, only one
+/// of that app.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupCounts>> {
     let Some(group) = find(tx, id, app).await? else { return Ok(None) };
     let redirected_from = (group.id != id).then_some(id);
@@ -412,8 +415,8 @@ pub async fn find(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Opti
     Ok(group)
 }
 
-/// Returns the ids of the groups that a group, or the one that replaced it, counts reports of: its own, and those of the
-/// groups that are merged into it.
+/// Returns the ids of the groups that a group, or the one that replaced it, counts reports of: its own, and
+/// those of the groups that are merged into it.
 pub(super) async fn with_merged(tx: &mut TenantTx, id: Uuid) -> Result<Vec<Uuid>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
@@ -438,7 +441,8 @@ async fn listed_as(tx: &mut TenantTx, groups: &[Uuid]) -> Result<Vec<Uuid>> {
     Ok(listed.fetch_all(connection).await?)
 }
 
-/// The groups, merged or not, of which a report has a text; at most [`MOST_FOUND`], those that were seen last.
+/// Returns the groups, merged or not, that have a report with a text; at most [`MOST_FOUND`], those that were
+/// seen last.
 pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>> {
     let pattern = containing(&term(text));
     let (connection, tenant, _) = tx.parts();
@@ -459,7 +463,7 @@ pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>>
     Ok(newest.fetch_all(connection).await?)
 }
 
-/// A pattern of LIKE for texts that contain this one.
+/// Returns a pattern of LIKE for texts that contain this one.
 fn containing(text: &str) -> String {
     let plain = text.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
     format!("%{plain}%")

@@ -21,18 +21,19 @@ pub struct CountScope {
 }
 
 impl CountScope {
-    /// True if all reports count.
+    /// Returns true if all reports count.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == CountScope::default()
     }
 
-    /// The version as Postgres takes it.
+    /// Returns the version as Postgres accepts it.
     pub(super) fn version(&self) -> Option<String> {
         self.version.as_ref().map(|version| version.replace('\0', ""))
     }
 
-    /// Writes a FROM clause with the rows of the group `g`, and of those merged into it, that count: `b` has their reports.
+    /// Writes a FROM clause with the rows of the group `g`, and of those merged into it, that count: `b` has
+    /// their reports.
     pub(super) fn push_rows(&self, query: &mut QueryBuilder<Postgres>) {
         let table = if self.version.is_some() { "group_breakdowns" } else { "group_days" };
         query.push(format!(

@@ -64,19 +64,19 @@ impl MetricSums {
         if self.squares > 0.0 { self.observations * self.observations / self.squares } else { 0.0 }
     }
 
-    /// The share that failed; `None` without observations.
+    /// Returns the share that failed; `None` without observations.
     #[must_use]
     pub fn failed_share(&self) -> Option<f64> {
         (self.observations > 0.0).then(|| self.failed / self.observations)
     }
 
-    /// Those that failed, of all, as far as they are independent.
+    /// Returns those that failed, and all, as far as they are independent.
     fn failed_of_independent(&self) -> (f64, f64) {
         let all = self.independent();
         (self.failed_share().unwrap_or(0.0) * all, all)
     }
 
-    /// Whether the share that failed differs from that before: the two-proportion z-test at 1 %.
+    /// Compares the share that failed with that before: the two-proportion z-test at 1 %.
     #[must_use]
     pub fn failed_change(&self, before: &MetricSums) -> Option<ChangeVerdict> {
         let (now, then) = (self.failed_share()?, before.failed_share()?);
@@ -84,7 +84,8 @@ impl MetricSums {
         Some(ChangeVerdict::of(significant, now > then, false))
     }
 
-    /// Whether a quantile differs from that before: their 99 % confidence intervals have no value in common.
+    /// Compares a quantile with that before: it differs if their 99 % confidence intervals have no value in
+    /// common.
     #[must_use]
     pub fn quantile_change(
         &self,
@@ -115,7 +116,7 @@ impl MetricSums {
     }
 }
 
-/// Whether a share of counted things differs from that before: the two-proportion z-test at 1 %.
+/// Compares a share of counted things with that before: the two-proportion z-test at 1 %.
 #[must_use]
 pub fn share_change(now: (f64, f64), before: (f64, f64), more_is_better: bool) -> Option<ChangeVerdict> {
     if now.1 <= 0.0 || before.1 <= 0.0 {

@@ -20,7 +20,7 @@ pub struct VersionDurations {
     pub longest_ms: i64,
 }
 
-/// The durations of the newest reports of a group, by version.
+/// Returns the durations of the newest reports of a group, by version.
 pub async fn of_group(tx: &mut TenantTx, group: Uuid) -> Result<Vec<VersionDurations>> {
     let groups = crate::queries::groups::with_merged(tx, group).await?;
     // The newest of each group, by the index, and the newest of these.

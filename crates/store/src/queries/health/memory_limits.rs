@@ -46,7 +46,8 @@ impl MemoryLimit {
     }
 }
 
-/// The version in the name of a system: `26.1` of `iOS 26.1 (23B85)`. Reports and sessions of one version name it so.
+/// Returns the version in the name of a system: `26.1` of `iOS 26.1 (23B85)`. Reports and sessions of one
+/// version name it so.
 #[must_use]
 pub fn system_version(os: &str) -> Option<&str> {
     let version = os.trim_start_matches(|c: char| !c.is_ascii_digit());
@@ -54,15 +55,15 @@ pub fn system_version(os: &str) -> Option<&str> {
     (!version.is_empty()).then_some(version)
 }
 
-/// The limits that the newest reports and sessions of an app say.
+/// Returns the limits that the newest reports and sessions of an app state.
 pub async fn of_app(tx: &mut TenantTx, app: &str) -> Result<Vec<MemoryLimit>> {
     let app = app.replace('\0', "");
     let limits = read(tx, &[[&app, "", ""]], Asked::AllOfApps).await?;
     Ok(limits.into_iter().map(|(_, limit)| limit).collect())
 }
 
-/// The limits that are learned for device models and versions of the system, each with the app before: the medians of what
-/// others said, in the order asked.
+/// Returns the limits that are learned for device models and versions of the system, each with the app
+/// before: the medians of the limits in other reports and sessions, in the order asked.
 pub async fn learned(tx: &mut TenantTx, asked: &[[&str; 3]]) -> Result<Vec<Option<u64>>> {
     if asked.is_empty() {
         return Ok(Vec::new());
@@ -86,7 +87,7 @@ enum Asked {
     AllOfApps,
 }
 
-/// The limits with their apps, in one statement for all apps.
+/// Reads the limits with their apps, in one statement for all apps.
 async fn read(tx: &mut TenantTx, asked: &[[&str; 3]], which: Asked) -> Result<Vec<(String, MemoryLimit)>> {
     let (connection, tenant, _) = tx.parts();
     let [apps, models, os_versions] =

@@ -34,8 +34,8 @@ pub struct DimensionFigures {
     pub p95: Option<f64>,
 }
 
-/// A metric of a version in a period by the values of a dimension, those with the most observations first, at most
-/// [`MOST_VALUES`].
+/// Returns a metric of a version in a period by the values of a dimension, those with the most observations
+/// first, at most [`MOST_VALUES`].
 pub async fn of_version(
     tx: &mut TenantTx,
     (app, version): (&str, &str),

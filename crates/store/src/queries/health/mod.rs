@@ -25,8 +25,8 @@ const MOST_ROWS: i64 = 20_000;
 pub const MOST_VERSIONS: usize = 50;
 /// The most days of a period.
 pub const MOST_DAYS: u32 = 90;
-/// Standard deviations from which on a difference counts as more than noise: chance alone makes a larger one in one of a
-/// hundred cases.
+/// Standard deviations from which on a difference counts as more than noise: chance alone makes a larger one
+/// in one of a hundred cases.
 pub(super) const DEVIATIONS: f64 = 2.576;
 
 /// What sessions say of an app, a version or a day.
@@ -96,13 +96,13 @@ impl HealthFigures {
         (some as f64 * worth, all as f64 * worth)
     }
 
-    /// Installations with a session that crashed, and all.
+    /// Returns the installations with a session that crashed, and all.
     #[must_use]
     pub fn crashed_of_installations(&self) -> (i64, i64) {
         (to_row(self.crashed_installations), to_row(self.installations))
     }
 
-    /// Users with a session that crashed, and all.
+    /// Returns the users with a session that crashed, and all.
     #[must_use]
     pub fn crashed_of_users(&self) -> (i64, i64) {
         (to_row(self.crashed_users), to_row(self.users))
@@ -229,7 +229,7 @@ fn share(some: i64, all: i64) -> Option<f64> {
     (all > 0).then(|| some as f64 / all as f64)
 }
 
-/// The figures of a period: days from the first up to the second, which is not part of it.
+/// Returns the figures of a period: days from the first up to the second, which is not part of it.
 pub async fn of_period(
     tx: &mut TenantTx,
     of: HealthFilter<'_>,
@@ -246,7 +246,7 @@ pub async fn of_period(
     Ok(PeriodHealth { total: total.figures(), days: days.collect() })
 }
 
-/// The figures of a period alone, without its days.
+/// Returns the figures of a period alone, without its days.
 pub async fn total(tx: &mut TenantTx, of: HealthFilter<'_>, period: (Date, Date)) -> Result<HealthFigures> {
     let mut total = HealthSums::default();
     let (app, versions) = rows_of(of);
@@ -254,7 +254,8 @@ pub async fn total(tx: &mut TenantTx, of: HealthFilter<'_>, period: (Date, Date)
     Ok(total.figures())
 }
 
-/// The figures of some versions of an app in a period, in this order; those without sessions are left out.
+/// Returns the figures of some versions of an app in a period, in this order; those without sessions are left
+/// out.
 pub async fn of_versions(
     tx: &mut TenantTx,
     app: &str,
@@ -275,7 +276,7 @@ pub async fn of_versions(
     Ok(versions.iter().filter_map(figures).collect())
 }
 
-/// The versions of an app with the most sessions in a period, at most [`MOST_VERSIONS`].
+/// Returns the versions of an app with the most sessions in a period, at most [`MOST_VERSIONS`].
 pub async fn most_used_versions(
     tx: &mut TenantTx,
     (app, version): (&str, Option<&str>),
@@ -300,7 +301,7 @@ pub async fn most_used_versions(
     .await?)
 }
 
-/// The app and the versions of the rows that figures are made of; none are all.
+/// Returns the app and the versions of the rows that figures are made of; `None` for all.
 fn rows_of((app, version): HealthFilter<'_>) -> (Option<&str>, Option<Vec<String>>) {
     (app, version.map(|version| vec![version.to_owned()]))
 }
@@ -349,7 +350,7 @@ async fn read(
     Ok(())
 }
 
-/// The period of `days` days that ends with `today`, and the period before it.
+/// Returns the period of `days` days that ends with `today`, and the period before it.
 #[must_use]
 pub fn periods(today: Date, days: u32) -> [(Date, Date); 2] {
     let length = Duration::days(days.into());
@@ -366,7 +367,7 @@ pub fn more_than_noise((some, all): (i64, i64), (other_some, other_all): (i64, i
     shares_differ((some as f64, all as f64), (other_some as f64, other_all as f64))
 }
 
-/// The same of counts that are no whole numbers.
+/// Does the same for counts that are no whole numbers.
 #[must_use]
 pub fn shares_differ((some, all): (f64, f64), (other_some, other_all): (f64, f64)) -> bool {
     if all <= 0.0 || other_all <= 0.0 {

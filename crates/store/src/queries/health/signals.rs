@@ -1,4 +1,4 @@
-//! How the versions of an app do: crashes, memory, and what metric payloads say, each compared with the version before.
+//! Figures of an app's versions: crashes, memory, and metric payloads, each compared with the version before.
 
 use super::comparison::{ChangeVerdict, MetricSums, share_change};
 use super::{self as health, HealthFigures, MOST_VERSIONS};
@@ -245,7 +245,8 @@ fn share_figure(
     })
 }
 
-/// The hosts that an app's requests went to in a period, those with the most requests first, at most [`MOST_HOSTS`].
+/// Returns the hosts that an app's requests went to in a period, those with the most requests first, at most
+/// [`MOST_HOSTS`].
 pub async fn hosts(
     tx: &mut TenantTx,
     app: &str,
@@ -391,7 +392,7 @@ async fn read_whole(
     })
 }
 
-/// The same of single hosts.
+/// Does the same for single hosts.
 async fn read_hosts(
     tx: &mut TenantTx,
     app: &str,

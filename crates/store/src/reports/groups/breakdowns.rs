@@ -11,7 +11,7 @@ use unslide_model::DistinctSketch;
 /// The dimension that has sketches of devices, too.
 const VERSION: &str = "version";
 
-/// The dimensions of a report, and its value in each.
+/// Returns the dimensions of a report, and its value in each.
 fn values(version: &str, made_on: &MadeOn) -> [(&'static str, String); 3] {
     let model = name(made_on.model.as_deref().unwrap_or_default());
     let os: Vec<&str> =

@@ -11,8 +11,8 @@ struct DeviceChange {
     gained: bool,
 }
 
-/// Counts reports by device. The rows of the groups and of their targets are locked, so that no other transaction counts
-/// the same devices at the same time.
+/// Counts reports by device. The rows of the groups and of their targets must be locked, so that no other
+/// transaction counts the same devices at the same time.
 pub(super) async fn count(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
     let mut rows: BTreeMap<(Uuid, &[u8]), i64> = BTreeMap::new();
     for one in counted {

@@ -185,7 +185,8 @@ struct Written {
 /// Decides about groups that lose their last report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EmptyGroups {
-    /// They are replaced by the groups that their reports moved to. Others stay if people wrote something, or are deleted.
+    /// They are replaced by the groups that their reports moved to. Others stay if people wrote something, or
+    /// are deleted.
     Retire,
     /// They stay, and no list has them: other rules may bring their reports back.
     Keep,

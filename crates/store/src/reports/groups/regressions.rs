@@ -34,8 +34,7 @@ impl ResolvedRow {
     }
 }
 
-/// Opens the groups again that new reports are counted for although they were resolved, and notes it. The groups'
-/// rows are locked.
+/// Reopens resolved groups that new reports are counted for, and records it. The groups' rows must be locked.
 pub(super) async fn find(
     tx: &mut TenantTx,
     mut reports: Vec<NewReport>,

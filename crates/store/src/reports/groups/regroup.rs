@@ -35,7 +35,7 @@ pub enum RegroupStep {
     Over,
 }
 
-/// The next page of reports for this version of the rules, the oldest first.
+/// Returns the next page of reports for this version of the rules, the oldest first.
 pub async fn next(tx: &mut TenantTx, version: u64, limit: u32) -> Result<RegroupStep> {
     let Some(rules) = rules::get(tx).await?.filter(|rules| rules.version == version) else {
         return Ok(RegroupStep::Over);
@@ -84,7 +84,7 @@ pub struct GroupedReport {
     pub group: Option<Uuid>,
 }
 
-/// The newest stored reports.
+/// Returns the newest stored reports.
 pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
@@ -104,7 +104,7 @@ pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>>
     Ok(reports.collect())
 }
 
-/// The titles of groups.
+/// Returns the titles of groups.
 pub async fn titles(tx: &mut TenantTx, groups: &[Uuid]) -> Result<BTreeMap<Uuid, String>> {
     let (connection, tenant, _) = tx.parts();
     let rows =

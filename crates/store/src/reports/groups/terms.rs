@@ -1,5 +1,5 @@
-//! The rows of `group_terms`: the words of its reports that a group is found by. Names of functions and files stay as long
-//! as the group has reports; what a report that has left said of itself does not.
+//! The rows of `group_terms`: the search terms of a group, from its reports. Names of functions and files
+//! stay as long as the group has reports; the reason and title of a report go with it.
 
 use crate::reports::rows::{GroupRow, GroupTexts};
 use crate::{Result, TenantTx, Uuid};
@@ -50,7 +50,7 @@ pub(super) async fn change<'t>(
     write(tx, changed.collect()).await
 }
 
-/// The terms that reports bring their groups.
+/// Returns the terms that reports add to their groups.
 fn terms_of<'t>(
     reports: impl Iterator<Item = (GroupRow<'t>, &'t Vec<String>)>,
 ) -> BTreeMap<Uuid, Vec<String>> {
@@ -72,8 +72,8 @@ fn said(group: Uuid, texts: &GroupTexts) -> impl Iterator<Item = (Uuid, &str)> {
     [&texts.reason, &texts.title].into_iter().flatten().map(move |text| (group, text.as_str()))
 }
 
-/// Those of these texts, by group, that no other report of the group says, in any case. Of its newest reports: an older one brings its
-/// words back with its next revision.
+/// Returns those of these texts, by group, that no other report of the group has, in any case. Only its
+/// newest reports are read: an older one adds its words again with its next revision.
 async fn gone(tx: &mut TenantTx, left: BTreeSet<(Uuid, &str)>) -> Result<BTreeMap<Uuid, Vec<String>>> {
     let mut gone: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
     if left.is_empty() {
@@ -129,7 +129,7 @@ async fn rename(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) -> Result
     Ok(())
 }
 
-/// The new terms and those of before, as far as they fit.
+/// Joins the new terms and those of before, as far as they fit.
 fn together(new: &[String], known: &[&str]) -> String {
     let mut bytes = 0;
     let older = known.iter().copied().filter(|term| !new.iter().any(|new| new == term));
@@ -140,7 +140,7 @@ fn together(new: &[String], known: &[&str]) -> String {
     kept.collect::<Vec<_>>().join("\n")
 }
 
-/// The terms of groups, under lock.
+/// Reads the terms of groups, under lock.
 async fn read(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<BTreeMap<Uuid, String>> {
     if groups.is_empty() {
         return Ok(BTreeMap::new());

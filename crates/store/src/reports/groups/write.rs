@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime};
 use unslide_model::DistinctSketch;
 
-/// The groups among these that are merged, and into which. That this stays so until the transaction ends is what
-/// [`crate::groups::lock_out_merges`] is for.
+/// Returns those of these groups that are merged, and their targets. The caller holds
+/// [`crate::groups::lock_out_merges`], so that they do not change until the transaction ends.
 pub(super) async fn targets(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<Uuid, Uuid>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
@@ -24,7 +24,7 @@ pub(super) async fn targets(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<
     Ok(rows.into_iter().map(|row| (row.id, row.target)).collect())
 }
 
-/// The row of a group as JSON, without its tenant.
+/// Returns the row of a group as JSON, without its tenant.
 fn row(id: &Uuid, delta: &Delta<'_>) -> Value {
     let (grouping, total, own) = (delta.row.grouping, delta.total.as_ref(), delta.own.as_ref());
     json!({
@@ -52,8 +52,8 @@ fn row(id: &Uuid, delta: &Delta<'_>) -> Value {
 /// Adds to what groups count. Returns those that were not there.
 pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>) -> Result<BTreeSet<Uuid>> {
     let (connection, tenant, _) = tx.parts();
-    // A report that leaves has no title: that of the others stays. A group that lost its title has its kind instead.
-    // What a group without reports was first and last seen with does not count.
+    // A report that leaves has no title: that of the others stays. A group that lost its title has its kind
+    // instead. The first and last report of a group without reports do not count.
     let rows = sqlx::query!(
         r#"INSERT INTO groups AS g (tenant, id, app, fingerprint, kind, title, culprit, provisional,
                reports, first_seen, first_version, last_seen, last_version,

@@ -42,7 +42,7 @@ pub(super) struct LackingDay {
     pub(super) debug_ids: Vec<Uuid>,
 }
 
-/// The newest such day for symbols that arrived: before a day, or that day too.
+/// Returns the newest such day for symbols that arrived: before a day, or that day too.
 pub(super) async fn next_day(
     tx: &mut TenantTx,
     arrived: &[Arrived],
@@ -126,7 +126,7 @@ pub(super) fn columns(arrived: &[Arrived]) -> (Vec<Uuid>, Vec<i64>) {
     arrived.iter().map(|a| (a.debug_id.uuid(), to_row(a.generation))).unzip()
 }
 
-/// The next `limit` reports of a day with one of these system images, the newest first.
+/// Returns the next `limit` reports of a day with one of these system images, the newest first.
 async fn of_day(
     tx: &mut TenantTx,
     day: Date,

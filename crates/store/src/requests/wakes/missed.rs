@@ -82,7 +82,7 @@ async fn look(store: &Store, among: Among, missed: &mut Missed) -> Result<u64> {
     }
 }
 
-/// The next symbols behind those of an owner and debug id.
+/// Returns the next symbols behind those of an owner and debug id.
 async fn page(
     store: &Store,
     among: Among,

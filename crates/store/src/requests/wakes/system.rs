@@ -31,7 +31,8 @@ pub(crate) async fn lock_out_publishers(tx: &mut OwnerTx) -> Result<()> {
     Ok(())
 }
 
-/// The counterpart: waits until the waits of all transactions that read the slots before are committed.
+/// Waits until the waits of all transactions that read the slots before are committed: the counterpart of
+/// [`lock_out_publishers`].
 pub(crate) async fn wait_for_indexers(tx: &mut OwnerTx) -> Result<()> {
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(tx.parts().0).await?;
     Ok(())
@@ -104,7 +105,7 @@ pub async fn done(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<bool> {
         .await?)
 }
 
-/// The tenants of which a report lacks one of these, by slug.
+/// Returns the tenants that have a report which lacks one of these, by slug.
 pub async fn tenants(
     store: &Store,
     arrived: &[Arrived],
@@ -147,7 +148,7 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// To go on with a tenant's reports for these symbols.
+    /// Makes the position to continue with a tenant's reports for these symbols.
     #[must_use]
     pub fn at(arrived: &[Arrived], tenant: &TenantId, cursor: SystemWakeCursor, left_out: bool) -> Resume {
         Resume { symbols: fingerprint(arrived), tenant: tenant.clone(), cursor, left_out }
@@ -160,7 +161,7 @@ impl Resume {
     }
 }
 
-/// Another program may compute another number; the wake then begins again.
+/// Hashes the symbols. Another program may compute another number; the wake then begins again.
 fn fingerprint(arrived: &[Arrived]) -> u64 {
     let mut hasher = DefaultHasher::new();
     arrived.hash(&mut hasher);

@@ -213,8 +213,8 @@ pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(SymbolUpload, Vec
     Ok(Some((upload, uploaded::list(tx, id, None, None).await?)))
 }
 
-/// The newest upload of these bytes that has not failed: what a client that sends them again can
-/// be pointed to.
+/// Returns the newest upload of these bytes that has not failed. A client that sends them again can be
+/// pointed to it.
 pub async fn by_content(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<Option<SymbolUpload>> {
     let (connection, tenant, _) = tx.parts();
     Ok(query_uploads!(
@@ -226,7 +226,7 @@ pub async fn by_content(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<
     .await?)
 }
 
-/// Whether an upload of the owner is on its way or being built, one that has moved since `since`.
+/// Returns true if an upload of the owner is on its way or being built, one that has moved since `since`.
 pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> {
     let (connection, owner, _) = tx.parts();
     Ok(sqlx::query_scalar!(
@@ -290,7 +290,7 @@ async fn unreceived(
     Ok(done.rows_affected() > 0)
 }
 
-/// The newest uploads, newest first.
+/// Returns the newest uploads, newest first.
 pub async fn newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<SymbolUpload>> {
     let (connection, tenant, _) = tx.parts();
     let newest = query_uploads!(
@@ -301,7 +301,7 @@ pub async fn newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<SymbolUpload>> {
     Ok(newest.fetch_all(connection).await?)
 }
 
-/// As [`get`], but waits up to `at_most` for the upload's final status first.
+/// Does as [`get`], but waits up to `at_most` for the upload's final status first.
 pub async fn wait(
     store: &Store,
     owner: impl Into<Owner>,

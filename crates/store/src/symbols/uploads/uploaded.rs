@@ -20,8 +20,8 @@ pub struct UploadObject {
     pub known: bool,
 }
 
-/// The objects of an upload, ordered by path, from the one after `after` (its path and its hash) on; all
-/// of them without a limit.
+/// Lists the objects of an upload, ordered by path, from the one after `after` (its path and its hash) on;
+/// all of them without a limit.
 pub async fn list(
     tx: &mut OwnerTx,
     id: Uuid,

@@ -261,7 +261,7 @@ impl LaneContext {
     }
 }
 
-/// A list of offsets with attempts as their metadata.
+/// Makes a list of offsets with attempts as their metadata.
 pub(in crate::lane) fn offsets<'a>(
     entries: impl IntoIterator<Item = (&'a TopicPartition, i64, Attempts)>,
 ) -> KafkaResult<TopicPartitionList> {
@@ -277,7 +277,7 @@ pub(in crate::lane) fn offsets<'a>(
     Ok(list)
 }
 
-/// A list of partitions.
+/// Makes a list of partitions.
 pub(in crate::lane) fn places<'a>(
     entries: impl IntoIterator<Item = &'a TopicPartition>,
 ) -> TopicPartitionList {

@@ -36,8 +36,8 @@ impl<P: Processor> Engine<P> {
         true
     }
 
-    /// The seek comes first: a pause alone would continue behind the polled record. Neither call waits; the
-    /// client drops the partition's fetched records.
+    /// Sets a partition back and pauses it. The seek comes first: a pause alone would continue behind the
+    /// polled record. Neither call waits; the client drops the partition's fetched records.
     fn set_back(&self, place: &TopicPartition, offset: i64) -> KafkaResult<()> {
         #[cfg(test)]
         if self.faults.not_set_back.as_ref().is_some_and(|failpoint| failpoint()) {
@@ -96,7 +96,7 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    /// When the next partition is due.
+    /// Returns when the next partition is due.
     pub(in crate::lane) fn next_due(&self) -> Option<Instant> {
         let ownership = self.consumer.context().ownership.lock();
         let held = ownership.owned.values().filter_map(|owned| match owned.gate {

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 /// How long leaving may take.
 const LEAVE: Duration = Duration::from_secs(3);
 
-/// The id under which the group's coordinator knows this consumer; empty while it knows none. Who was
-/// thrown out and comes again gets another one.
+/// Returns the id under which the group's coordinator knows this consumer; empty while it knows none. A
+/// member that was thrown out and comes again gets another one.
 #[expect(unsafe_code, reason = "rdkafka has no safe call for the member id")]
 pub(in crate::lane) fn member_id(consumer: &BaseConsumer<impl ConsumerContext>) -> String {
     let native = consumer.client().native_ptr();
@@ -27,12 +27,12 @@ pub(in crate::lane) fn member_id(consumer: &BaseConsumer<impl ConsumerContext>) 
     }
 }
 
-/// True once the group has taken this consumer in.
+/// Returns true once the group has taken this consumer in.
 pub(in crate::lane) fn joined(consumer: &BaseConsumer<impl ConsumerContext>) -> bool {
     !member_id(consumer).is_empty()
 }
 
-/// True while the partitions that were given to the member `id` may still be this consumer's: it was
+/// Returns true while the partitions that were given to the member `id` may still be this consumer's: it was
 /// not thrown out since.
 pub(in crate::lane) fn is_still(consumer: &BaseConsumer<impl ConsumerContext>, id: &str) -> bool {
     !id.is_empty() && member_id(consumer) == id && !consumer.assignment_lost()

@@ -27,8 +27,8 @@ struct GroupShares {
 }
 
 impl<P: Processor> Engine<P> {
-    /// If partitions are unassigned, one member leaves its group and joins again: that divides all of them
-    /// again.
+    /// Leaves the group and joins again if partitions are unassigned and this member is the one to do it:
+    /// that divides all of them again.
     pub(in crate::lane) fn check_for_unassigned(&mut self) -> Result<(), LaneError> {
         if self.unassigned_check_at.is_none_or(|at| Instant::now() < at) {
             return Ok(());

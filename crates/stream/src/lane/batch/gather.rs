@@ -23,7 +23,7 @@ impl GatheredRecord {
         (Arc::clone(&self.record.at.topic), self.record.at.partition)
     }
 
-    /// True while the partition is still, or again without a break, this lane's.
+    /// Returns true while the partition is still, or again without a break, this lane's.
     pub(in crate::lane) fn is_current(&self, ownership: &Ownership) -> bool {
         ownership.epoch(&self.place()) == Some(self.epoch)
     }
@@ -58,7 +58,7 @@ impl Gather {
         self.queue.is_empty()
     }
 
-    /// A whole batch is here.
+    /// Returns true if a whole batch is here.
     pub(in crate::lane) fn is_full(&self) -> bool {
         self.queue.len() >= self.limits.records || self.bytes >= self.limits.bytes
     }
@@ -82,7 +82,7 @@ impl Gather {
         Some(self.limits.wait.saturating_sub(self.since?.elapsed().max(rested)))
     }
 
-    /// The partition of the first record.
+    /// Returns the partition of the first record.
     pub(in crate::lane) fn first(&self) -> Option<TopicPartition> {
         self.queue.front().map(GatheredRecord::place)
     }

@@ -23,7 +23,7 @@ impl Batch {
         self.held.iter().map(|held| held.record.size()).sum()
     }
 
-    /// The partitions of its records.
+    /// Returns the partitions of its records.
     pub(in crate::lane) fn places(&self) -> BTreeSet<TopicPartition> {
         self.held.iter().map(GatheredRecord::place).collect()
     }
@@ -97,12 +97,12 @@ impl Ready {
         self.held.iter().map(|held| held.record.size()).sum()
     }
 
-    /// The partitions of its records.
+    /// Returns the partitions of its records.
     pub(in crate::lane) fn places(&self) -> BTreeSet<TopicPartition> {
         self.held.iter().map(GatheredRecord::place).collect()
     }
 
-    /// Bytes of its outputs.
+    /// Returns the bytes of its outputs.
     pub(in crate::lane) fn output_bytes(&self) -> usize {
         self.done.iter().map(output_bytes).sum()
     }

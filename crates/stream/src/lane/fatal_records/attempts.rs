@@ -36,7 +36,7 @@ impl Attempts {
         attempts
     }
 
-    /// One more attempt; `batch` is how many records a batch may have.
+    /// Adds an attempt; `batch` is how many records a batch may have.
     pub(in crate::lane) fn again(self, batch: usize) -> Attempts {
         let attempt = self.attempt.saturating_add(1);
         let batch = u32::try_from(batch).unwrap_or(u32::MAX);
@@ -44,12 +44,12 @@ impl Attempts {
         Attempts { attempt, alone }
     }
 
-    /// One attempt fewer: it did not end with the process.
+    /// Takes an attempt back: it did not end with the process.
     pub(in crate::lane) fn taken_back(self) -> Attempts {
         Attempts { attempt: self.attempt.saturating_sub(1), alone: self.alone }
     }
 
-    /// After `records` were done.
+    /// Returns the attempts after `records` were done.
     pub(in crate::lane) fn done(self, records: usize) -> Attempts {
         let records = u32::try_from(records).unwrap_or(u32::MAX);
         Attempts { attempt: 0, alone: self.alone.saturating_sub(records) }

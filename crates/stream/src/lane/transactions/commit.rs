@@ -268,7 +268,8 @@ impl<P: Processor> Engine<P> {
         self.processor.committed(&records, &done);
     }
 
-    /// The broker refuses outputs of `refused`: finds the record that they belong to and ends its way.
+    /// Narrows a batch with refused outputs down to the record that they belong to, and replaces its outputs
+    /// by a dead letter.
     fn narrow_down(&mut self, mut ready: Ready, items: &[usize], refused: &BTreeSet<usize>, detail: String) {
         if ready.held.len() == 1 {
             if ready.bare || refused.iter().all(|item| *item >= ready.held.len()) {

@@ -350,7 +350,7 @@ impl TxProducer {
         Some(fault_of(items, code))
     }
 
-    /// A call failed inside the transaction.
+    /// Returns the fault after a call failed inside the transaction.
     fn failed(&self, failed: Failed) -> TransactionFault {
         match failed.0 {
             Kind::Abort => self.abort(TransactionFault::Redo(failed.1)),
@@ -380,7 +380,7 @@ impl TxProducer {
     }
 }
 
-/// The broker will refuse these very bytes again.
+/// Returns true if the broker will refuse the same bytes again.
 fn is_refusal(code: Code) -> bool {
     matches!(
         code,
