@@ -281,7 +281,7 @@ impl<'a> Change<'a> {
 
 #[cfg(test)]
 impl<'a> Change<'a> {
-    /// A report that comes for the first time, its key locked.
+    /// Makes the change for a report that comes for the first time, and locks its key.
     pub(crate) async fn first(tx: &mut TenantTx, arrival: &'a Arrival) -> Result<Change<'a>> {
         let wanted = [(arrival.report_id, arrival.content_hash, arrival.received_at)];
         let key = keys::lock(tx, &wanted).await?[0];

@@ -6,8 +6,8 @@ use crate::number::to_row;
 use time::OffsetDateTime;
 use unslide_model::ended::EndReason;
 
-/// How and when a session ended, as far as that is known. The first known value stays, except that a crash is
-/// learnt of late, and that any reason is better than a vague one.
+/// How and when a session ended, as far as that is known. The first known value stays, except that a crash
+/// becomes known late, and that any reason is better than a vague one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SessionEnd {
     pub(super) at: Option<OffsetDateTime>,
