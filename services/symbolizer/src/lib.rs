@@ -1,10 +1,10 @@
-//! The symbolizer: reports from Kafka to enriched reports on Kafka, with symcaches from object
+//! The symbolizer reads reports from Kafka and writes enriched reports to Kafka, with symcaches from object
 //! storage. It needs nothing else, so it scales with the partitions of its input.
 //!
-//! A lane (`live`, `retry`, `resymbolicate`) says what becomes of one record; everything about
-//! transactions and partitions is `unslide_stream::lane`'s. Symbols are fetched asynchronously, then
-//! the pure core runs on the CPU pool. A record that can't be answered now gets another outcome
-//! (retry, overflow) and holds nobody up.
+//! A lane (`live`, `retry`, `resymbolicate`) decides the outcome of one record; `unslide_stream::lane`
+//! handles transactions and partitions. Symbols are fetched asynchronously, then the pure core runs on the
+//! CPU pool. A record that can't be answered now gets another outcome (retry, overflow) and blocks no other
+//! record.
 
 mod admission;
 mod config;

@@ -1,4 +1,4 @@
-//! The service's metrics.
+//! Metrics of the service.
 
 use crate::admission::tenants::Tenants;
 use crate::output::ledger::outcome_name;
@@ -13,7 +13,7 @@ use unslide_stream::Record;
 use unslide_stream::lane::{Done, Observer, TransactionEnd};
 use unslide_symbolicate::Enrichment;
 
-/// What the symbolizer counts.
+/// Counters, gauges and histograms of the symbolizer.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     records: IntCounterVec,
@@ -32,10 +32,10 @@ pub struct Metrics {
     partitions: IntGaugeVec,
 }
 
-/// Registers what the cache and object storage say of their bounds.
+/// Registers the metrics of the cache and of object storage.
 ///
 /// # Errors
-/// Where the registry has metrics of these names already.
+/// Returns an error if the registry already has metrics of these names.
 pub fn watch(
     registry: &Registry,
     cache: &SymcacheCache,
@@ -51,7 +51,7 @@ impl Metrics {
     /// Registers the metrics.
     ///
     /// # Errors
-    /// Where the registry has metrics of these names already.
+    /// Returns an error if the registry already has metrics of these names.
     pub fn new(registry: &Registry) -> Result<Metrics, prometheus::Error> {
         let make = MetricFactory(registry);
         Ok(Metrics {
@@ -126,7 +126,7 @@ impl Metrics {
         })
     }
 
-    /// A report was answered; whether it counts is decided by the commit.
+    /// Counts the frames of an answered report by status, before its transaction commits.
     pub fn symbolicated(&self, enriched: &Enrichment) {
         let counts = &enriched.frames;
         for (status, count) in [
@@ -146,7 +146,7 @@ impl Metrics {
         }
     }
 
-    /// A transaction was committed.
+    /// Records the outcomes of a committed transaction.
     pub fn committed(&self, lane: &'static str, records: &[&Record], done: &[&Done], now_micros: i64) {
         self.records.with_label_values(&[lane]).inc_by(records.len() as u64);
         for (_, outcome) in done.iter().flat_map(|d| &d.outcomes) {
@@ -165,7 +165,7 @@ impl Metrics {
         }
     }
 
-    /// Takes the figures of what the lanes share over.
+    /// Refreshes the gauges of state that the lanes share.
     pub fn refresh_shared(&self, symbols: &SymbolSource, tenants: &Tenants, monotonic: Duration) {
         self.breaker_open.set(i64::from(symbols.breaker().is_open()));
         if let Some(looked_at) = tenants.looked_at() {
@@ -174,12 +174,12 @@ impl Metrics {
         }
     }
 
-    /// The number of tenants' inputs without an output.
+    /// Sets the number of tenants' inputs without an output.
     pub fn lacking_outputs(&self, inputs: usize) {
         self.lacking_outputs.set(i64::try_from(inputs).unwrap_or(i64::MAX));
     }
 
-    /// The figures of one lane.
+    /// Returns the observer that records the metrics of one lane.
     pub fn lane(&self, lane: &'static str) -> Arc<dyn Observer> {
         Arc::new(LaneMetrics { metrics: self.clone(), lane })
     }

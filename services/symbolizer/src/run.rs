@@ -1,4 +1,4 @@
-//! The service from start to drain.
+//! Runs the service from start to drain.
 
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::Tenants;
@@ -24,35 +24,36 @@ use unslide_runtime::{CpuPool, Host, startup};
 use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Suspects, Timings};
 use unslide_stream::{BatchLimits, Signatures, StreamError, TailProgress, TailReader, admin};
 
-/// How often figures that nobody reports are taken over.
+/// Interval at which the shared gauges are refreshed.
 const REFRESH: Duration = Duration::from_secs(5);
 
-/// When a transaction's batch is full. About four times its bytes may be in memory. A transaction takes twice the time that the
-/// first record of a batch waits for others: under load the next batch fills meanwhile.
+/// Limits of a transaction's batch. About four times its bytes may be in memory. A transaction takes twice as
+/// long as the first record of a batch waits for others. Under load the next batch fills during the
+/// transaction.
 const BATCH: BatchLimits = BatchLimits { records: 200, bytes: 8 << 20, wait: Duration::from_millis(5) };
-/// How long a batch of the retry and resymbolicate lanes waits for symcaches. A report that still has to wait
-/// then has used up a try. The lane polls meanwhile, but a rebalance waits for the batch.
+/// Time that a batch of the retry and resymbolicate lanes waits for symcaches. A report that still has to
+/// wait after that has used up a try. The lane keeps polling, but a rebalance waits for the batch.
 pub const CYCLE: Duration = Duration::from_secs(5);
-/// How long a batch of the live lane waits for symcaches while nothing else is there to do. The retry tier of one
+/// Time that a batch of the live lane waits for symcaches while no other records wait. The retry tier of one
 /// second would take twice as long.
 pub const IDLE_FETCH: Duration = Duration::from_millis(700);
-/// When failures to fetch are taken for a failure of object storage as a whole.
+/// Limits at which failed fetches count as a failure of object storage as a whole.
 const BREAKER: BreakerLimits =
     BreakerLimits { debug_ids: 10, window: Duration::from_secs(30), open: Duration::from_secs(15) };
-/// How long brokers keep their answers back while nothing comes. A record of the retry tiers that is due waits for such
-/// an answer.
+/// Maximum time that brokers hold a fetch response while no records arrive. A due record of the retry tiers
+/// waits for such a response.
 const FETCH: Duration = Duration::from_millis(500);
 const HELD_FETCH: Duration = Duration::from_millis(200);
-/// How much of its rate a tenant that was quiet may use at once.
+/// A tenant that was quiet may use its rate for this time at once.
 const BURST: Duration = Duration::from_secs(2);
 
-/// Why the symbolizer did not start, or ended by itself.
+/// Error that keeps the symbolizer from starting or ends it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Kafka is not as it has to be.
+    /// Kafka could not be used.
     #[error("the symbolizer cannot use Kafka")]
     Stream(#[from] StreamError),
-    /// The folder of symcaches is not usable.
+    /// The folder of symcaches could not be used.
     #[error("the symbolizer cannot use its cache")]
     Cache(#[from] CacheError),
     /// A metric could not be registered.
@@ -63,10 +64,11 @@ pub enum Error {
     Lane(#[from] LaneError),
 }
 
-/// Runs the symbolizer until the shutdown begins and what was begun is committed.
+/// Runs the symbolizer until the shutdown begins and all work in progress is committed.
 ///
 /// # Errors
-/// Where it cannot start, and where a lane ended by itself: another process has to take over.
+/// Returns an error if the symbolizer cannot start, or if a lane ended before the shutdown: another process
+/// has to take over.
 pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
     let verified = startup::reach(&host, "kafka", StreamError::is_transient, || admin::verify(&config.kafka));
@@ -92,7 +94,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     for lane in [live::NAME, retry::NAME, resymbolicate::NAME] {
         probe_lane(&host, lane, watch::channel(LaneStatus::default()).1);
     }
-    // Nothing is judged by a table that is read in part.
+    // No record is processed while a table is only partly read.
     tokio::select! {
         read = async { tokio::try_join!(events.caught_up(), tenants.caught_up()) } => { read?; }
         () = host.shutdown.begun() => return Ok(()),
@@ -118,7 +120,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         () = figures => Ok(()),
         () = worker.outputs.watch() => Ok(()),
     };
-    // A little less than the host allows, so that the group is left in order.
+    // A little less than the host allows, so that the worker leaves its group in order.
     let drain = host.shutdown.drain().mul_f32(0.8);
     for (_, lane) in &lanes {
         lane.stop(drain);
@@ -163,8 +165,8 @@ fn worker(
     }
 }
 
-/// The shares of the CPU that the lanes have while all have work: late symbols and retries go on under
-/// any load, and what comes in goes first.
+/// CPU weights of the lanes while all have work: incoming reports go first, and late symbols and retries
+/// continue under any load.
 const WEIGHTS: [u32; 3] = [8, 2, 1];
 
 fn start(
@@ -222,7 +224,7 @@ fn start(
     ])
 }
 
-/// What the lanes do, each with its class of the CPU pool.
+/// Returns the processors of the lanes, each with its class of the CPU pool.
 pub fn processors(
     own: &Settings,
     cpu: &CpuPool,
@@ -238,7 +240,7 @@ pub fn processors(
     )
 }
 
-/// Readiness asks object storage, and whether the tables were read to their ends.
+/// Registers readiness checks for object storage and for tables that must be read to their ends.
 pub fn probes(
     host: &Host,
     objects: &ObjectStore,
@@ -265,14 +267,14 @@ pub fn probes(
 
 fn probe_outputs(host: &Host, worker: &Arc<Worker>) {
     let worker = Arc::downgrade(worker);
-    // One tenant's missing topic is not everybody's.
+    // A missing topic of one tenant does not make the whole service unready.
     host.health.register_dependency("tenant-topics", move || {
         let checked = worker.upgrade().map_or(Ok(()), |worker| worker.outputs.check());
         async move { checked }
     });
 }
 
-/// Readiness of a lane; the last call for a name counts.
+/// Registers readiness of a lane; a later call for the same name replaces the check.
 pub fn probe_lane(host: &Host, name: &str, status: watch::Receiver<LaneStatus>) {
     host.health.register(&format!("lane {name}"), move || {
         let status = status.borrow().clone();

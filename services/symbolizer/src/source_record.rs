@@ -1,4 +1,4 @@
-//! What is known of a record before it is read: where its history began and what became of it so far.
+//! A record before its value is read: its origin and its tries so far.
 
 use unslide_proto::headers;
 use unslide_proto::report::RecordRef as ProtoRef;
@@ -8,7 +8,7 @@ use unslide_stream::Record;
 use crate::output::ledger::reference;
 use crate::output::retry_tiers::Tier;
 
-/// Why a record is copied instead of answered. The word of the header `reason`.
+/// Reason to copy a record instead of answering it. It is the value of the header `reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A symcache could not be fetched for now.
@@ -22,7 +22,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The word.
+    /// Returns the value for the header `reason`.
     pub fn word(self) -> &'static str {
         match self {
             Reason::FetchFailed => "fetch_failed",
@@ -33,24 +33,24 @@ impl Reason {
     }
 }
 
-/// A record and its history.
+/// A record with its history.
 #[derive(Clone, Debug)]
 pub struct SourceRecord<'r> {
     /// The record.
     pub record: &'r Record,
-    /// The first record of its history: itself, for a record of an input topic.
+    /// The first record of its history; for a record of an input topic, the record itself.
     pub origin: ProtoRef,
-    /// When that arrived, by the broker's clock, in milliseconds since the Unix epoch.
+    /// Arrival time of the origin by the broker's clock, in milliseconds since the Unix epoch.
     pub arrived_millis: Option<i64>,
-    /// True for records of topics that workers alone write to: their headers are true.
+    /// True for records of topics that only workers write to, so their headers can be trusted.
     pub internal: bool,
-    /// True for requests of the store, and copies of them.
+    /// True for requests of the store and for copies of them.
     pub request: bool,
 }
 
 impl<'r> SourceRecord<'r> {
-    /// What the record's topic and headers say. What a record of an input topic says of its own
-    /// history is anybody's word, and counts for nothing.
+    /// Reads the history from the record's topic and headers. Any sender can write the headers of an input
+    /// topic, so they are ignored there.
     pub fn of(record: &'r Record, names: &TopicNames) -> SourceRecord<'r> {
         let internal = *record.at.topic == *names.overflow || Tier::of(names, &record.at.topic).is_some();
         let told = if internal { origin(record) } else { None };
@@ -61,8 +61,8 @@ impl<'r> SourceRecord<'r> {
         SourceRecord { record, origin, arrived_millis, internal, request }
     }
 
-    /// How often the record was tried in vain for this reason before now. Tries for another reason
-    /// don't count: a tenant that became known late has not used up its fetches.
+    /// Returns how many tries failed for this reason. Tries for another reason don't count: a tenant that
+    /// became known late has not used up its fetches.
     pub fn tries(&self, reason: Reason) -> u32 {
         let headers = &self.record.headers;
         if self.internal && headers.text(headers::REASON) == Some(reason.word()) {

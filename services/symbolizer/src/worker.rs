@@ -1,4 +1,4 @@
-//! What the lanes of one worker have in common.
+//! Shared state of the lanes of one worker.
 
 use crate::admission::tenants::{AllowedUse, Tenants};
 use crate::metrics::Metrics;
@@ -22,52 +22,52 @@ use unslide_stream::lane::Pause;
 use unslide_stream::{OutRecord, Record, Signatures};
 use unslide_symbolicate::{Context, Enrichment, ImageSymbols, Plan};
 
-/// Bytes of an output's key and headers at most.
+/// Upper limit for the key and headers of an output, in bytes.
 const HEADER_BYTES: usize = 4 << 10;
 
-/// A worker: what its lanes use.
+/// A worker: the dependencies that its lanes share.
 pub struct Worker {
-    /// The worker slot's name.
+    /// Name of the worker slot.
     pub slot: String,
-    /// The time.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Whose reports are taken.
+    /// Tenants that are known, with their limits.
     pub tenants: Arc<Tenants>,
-    /// Who may send them.
+    /// Checks that a sender may write reports for a tenant.
     pub signatures: Signatures,
-    /// The symcaches.
+    /// Source of symcaches.
     pub symbols: SymbolSource,
     /// Object storage, which holds the segments of stored reports.
     pub objects: ObjectStore,
-    /// The installation's topics.
+    /// Names of the installation's topics.
     pub topics: TopicNames,
-    /// True where tenants may have topics of their own.
+    /// True if tenants may have topics of their own.
     pub tenant_topics: bool,
-    /// Which of these can be answered.
+    /// The tenants' own output topics that exist.
     pub outputs: Outputs,
-    /// Bounds of a report.
+    /// Limits for reading a report.
     pub limits: ReadLimits,
     /// The largest output, in bytes of key, headers and value.
     pub output_bytes: usize,
     /// Once a batch's outputs have this many bytes, its other records wait for the next transaction.
     pub most_outputs: usize,
-    /// Where dead letters go; the topics of copies take as much.
+    /// Topic of dead letters; the topics of copies accept records of the same size.
     pub letters: DeadLetterTopic,
-    /// Cost units a second of a tenant that has no limit of its own; 0: no limit.
+    /// Cost units per second of a tenant that has no limit of its own; 0 means no limit.
     pub tenant_units_per_second: u32,
-    /// Ids of spans.
+    /// Generator of span ids.
     pub ids: Ids,
     /// Exports spans.
     pub tracer: Tracer,
-    /// The figures.
+    /// Metrics of the service.
     pub metrics: Metrics,
 }
 
-/// An enriched report as it is written.
+/// An enriched report and its output record.
 pub struct ReportOutput {
-    /// What was found.
+    /// Result of the symbolication.
     pub enriched: Enrichment,
-    /// The record.
+    /// Record that holds the report.
     pub record: OutRecord,
 }
 
@@ -78,7 +78,7 @@ impl ReportOutput {
     }
 }
 
-/// Error for an enriched report that has no form the output topic takes.
+/// Error for an enriched report that is too large for the output topic in every form.
 #[derive(Debug, thiserror::Error)]
 #[error("the enriched report has {bytes} bytes, and a record of its topic may have {limit}")]
 pub struct OutputTooLarge {
@@ -87,7 +87,7 @@ pub struct OutputTooLarge {
 }
 
 impl Worker {
-    /// The trace that a record's outputs continue.
+    /// Returns the `traceparent` that a record's outputs continue.
     pub fn traceparent(&self, record: &Record) -> String {
         self.continue_trace(record.headers.text(headers::TRACEPARENT)).header()
     }
@@ -97,16 +97,16 @@ impl Worker {
         self.tracer.continue_trace(traceparent, &self.ids)
     }
 
-    /// A tenant's cost units a second over all partitions; `None`: no limit.
+    /// Returns a tenant's limit in cost units per second over all partitions, or `None` without a limit.
     pub fn rate(&self, limits: AllowedUse) -> Option<f64> {
         let own = limits.units_per_second;
         let rate = if own == 0 { self.tenant_units_per_second } else { own };
         (rate > 0).then_some(f64::from(rate))
     }
 
-    /// The topic of a report with this history. What comes from a tenant's own input goes to the tenant's
-    /// own output. Where that was removed meanwhile, a copy or a request goes to the output of all, so
-    /// that no other tenant's waits for it; an input itself is not read then.
+    /// Returns the output topic of a report with this history. A report from a tenant's own input goes to the
+    /// tenant's own output. If that output no longer exists, a copy or a request goes to the shared output,
+    /// so that it does not block other tenants. The input itself is not read while its output is missing.
     fn output_topic(&self, tenant: &TenantId, history: &Provenance<'_>) -> String {
         let origin = &history.origin.topic;
         let own = self.tenant_topics && self.topics.tenant_of_input(origin).as_ref() == Some(tenant);
@@ -118,11 +118,11 @@ impl Worker {
         }
     }
 
-    /// Looks for the outputs of the tenants that sent the records of a batch: whether one is
-    /// there is not guessed by what was seen before it was made.
+    /// Looks up the outputs of the tenants that sent the records of a batch. A fresh lookup is needed because
+    /// an output may have been created since the last one.
     ///
     /// # Errors
-    /// [`Pause`] where Kafka does not tell.
+    /// Returns [`Pause`] if Kafka cannot list the topics.
     pub async fn seek_outputs<'r>(&self, batch: impl Iterator<Item = &'r Record>) -> Result<(), Pause> {
         if !self.tenant_topics {
             return Ok(());
@@ -140,10 +140,10 @@ impl Worker {
         })
     }
 
-    /// Enriches the planned report as a record that the broker takes: with everything, else without the
-    /// calls of threads that did not crash, else with functions' names alone as far as they fit. No form
-    /// grows beyond what the broker takes while it is written, unless the report itself and the statuses
-    /// of its frames do.
+    /// Enriches the planned report as a record that the broker accepts. The first form that fits is used: the
+    /// full report, then without the calls of threads that did not crash, then with as many function names as
+    /// fit. While it is written, no form grows beyond the broker's limit, unless the report itself and the
+    /// statuses of its frames do.
     ///
     /// # Errors
     /// Returns [`OutputTooLarge`] if the smallest form does not fit.
@@ -174,7 +174,7 @@ impl Worker {
         Ok(ReportOutput { enriched, record })
     }
 
-    /// The ledger of a lane.
+    /// Returns the ledger of a lane.
     pub fn ledger(&self, lane: &'static str) -> Ledger {
         Ledger { topic: self.topics.ledger.clone(), lane, worker: self.slot.clone() }
     }

@@ -1,36 +1,36 @@
-//! A circuit breaker for object storage. One object that can't be fetched is that report's matter;
-//! when many can't, the store is at fault, and trying on would use up every report's tries. Where they
-//! are one tenant's for the most part, it may be that tenant's own trouble: the store is asked first.
+//! A circuit breaker for object storage. If one object can't be fetched, only its report is affected. If many
+//! can't, the store is at fault, and more tries would use up every report's tries. If most failures belong to
+//! one tenant, the cause may be that tenant's data, so the store is checked first.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use unslide_model::{DebugId, Scoped, TenantId};
 
-/// When the breaker opens, and for how long.
+/// Limits at which the breaker opens, and how long it stays open.
 #[derive(Clone, Copy, Debug)]
 pub struct BreakerLimits {
-    /// Distinct debug ids that have to fail, and more than succeed.
+    /// Number of distinct debug ids that have to fail; more must fail than succeed.
     pub debug_ids: usize,
-    /// In such a time.
+    /// Period in which failures and successes are counted.
     pub window: Duration,
-    /// How long nothing is tried then.
+    /// Time for which nothing is fetched after the breaker opens.
     pub open: Duration,
 }
 
-/// What a lane may do.
+/// Decision whether a lane may fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Fetch.
+    /// Fetches are allowed.
     Closed,
-    /// Fetch a few symcaches: one that comes closes the breaker, else say [`Breaker::reopen`]. Everyone
-    /// else waits for that.
+    /// Fetch a few symcaches. One that arrives closes the breaker; otherwise call [`Breaker::reopen`]. All
+    /// other callers wait for the result.
     Probe,
-    /// Fetch nothing for now.
+    /// Fetches are not allowed for now.
     Open {
-        /// How long to wait, in microseconds.
+        /// Time to wait, in microseconds.
         wait_micros: i64,
-        /// The failure that opened it.
+        /// The failure that opened the breaker.
         reason: String,
     },
 }
@@ -42,7 +42,7 @@ enum State {
         until: i64,
         reason: String,
     },
-    /// Somebody tries since then.
+    /// One caller has been probing since `since`.
     Probing {
         since: i64,
         reason: String,
@@ -54,13 +54,13 @@ struct Inner {
     state: State,
     /// The last failure of each debug id, and its tenant.
     failed: HashMap<DebugId, (i64, TenantId)>,
-    /// Somebody asks the store.
+    /// True while a caller checks the store.
     asking: bool,
     succeeded: VecDeque<i64>,
     opened: u64,
 }
 
-/// The breaker, shared by the lanes of a worker.
+/// Circuit breaker that the lanes of a worker share.
 #[derive(Debug)]
 pub struct Breaker {
     limits: BreakerLimits,
@@ -68,7 +68,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// A closed breaker.
+    /// Returns a closed breaker.
     pub fn new(limits: BreakerLimits) -> Breaker {
         let inner = Inner {
             state: State::Closed,
@@ -80,15 +80,15 @@ impl Breaker {
         Breaker { limits, inner: Mutex::new(inner) }
     }
 
-    /// What may be done now (microseconds of a clock). One caller probes, for as long as the
-    /// breaker would stay open.
+    /// Returns what the caller may do at `now`, in microseconds of a clock. One caller at a time probes, for
+    /// at most the time that the breaker stays open.
     pub fn ask(&self, now: i64) -> Verdict {
         let open = micros(self.limits.open);
         let mut inner = self.inner.lock();
         let (until, reason) = match &inner.state {
             State::Closed => return Verdict::Closed,
             State::Open { until, reason } => (*until, reason.clone()),
-            // A probe without an end: the lane lost its partitions, or the process was busy.
+            // A probe that never ended: the lane lost its partitions, or the process was busy.
             State::Probing { since, reason } => (since.saturating_add(open), reason.clone()),
         };
         if now < until {
@@ -98,18 +98,18 @@ impl Breaker {
         Verdict::Probe
     }
 
-    /// A fetch failed for now. True where enough have failed for the store to be at fault, and most of them
-    /// are one tenant's: ask the store, and then say [`Breaker::asked`].
+    /// Records a fetch that failed for now. Returns true if enough have failed for the store to be at fault
+    /// and most of them belong to one tenant: the caller then checks the store and calls [`Breaker::asked`].
     #[must_use]
     pub fn failed(&self, id: &Scoped<DebugId>, now: i64, why: &str) -> bool {
         let mut inner = self.inner.lock();
         match inner.state {
-            // Who probes says how that went.
+            // The caller that probes reports the result of its probe.
             State::Open { .. } | State::Probing { .. } => return false,
             State::Closed => {}
         }
         self.forget_old(&mut inner, now);
-        // Bounded: at this many it opens, or as many have succeeded.
+        // The map is bounded: at this size the breaker opens, unless as many fetches have succeeded.
         inner.failed.insert(id.id, (now, id.tenant.clone()));
         let failed = inner.failed.len();
         if failed < self.limits.debug_ids || failed <= inner.succeeded.len() {
@@ -126,8 +126,8 @@ impl Breaker {
         false
     }
 
-    /// What the store said when it was asked: with `Err` it is at fault. Otherwise these failures count
-    /// no more.
+    /// Records the result of a check of the store. `Err` means that the store is at fault. Otherwise the
+    /// failures so far no longer count.
     pub fn asked(&self, now: i64, answer: Result<(), &str>) {
         let mut inner = self.inner.lock();
         inner.asking = false;
@@ -145,17 +145,17 @@ impl Breaker {
         format!("symbols of {failed} debug ids could not be fetched in {seconds} s: {why}")
     }
 
-    /// A probe failed.
+    /// Opens the breaker again after a failed probe.
     pub fn reopen(&self, now: i64, why: &str) {
         self.open(&mut self.inner.lock(), now, why.to_owned());
     }
 
-    /// How many debug ids have to fail before the store is at fault.
+    /// Returns how many debug ids have to fail before the store is at fault.
     pub fn debug_ids(&self) -> usize {
         self.limits.debug_ids
     }
 
-    /// A fetch came to an end, whether there was something or not.
+    /// Records a fetch that the store answered, with or without a symcache.
     pub fn succeeded(&self, now: i64) {
         let mut inner = self.inner.lock();
         match inner.state {
@@ -170,12 +170,12 @@ impl Breaker {
         }
     }
 
-    /// True while nothing may be fetched, or a few symcaches only.
+    /// Returns true while fetches are blocked or limited to a probe.
     pub fn is_open(&self) -> bool {
         !matches!(self.inner.lock().state, State::Closed)
     }
 
-    /// How often it opened.
+    /// Returns how often the breaker opened.
     #[cfg(test)]
     pub fn opened(&self) -> u64 {
         self.inner.lock().opened
@@ -198,7 +198,7 @@ impl Breaker {
     }
 }
 
-/// Successes that are remembered. After that many, as many failures have to outweigh them.
+/// Maximum number of remembered successes. Beyond that, as many failures have to outweigh them.
 const KEPT: usize = 10_000;
 
 fn micros(duration: Duration) -> i64 {

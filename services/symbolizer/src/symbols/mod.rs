@@ -1,4 +1,4 @@
-//! Symbols for a batch: which are here, and fetching those that are not.
+//! Symbols for a batch: looks them up in the cache and fetches the missing ones.
 
 pub mod breaker;
 pub mod patience;
@@ -18,32 +18,32 @@ use unslide_model::{Clock, DebugId, Scoped, TenantId};
 use unslide_stream::lane::Pause;
 use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
-/// Fetches under way at the same time, those that nobody waits for any more among them. The cache has
-/// a smaller bound of downloads.
+/// Limit of concurrent fetches, including those that no report waits for any more. The cache has a lower
+/// limit of downloads.
 const AT_ONCE: usize = 1_024;
-/// The part of the cache's downloads that one tenant may have: one that asks for very many, or has downloads
-/// that hang, leaves the rest to the others.
+/// Divisor for the share of the cache's downloads that one tenant may use. A tenant with many requests or
+/// hanging downloads leaves the rest to other tenants.
 const OF_ONE_TENANT: usize = 4;
-/// The pause after a failure that an operator has to mend.
+/// Pause after a failure that an operator has to fix.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 /// A symcache that a report wants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Wanted {
-    /// Whose, and which.
+    /// Tenant and debug id.
     pub id: Scoped<DebugId>,
-    /// True where the image's path is the operating system's.
+    /// True if the image's path belongs to the operating system.
     pub system: bool,
-    /// What the asker knows of the newest generation.
+    /// The newest generations that the requester knows of.
     pub at_least: Generations,
 }
 
-/// The generations that an answer must not be older than.
+/// Lower limits for the generations of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Generations {
-    /// Of the tenant's own symbols.
+    /// Generation of the tenant's own symbols.
     pub tenant: Option<u64>,
-    /// Of the system's.
+    /// Generation of the system's symbols.
     pub system: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Generations {
 }
 
 impl Wanted {
-    /// What a report needs, of one tenant.
+    /// Returns the symcaches that a report of one tenant needs.
     pub fn of(
         tenant: &TenantId,
         needs: &[SymbolNeed],
@@ -71,39 +71,39 @@ impl Wanted {
     }
 }
 
-/// What came of asking for a symcache.
+/// Result of a fetch of one symcache.
 #[derive(Clone, Debug)]
 pub enum Got {
-    /// What is known now.
+    /// The cache's answer about the symbols.
     Here(ImageSymbols),
-    /// It has not arrived in time; the download goes on.
+    /// The symcache has not arrived in time; the download continues.
     Cold,
-    /// It can't be had for now, and why.
+    /// The symcache can't be fetched for now, with the reason.
     Failed(Arc<str>),
 }
 
-/// What was fetched for a batch.
+/// Results of the fetches for a batch.
 pub type FetchedSymbols = HashMap<Wanted, Got>;
 
-/// What a report's images are answered with.
+/// Symbols of a report's images, by debug id.
 pub type Answers = HashMap<DebugId, ImageSymbols>;
 
-/// Why a report has no answers now.
+/// Reason why a report has no answers now.
 #[derive(Clone, Debug)]
 pub struct UnfetchedSymbols {
     /// The first image that it waits for.
     pub id: DebugId,
-    /// The failure; `None` where the symcache has only not arrived in time.
+    /// The failure; `None` if the symcache just has not arrived in time.
     pub failure: Option<Arc<str>>,
 }
 
 /// The result of looking up a report's images.
 pub enum Lookup {
-    /// All are answered.
+    /// All images are answered.
     Answers(Answers),
-    /// Nobody has asked for these yet.
+    /// These symcaches have not been fetched for the batch yet.
     Wants(Vec<Wanted>),
-    /// Some could not be had.
+    /// Some symcaches could not be fetched.
     Held(UnfetchedSymbols),
 }
 
@@ -117,27 +117,26 @@ pub struct SymbolSource {
     at_once: Arc<Semaphore>,
     of_one_tenant: usize,
     tenants: Arc<Mutex<HashMap<TenantId, Arc<Fetches>>>>,
-    /// How long a fetch may take that decides whether the others are tried at all. One that takes longer
-    /// hangs.
+    /// Time limit of a fetch that probes the store. A fetch that takes longer counts as hanging.
     probe: Duration,
 }
 
 /// The fetches of one tenant.
 struct Fetches {
     permits: Arc<Semaphore>,
-    /// Those under way, and when they began.
+    /// Fetches under way, with the time at which they began.
     begun: Mutex<HashMap<Wanted, Instant>>,
 }
 
 impl Fetches {
-    /// True where the tenant may have no more, and none of those under way began within `age`.
+    /// Returns true if the tenant has no permit left and none of its fetches began within `age`.
     fn all_hang(&self, age: Duration) -> bool {
         let begun = self.begun.lock();
         self.permits.available_permits() == 0 && begun.values().all(|at| at.elapsed() >= age)
     }
 }
 
-/// A fetch under way; it ends when this is dropped.
+/// A fetch under way; dropping it marks the fetch as ended.
 struct UnderWay {
     fetches: Arc<Fetches>,
     wanted: Wanted,
@@ -158,9 +157,9 @@ impl Drop for UnderWay {
 }
 
 impl SymbolSource {
-    /// Symbols from `cache`, which has them from `store`, as long as `breaker` lets them be fetched.
-    /// `downloads` is how many the cache has at the same time, `probe` how long a fetch that closes the
-    /// breaker again may take.
+    /// Creates a source that reads symbols from `cache`, which fetches them from `store` while `breaker`
+    /// allows it. `downloads` is the cache's limit of concurrent downloads. `probe` is the time limit of a
+    /// fetch that may close the breaker again.
     pub fn new(
         cache: SymcacheCache,
         store: ObjectStore,
@@ -174,19 +173,19 @@ impl SymbolSource {
         SymbolSource { cache, store, breaker, clock, at_once, of_one_tenant, tenants: Arc::default(), probe }
     }
 
-    /// The circuit breaker.
+    /// Returns the circuit breaker.
     pub fn breaker(&self) -> &Breaker {
         &self.breaker
     }
 
-    /// Fetches that are under way, whether anybody waits for them or not.
+    /// Returns the number of fetches under way, including those that no caller waits for.
     #[cfg(test)]
     pub fn under_way(&self) -> usize {
         AT_ONCE - self.at_once.available_permits()
     }
 
-    /// The answers to everything that is wanted. `fetched` are asked first: they stay whatever the
-    /// cache evicts. Where this is the `last` lookup, what can't be had is answered with that.
+    /// Looks up everything that is wanted. `fetched` takes precedence, because the cache may have evicted
+    /// entries. If this is the `last` lookup, missing symcaches are answered as `FetchingFailed`.
     pub fn lookup(&self, wanted: Vec<Wanted>, fetched: Option<&FetchedSymbols>, last: bool) -> Lookup {
         let mut answers = Answers::with_capacity(wanted.len());
         let mut held: Option<UnfetchedSymbols> = None;
@@ -205,7 +204,7 @@ impl SymbolSource {
                     }
                     continue;
                 }
-                // It was here at the first lookup and is evicted again.
+                // It was cached at the first lookup and has been evicted since.
                 (Some(Got::Cold) | None, _) => {
                     held.get_or_insert(UnfetchedSymbols { id: one.id.id, failure: None });
                     continue;
@@ -216,12 +215,13 @@ impl SymbolSource {
         held.map_or(Lookup::Answers(answers), Lookup::Held)
     }
 
-    /// Fetches what is wanted, each once however many reports want it, the tenants' in turn. What has
-    /// not come when `patience` is over, counted from the beginning of its download, is cold; the download
-    /// goes on. So one that hangs is waited for once, and not by every batch that asks for it.
+    /// Fetches each wanted symcache once, however many reports want it, and takes the tenants in turn. A
+    /// symcache is cold if it has not arrived within `patience`, counted from the beginning of its download.
+    /// The download continues. So a batch waits once for a hanging download, and later batches do not wait
+    /// for it.
     ///
     /// # Errors
-    /// [`Pause`] where an operator has to act, and while the breaker is open.
+    /// Returns [`Pause`] if an operator has to act, and while the breaker is open.
     pub async fn fetch(&self, wanted: Vec<Wanted>, patience: &Patience) -> Result<FetchedSymbols, Pause> {
         let wanted = in_turn(wanted);
         let mut fetched = FetchedSymbols::with_capacity(wanted.len());
@@ -232,15 +232,15 @@ impl SymbolSource {
         }
         let rest = wanted.iter().filter(|one| !fetched.contains_key(*one)).cloned().collect();
         fetched.extend(self.try_all(rest, patience).await?);
-        // Many failures opened it: no report shows its own.
+        // Many failures opened the breaker: pause instead of failing each report.
         if fetched.values().any(|got| matches!(got, Got::Failed(_))) {
             self.still_closed()?;
         }
         Ok(fetched)
     }
 
-    /// Finds out whether the store works again. Where as many fail as had to fail before, it doesn't;
-    /// where fewer are wanted they may all be broken by themselves, and the bucket is asked.
+    /// Probes whether the store works again. It does not if as many fetches fail as had to fail before. If
+    /// fewer are wanted, each may be broken for its own reason, so the bucket is checked.
     async fn probe(&self, wanted: &[Wanted]) -> Result<FetchedSymbols, Pause> {
         let most = self.breaker.debug_ids();
         let patience = Patience::fixed(self.probe);
@@ -260,7 +260,7 @@ impl SymbolSource {
         Ok(fetched)
     }
 
-    /// Fetches these, all at once, as far as they come within `patience`.
+    /// Fetches all of these concurrently and waits for them within `patience`.
     async fn try_all(&self, wanted: Vec<Wanted>, patience: &Patience) -> Result<FetchedSymbols, Pause> {
         let mut fetched = FetchedSymbols::with_capacity(wanted.len());
         let mut under_way: FuturesUnordered<_> =
@@ -294,7 +294,7 @@ impl SymbolSource {
         }
     }
 
-    /// One fetch, as far as it comes before `patience` is over.
+    /// Fetches one symcache and waits for it within `patience`.
     async fn one(&self, wanted: &Wanted, patience: &Patience) -> Result<Got, CacheError> {
         let fetches = self.of_tenant(&wanted.id.tenant);
         let now = Instant::now();
@@ -311,7 +311,8 @@ impl SymbolSource {
         }
     }
 
-    /// A fetch in a task of its own: it goes on, and its end counts, when nobody waits any more.
+    /// Fetches in a separate task. The task continues, and the breaker gets its result, even if no caller
+    /// waits any more.
     async fn begin(&self, fetches: Arc<Fetches>, wanted: Wanted) -> Result<Got, CacheError> {
         let permits = Arc::clone(&fetches.permits);
         let (Ok(theirs), Ok(all)) =
@@ -333,9 +334,9 @@ impl SymbolSource {
                         breaker.asked(clock.monotonic_micros(), answer);
                     }
                 }
-                // Its own trouble, or its tenant's.
+                // The cause is the object or its tenant, not the store.
                 Err(CacheError::NoRoom(_)) => {}
-                // A lane that hears of it pauses, and readiness says why.
+                // A lane that receives this error pauses, and readiness reports the reason.
                 Err(_) => {}
             }
             drop(under_way);
@@ -367,8 +368,8 @@ fn open(wait_micros: i64, reason: &str) -> Pause {
     Pause { reason: format!("object storage fails, nothing is fetched for now: {reason}"), wait }
 }
 
-/// Each once; one of each tenant's in turn, a tenant's own in the order in which they are wanted. So
-/// the few of one tenant don't wait behind the many of another.
+/// Removes duplicates and takes one of each tenant's in turn; each tenant's own keep their order. So the few
+/// of one tenant don't wait behind the many of another.
 fn in_turn(wanted: Vec<Wanted>) -> Vec<Wanted> {
     let mut seen = HashSet::with_capacity(wanted.len());
     let mut order: Vec<VecDeque<Wanted>> = Vec::new();

@@ -1,60 +1,61 @@
-//! How long a batch waits for symcaches.
+//! Time that a batch waits for symcaches.
 
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// The time that each download of a batch has, from its beginning.
+/// Time limit for each download of a batch, counted from the download's beginning.
 #[derive(Clone, Debug)]
 pub struct Patience {
-    /// The time that holds whatever waits behind the batch.
+    /// Time limit that applies even if records wait behind the batch.
     least: Duration,
-    /// The time that holds while nothing waits behind it.
+    /// Time limit that applies while no records wait behind the batch.
     most: Duration,
     /// True while records wait behind the batch.
     queued: watch::Sender<bool>,
 }
 
 impl Patience {
-    /// The same time, whatever waits.
+    /// Returns a time limit that does not depend on records behind the batch.
     #[must_use]
     pub fn fixed(wait: Duration) -> Patience {
         Patience::while_idle(wait, wait)
     }
 
-    /// `least`, and up to `most` while nothing waits behind the batch.
+    /// Returns the time limit `least`, extended up to `most` while no records wait behind the batch.
     #[must_use]
     pub fn while_idle(least: Duration, most: Duration) -> Patience {
         Patience { least, most: most.max(least), queued: watch::Sender::new(false) }
     }
 
-    /// The shorter time alone, for a batch with reports that wait for nothing or are other tenants'.
+    /// Returns the shorter time limit, for a batch with reports that wait for nothing or belong to other
+    /// tenants.
     #[must_use]
     pub fn shortest(&self) -> Patience {
         Patience::fixed(self.least)
     }
 
-    /// The time that a batch takes from the reports behind it, at most.
+    /// Returns the longest time for which a batch delays the reports behind it.
     #[must_use]
     pub fn least(&self) -> Duration {
         self.least
     }
 
-    /// Says whether records wait behind the batch now.
+    /// Sets whether records wait behind the batch now.
     pub fn queued(&self, waits: bool) {
         self.queued.send_if_modified(|queued| std::mem::replace(queued, waits) != waits);
     }
 
-    /// True where the batch waits no longer, at `now`, for a download that began at `begun`.
+    /// Returns true if, at `now`, the batch no longer waits for a download that began at `begun`.
     pub(super) fn is_over(&self, begun: Instant, now: Instant) -> bool {
         begun + if *self.queued.borrow() { self.least } else { self.most } <= now
     }
 
-    /// Returns when the time of a download that began at `begun` is over.
+    /// Waits until the time limit of a download that began at `begun` is over.
     pub(super) async fn over(&self, begun: Instant) {
         sleep_until(begun + self.least).await;
         let mut queued = self.queued.subscribe();
-        // Both ends mean the same: the time is up, or others wait.
+        // Both results have the same meaning: the time is up, or other records wait.
         let _ = timeout_at(begun + self.most, queued.wait_for(|queued| *queued)).await;
     }
 }
