@@ -7,7 +7,7 @@ use std::time::Duration;
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_stream::SignatureSettings;
 
-/// As long as the other lanes wait.
+/// Upper limit for `fetch_wait`: the time that the other lanes wait.
 const LONGEST_FETCH_MILLISECONDS: u64 = 5_000;
 
 /// The symbolizer's configuration. Each field is a section.
@@ -65,7 +65,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The worker's name, from the settings, the environment or the host.
+    /// Returns the worker's name, from the settings, the environment or the host.
     #[must_use]
     pub fn worker_name(&self) -> String {
         let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
@@ -79,7 +79,7 @@ impl Settings {
         name.map_or_else(|| "worker".to_owned(), |name| name.trim().to_owned())
     }
 
-    /// How long a batch of the live lane waits for symcaches.
+    /// Returns the time that a batch of the live lane waits for symcaches.
     #[must_use]
     pub fn fetch(&self) -> Duration {
         Duration::from_millis(self.fetch_milliseconds)
@@ -87,7 +87,7 @@ impl Settings {
 }
 
 impl Config {
-    /// Everything that is wrong with the configuration.
+    /// Returns every problem of the configuration.
     #[must_use]
     pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();

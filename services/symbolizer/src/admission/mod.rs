@@ -1,4 +1,4 @@
-//! Which tenant a record belongs to, whether it is accepted, and how much the tenant may use.
+//! Decides which tenant a record belongs to, whether it is accepted, and how much the tenant may use.
 
 pub mod sender;
 pub mod tenant_rates;

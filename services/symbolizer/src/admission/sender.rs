@@ -1,4 +1,4 @@
-//! Whose record it is, and whether it is taken.
+//! Finds the tenant of a record and decides whether the record is accepted.
 
 use crate::admission::tenants::{AllowedUse, TenantStatus};
 use crate::output::retry_tiers::Tier;
@@ -7,14 +7,14 @@ use crate::worker::Worker;
 use unslide_model::TenantId;
 use unslide_proto::headers;
 
-/// What was decided about a record's tenant.
+/// Decision about a record's tenant.
 #[derive(Debug)]
 pub enum Admission {
     /// The tenant's reports are processed.
     Known {
         /// The tenant.
         tenant: TenantId,
-        /// What it may use.
+        /// Limits of the tenant.
         limits: AllowedUse,
     },
     /// The tenant is unknown, and may still become known.
@@ -22,13 +22,13 @@ pub enum Admission {
         /// The tenant.
         tenant: TenantId,
     },
-    /// The record is not taken.
+    /// The record is refused.
     Refused {
-        /// Whose it is, where it is anybody's.
+        /// The record's tenant, if it has a valid one.
         tenant: Option<TenantId>,
-        /// A stable word.
+        /// Stable reason, for machines.
         reason: &'static str,
-        /// For a person.
+        /// Description, for people.
         detail: String,
     },
     /// The tenant was deleted.
@@ -38,15 +38,15 @@ pub enum Admission {
     },
 }
 
-/// Decides. `check` is false where the record's signature was found to be right before, `tenants_read` true where the
-/// table of tenants was read to its end since the record was polled.
+/// Decides whether a record is accepted. `check` is false if the record's signature was verified before.
+/// `tenants_read` is true if the table of tenants was read to its end since the record was polled.
 pub fn admit(worker: &Worker, entry: &SourceRecord<'_>, check: bool, tenants_read: bool) -> Admission {
     let refused = |tenant, reason, detail| Admission::Refused { tenant, reason, detail };
     let tenant = match named(worker, entry) {
         Ok(tenant) => tenant,
         Err(Nameless { tenant, reason, detail }) => return refused(tenant, reason, detail),
     };
-    // Before anything is used up for the tenant, or said of it.
+    // The signature is checked before any quota of the tenant is used and before its status is revealed.
     if check && !entry.internal {
         let arrived = entry.arrived_millis.unwrap_or_else(|| worker.clock.now_micros() / 1_000);
         if let Err(wrong) = worker.signatures.check(entry.record, &tenant, arrived) {
@@ -68,7 +68,7 @@ pub fn admit(worker: &Worker, entry: &SourceRecord<'_>, check: bool, tenants_rea
     }
 }
 
-/// The tenant that the record names, whether there is one of this name or not.
+/// Returns the tenant that the record names, whether that tenant exists or not.
 pub fn tenant_named(worker: &Worker, entry: &SourceRecord<'_>) -> Option<TenantId> {
     named(worker, entry).map_or_else(|nameless| nameless.tenant, Some)
 }
@@ -76,11 +76,11 @@ pub fn tenant_named(worker: &Worker, entry: &SourceRecord<'_>) -> Option<TenantI
 fn named(worker: &Worker, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless> {
     let given = entry.record.headers.get(headers::TENANT);
     let parsed = || TenantId::new(std::str::from_utf8(given?).ok()?).ok();
-    // A tenant's own topic names it. Copies carry what was decided.
+    // The name of a tenant's own topic contains the tenant. Copies carry the tenant that was decided before.
     let owner = worker.topics.tenant_of_input(&entry.record.at.topic).filter(|_| !entry.internal);
     let count = entry.record.headers.count(headers::TENANT);
     if count > 1 {
-        // A gateway that checked one of them and appended another must not be taken by the other's word.
+        // A gateway may have checked one of the headers and appended the other, so neither can be trusted.
         return Err(Nameless {
             tenant: owner,
             reason: "ambiguous_tenant",
@@ -114,14 +114,15 @@ fn named(worker: &Worker, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless
     }
 }
 
-/// True where the record has waited for its tenant in every retry tier, more than ten minutes altogether: as long as a
-/// relay may be behind. No clock is asked, because the broker's and this host's may differ.
+/// Returns true if the record has waited for its tenant in every retry tier. That is more than ten minutes
+/// altogether: as long as a relay may be behind. No clock is compared, because the broker's and this host's
+/// may differ.
 fn was_in_every_tier(entry: &SourceRecord<'_>) -> bool {
     Tier::after(entry.tries(Reason::UnknownTenant).saturating_add(1)).is_none()
 }
 
-/// Reads the table of tenants to its end where a record names one that is not known. Returns false where that can't be
-/// done: those records wait in the retry tiers then.
+/// Reads the table of tenants to its end if a record names an unknown tenant. Returns false if that fails:
+/// those records then wait in the retry tiers.
 pub async fn refresh(worker: &Worker, batch: &[unslide_stream::Record]) -> bool {
     let stranger = |record: &unslide_stream::Record| {
         let entry = SourceRecord::of(record, &worker.topics);

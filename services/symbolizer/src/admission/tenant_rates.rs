@@ -1,8 +1,8 @@
-//! What each tenant may use of this lane: token buckets by tenant, in cost units. Times are microseconds
+//! Rate limits of the tenants in this lane: token buckets by tenant, in cost units. Times are in microseconds
 //! of the monotonic clock.
 //!
-//! A tenant's rate holds over all workers without any of them asking another: each has the part of it
-//! that its partitions are of all partitions.
+//! A tenant's rate applies across all workers, but the workers don't communicate. Each applies the share of
+//! the rate that matches its share of the topic's partitions.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -12,12 +12,12 @@ use unslide_model::TenantId;
 use unslide_runtime::fairness::{Rate, TokenBuckets};
 use unslide_stream::lane::TopicShare;
 
-/// What a bucket is for.
+/// Identifies the records that share a bucket.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct BucketKey {
     tenant: TenantId,
     topic: Arc<str>,
-    /// Which part of the tenant's records, where each part has a bucket of its own.
+    /// Part of the tenant's records, if each part has a bucket of its own.
     part: Option<u8>,
 }
 
@@ -25,12 +25,12 @@ struct BucketKey {
 pub struct TenantRates {
     burst_seconds: f64,
     buckets: TokenBuckets<BucketKey>,
-    /// The part of each topic's partitions that is this lane's.
+    /// Share of each topic's partitions that is assigned to this lane.
     parts: Mutex<HashMap<Arc<str>, f64>>,
 }
 
 impl TenantRates {
-    /// Buckets that save up what comes in `burst`.
+    /// Creates buckets that hold at most the units of `burst`.
     pub fn new(burst: Duration) -> TenantRates {
         TenantRates {
             burst_seconds: burst.as_secs_f64(),
@@ -39,28 +39,28 @@ impl TenantRates {
         }
     }
 
-    /// The lane's partitions have changed.
+    /// Sets the lane's partitions after they have changed.
     pub fn assigned(&self, shares: &[TopicShare]) {
         let part = |s: &TopicShare| s.assigned as f64 / s.total.max(s.assigned).max(1) as f64;
         *self.parts.lock() = shares.iter().map(|s| (Arc::clone(&s.topic), part(s))).collect();
     }
 
-    /// True where the tenant may have one more record of this topic processed, which costs `units`;
-    /// `per_second` is its limit over all partitions.
+    /// Takes `units` for a record of this topic. Returns false if the tenant is over its rate. `per_second`
+    /// is its limit over all partitions.
     pub fn take(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64, now: i64, units: u64) -> bool {
         let (key, rate) = self.share(tenant, topic, per_second);
         self.buckets.with(key, rate, now, |bucket| bucket.take(rate, now, units as f64))
     }
 
-    /// A record of this topic turned out to cost `more` units.
+    /// Charges `more` units for a record of this topic that cost more than was taken.
     pub fn owe(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64, now: i64, more: u64) {
         let (key, rate) = self.share(tenant, topic, per_second);
         self.buckets.with(key, rate, now, |bucket| bucket.owe(rate, now, more as f64));
     }
 
-    /// Takes `units` of `part`, one of `of` parts of the tenant's records, or says in how many
-    /// microseconds it is worth asking again: not for each single record, since coming back to a
-    /// partition costs a fetch. A part lies on one partition, so it is one worker's as a whole.
+    /// Takes `units` from the bucket of `part`, or returns the microseconds to wait before the next try. The
+    /// wait covers more than one record, since each return to a partition costs a fetch. A part is a topic,
+    /// an index and the number of parts. It lies on one partition, so a single worker handles it.
     pub fn pace(
         &self,
         tenant: &TenantId,
@@ -79,7 +79,7 @@ impl TenantRates {
         })
     }
 
-    /// A record of `part` that was let through turned out to cost `more` units.
+    /// Charges `more` units for a record of `part` that cost more than was taken.
     pub fn owe_part(
         &self,
         tenant: &TenantId,
@@ -92,7 +92,7 @@ impl TenantRates {
         self.buckets.with(key, rate, now, |bucket| bucket.owe(rate, now, more as f64));
     }
 
-    /// The bucket of one part of a tenant's records.
+    /// Returns the bucket and rate of one part of a tenant's records.
     fn part(
         &self,
         tenant: &TenantId,
@@ -103,7 +103,7 @@ impl TenantRates {
         (BucketKey { tenant: tenant.clone(), topic: Arc::clone(topic), part: Some(part) }, rate)
     }
 
-    /// The bucket of a tenant's records of one topic.
+    /// Returns the bucket and rate of a tenant's records of one topic.
     fn share(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64) -> (BucketKey, Rate) {
         let part = self.parts.lock().get(topic).copied().unwrap_or(1.0);
         let rate = Rate::with_burst(per_second * part, self.burst_seconds);

@@ -1,4 +1,4 @@
-//! What is known of the tenants: this process's copy of the compacted topic.
+//! Status and limits of the tenants: this process's copy of the compacted topic.
 
 use parking_lot::RwLock;
 use prost::Message;
@@ -12,12 +12,12 @@ use unslide_proto::symbol::{TenantConfig, TenantState};
 use unslide_stream::{Settings, StreamError, TailProgress, TailReader};
 use unslide_symbolicate::grouping::GroupingRules;
 
-/// What becomes of a tenant's reports.
+/// Status of a tenant, which decides the outcome of its reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TenantStatus {
-    /// They are processed.
+    /// Its reports are processed.
     Active,
-    /// They are not processed for now.
+    /// Its reports are not processed for now.
     Suspended,
     /// The tenant was deleted.
     Deleted,
@@ -25,12 +25,12 @@ pub enum TenantStatus {
     Unknown,
 }
 
-/// What a tenant may use. 0: the service's default.
+/// Limits of a tenant. 0 means the service's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllowedUse {
-    /// Cost units a second over all partitions.
+    /// Cost units per second over all partitions.
     pub units_per_second: u32,
-    /// Bytes of one report.
+    /// Largest report, in bytes.
     pub report_bytes: u64,
 }
 
@@ -44,22 +44,22 @@ struct Row {
 
 type Rows = Arc<RwLock<HashMap<TenantId, Row>>>;
 
-/// The tenants. Readers never wait for Kafka; the last known state is kept however old it is.
+/// Table of the tenants. Readers never wait for Kafka; the last known state is kept however old it is.
 pub struct Tenants {
     rows: Rows,
     reader: TailReader,
     clock: Arc<dyn Clock>,
-    /// No refresh before this time of the monotonic clock, in microseconds.
+    /// Earliest time of the next refresh, in microseconds of the monotonic clock.
     refresh_at: AtomicI64,
 }
 
-/// How long a refresh may take: a batch waits for it.
+/// Timeout of a refresh; a batch waits for it.
 const REFRESH: Duration = Duration::from_secs(1);
-/// After one that failed none is tried for so long, in microseconds.
+/// Pause after a failed refresh, in microseconds.
 const PAUSE_MICROS: i64 = 10_000_000;
 
 impl Tenants {
-    /// Begins to read. `deleted` is called once for each tenant that is deleted from now on.
+    /// Starts to read the topic. `deleted` is called once for each tenant that is deleted.
     pub fn start(
         settings: &Settings,
         clock: Arc<dyn Clock>,
@@ -70,7 +70,7 @@ impl Tenants {
         let topic = settings.topics().tenant_config;
         let reader = TailReader::start(settings, &topic, clock.clone(), move |event| {
             event.read_value(|value| {
-                // After a gap the rows come again; what is known stays known meanwhile.
+                // After a gap the rows are read again; known rows stay valid until then.
                 let Some(value) = value else { return Ok(()) };
                 TenantConfig::decode(value).map(|config| apply(&table, &config, &deleted))
             });
@@ -83,8 +83,8 @@ impl Tenants {
         self.reader.caught_up().await
     }
 
-    /// Reads on to what is the end now, so that a tenant that was written before this call is known. Returns false
-    /// where that can't be done. It is not tried again at once: what is known has to do meanwhile.
+    /// Reads up to the current end of the topic, so that a tenant that was written before this call is known.
+    /// Returns false if that fails. For the next ten seconds it then returns false without a try.
     pub async fn refresh(&self) -> bool {
         let now = self.clock.monotonic_micros();
         if now < self.refresh_at.load(Ordering::Relaxed) {
@@ -98,27 +98,27 @@ impl Tenants {
         refreshed.is_ok()
     }
 
-    /// Where a tenant stands.
+    /// Returns the status of a tenant.
     pub fn status(&self, tenant: &TenantId) -> TenantStatus {
         self.rows.read().get(tenant).map_or(TenantStatus::Unknown, |row| row.standing)
     }
 
-    /// What a tenant may use; records without a tenant have the service's defaults.
+    /// Returns the limits of a tenant, or the service's defaults for an unknown one.
     pub fn limits(&self, tenant: &TenantId) -> AllowedUse {
         self.rows.read().get(tenant).map_or_else(AllowedUse::default, |row| row.limits)
     }
 
-    /// A tenant's own rules of grouping.
+    /// Returns a tenant's own grouping rules.
     pub fn grouping_rules(&self, tenant: &TenantId) -> Arc<GroupingRules> {
         self.rows.read().get(tenant).map(|row| row.rules.clone()).unwrap_or_default()
     }
 
-    /// When the table was last compared with the topic, by the monotonic clock.
+    /// Returns when the table was last compared with the topic, by the monotonic clock.
     pub fn looked_at(&self) -> Option<Duration> {
         self.reader.progress().borrow().looked_at
     }
 
-    /// How far the table was read, to be watched.
+    /// Returns a receiver for the progress of the reader.
     pub fn progress(&self) -> watch::Receiver<TailProgress> {
         self.reader.progress()
     }
@@ -133,12 +133,12 @@ fn apply(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)) {
         TenantState::Active => TenantStatus::Active,
         TenantState::Suspended => TenantStatus::Suspended,
         TenantState::Deleted => TenantStatus::Deleted,
-        // A state of a later version of this service: the tenant exists, so it is not unknown.
+        // A later version of this service knows more states: the tenant exists, so it is not unknown.
         TenantState::Unspecified => TenantStatus::Active,
     };
     let mut rows = rows.write();
     let known = rows.get(&tenant);
-    // One relay sends rows in order; after a fail-over an older one may come late.
+    // One relay sends rows in order; after a fail-over an older row may arrive late.
     if known.is_some_and(|row| row.version > config.version) {
         return;
     }
@@ -153,7 +153,8 @@ fn apply(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)) {
     }
 }
 
-/// The rules in a text that the api has checked. Those of a later version of this service may not be known here.
+/// Parses grouping rules that the api has checked. Rules of a later version of this service may be unknown
+/// here; they are left out.
 fn read_rules(tenant: &TenantId, text: &str) -> Arc<GroupingRules> {
     let rules = GroupingRules::parse(text).unwrap_or_else(|problems| {
         let problem = problems.first().map(ToString::to_string).unwrap_or_default();

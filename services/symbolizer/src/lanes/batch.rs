@@ -1,5 +1,5 @@
-//! One batch of a lane: every record is processed on the CPU pool, and the symbols that any of them wants
-//! are fetched.
+//! One batch of a lane: processes every record on the CPU pool and fetches the symbols that any of them
+//! needs.
 
 use crate::admission::sender;
 use crate::output::spans::{self, BatchFetch};
@@ -17,20 +17,20 @@ use unslide_stream::{OutRecord, Record};
 
 /// The result of processing one record once.
 pub enum RecordStep {
-    /// It is done.
+    /// The record is done.
     Done(Done),
-    /// These symbols are wanted first.
+    /// These symbols are needed first.
     Wants(Vec<Wanted>),
 }
 
-/// A record with an awaited step.
+/// A step that is known, or a job whose step is awaited.
 enum Ahead {
     Known(RecordStep),
     Job(CpuJob<RecordStep>),
 }
 
 impl RecordStep {
-    /// Bytes of what is to be written.
+    /// Returns the size of the outputs in bytes.
     fn bytes(&self) -> usize {
         match self {
             RecordStep::Done(done) => done.outputs.iter().map(OutRecord::size).sum(),
@@ -38,7 +38,7 @@ impl RecordStep {
         }
     }
 
-    /// Notes a step of the work on a record that is done.
+    /// Adds a step to the history of a record that is done.
     pub fn note(&mut self, step: ProcessingStep) {
         if let RecordStep::Done(done) = self {
             done.history.get_or_insert_default().steps.push(step);
@@ -52,33 +52,33 @@ impl From<Done> for RecordStep {
     }
 }
 
-/// How a lane processes its records. Runs on the CPU pool.
+/// Processes the records of a lane. Runs on the CPU pool.
 pub trait RecordProcessor: Send + Sync + 'static {
-    /// Processes a record: for the first time, or with the results of fetching everything that it wanted
-    /// then. The second time must not want more.
+    /// Processes a record, the first time without symbols. The second time `fetched` has the results for
+    /// everything that the record wanted, and it must not want more.
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep;
 
-    /// The lane has waited for symcaches while nothing else was there to do, in microseconds.
+    /// Records for how many microseconds the lane waited for symcaches while no other records waited.
     fn idled(&self, _micros: i64) {}
 }
 
-/// What a lane works with.
+/// Shared resources of one lane: the worker, its class of the CPU pool and its time limit for symcaches.
 #[derive(Clone)]
 pub struct LaneResources {
-    /// What the lanes have in common.
+    /// The worker, shared by all lanes.
     pub worker: Arc<Worker>,
-    /// Its class of the CPU pool.
+    /// The lane's class of the CPU pool.
     pub cpu: CpuPool,
-    /// How long a batch waits for symcaches.
+    /// Time that a batch waits for symcaches.
     pub patience: Patience,
 }
 
 impl LaneResources {
-    /// Processes a batch in groups, each with the stored bodies that its requests point to, until the
-    /// outputs are as many bytes as may be held. `processor` makes the processor of a group.
+    /// Processes a batch in groups, each with the stored bodies that its requests point to. Stops when the
+    /// outputs reach the size limit of a transaction. `processor` makes the processor of a group.
     ///
     /// # Errors
-    /// [`Pause`] where nothing can be done for now, by no record's fault.
+    /// Returns [`Pause`] if no record can be processed for now and no record is the cause.
     pub async fn process_with_bodies<L: RecordProcessor>(
         &self,
         batch: Vec<Record>,
@@ -100,18 +100,18 @@ impl LaneResources {
         Ok(done)
     }
 
-    /// True where these outputs are as many bytes as may be held.
+    /// Returns true if these outputs reach the size limit of a transaction.
     fn has_enough(&self, done: &[Done]) -> bool {
         done.iter().flat_map(|done| &done.outputs).map(OutRecord::size).sum::<usize>()
             >= self.worker.most_outputs
     }
 
-    /// Processes every record of a batch on the CPU pool, fetches the symbols that any of them wants,
-    /// and processes those records again. If the outputs have more bytes than may be held, only the first
+    /// Processes every record of a batch on the CPU pool, fetches the symbols that any of them wants, and
+    /// processes those records again. If the outputs reach the size limit of a transaction, only the first
     /// records are done.
     ///
     /// # Errors
-    /// [`Pause`] where nothing can be done for now, by no record's fault.
+    /// Returns [`Pause`] if no record can be processed for now and no record is the cause.
     pub async fn process_records<L: RecordProcessor>(
         &self,
         processor: &Arc<L>,
@@ -135,8 +135,8 @@ impl LaneResources {
         done.collect()
     }
 
-    /// Fetches what these steps want. The longer wait is for reports of one tenant that all lack symbols: then no
-    /// tenant's finished report waits for the symbols of another.
+    /// Fetches the symbols that these steps want. The longer time limit applies only if all reports lack
+    /// symbols and belong to one tenant. So no tenant's finished report waits for the symbols of another.
     async fn fetch<L: RecordProcessor>(
         &self,
         processor: &Arc<L>,
@@ -159,8 +159,8 @@ impl LaneResources {
         fetched.map(|fetched| Some(Arc::new(fetched)))
     }
 
-    /// Processes the records that have no step yet, or that want what was fetched, in their order, until
-    /// the outputs are as many bytes as may be held. Steps of later records are dropped.
+    /// Processes, in order, the records that have no step yet or that wanted the fetched symbols. Stops when
+    /// the outputs reach the size limit of a transaction, and drops the steps of later records.
     async fn process_batch<L: RecordProcessor>(
         &self,
         processor: &Arc<L>,
@@ -171,7 +171,7 @@ impl LaneResources {
         let last = if fetched.is_some() { steps.len() } else { records.len() };
         let mut known = std::mem::take(steps).into_iter();
         let mut ahead: VecDeque<Ahead> = VecDeque::new();
-        // As many are done ahead as keep every thread at work.
+        // Enough jobs run ahead to keep every thread busy.
         let (most_ahead, mut begun, mut bytes) = (self.cpu.threads() * 4, 0, 0);
         while bytes < self.worker.most_outputs {
             while begun < last && ahead.len() < most_ahead {
@@ -213,7 +213,7 @@ impl LaneResources {
     }
 }
 
-/// A job's result. A panic is passed on: the lane finds the record that is at fault.
+/// Waits for a job's result. A panic is passed on, so that the lane finds the record that caused it.
 async fn finish(job: CpuJob<RecordStep>) -> RecordStep {
     match job.await {
         Ok(step) => step,

@@ -1,5 +1,5 @@
-//! Reports as they come in, on the live lane and, some time later, on the retry lane: one record, one
-//! outcome for each report in it, or one for the record as a whole where it can't be answered now.
+//! Processes incoming reports on the live lane and, some time later, on the retry lane. A record has one
+//! outcome for each of its reports. If it can't be answered now, it has one outcome as a whole.
 
 use crate::admission::sender::{self, Admission};
 use crate::admission::tenant_rates::TenantRates;
@@ -26,49 +26,50 @@ use unslide_stream::lane::{Done, Refusal};
 use unslide_stream::{OutRecord, Record, RecordRef};
 use unslide_symbolicate::{Context, Enrichment, Plan, most_bytes};
 
-/// What becomes of reports.
+/// Decides the outcome of reports on the live and retry lanes.
 pub struct Intake {
     worker: Arc<Worker>,
     lane: &'static str,
-    /// What each tenant may use. Records of internal topics were counted before, the reports of an array in
-    /// overflow beside the first were not.
+    /// Rate limits of the tenants. Records of internal topics were charged before. In overflow, the reports
+    /// of an array after the first were not.
     shares: Arc<TenantRates>,
-    /// What each has used of the lane, whatever it may.
+    /// Each tenant's use of the lane, independent of its rate limit.
     fair_shares: FairShares,
-    /// Microseconds of the batch for which the lane only waited, with nothing else to do.
+    /// Microseconds of the batch in which the lane waited for symcaches and no other records waited.
     idle: AtomicI64,
-    /// Arrays that are not done, with reports that were counted.
+    /// Arrays in progress whose further reports are already charged.
     paid: Mutex<HashSet<RecordRef>>,
 }
 
-/// True for a record that waits for its tenant's rate in overflow.
+/// Returns true for a record that waits in overflow for its tenant's rate.
 pub fn is_paced(entry: &SourceRecord<'_>) -> bool {
     entry.tries(Reason::OverShare) > 0
 }
 
-/// Which part of its tenant's records in overflow a record is of; each has its part of the rate.
+/// Returns the part of its tenant's records in overflow that a record belongs to. Each part has its share of
+/// the rate.
 pub fn part_of(record: &Record) -> (&Arc<str>, u8, u8) {
     let half = record.key.as_ref().and_then(|key| key.last()).copied().unwrap_or_default();
     (&record.at.topic, half, SPREAD)
 }
 
-/// The cost units of a record, before it is known how many reports it holds.
+/// Returns the cost units of a record, before the number of its reports is known.
 pub fn units(record: &Record) -> u64 {
     cost::of_record(record.value.as_ref().map_or(0, Bytes::len))
 }
 
-/// A record that is being read.
+/// A record that is being processed.
 struct Reading<'r> {
     entry: SourceRecord<'r>,
     value: &'r Bytes,
     tenant: &'r TenantId,
     limits: AllowedUse,
     fetched: Option<&'r FetchedSymbols>,
-    /// What can't be fetched now won't be tried again.
+    /// True if symbols that can't be fetched now won't be tried again.
     last: bool,
 }
 
-/// What became of one report of a record.
+/// Result for one report of a record.
 enum Part {
     Answered {
         output: OutRecord,
@@ -83,13 +84,13 @@ enum Part {
 }
 
 impl Intake {
-    /// What becomes of the reports of a lane.
+    /// Creates the intake of a lane.
     pub fn new(worker: Arc<Worker>, lane: &'static str, shares: Arc<TenantRates>) -> Intake {
         let (fair_shares, paid) = (FairShares::default(), Mutex::default());
         Intake { worker, lane, shares, fair_shares, idle: AtomicI64::new(0), paid }
     }
 
-    /// The end of a record that the lane itself ends.
+    /// Returns the dead letter of a record that the lane itself refuses.
     pub fn refused(&self, record: &Record, why: &Refusal) -> Done {
         let entry = SourceRecord::of(record, &self.worker.topics);
         let tenant = sender::tenant_named(&self.worker, &entry);
@@ -127,11 +128,11 @@ impl Intake {
         self.answer(&Reading { last, entry, value, tenant, limits, fetched }, &elements)
     }
 
-    /// One output for each report of the record; or the symbols that any of them wants; or one outcome
-    /// for the whole record where a report waits for symbols.
+    /// Returns one output for each report of the record. If a report needs symbols first, returns those; if a
+    /// report has to wait for symbols, returns one outcome for the whole record.
     fn answer(&self, reading: &Reading<'_>, elements: &[Element<'_>]) -> RecordStep {
         let (count, tenant) = (elements.len(), reading.tenant);
-        // One report that fills the record is no array, whatever bytes are around it.
+        // A report that fills the record is not an element of an array.
         let single = matches!(elements, [Element::Report(bytes)] if bytes.len() == reading.value.len());
         let trace = self.worker.continue_trace(reading.entry.record.headers.text(headers::TRACEPARENT));
         let traceparent = trace.header();
@@ -143,7 +144,7 @@ impl Intake {
             history: None,
         };
         let (mut answered, mut wanted, mut held) = (Vec::new(), Vec::new(), None);
-        // The reports of an array have together what one of their size would have.
+        // The reports of an array share the output limit of one report of their total size.
         let mut room = most_bytes(reading.value.len());
         for (index, element) in elements.iter().enumerate() {
             let mut history = Provenance::of(&reading.entry, Some(tenant), traceparent.clone());
@@ -176,7 +177,8 @@ impl Intake {
         done.into()
     }
 
-    /// One report's output of at most `room` bytes, or what it wants first. `is_exported`: the record's span is.
+    /// Returns one report's output of at most `room` bytes, or the symbols that it needs first. `is_exported`
+    /// is true if the record's span is exported.
     fn element(
         &self,
         element: &Element<'_>,
@@ -235,9 +237,9 @@ impl Intake {
         Part::Answered { output: output.record, enriched: Box::new(output.enriched), bytes, app }
     }
 
-    /// The outcome of a record that waits for symbols. On its way from the input being late is no try
-    /// yet; after that it is a failure like another. Nothing is paced in the tiers, so nobody waits
-    /// there for another tenant's rate.
+    /// Returns the outcome of a record that waits for symbols. For a record from an input, a late symcache
+    /// does not count as a failed try; after that it does. Records in the retry tiers are not paced, so they
+    /// do not wait for another tenant's rate.
     fn hold(&self, reading: &Reading<'_>, held: &UnfetchedSymbols) -> Done {
         let (entry, tenant) = (&reading.entry, reading.tenant);
         let late = "a symcache did not arrive in time";
@@ -245,7 +247,7 @@ impl Intake {
         let reason = if cold { Reason::Cold } else { Reason::FetchFailed };
         let why = held.failure.as_deref().unwrap_or(late);
         let retried = outcomes::retry(&self.worker, entry, tenant, Some(&held.id), reason, why);
-        // Copies have room for every record that the input takes.
+        // The topics of copies accept every record that the input accepts.
         retried.unwrap_or_else(|| outcomes::dead_letter(&self.worker, entry, Some(tenant), "too_large", why))
     }
 
@@ -259,14 +261,14 @@ impl Intake {
         self.worker.rate(limits).is_none_or(is_within) && self.fair_shares.try_take(tenant, now, units)
     }
 
-    /// The lane has worked on a batch since `began`, in microseconds of the monotonic clock.
+    /// Records that the lane was busy with a batch since `began`, in microseconds of the monotonic clock.
     pub fn worked(&self, began: i64) {
         let idle = self.idle.swap(0, Ordering::Relaxed);
         self.fair_shares.record_busy(began.saturating_add(idle), self.worker.clock.monotonic_micros());
     }
 
-    /// The reports of an array beside the first are owed where the record itself was counted: on the
-    /// input, and in overflow. Once, however often the record is looked at before it is done.
+    /// Charges the reports of an array after the first if the record itself was charged: on the input, and in
+    /// overflow. Charges once, however often the record is processed before it is done.
     fn owe(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: AllowedUse, more: u64) {
         let at = &entry.record.at;
         let paced = is_paced(entry);
@@ -282,7 +284,7 @@ impl Intake {
         }
     }
 
-    /// These records are done.
+    /// Forgets the charged arrays among these records, which are done.
     pub fn committed(&self, records: &[&Record]) {
         let mut paid = self.paid.lock();
         if !paid.is_empty() {
@@ -292,12 +294,12 @@ impl Intake {
         }
     }
 
-    /// Other partitions are this lane's now: what was begun of the others is not its own any more.
+    /// Forgets all charged arrays, because other partitions are assigned to the lane now.
     pub fn assigned(&self) {
         self.paid.lock().clear();
     }
 
-    /// What becomes of a record. `tenants_read` as in [`sender::admit`].
+    /// Returns the outcome of a record. For `tenants_read` see [`sender::admit`].
     pub fn process_record(
         &self,
         record: &Record,
@@ -336,7 +338,7 @@ impl Intake {
 
 impl RecordProcessor for Intake {
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
-        // A record of an input topic was in no retry tier yet, so that nothing depends on it.
+        // A record of an input topic was in no retry tier yet, so `tenants_read` makes no difference.
         self.process_record(record, fetched, false)
     }
 

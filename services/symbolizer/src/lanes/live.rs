@@ -1,4 +1,4 @@
-//! The live lane: reports as they come in.
+//! The live lane: processes reports as they arrive.
 
 use crate::admission::sender;
 use crate::admission::tenant_rates::TenantRates;
@@ -16,10 +16,10 @@ use unslide_stream::{OutRecord, Record};
 /// The lane's name, also in its group and transactional id.
 pub const NAME: &str = unslide_proto::lanes::LIVE;
 
-/// Symbolicates what comes in.
+/// Symbolicates incoming reports.
 pub struct Live {
     worker: Arc<Worker>,
-    /// What it works with.
+    /// Resources of the lane.
     pub resources: LaneResources,
     shares: Arc<TenantRates>,
     intake: Arc<Intake>,
@@ -28,7 +28,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// The lane of this worker.
+    /// Creates the live lane of a worker.
     pub fn new(resources: LaneResources, shares: Arc<TenantRates>) -> Live {
         let worker = Arc::clone(&resources.worker);
         let intake = Arc::new(Intake::new(worker.clone(), NAME, shares.clone()));

@@ -1,4 +1,4 @@
-//! What becomes of the records of each lane.
+//! The lanes of the worker: how each processes its records.
 
 pub mod batch;
 pub mod intake;

@@ -1,4 +1,4 @@
-//! The resymbolicate lane: stored reports that newer symbols may make better.
+//! The resymbolicate lane: processes stored reports again that newer symbols may improve.
 
 use crate::admission::tenants::TenantStatus;
 use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
@@ -34,16 +34,16 @@ pub struct ResymbolicateRecord {
     ledger: Ledger,
 }
 
-/// The lane of the store's requests.
+/// The lane for the store's requests.
 pub struct Requests {
-    /// What it works with.
+    /// Resources of the lane.
     pub resources: LaneResources,
     again: Arc<ResymbolicateRecord>,
     spans: LaneSpans,
 }
 
 impl Requests {
-    /// The lane of this worker.
+    /// Creates the resymbolicate lane of a worker.
     pub fn new(resources: LaneResources) -> Requests {
         let again = ResymbolicateRecord::new(Arc::clone(&resources.worker), NAME);
         let spans = LaneSpans::new(&resources.worker, NAME);
@@ -51,11 +51,11 @@ impl Requests {
     }
 }
 
-/// Why a request ends before it has an answer.
+/// Reason why a request ends without an improved report.
 enum Ended {
-    /// With this step.
+    /// The request ends with this step.
     Step(RecordStep),
-    /// As a dead letter, since the request can never be answered.
+    /// The request becomes a dead letter, since it can never be answered.
     Unusable { reason: &'static str, detail: String },
 }
 
@@ -65,7 +65,7 @@ impl Ended {
     }
 }
 
-/// A request that was read.
+/// A decoded request.
 struct Request<'r> {
     entry: SourceRecord<'r>,
     record: &'r Record,
@@ -74,7 +74,7 @@ struct Request<'r> {
 }
 
 impl ResymbolicateRecord {
-    /// What this worker does with requests, on the lane that has this name.
+    /// Creates the processor of requests for the lane with this name.
     pub fn new(worker: Arc<Worker>, lane: &'static str) -> ResymbolicateRecord {
         ResymbolicateRecord { ledger: worker.ledger(lane), worker }
     }
@@ -115,7 +115,7 @@ impl ResymbolicateRecord {
         Ok(done.into())
     }
 
-    /// Reads the request, and ends it where its tenant was deleted.
+    /// Reads the request, and ends it if its tenant was deleted.
     fn read_request<'r>(&self, record: &'r Record) -> Result<Request<'r>, Ended> {
         let value =
             record.value.clone().ok_or_else(|| Ended::not_a_request("the record has no value".to_owned()))?;
@@ -128,7 +128,7 @@ impl ResymbolicateRecord {
         }
     }
 
-    /// The stored report: from the request itself, or from the segment that it names.
+    /// Returns the stored report, from the request itself or from the segment that it names.
     fn stored_body(&self, request: &Request<'_>, bodies: &Bodies) -> Result<Vec<u8>, Ended> {
         let gone = || Ended::Step(self.terminal(request, Outcome::SourceGone));
         let segment = match &request.content.body {
@@ -144,7 +144,7 @@ impl ResymbolicateRecord {
             .map_err(|detail| Ended::Unusable { reason: "foreign_body", detail })?;
         let frame = match bodies.get(&request.record.at) {
             Some(Fetch::Frame(frame)) => frame.clone(),
-            // After the last try the store is notified, which asks again some time later.
+            // After the last try the store is notified; it requests again some time later.
             Some(Fetch::Failed(why)) => {
                 return Err(self.retry(request, None, why).map_or_else(gone, Ended::Step));
             }
@@ -161,10 +161,10 @@ impl ResymbolicateRecord {
             variant: request.content.variant,
             revision: segment.revision,
         };
-        // A key of another length opens nothing.
+        // A key of another length decrypts no body.
         let body_key = BodyKey(segment.body_key.as_ref().try_into().unwrap_or_default());
         let read = segment::open(&body, &body_key, frame, MAX_BODY_BYTES);
-        // It may have been damaged on its way; what is stored damaged stays so.
+        // The body may have been damaged in transfer. If it is stored damaged, retries will fail too.
         read.map_err(|error| {
             let detail = error.to_string();
             let retried = self.retry(request, None, &detail);
@@ -172,7 +172,7 @@ impl ResymbolicateRecord {
         })
     }
 
-    /// The symbols of the report's images, at least of the generations that the request was made for.
+    /// Returns the symbols of the report's images, at least of the generations that the request was made for.
     fn symbols(
         &self,
         request: &Request<'_>,
@@ -182,8 +182,8 @@ impl ResymbolicateRecord {
         let newest = generations(&request.content).map_err(Ended::not_a_request)?;
         let at_least = |need: &SymbolNeed| newest.get(&need.debug_id).copied().unwrap_or_default();
         let wanted = Wanted::of(&request.id.tenant, &plan.needs(), at_least);
-        // A request that no retry tier takes has its last try at once: where what can't be fetched then
-        // would have made it better, the store is notified and asks again some time later.
+        // A request that no retry tier accepts has its last try at once. If it fails for symbols that would
+        // have improved the report, the store is notified and requests again some time later.
         let last = Tier::after(request.entry.tries(Reason::FetchFailed) + 1).is_none()
             || request.record.size() + COPY_HEADERS > self.worker.letters.most_bytes;
         match self.worker.symbols.lookup(wanted, fetched, last) {
@@ -222,7 +222,7 @@ impl ResymbolicateRecord {
         self.worker.output(plan, id, answers, &provenance, context)
     }
 
-    /// The request goes to the next retry tier; `None` where none takes it.
+    /// Sends the request to the next retry tier. Returns `None` if no tier accepts it.
     fn retry(&self, request: &Request<'_>, id: Option<&DebugId>, why: &str) -> Option<RecordStep> {
         let tenant = &request.id.tenant;
         outcomes::retry(&self.worker, &request.entry, tenant, id, Reason::FetchFailed, why)
@@ -252,7 +252,7 @@ impl ResymbolicateRecord {
     }
 }
 
-/// Requests, and the bodies that were fetched for them.
+/// A group of requests and the bodies that were fetched for them.
 struct Group {
     again: Arc<ResymbolicateRecord>,
     bodies: Bodies,
@@ -277,10 +277,10 @@ fn end(request: &Request<'_>, outcome: Outcome) -> TerminalOutcome {
     }
 }
 
-/// More than the headers of a copy have in bytes.
+/// Upper bound for the size of a copy's headers, in bytes.
 const COPY_HEADERS: usize = 8 << 10;
 
-/// The answer, which says of which of the reports with this id it is.
+/// Adds the variant to the answer, which tells apart the reports with this id.
 fn of_variant(request: &Resymbolicate, answer: OutRecord) -> OutRecord {
     match request.variant {
         0 => answer,
@@ -288,7 +288,7 @@ fn of_variant(request: &Resymbolicate, answer: OutRecord) -> OutRecord {
     }
 }
 
-/// The generations that the request was made for.
+/// Returns the generations that the request was made for.
 fn generations(request: &Resymbolicate) -> Result<HashMap<DebugId, Generations>, String> {
     let mut newest: HashMap<DebugId, Generations> = HashMap::with_capacity(request.needs.len());
     for need in &request.needs {
@@ -299,8 +299,9 @@ fn generations(request: &Resymbolicate) -> Result<HashMap<DebugId, Generations>,
     Ok(newest)
 }
 
-/// True where the new answer says more of the frames than the stored one did: it differs before our
-/// member of the report object or in the frames of JavaScript, which that holds, and no fewer frames have a function.
+/// Returns true if the new report says more about the frames than the stored one. It must differ before our
+/// member of the report object or in the JavaScript frames, which that member holds. It must not have fewer
+/// frames with a function.
 fn is_better(stored: &Report<'_>, enriched: &Enrichment, new: &[u8], limits: &ReadLimits) -> bool {
     let Some(ours) = &stored.ours else { return true };
     let frames = |report: &Report<'_>| report.own_member.as_ref().map_or(report.insert_at, |own| own.start);

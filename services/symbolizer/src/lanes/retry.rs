@@ -1,5 +1,5 @@
-//! The retry lane: records that wait in the retry tiers and in overflow, processed like those that
-//! come in, each when it is due.
+//! The retry lane: processes records that wait in the retry tiers and in overflow, like incoming ones, when
+//! each is due.
 
 use crate::admission::sender;
 use crate::admission::tenant_rates::TenantRates;
@@ -24,7 +24,7 @@ use unslide_stream::{OutRecord, Record};
 /// The lane's name, also in its group and transactional id.
 pub const NAME: &str = unslide_proto::lanes::RETRY;
 
-/// The topics that the lane reads.
+/// Returns the topics that the lane reads.
 pub fn topics(worker: &Worker) -> Vec<String> {
     let names = &worker.topics;
     [&names.retry_1s, &names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow]
@@ -32,10 +32,10 @@ pub fn topics(worker: &Worker) -> Vec<String> {
         .into()
 }
 
-/// Tries again.
+/// Processes the records of the retry tiers and of overflow.
 pub struct Retry {
     worker: Arc<Worker>,
-    /// What it works with.
+    /// Resources of the lane.
     pub resources: LaneResources,
     shares: Arc<TenantRates>,
     ways: Arc<RetryProcessors>,
@@ -44,7 +44,7 @@ pub struct Retry {
     spans: LaneSpans,
 }
 
-/// The records of these topics came from the input or were requests of the store.
+/// Processors of the retry lane: its records came from the input or were requests of the store.
 struct RetryProcessors {
     worker: Arc<Worker>,
     intake: Intake,
@@ -52,7 +52,7 @@ struct RetryProcessors {
 }
 
 impl Retry {
-    /// The lane of this worker.
+    /// Creates the retry lane of a worker.
     pub fn new(resources: LaneResources, shares: Arc<TenantRates>) -> Retry {
         let worker = Arc::clone(&resources.worker);
         let again = ResymbolicateRecord::new(worker.clone(), NAME);
@@ -62,7 +62,7 @@ impl Retry {
         Retry { ledger, resources, shares, ways, waits: TierWaits::default(), spans, worker }
     }
 
-    /// Microseconds until a record is due.
+    /// Returns the microseconds until a record is due, or `None` if it is due now.
     fn wait(&self, record: &Record) -> Option<i64> {
         let clock = &self.worker.clock;
         let now = clock.monotonic_micros();
@@ -71,10 +71,10 @@ impl Retry {
             let now = ClockReading { wall: clock.now_micros(), monotonic: now };
             return Some(self.waits.wait(tier, &record.at, time, now));
         }
-        // Overflow: at the tenant's rate, half of it for each half of its records.
+        // Records in overflow are let through at the tenant's rate, half of it for each half of its records.
         let entry = SourceRecord::of(record, &self.worker.topics);
         let tenant = sender::tenant_named(&self.worker, &entry)?;
-        // Who is over no rate, or not served any more, is not paced.
+        // Tenants without a limit, and tenants that are not active any more, are not paced.
         let paced = is_paced(&entry) && self.worker.tenants.status(&tenant) == TenantStatus::Active;
         let rate = self.worker.rate(self.worker.tenants.limits(&tenant)).filter(|_| paced)?;
         self.shares.pace(&tenant, part_of(record), rate, now, units(record)).err()
@@ -87,7 +87,7 @@ impl RetryProcessors {
     }
 }
 
-/// Records, and the bodies that were fetched for the requests among them.
+/// A group of records, with the bodies that were fetched for the requests among them.
 struct Group {
     ways: Arc<RetryProcessors>,
     bodies: Bodies,

@@ -1,5 +1,5 @@
-//! The records that the symbolizer writes: enriched reports and dead letters, with the history that
-//! every output carries.
+//! Enriched reports, dead letters and copies that the symbolizer writes, with the history that every output
+//! carries.
 
 use crate::source_record::SourceRecord;
 use bytes::Bytes;
@@ -9,16 +9,16 @@ use unslide_proto::{headers, keys};
 use unslide_stream::lane::Refusal;
 use unslide_stream::{Headers, OutRecord, Record};
 
-/// Where one of several reports lay in its record.
+/// Position of one of several reports in its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// From 0.
+    /// Index in the array, from 0.
     pub index: usize,
-    /// How many there were.
+    /// Number of elements in the array.
     pub count: usize,
 }
 
-/// Where dead letters go.
+/// The topic of dead letters and its limit.
 #[derive(Clone, Debug)]
 pub struct DeadLetterTopic {
     /// The topic.
@@ -27,26 +27,26 @@ pub struct DeadLetterTopic {
     pub most_bytes: usize,
 }
 
-/// What an output says of the records that it comes from.
+/// Origin of an output: the records that it comes from.
 pub struct Provenance<'r> {
-    /// The record that it is made from.
+    /// The record that the output is made from.
     pub source: &'r Record,
-    /// Whose it is, where that was decided.
+    /// The tenant of the record, if one was decided.
     pub tenant: Option<&'r TenantId>,
-    /// Where in that record, if that held an array.
+    /// Position in that record, if the record holds an array.
     pub position: Option<Position>,
-    /// The first record of its history.
+    /// The first record of the history.
     pub origin: ProtoRef,
-    /// When that arrived, in milliseconds since the Unix epoch.
+    /// Arrival time of the origin, in milliseconds since the Unix epoch.
     pub origin_millis: Option<i64>,
-    /// The trace that it continues.
+    /// The trace that the output continues.
     pub traceparent: String,
-    /// It is a request of the store.
+    /// True if the record is a request of the store.
     pub request: bool,
 }
 
-/// What goes with a record's untouched bytes wherever they are copied: a replay is checked as the
-/// first record was.
+/// Headers that are copied with a record's unchanged bytes, so that a replay is checked like the first
+/// record.
 const CARRIED: [&str; 7] = [
     headers::SIGNATURE,
     headers::SIGNATURE_KEY,
@@ -57,17 +57,17 @@ const CARRIED: [&str; 7] = [
     headers::REPLAY_SIGNED_AT,
 ];
 
-/// The headers that say which request of the store a record was: the store learns of its end by a dead letter, too,
-/// which may have no value.
+/// Headers that identify a request of the store. They are copied because the store also learns of a request's
+/// end by a dead letter, which may have no value.
 const OF_REQUESTS: [&str; 4] =
     [headers::REPORT_ID, headers::REVISION, headers::VARIANT, headers::REQUESTED_AT];
 
-/// The longest header, in bytes, that is copied from a record: nobody fills the topics of copies,
-/// which have room for their own headers only, by way of these.
+/// Longest header, in bytes, that is copied from a record. The topics of copies only have capacity for their
+/// own headers, and a sender must not exceed it with longer ones.
 const LONGEST_HEADER: usize = 300;
 
 impl<'r> Provenance<'r> {
-    /// The history of what is made from a record.
+    /// Creates the provenance of outputs that are made from a record.
     pub fn of(entry: &SourceRecord<'r>, tenant: Option<&'r TenantId>, traceparent: String) -> Provenance<'r> {
         Provenance {
             source: entry.record,
@@ -86,8 +86,8 @@ impl<'r> Provenance<'r> {
         let mut out = Headers::new();
         match self.tenant {
             Some(tenant) => out.push(headers::TENANT, tenant.to_string()),
-            // Nobody's: what the record says, for a person to read. One of several names would be taken for
-            // the record's own in a replay.
+            // No tenant was decided: a person can read the name that the record claims. If it claims several,
+            // one of them would count as the record's own in a replay.
             None if given.count(headers::TENANT) == 1 => carry(given, headers::TENANT, &mut out),
             None => {}
         }
@@ -109,7 +109,7 @@ impl<'r> Provenance<'r> {
         out
     }
 
-    /// An enriched report.
+    /// Returns the output record of an enriched report.
     pub fn report(
         &self,
         topic: &str,
@@ -128,9 +128,9 @@ impl<'r> Provenance<'r> {
         OutRecord { headers, ..OutRecord::to(topic, value).key(keys::report(report)) }
     }
 
-    /// Returns the dead letter of a record, or of one report of it: its key and value unchanged, and the reason. A
-    /// compressed record may hold more bytes than the topic takes. Its dead letter has no value and says so, because
-    /// one that Kafka refuses would stop the partition.
+    /// Returns the dead letter of a record, or of one report in it, with the unchanged key and value and the
+    /// reason. A compressed record may hold more bytes than the topic accepts. Its dead letter has no value
+    /// and says so, because a record that Kafka refuses would stop the partition.
     pub fn dead_letter(
         &self,
         to: &DeadLetterTopic,
@@ -150,8 +150,8 @@ impl<'r> Provenance<'r> {
         letter
     }
 
-    /// The record, its bytes as they came, for another topic of this installation; `attempt` is how
-    /// often it was tried.
+    /// Returns a copy of the record with unchanged bytes for another topic of this installation. `attempt` is
+    /// the number of tries so far.
     pub fn copy(&self, topic: &str, key: Bytes, reason: &str, attempt: u32, detail: &str) -> OutRecord {
         let mut headers = self.with_reason(reason, detail);
         headers.set(headers::ATTEMPT, attempt.to_string());
@@ -160,7 +160,7 @@ impl<'r> Provenance<'r> {
 
     fn with_reason(&self, reason: &str, detail: &str) -> Headers {
         let mut headers = self.headers();
-        // One report of an array is not what was signed.
+        // The signature covers the whole record, not one report of an array.
         if self.position.is_none() {
             CARRIED.into_iter().for_each(|name| carry(&self.source.headers, name, &mut headers));
         }
@@ -168,7 +168,7 @@ impl<'r> Provenance<'r> {
             OF_REQUESTS.into_iter().for_each(|name| carry(&self.source.headers, name, &mut headers));
         }
         headers.set(headers::REASON, reason.to_owned());
-        // A detail may quote the input; a header is no place for much of it.
+        // A detail may quote the input, so its length in a header is limited.
         let detail: String = detail.chars().take(500).collect();
         headers.set(headers::DETAIL, detail);
         headers
@@ -181,7 +181,7 @@ fn carry(given: &Headers, name: &'static str, out: &mut Headers) {
     }
 }
 
-/// Why the lane ended a record's way: a stable word, and the story.
+/// Returns why the lane refused a record: a stable reason and a description.
 pub fn refusal(why: &Refusal) -> (&'static str, String) {
     match why {
         Refusal::KillsWorker { attempts } => (

@@ -1,4 +1,4 @@
-//! What the worker writes: enriched reports, copies for later, dead letters, the ledger.
+//! Records that the worker writes: enriched reports, copies for later, dead letters, ledger entries.
 
 pub mod dead_letters;
 pub mod ledger;

@@ -10,10 +10,10 @@ use unslide_proto::report::{Outcome, TerminalOutcome};
 use unslide_stream::OutRecord;
 use unslide_stream::lane::Done;
 
-/// Over how many keys of the overflow topic, and so partitions at most, a tenant's records are spread.
+/// Number of keys in the overflow topic for a tenant's records, and so the maximum number of partitions.
 pub const SPREAD: u8 = 2;
 
-/// The end of a record that can't be processed as a whole: a dead letter with its bytes as they came.
+/// Ends a record that can't be processed as a whole with a dead letter that holds its unchanged bytes.
 pub fn dead_letter(
     worker: &Worker,
     entry: &SourceRecord<'_>,
@@ -26,8 +26,8 @@ pub fn dead_letter(
     done(entry, tenant, letter, Outcome::DeadLetter)
 }
 
-/// The record goes to the next retry tier; `None` where it was in every tier for this reason, or
-/// is too large for them.
+/// Sends the record to the next retry tier. Returns `None` if it was in every tier for this reason, or is too
+/// large for them.
 pub fn retry(
     worker: &Worker,
     entry: &SourceRecord<'_>,
@@ -38,9 +38,9 @@ pub fn retry(
 ) -> Option<Done> {
     let tries = entry.tries(reason).saturating_add(1);
     let tier = match (reason, Tier::after(tries)) {
-        // The download goes on.
+        // The download continues, so a short wait is enough.
         (Reason::Cold, _) => Tier::OneSecond,
-        // Who is unknown has no last try while the table of tenants can't be read.
+        // A record of an unknown tenant keeps being retried while the table of tenants can't be read.
         (Reason::UnknownTenant, None) => Tier::TenMinutes,
         (_, tier) => tier?,
     };
@@ -50,7 +50,7 @@ pub fn retry(
     (copy.size() <= worker.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Retry))
 }
 
-/// The record waits in the overflow topic; `None` where it is too large for it.
+/// Sends the record to the overflow topic. Returns `None` if it is too large for that topic.
 pub fn overflow(worker: &Worker, entry: &SourceRecord<'_>, tenant: &TenantId) -> Option<Done> {
     let half = entry.record.at.offset.rem_euclid(i64::from(SPREAD));
     let history = Provenance::of(entry, Some(tenant), worker.traceparent(entry.record));
@@ -60,7 +60,7 @@ pub fn overflow(worker: &Worker, entry: &SourceRecord<'_>, tenant: &TenantId) ->
     (copy.size() <= worker.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Overflow))
 }
 
-/// The record's tenant was deleted: nothing of it goes anywhere.
+/// Drops the record of a deleted tenant and writes only a ledger entry.
 pub fn dropped(worker: &Worker, entry: &SourceRecord<'_>, tenant: &TenantId, lane: &'static str) -> Done {
     let end = TerminalOutcome {
         tenant: tenant.to_string(),

@@ -1,4 +1,4 @@
-//! The retry tiers: topics of records that wait a fixed time each.
+//! The retry tiers: topics in which each record waits a fixed time.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use unslide_proto::topics::TopicNames;
 use unslide_stream::RecordRef;
 
-/// One tier.
+/// One retry tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
     /// `unslide.retry.1s`: for symcaches that are on their way
@@ -21,7 +21,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Where a record goes that has failed so often; `None` once it was in every tier.
+    /// Returns the next tier after this number of failed tries, or `None` once a record was in every tier.
     pub fn after(tries: u32) -> Option<Tier> {
         match tries {
             0 | 1 => Some(Tier::TenSeconds),
@@ -31,13 +31,13 @@ impl Tier {
         }
     }
 
-    /// The tier with this topic.
+    /// Returns the tier with this topic.
     pub fn of(names: &TopicNames, topic: &str) -> Option<Tier> {
         let mut tiers = [Tier::OneSecond, Tier::TenSeconds, Tier::Minute, Tier::TenMinutes].into_iter();
         tiers.find(|tier| tier.topic(names) == topic)
     }
 
-    /// Its topic.
+    /// Returns the topic of the tier.
     pub fn topic(self, names: &TopicNames) -> &str {
         match self {
             Tier::OneSecond => &names.retry_1s,
@@ -47,8 +47,8 @@ impl Tier {
         }
     }
 
-    /// How long a record waits from its arrival there. The same for all, so that the first record of
-    /// a partition is always the first that is due.
+    /// Returns how long a record waits from its arrival in the tier. The delay is the same for all records,
+    /// so the first record of a partition is always the first that is due.
     pub fn delay(self) -> Duration {
         match self {
             Tier::OneSecond => Duration::from_secs(1),
@@ -59,33 +59,33 @@ impl Tier {
     }
 }
 
-/// The present moment by both clocks, in microseconds.
+/// The current time of both clocks, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockReading {
-    /// The wall clock, which a record's time is compared with.
+    /// Time of the wall clock, which is compared with a record's time.
     pub wall: i64,
-    /// The monotonic clock.
+    /// Time of the monotonic clock.
     pub monotonic: i64,
 }
 
-/// What is known of a partition's records.
+/// Last record seen of a partition, and a bound for its arrival.
 struct PartitionTimes {
-    /// Of the last record that was seen.
+    /// Offset of the last record that was seen.
     offset: i64,
     time: i64,
     seen: i64,
-    /// Nothing of this partition arrived later than its time plus this, by the monotonic clock.
+    /// No record of this partition arrived later than its time plus this, by the monotonic clock.
     arrived_by: i64,
 }
 
-/// When the records of the tiers are due. A record's time and this host's wall clock are two clocks, and
-/// either may be set. A record waits at most its tier's delay from when it was seen first, and so do those
-/// behind it: what arrived a second after a record is due a second after that.
+/// Computes when the records of the tiers are due. A record's time and this host's wall clock come from two
+/// clocks, and either may be set. A record waits at most its tier's delay from when it was first seen, and so
+/// do those behind it. A record that arrived a second after another is due a second after it.
 #[derive(Default)]
 pub struct TierWaits(Mutex<HashMap<(Arc<str>, i32), PartitionTimes>>);
 
 impl TierWaits {
-    /// Microseconds until a record with this time is due.
+    /// Returns the microseconds until a record with this time is due; not positive if it is due now.
     pub fn wait(&self, tier: Tier, at: &RecordRef, time: i64, now: ClockReading) -> i64 {
         let delay = i64::try_from(tier.delay().as_micros()).unwrap_or(i64::MAX);
         let arrived_by = self.arrived_by(at, time, now.monotonic, delay);
@@ -99,7 +99,7 @@ impl TierWaits {
         let new = PartitionTimes { offset: at.offset, time, seen: now, arrived_by: now.saturating_sub(time) };
         let known = partitions.entry((Arc::clone(&at.topic), at.partition)).or_insert(new);
         let first = now.saturating_sub(time);
-        // The broker's clock was set back, or may have been while nothing came.
+        // The broker's clock was set back, or may have been while no records arrived.
         let anew = at.offset > known.offset
             && (time < known.time || now.saturating_sub(known.seen) > delay.saturating_mul(2));
         known.arrived_by = if anew { first } else { known.arrived_by.min(first) };

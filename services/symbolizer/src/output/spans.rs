@@ -1,5 +1,5 @@
-//! Spans of records, exported once their transaction is committed. A record's span has the id that its outputs carry on,
-//! so that whoever reads an output goes on from there.
+//! Spans of records, exported once their transaction is committed. A record's span has the id that its
+//! outputs carry, so that a reader of an output continues the trace.
 
 use crate::lanes::batch::RecordStep;
 use crate::output::ledger::outcome_name;
@@ -13,14 +13,14 @@ use unslide_runtime::traces::{FinishedSpan, SpanKind, SpanTimes};
 use unslide_stream::Record;
 use unslide_stream::lane::{Done, ProcessingStep};
 
-/// The step in which a record is read and its frames are looked up.
+/// Name of the step in which a record is read and its frames are looked up.
 pub const SYMBOLICATE: &str = "symbolicate";
-/// The step in which a record waits for symcaches.
+/// Name of the step in which a record waits for symcaches.
 const FETCH: &str = "fetch symbols";
-/// The transaction with the outputs and the offsets.
+/// Name of the step for the transaction with the outputs and the offsets.
 const COMMIT: &str = "commit";
 
-/// The records of a batch that wait for symcaches, and since when.
+/// The records of a batch that wait for symcaches, with the start of the wait.
 pub struct BatchFetch {
     waiting: Vec<usize>,
     step: ProcessingStep,
@@ -39,7 +39,7 @@ impl BatchFetch {
         Some(BatchFetch { waiting: steps.iter().enumerate().filter_map(wants).collect(), step })
     }
 
-    /// Notes the end.
+    /// Records the end of the wait.
     pub fn end(mut self, worker: &Worker) -> BatchFetch {
         self.step.ended_micros = worker.clock.now_micros();
         self
@@ -59,17 +59,17 @@ impl BatchFetch {
 pub struct LaneSpans {
     worker: Arc<Worker>,
     lane: &'static str,
-    /// When the transaction under way began; a lane has one at a time.
+    /// Start of the transaction under way; a lane has one at a time.
     commit_began_micros: AtomicI64,
 }
 
 impl LaneSpans {
-    /// Exports the spans of the lane of this name.
+    /// Creates the exporter of the lane with this name.
     pub fn new(worker: &Arc<Worker>, lane: &'static str) -> LaneSpans {
         LaneSpans { worker: Arc::clone(worker), lane, commit_began_micros: AtomicI64::new(0) }
     }
 
-    /// Notes that a transaction begins.
+    /// Records that a transaction begins.
     pub fn begin_commit(&self) {
         if self.worker.tracer.is_on() {
             self.commit_began_micros.store(self.worker.clock.now_micros(), Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl LaneSpans {
         for (record, done) in records.iter().zip(done) {
             let carried = done.outputs.iter().find_map(|output| output.headers.text(headers::TRACEPARENT));
             let carried = carried.and_then(TraceContext::from_header);
-            // An entry of the ledger carries no trace on.
+            // A ledger entry does not carry a trace.
             let context = carried
                 .unwrap_or_else(|| self.worker.continue_trace(record.headers.text(headers::TRACEPARENT)));
             if context.is_sampled() {

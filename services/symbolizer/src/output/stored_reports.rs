@@ -1,5 +1,5 @@
-//! Bodies of stored reports that a request only points to: fetched from their segments before the
-//! work on them begins.
+//! Bodies of stored reports that a request only points to. They are fetched from their segments before the
+//! requests are processed.
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -14,28 +14,28 @@ use unslide_proto::report::{Resymbolicate, SegmentRef};
 use unslide_stream::lane::Pause;
 use unslide_stream::{Record, RecordRef, split_by_size};
 
-/// Frames that are fetched at the same time.
+/// Number of frames that are fetched concurrently.
 const AT_ONCE: usize = 16;
-/// Bytes of frames that are worked on at the same time; one frame may be larger.
+/// Bytes of frames that are in memory at the same time; one frame may be larger.
 const GROUP_BYTES: u64 = 16 << 20;
-/// The pause after a failure that an operator has to mend.
+/// Pause after a failure that an operator has to fix.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// What became of fetching a body.
+/// Result of fetching a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fetch {
-    /// Bytes that ought to be a frame.
+    /// Bytes that should be a frame.
     Frame(Bytes),
-    /// The segment is not there.
+    /// The segment does not exist.
     Gone,
-    /// It could not be had for now.
+    /// The body can't be fetched for now, with the reason.
     Failed(String),
 }
 
-/// What was fetched for the records of a batch.
+/// Fetched bodies by the position of their request.
 pub type Bodies = HashMap<RecordRef, Fetch>;
 
-/// Where a request says that its body lies.
+/// Returns the segment in which the request says that its body is stored.
 fn place(record: &Record) -> Option<(TenantId, SegmentRef)> {
     let request = Resymbolicate::decode(record.value.clone()?).ok()?;
     match request.body {
@@ -44,18 +44,18 @@ fn place(record: &Record) -> Option<(TenantId, SegmentRef)> {
     }
 }
 
-/// The key of a request's segment, which must be one of its own tenant's segments.
+/// Returns the key of a request's segment, which must be one of its own tenant's segments.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns a description of the problem if the key is not valid.
 pub fn key(tenant: &TenantId, segment: &SegmentRef) -> Result<ObjectKey, String> {
     let key = ObjectKey::of_tenant(tenant, &segment.key).map_err(|e| format!("{}: {e}", segment.key))?;
     let own = format!("t/{tenant}/segments/");
     if key.as_str().starts_with(&own) { Ok(key) } else { Err(format!("{key} is no segment of {tenant}")) }
 }
 
-/// A batch in parts. The stored bodies of a part fit into memory together. Of records that are no requests
-/// nothing is believed.
+/// Splits a batch into groups whose stored bodies fit into memory together. Records that are not requests are
+/// not decoded.
 pub fn groups(batch: Vec<Record>, is_request: impl Fn(&Record) -> bool) -> Vec<Vec<Record>> {
     split_by_size(batch, GROUP_BYTES, |record| {
         let place = if is_request(record) { place(record) } else { None };
@@ -63,10 +63,10 @@ pub fn groups(batch: Vec<Record>, is_request: impl Fn(&Record) -> bool) -> Vec<V
     })
 }
 
-/// Fetches what requests point to, as far as each may be read at all.
+/// Fetches the bodies that requests point to, if the request may read them.
 ///
 /// # Errors
-/// [`Pause`] where object storage refuses, which is no record's fault.
+/// Returns [`Pause`] if object storage refuses, which no record causes.
 pub async fn fetch(objects: &ObjectStore, requests: impl Iterator<Item = &Record>) -> Result<Bodies, Pause> {
     let wanted = requests.filter_map(|record| {
         let (tenant, segment) = place(record)?;

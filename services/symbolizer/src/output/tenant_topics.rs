@@ -1,5 +1,5 @@
-//! Which tenants' own topics can be answered. An input without its output holds up its own records
-//! only: they stay where they are until somebody makes the output.
+//! Finds the tenants that have an output topic of their own. An input without its output blocks only its own
+//! records: they stay in the input until an operator creates the output.
 
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
@@ -10,12 +10,12 @@ use unslide_model::TenantId;
 use unslide_proto::topics::TopicNames;
 use unslide_stream::{Settings, StreamError, admin};
 
-/// How long a record waits before it is asked for again.
+/// Interval at which a record of an input without output is polled again.
 const AGAIN: Duration = Duration::from_millis(500);
-/// The least time between two looks.
+/// Minimum interval between two look-ups of the topics.
 const BREATH: Duration = Duration::from_millis(200);
 
-/// What the last look saw.
+/// Result of the last look-up of the topics.
 #[derive(Default)]
 struct Seen {
     /// Tenants that have an output.
@@ -24,7 +24,7 @@ struct Seen {
     lacking: BTreeSet<TenantId>,
 }
 
-/// The topics of tenants, as they are now.
+/// The tenants' own topics, as far as they exist now.
 pub struct Outputs {
     settings: Settings,
     names: TopicNames,
@@ -33,46 +33,46 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Nothing is known before [`Outputs::watch`] runs.
+    /// Creates an empty table; [`Outputs::watch`] fills it.
     pub fn new(settings: &Settings) -> Outputs {
         let names = settings.topics();
         Outputs { settings: settings.clone(), names, seen: RwLock::default(), wanted: Notify::new() }
     }
 
-    /// When a record of this input may be asked for again; `None` where it may be answered now.
+    /// Returns when a record of this input may be polled again, or `None` if it may be answered now.
     pub fn not_before(&self, input: &str) -> Option<Instant> {
         let tenant = self.names.tenant_of_input(input)?;
         if self.seen.read().outputs.contains(&tenant) {
             return None;
         }
-        // The input may be new, and its output with it.
+        // The input may be new, and so may its output.
         self.wanted.notify_one();
         Some(Instant::now() + AGAIN)
     }
 
-    /// True where the tenant had an output at the last look.
+    /// Returns true if the tenant had an output at the last look-up.
     pub fn has(&self, tenant: &TenantId) -> bool {
         self.seen.read().outputs.contains(tenant)
     }
 
-    /// Looks, where one of these inputs had no output at the last look.
+    /// Looks up the topics again if one of these inputs had no output at the last look-up.
     ///
     /// # Errors
-    /// Where Kafka does not tell.
+    /// Returns an error if Kafka cannot list the topics.
     pub async fn seek(&self, inputs: impl Iterator<Item = String>) -> Result<(), StreamError> {
         let unseen = inputs.filter_map(|input| self.names.tenant_of_input(&input)).any(|t| !self.has(&t));
         if unseen { self.look().await } else { Ok(()) }
     }
 
-    /// How many inputs have no output.
+    /// Returns how many inputs have no output.
     pub fn lacking(&self) -> usize {
         self.seen.read().lacking.len()
     }
 
-    /// True where every input has its output.
+    /// Checks that every input has its output.
     ///
     /// # Errors
-    /// How many are lacking, and what mends it. The log says which.
+    /// Returns how many outputs are missing and the command that creates them. The log names them.
     pub fn check(&self) -> Result<(), String> {
         match self.lacking() {
             0 => Ok(()),
@@ -88,7 +88,7 @@ impl Outputs {
         format!("{input} is not read: {output} does not exist; `unslide tenant topics {tenant}` makes it")
     }
 
-    /// Looks from time to time, and when a record waits for it; does not end.
+    /// Looks up the topics at an interval, and as soon as a record waits for an output. Never returns.
     pub async fn watch(&self) {
         if !self.settings.tenant_topics {
             return std::future::pending().await;
