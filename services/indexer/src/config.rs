@@ -99,7 +99,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How long a batch may wait to become full.
+    /// Returns the time that a batch may wait to become full.
     #[must_use]
     pub fn batch_wait(&self) -> Duration {
         Duration::from_millis(self.batch_wait_milliseconds)
@@ -107,7 +107,7 @@ impl Settings {
 }
 
 impl Config {
-    /// Everything that is wrong with the configuration.
+    /// Returns every problem of the configuration.
     #[must_use]
     pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();

@@ -1,47 +1,47 @@
-//! What goes wrong: through the fault of one record, or of what a reader needs.
+//! Failures of a single record, and failures of a reader.
 
 use unslide_runtime::{CpuError, causes};
 use unslide_store::StoreError;
 use unslide_stream::StreamError;
 
-/// How often a record fails by itself before it is skipped.
+/// How often a record fails on its own before it is skipped.
 pub const TRIES: u32 = 3;
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
 
-/// Why a record by itself can't be stored: a stable word, and what exactly happened.
+/// Reason why a single record can't be stored, with details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Such as `panicked`.
+    /// Stable reason, such as `panicked`.
     pub reason: &'static str,
-    /// For a person.
+    /// Description, for people.
     pub detail: String,
 }
 
 impl Failure {
-    /// Reading or storing it panicked.
+    /// Failure of a record whose processing panicked.
     pub fn panicked(text: impl Into<String>) -> Failure {
         Failure { reason: "panicked", detail: text.into() }
     }
 
-    /// The database refuses its values.
+    /// Failure of a record whose values the database refuses.
     pub fn refused(error: &StoreError) -> Failure {
         let corrupt = matches!(error, StoreError::Corrupt { .. });
         let reason = if corrupt { "corrupt_row" } else { "constraint_violation" };
         Failure { reason, detail: causes(error) }
     }
 
-    /// Storing it takes the database longer than a statement may.
+    /// Failure of a record that the database can't store within the statement timeout.
     pub fn timed_out(error: &StoreError) -> Failure {
         Failure { reason: STATEMENT_TIMEOUT, detail: causes(error) }
     }
 
-    /// True where storing it took too long: fewer records may take less.
+    /// Returns true if storing took too long: fewer records may take less time.
     pub fn is_timeout(&self) -> bool {
         self.reason == STATEMENT_TIMEOUT
     }
 }
 
-/// Why a reader cannot go on.
+/// Reason why a reader cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexerError {
     #[error(transparent)]
@@ -70,7 +70,7 @@ pub enum IndexerError {
 }
 
 impl IndexerError {
-    /// True where nothing will change by itself.
+    /// Returns true if the problem stays until an operator acts.
     pub fn needs_operator(&self) -> bool {
         matches!(
             self,

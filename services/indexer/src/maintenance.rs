@@ -1,5 +1,5 @@
-//! What has to be done from time to time: tables ahead, old days dropped, reports that a replay put off, bodies
-//! into segments.
+//! Periodic work: creates tables ahead, drops old days, requests reports that a replay deferred, and moves
+//! bodies into segments.
 
 pub mod input;
 pub mod tenants;
@@ -15,18 +15,19 @@ use tokio::time::Instant;
 use unslide_runtime::{Shutdown, causes};
 use unslide_store::{Store, dead_letters, partitions, positions, quarantine, reports, requests, segments};
 
-/// Requests that one transaction looks at.
+/// Number of requests that one transaction processes.
 const PAGE: u32 = 500;
-/// Between two looks at what is over, and at crashes that were reported twice: both go through much.
+/// Interval between two runs of retention and of the check for crashes that were reported twice. Both read
+/// much data.
 const SELDOM: Duration = Duration::from_secs(600);
 
-/// The parts of maintenance that have a state of their own.
+/// The parts of maintenance that have state.
 pub struct MaintenanceParts {
     pub bodies: BodyMover,
     pub tenants: TenantWatch,
 }
 
-/// Runs until the shutdown begins. Every indexer does: each part bears being done twice.
+/// Runs until the shutdown begins. Every indexer runs it: each part may be done twice.
 pub async fn run(
     store: Store,
     settings: Settings,
@@ -46,13 +47,14 @@ pub async fn run(
             () = tokio::time::sleep(pause) => {}
         }
         let done = async {
-            // No part keeps another from being done.
+            // A failure of one part does not keep the others from running.
             let caught_up = once(&store, &metrics, &logs).await;
             waits = !caught_up.as_ref().is_ok_and(|caught_up| *caught_up);
             let forgotten = forget(&store, &settings).await;
             let mut over = Ok(());
             if looked.is_none_or(|at| at.elapsed() >= SELDOM) {
-                // Also where it fails: what is too much for the database is not asked for in each round.
+                // Also set after a failure, so that work that is too much for the database is not repeated in
+                // each round.
                 looked = Some(Instant::now());
                 let counted = reports::count_once(&store, PAGE).await;
                 over = bodies.expire().await.and(counted.map(drop).map_err(MoveError::from));
@@ -67,10 +69,10 @@ pub async fn run(
         };
         let done = tokio::select! {
             done = done => done,
-            // Like dying in the middle, which each part bears.
+            // The shutdown interrupts a round at any step, which each part tolerates.
             () = shutdown.begun() => return,
         };
-        // Right after the logs' ends are reached, what was put off is due.
+        // Deferred reports are due as soon as the ends of the logs are reached.
         pause =
             if waits { Duration::from_secs(1) } else { Duration::from_secs(settings.maintenance_seconds) };
         match done {
@@ -88,13 +90,13 @@ pub async fn run(
     }
 }
 
-/// How far ahead tables are made.
+/// Days for which tables are created ahead.
 const DAYS_AHEAD: time::Duration = time::Duration::days(7);
-/// How long the index of dead letters goes back: as long as their topic keeps them. Unreadable records are noted for as
-/// long.
+/// Age at which dead letters leave the index: their topic keeps them as long. Notes of unreadable records are
+/// kept as long, too.
 const DEAD_LETTERS: time::Duration = time::Duration::days(30);
 
-/// True where every log was read up to the end that it had at the start.
+/// Returns true if every log was read up to the end that it had at the start.
 async fn once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bool, MoveError> {
     let now = store.clock().now();
     let today = now.to_offset(UtcOffset::UTC).date();
@@ -118,10 +120,10 @@ async fn once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bool, 
     Ok(caught_up)
 }
 
-/// Forgets what no topic can bring again.
+/// Deletes ids and notes that no topic can deliver again.
 ///
 /// # Errors
-/// The last failure; none keeps the others from being done.
+/// Returns the last failure. A failure does not keep the other deletions from running.
 async fn forget(store: &Store, settings: &Settings) -> Result<(), MoveError> {
     let now = store.clock().now();
     let remembered = now - time::Duration::days(settings.remember_days.into());

@@ -1,4 +1,4 @@
-//! The service's metrics.
+//! Metrics of the service.
 
 mod tenant_gauges;
 
@@ -14,10 +14,10 @@ use unslide_store::gateway_events::EventOutcome;
 use unslide_store::reports::ArrivalOutcome;
 use unslide_store::segments::PendingDay;
 
-/// Registers what object storage and the database say of their bounds.
+/// Registers the metrics of object storage and of the database.
 ///
 /// # Errors
-/// Where the registry has metrics of these names already.
+/// Returns an error if the registry already has metrics of these names.
 pub fn watch(registry: &Registry, objects: &ObjectStore, store: &Store) -> Result<(), prometheus::Error> {
     sampled::watch(registry, objects, &ObjectStore::STATS)?;
     sampled::watch(registry, store, &Store::STATS)
@@ -33,12 +33,12 @@ pub struct ReaderLabel {
 }
 
 impl ReaderLabel {
-    /// The reader with this number among those of a topic.
+    /// Returns the label of the reader with this number among the readers of a topic.
     pub fn new(topic: &str, number: usize) -> ReaderLabel {
         ReaderLabel { topic: topic.into(), reader: number.to_string().into() }
     }
 
-    /// The reader of what this one deferred.
+    /// Returns the label of the reader for the records that this one deferred.
     #[must_use]
     pub fn deferred(&self) -> ReaderLabel {
         ReaderLabel { topic: Arc::clone(&self.topic), reader: format!("{} deferred", self.reader).into() }
@@ -49,7 +49,7 @@ impl ReaderLabel {
     }
 }
 
-/// The word for the outcome of a report, in metrics and spans.
+/// Returns the name for the outcome of a report, in metrics and spans.
 pub fn arrival_outcome_name(outcome: ArrivalOutcome) -> &'static str {
     match outcome {
         ArrivalOutcome::New => "new",
@@ -66,15 +66,15 @@ pub fn arrival_outcome_name(outcome: ArrivalOutcome) -> &'static str {
 /// The labels of gauges that each reader sets.
 const READER: [&str; 2] = ["topic", "reader"];
 
-/// What the indexer counts.
+/// Counters, gauges and histograms of the indexer.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     records: IntCounterVec,
     /// Requests that ended without a new revision.
     pub answered: IntCounter,
-    /// From the first record of a batch to its commit.
+    /// Time from the first record of a batch to its commit.
     pub batch_seconds: Histogram,
-    /// From a report's arrival in Kafka until queries find it.
+    /// Time from a report's arrival in Kafka until queries find it.
     pub latency_seconds: Histogram,
     in_flight: IntGaugeVec,
     lag: IntGaugeVec,
@@ -107,7 +107,7 @@ impl Metrics {
     /// Registers the metrics.
     ///
     /// # Errors
-    /// Where the registry has metrics of these names already.
+    /// Returns an error if the registry already has metrics of these names.
     pub fn new(registry: &Registry) -> Result<Metrics, prometheus::Error> {
         let make = MetricFactory(registry);
         Ok(Metrics {
@@ -217,7 +217,7 @@ impl Metrics {
         self.quarantined.with_label_values(&[reason]).inc();
     }
 
-    /// Says whether a reader stands at a record that it may not skip.
+    /// Sets whether a reader is stopped at a record that it may not skip.
     pub fn quarantine_stopped(&self, reader: &ReaderLabel, stopped: bool) {
         self.quarantine_stopped.with_label_values(&reader.values()).set(i64::from(stopped));
     }
@@ -237,7 +237,7 @@ impl Metrics {
         self.records.with_label_values(&["metrics", outcome.as_str()]).inc();
     }
 
-    /// Says what waits in the database to be moved.
+    /// Sets the age of the oldest body that waits in the database to be moved.
     pub fn pending(&self, pending: &[PendingDay], now: OffsetDateTime) {
         let oldest = pending.iter().map(|p| p.oldest).min();
         self.pending_seconds.set(oldest.map_or(0, |oldest| (now - oldest).whole_seconds().max(0)));
@@ -248,8 +248,8 @@ impl Metrics {
         self.in_flight.with_label_values(&reader.values()).set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// Says what waits of a reader's deferred records: how many, the age of the oldest in seconds, and the time in seconds
-    /// until retention deletes it.
+    /// Sets the metrics of a reader's deferred records: how many wait, the age of the oldest in seconds, and
+    /// the time in seconds until retention deletes it.
     pub fn deferred(&self, reader: &ReaderLabel, records: i64, age: i64, left: i64) {
         let values = reader.values();
         self.deferred_waiting.with_label_values(&values).set(records);
@@ -257,7 +257,7 @@ impl Metrics {
         self.deferred_left.with_label_values(&values).set(left);
     }
 
-    /// Says how far behind the log's end the positions of a reader's partitions are.
+    /// Sets how far the positions of a reader's partitions are behind the log's end.
     pub fn lag(&self, reader: &ReaderLabel, records: i64) {
         self.lag.with_label_values(&reader.values()).set(records);
     }

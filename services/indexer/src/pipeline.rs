@@ -1,5 +1,5 @@
-//! From records to rows: records are read and stored, and where that fails through the fault of single
-//! records, those are found and skipped.
+//! Turns records into rows: reads and stores them. If a single record makes that fail, the pipeline finds it
+//! and skips it.
 
 mod batch;
 pub mod quarantine;
@@ -37,39 +37,39 @@ use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
 use unslide_stream::{Record, RecordRef, Signatures};
 
-/// Other records that are tried before a failure is taken for everybody's.
+/// Number of other records to try before a failure counts as a failure of all records.
 const OTHERS: usize = 8;
 
-/// What a pipeline is made of. Cheap to clone.
+/// Shared resources of the pipelines of one reader. Cheap to clone.
 #[derive(Clone)]
 pub struct Resources {
     /// The topics that its records come from.
     pub topics: Topics,
-    /// What metrics call the reader.
+    /// Name of the reader in metrics.
     pub label: ReaderLabel,
-    /// What the records are.
+    /// Kind of the records.
     pub content: Content,
-    /// The keys of gateways.
+    /// The gateways' keys, for checking signatures.
     pub signatures: Arc<Signatures>,
     /// The indexer's settings.
     pub settings: Settings,
-    /// How to reach Kafka.
+    /// Settings of the connection to Kafka.
     pub kafka: unslide_stream::Settings,
-    /// Where reports are stored.
+    /// Store for the reports.
     pub store: Store,
-    /// The machine.
+    /// CPU pool, clock, tracer and shutdown of the process.
     pub host: Host,
-    /// What is counted.
+    /// Metrics of the service.
     pub metrics: Metrics,
-    /// What the reader's tenants use of its time.
+    /// How much of the reader's time each tenant uses.
     pub shares: Arc<FairShares>,
-    /// Which records are skipped.
+    /// Decides which records are skipped.
     pub quarantine: Quarantine,
-    /// How a record is read.
+    /// Function that reads a record.
     pub read: ReadRecord,
 }
 
-/// What is being read and stored, until it is dropped.
+/// Sets the metric of bytes in flight, and resets it to 0 when dropped.
 struct InFlight<'a> {
     metrics: &'a Metrics,
     reader: &'a ReaderLabel,
@@ -94,12 +94,12 @@ pub struct Pipeline {
     deferral: Deferral,
     batches: BatchWriter,
     bound: RecordBound,
-    /// A statement of the batch ran out of time, so the next batch may not have more records.
+    /// True if a statement of the batch ran out of time, so that the next batch may not have more records.
     ran_out_of_time: bool,
 }
 
 impl Pipeline {
-    /// A pipeline that has stored nothing.
+    /// Creates a pipeline that has stored no records yet.
     pub fn new(resources: &Resources) -> Pipeline {
         Pipeline {
             resources: resources.clone(),
@@ -111,17 +111,17 @@ impl Pipeline {
         }
     }
 
-    /// The number of records that the next batch may have.
+    /// Returns the number of records that the next batch may have.
     pub fn most_records(&self) -> usize {
         self.bound.records()
     }
 
-    /// Stores records together with the positions after them, and moves `positions`. Those of a tenant that uses more
-    /// than its share are deferred.
+    /// Stores records together with the positions after them, and moves `positions`. Records of a tenant that
+    /// uses more than its share are deferred.
     ///
     /// # Errors
-    /// Where a server fails, a position was moved by someone else, or records fail that may not be
-    /// skipped.
+    /// Returns an error if a server fails, if another indexer moved a position, or if records fail that may
+    /// not be skipped.
     pub async fn store(
         &mut self,
         records: Vec<Record>,
@@ -129,7 +129,7 @@ impl Pipeline {
         effects: Effects,
     ) -> Result<(), IndexerError> {
         let began = self.resources.host.clock.monotonic_micros();
-        // Until now it had nothing to do.
+        // The reader was idle until now.
         self.resources.shares.record_busy(began, began);
         let (records, deferred) = self.deferral.decide(records, positions).await?;
         self.store_in_parts(records, &deferred, positions, effects).await?;
@@ -137,10 +137,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Stores records that were deferred, and takes them out of `ranges`. Positions are where these begin.
+    /// Stores records that were deferred, and removes them from `ranges`. `positions` are the starts of the
+    /// ranges.
     ///
     /// # Errors
-    /// As [`Pipeline::store`]; also if a range begins somewhere else by now.
+    /// Returns the same errors as [`Pipeline::store`], and an error if the start of a range has moved.
     pub async fn store_deferred(
         &mut self,
         records: Vec<Record>,
@@ -175,15 +176,15 @@ impl Pipeline {
         Ok(())
     }
 
-    /// The records that are deferred.
+    /// Returns the state of deferred records.
     pub fn deferral(&mut self) -> &mut Deferral {
         &mut self.deferral
     }
 
-    /// Moves positions over what is no record.
+    /// Moves positions past offsets that hold no records.
     ///
     /// # Errors
-    /// As [`BatchWriter::pass`].
+    /// Returns the same errors as [`BatchWriter::pass`].
     pub async fn pass(
         &self,
         positions: &mut Positions,
@@ -192,17 +193,17 @@ impl Pipeline {
         self.batches.pass(positions, passed).await
     }
 
-    /// True where records of this topic are stored here.
+    /// Returns true if this pipeline stores records of this topic.
     pub fn stores(&self, topic: &str) -> bool {
         let topics = &self.resources.topics;
         topic == topics.shared || topics.tenant_of(&self.names, topic).is_some()
     }
 
-    /// Stores a quarantined record that was read again, and notes that. The inner error is why it still
-    /// can't be stored.
+    /// Stores a quarantined record that was read again, and records that. The inner error is the reason why
+    /// it still can't be stored.
     ///
     /// # Errors
-    /// Where a server fails: to be tried again.
+    /// Returns an error if a server fails; the caller has to try again.
     pub async fn replay(
         &mut self,
         quarantined: &QuarantinedRecord,
@@ -240,7 +241,7 @@ impl Pipeline {
         Ok(items)
     }
 
-    /// On the topic of one tenant no report of another is believed.
+    /// Rejects a report of another tenant in the topic of one tenant.
     fn refuse_foreign(&self, item: &mut Item) {
         let Some(owner) = self.resources.topics.tenant_of(&self.names, &item.at.topic) else { return };
         if let Parsed::Report(report) = &item.parsed
@@ -252,8 +253,8 @@ impl Pipeline {
         item.tenant = Some(owner);
     }
 
-    /// Stores what was read. Where the content of a batch is refused or takes too long, the batch is halved until
-    /// the one record is found that can't be stored.
+    /// Stores items. If the database refuses a batch or takes too long, the batch is halved until the one
+    /// record that can't be stored is found.
     async fn store_items(
         &mut self,
         items: Vec<Item>,
@@ -312,7 +313,7 @@ impl Pipeline {
         Ok(stored)
     }
 
-    /// Tries a record that failed by itself until it has failed often enough.
+    /// Retries a failed record separately until it has failed [`TRIES`] times.
     async fn attempt_alone(
         &mut self,
         item: &Item,
@@ -330,8 +331,8 @@ impl Pipeline {
         Ok(Err(failure))
     }
 
-    /// True where another record of the batch could be stored, or there is none that could show it. A record that is alone
-    /// and runs out of time does not show whether the database is slow for all.
+    /// Returns true if another record of the batch could be stored, or if there is none to compare with. If a
+    /// single record runs out of time, the database may be slow for all records, so the result is false.
     async fn another_succeeds(
         &mut self,
         parts: &[Vec<Item>],
@@ -352,8 +353,8 @@ impl Pipeline {
     }
 }
 
-/// Tells failures of the records themselves, panics among them, from those of servers. A statement that runs out of
-/// time is the records' where the database still answers.
+/// Separates failures of the records themselves, including panics, from failures of servers. A timeout of a
+/// statement counts against the records if the database still answers.
 async fn caught(
     store: &Store,
     work: impl Future<Output = Result<(), StoreError>>,
@@ -378,8 +379,8 @@ fn all_failed(items: &[Item]) -> Option<(&Item, &Failure)> {
     first.failure().filter(|_| all).map(|failure| (*first, failure))
 }
 
-/// The items in parts, the last part first, each of which ends with an item that failed or with the
-/// last one: whether one may be skipped depends on those that were skipped before it.
+/// Splits the items into parts, the last part first. Each part ends with an item that failed or with the last
+/// item, because the decision to skip a record depends on the records that were skipped before it.
 fn ending_with_failures(items: Vec<Item>) -> Vec<Vec<Item>> {
     let mut parts: Vec<Vec<Item>> = vec![Vec::new()];
     for item in items {

@@ -1,5 +1,5 @@
-//! Reads one topic, or one and those of tenants: shares their partitions with the other indexers, goes on from the stored
-//! positions, and stores what comes.
+//! Reads one topic, or one topic and the tenants' topics of its kind. Shares the partitions with the other
+//! indexers, continues at the stored positions, and stores the records.
 
 mod assignment;
 mod catch_up;
@@ -25,15 +25,15 @@ use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
 use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
 
-/// The pause after a failure.
+/// Pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The pause after a failure that only an operator can mend.
+/// Pause after a failure that only an operator can fix.
 const LONG_PAUSE: Duration = Duration::from_secs(5);
-/// How often the topic is asked what it is: for the lag, new partitions, and another topic under
-/// the same name.
+/// Interval at which the topic's metadata is read: for the lag, new partitions, and another topic under the
+/// same name.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// How a reader does, for its probe. Cheap to clone.
+/// Status of a reader, for its readiness probe. Cheap to clone.
 #[derive(Clone)]
 pub struct State {
     trouble: Arc<Mutex<Option<String>>>,
@@ -42,10 +42,10 @@ pub struct State {
     deferred_trouble: Arc<Mutex<Option<String>>>,
 }
 
-/// What the first reader of a session holds.
+/// State of a session, which reads until the topics or their partitions change.
 struct Session {
     topics: Vec<String>,
-    /// Some topic is not read.
+    /// True if some topic is not read.
     troubles: bool,
     assignment: Assignment,
     positions: Positions,
@@ -64,16 +64,16 @@ impl State {
         }
     }
 
-    /// What is wrong, if anything is.
+    /// Returns the current problem as an error, if there is one.
     pub fn check(&self) -> Result<(), String> {
         let trouble = self.trouble.lock().clone().or_else(|| self.deferred_trouble.lock().clone());
         trouble.map_or(Ok(()), Err)
     }
 
-    /// True where everything that the logs held at the start was stored, by any indexer.
+    /// Returns true if all records that the logs held at the start are stored, by any indexer.
     ///
     /// # Errors
-    /// Where the database does not tell how far the others are.
+    /// Returns an error if the database does not return the positions of the other indexers.
     pub async fn caught_up(&self, store: &Store) -> Result<bool, StoreError> {
         if !self.caught_up.load(Ordering::SeqCst) {
             return Ok(false);
@@ -91,19 +91,19 @@ impl State {
 /// A reader of one topic, and of tenants' topics of the same kind.
 pub struct OutputReader {
     resources: Resources,
-    /// Topics of which this reader may have leases.
+    /// Topics for which this reader may have leases.
     leased: Mutex<BTreeSet<String>>,
     owner: String,
     state: State,
 }
 
 impl OutputReader {
-    /// A reader that has not begun. Among those who share partitions it is `owner`.
+    /// Creates a reader that has not started. `owner` is its name among the readers that share partitions.
     pub fn new(resources: Resources, owner: String) -> OutputReader {
         OutputReader { resources, leased: Mutex::default(), owner, state: State::new() }
     }
 
-    /// What readiness says of topics that are not read. It names no tenant's: the log does.
+    /// Returns the readiness messages for topics that are not read. They name no tenant; the log does.
     fn told(&self, troubles: &[(Arc<str>, IndexerError)]) -> Vec<String> {
         let (shared, own): (Vec<_>, Vec<_>) =
             troubles.iter().partition(|(topic, _)| **topic == *self.resources.topics.shared);
@@ -117,12 +117,12 @@ impl OutputReader {
         told
     }
 
-    /// How it does.
+    /// Returns the status of the reader.
     pub fn state(&self) -> State {
         self.state.clone()
     }
 
-    /// Tells the other readers of the topic that this one is there.
+    /// Announces this reader to the other readers of the topic.
     pub async fn announce(&self) {
         let Lease { store, owner, time } = self.lease();
         if let Err(error) = positions::announce(store, &self.resources.topics.shared, owner, time).await {
@@ -130,7 +130,7 @@ impl OutputReader {
         }
     }
 
-    /// Reads until the shutdown begins, whatever goes wrong meanwhile.
+    /// Reads until the shutdown begins, and restarts after every failure.
     pub async fn run(self) {
         let topic = &self.resources.topics.shared;
         while !self.resources.host.shutdown.is_begun() {
@@ -191,7 +191,7 @@ impl OutputReader {
         let [mut shared, mut looked, mut listed] = [begun; 3];
         let refresh = Duration::from_millis(self.resources.kafka.topic_refresh_milliseconds);
         while !self.resources.host.shutdown.is_begun() {
-            // An operator may have put it right.
+            // An operator may have fixed the problem.
             if troubles && begun.elapsed() >= LONG_PAUSE {
                 return Ok(());
             }
@@ -250,7 +250,7 @@ impl OutputReader {
         Ok(())
     }
 
-    /// Reads the partitions from where they were stored to; `None` where there are none.
+    /// Creates a consumer that starts at the stored positions. Returns `None` if there are no partitions.
     fn consumer(&self, positions: &Positions) -> Result<Option<SpreadConsumer>, IndexerError> {
         let starts = positions.iter().map(|(place, at)| (place, at.next_offset));
         let consumer = (!positions.is_empty()).then(|| SpreadConsumer::open(&self.resources.kafka, starts));
@@ -262,13 +262,13 @@ impl OutputReader {
         Lease { store: &self.resources.store, owner: &self.owner, time: time::Duration::seconds(seconds) }
     }
 
-    /// Logs the topics that are read and those that are not. Returns true where some topic is not read, and
-    /// what is left to catch up with.
+    /// Logs the topics that are read and those that are not. Returns true if some topic is not read, and the
+    /// partitions that have to catch up.
     fn begin(&self, assignment: &Assignment, positions: &Positions, deferral: &Deferral) -> (bool, CatchUp) {
         for (topic, trouble) in &assignment.troubles {
             tracing::error!(kafka.topic = &**topic, error = causes(trouble), "a topic is not read");
         }
-        // One tenant's topic must not keep the others' requests back.
+        // A problem with one tenant's topic must not block the others' requests.
         let whole = assignment.troubles.iter().all(|(topic, _)| **topic != *self.resources.topics.shared);
         let stored_to = |place: &TopicPartition, next| deferral.stored_to(place, next);
         let catch_up = CatchUp::new(assignment, positions, stored_to, whole);
@@ -309,7 +309,7 @@ impl OutputReader {
     fn report_lag(&self, assignment: &Assignment, positions: &Positions, consumer: Option<&SpreadConsumer>) {
         let behind = assignment.ends(positions).map(|(place, end)| {
             let stored = positions.get(&place).map_or(0, |at| at.next_offset);
-            // What lies behind the last record may be no record.
+            // The offsets after the last record may hold no records.
             let passed = consumer.and_then(|consumer| consumer.passed(&place)).unwrap_or(stored);
             (end - stored.max(passed)).max(0)
         });
@@ -317,7 +317,7 @@ impl OutputReader {
     }
 }
 
-/// True once in `time`: the time since `last` is over, and begins again.
+/// Returns true if `time` has passed since `last`, and then sets `last` to now.
 fn passed(last: &mut Instant, time: Duration) -> bool {
     let is_over = last.elapsed() >= time;
     if is_over {

@@ -1,28 +1,28 @@
-//! Positions that no reader can go on from: an operator's way out, after Kafka's topics were lost or made
-//! anew.
+//! Resets positions at which no reader can continue, for an operator after Kafka's topics were lost or
+//! created again.
 
 use crate::run::Error;
 use unslide_store::Store;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_stream::{Settings, StreamError, TopicFacts, topics_facts};
 
-/// A position that was put somewhere else, or has to be.
+/// A position that was reset, or has to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reset {
-    /// Where it was.
+    /// The position before the reset.
     pub before: PartitionPosition,
-    /// The broker's id of the topic that there is.
+    /// The broker's id of the topic that exists now.
     pub topic_id: String,
-    /// The first offset that there is.
+    /// The first offset that exists now.
     pub next_offset: i64,
 }
 
-/// Puts every position that lies outside its topic, or that is of another topic of that name, to the topic's
-/// beginning; the others stay. What is read a second time changes nothing that is stored. Positions of
-/// topics that are not there stay too, and are not read.
+/// Resets every position that lies outside its topic, or that belongs to another topic of that name, to the
+/// topic's beginning. The other positions stay. Reading records a second time changes no stored data.
+/// Positions of topics that do not exist stay too, and are not read.
 ///
 /// # Errors
-/// Where the database or Kafka fails.
+/// Returns an error if the database or Kafka fails.
 pub async fn reset_positions(store: &Store, kafka: &Settings) -> Result<Vec<Reset>, Error> {
     let misplaced = misplaced_positions(store, kafka).await?;
     for reset in &misplaced {
@@ -60,7 +60,7 @@ pub async fn misplaced_positions(store: &Store, kafka: &Settings) -> Result<Vec<
     Ok(reset)
 }
 
-/// Where a position has to be put; `None` where it is right, or its partition is not there.
+/// Returns the corrected position, or `None` if it is right or its partition does not exist.
 fn good(position: &PartitionPosition, topic: &TopicFacts) -> Option<PartitionPosition> {
     let held = topic.partitions.iter().find(|held| held.partition == position.partition)?;
     let id = topic.id.to_string();

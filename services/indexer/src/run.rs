@@ -1,4 +1,4 @@
-//! The service from start to drain.
+//! Runs the service from start to drain.
 
 use crate::config::Config;
 use crate::deferral;
@@ -20,16 +20,17 @@ use unslide_runtime::{Host, causes, startup};
 use unslide_store::{Store, StoreError, StoreHook};
 use unslide_stream::{Signatures, StreamError, admin};
 
-/// Readers of reports in one process. While one waits for the commit of its batch, the other reads and writes.
+/// Number of readers of reports in one process. While one waits for the commit of its batch, the other reads
+/// and writes.
 const REPORT_READERS: usize = 2;
 
-/// Why the indexer did not start.
+/// Error that keeps the indexer from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The database is not as it has to be.
+    /// The database could not be used.
     #[error("the indexer cannot use its database")]
     Store(#[from] StoreError),
-    /// Kafka is not as it has to be.
+    /// Kafka could not be used.
     #[error("the indexer cannot use Kafka")]
     Stream(#[from] StreamError),
     /// A metric could not be registered.
@@ -37,11 +38,12 @@ pub enum Error {
     Metrics(#[from] prometheus::Error),
 }
 
-/// Runs the indexer until the shutdown begins and what was begun is stored. The hooks run in the transaction of each stored
-/// batch, in their order.
+/// Runs the indexer until the shutdown begins and all work in progress is stored. The hooks run in the
+/// transaction of each stored batch, in their order.
 ///
 /// # Errors
-/// Where it cannot start. Once it runs it tries again whatever fails, and says so in its readiness.
+/// Returns an error if the indexer cannot start. Once it runs, it retries after every failure and reports it
+/// in its readiness.
 pub async fn run(config: Config, hooks: Vec<StoreHook>, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
     let tenant_gauges = TenantGauges::new(&host.metrics)?;
@@ -112,7 +114,7 @@ pub async fn run(config: Config, hooks: Vec<StoreHook>, host: Host) -> Result<()
     Ok(())
 }
 
-/// Says of each part whether it works.
+/// Registers the readiness checks of each part.
 fn register(host: &Host, store: &Store, objects: &ObjectStore, readers: &[(&'static str, OutputReader)]) {
     let asked = store.clone();
     host.health.register("postgres", move || {
@@ -133,7 +135,8 @@ fn register(host: &Host, store: &Store, objects: &ObjectStore, readers: &[(&'sta
     }
 }
 
-/// A name that no other indexer has: hosts may share a name, processes of containers a number.
+/// Returns a name that no other indexer has. It is random, because hosts may share a name, and processes of
+/// containers a number.
 fn unique_name() -> String {
     let random = Ids::default().next();
     format!("indexer-{}-{random:016x}", std::process::id())

@@ -1,4 +1,4 @@
-//! Which topics are read, and how far.
+//! Topics that a reader reads, and its positions in them.
 
 use std::collections::BTreeMap;
 use unslide_model::TenantId;
@@ -6,23 +6,23 @@ use unslide_proto::topics::TopicNames;
 use unslide_store::positions::PartitionPosition;
 use unslide_stream::{StreamError, TopicPartition, admin};
 
-/// The positions of what a reader reads.
+/// Next offsets of a reader, by partition.
 pub type Positions = BTreeMap<TopicPartition, PartitionPosition>;
 
-/// Which topics a reader reads.
+/// The topics of a reader.
 #[derive(Clone, Debug)]
 pub struct Topics {
-    /// The one that is always there.
+    /// The shared topic, which always exists.
     pub shared: String,
-    /// Tenants' own output topics as well, those that there are at any time.
+    /// True if the reader also reads tenants' own output topics, as far as they exist.
     pub tenants: bool,
 }
 
 impl Topics {
-    /// The names of all topics that there are now.
+    /// Returns the names of all topics that exist now.
     ///
     /// # Errors
-    /// Where Kafka does not tell.
+    /// Returns an error if Kafka cannot list the topics.
     pub async fn now(&self, kafka: &unslide_stream::Settings) -> Result<Vec<String>, StreamError> {
         let mut topics = vec![self.shared.clone()];
         if self.tenants {
@@ -33,7 +33,7 @@ impl Topics {
         Ok(topics)
     }
 
-    /// Whose topic this is, where it is one tenant's.
+    /// Returns the tenant that owns the topic, if it is a tenant's own topic.
     pub fn tenant_of(&self, names: &TopicNames, topic: &str) -> Option<TenantId> {
         if self.tenants { names.tenant_of_output(topic) } else { None }
     }

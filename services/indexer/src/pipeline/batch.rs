@@ -1,4 +1,4 @@
-//! One transaction: what was read, and the positions after it.
+//! One transaction: the rows of the records that were read, and the positions after them.
 
 mod events;
 mod sorted;
@@ -31,42 +31,43 @@ use unslide_store::requests::{RequestAnswer, RequestOutcome};
 use unslide_store::{BatchTx, Store, StoreError, Uuid, outbox, partitions, requests, retention, tenants};
 use unslide_stream::{RecordRef, TopicPartition};
 
-/// What a new group costs beside its report, in cost units: storing it takes about as long as storing another report.
+/// Cost of a new group in addition to its report, in cost units: storing it takes about as long as another
+/// report.
 const NEW_GROUP_UNITS: u64 = 1;
-/// The same for the first report of an app and a version on a day.
+/// The same cost for the first report of an app and a version on a day.
 const NEW_APP_UNITS: u64 = 1;
 
-/// How items are written.
+/// How a batch of items is written.
 pub struct Write<'a> {
     /// The positions of the partitions that the items come from.
     pub positions: &'a Positions,
-    /// Whether they move.
+    /// True if the positions move.
     pub advance: bool,
-    /// Whether stored reports may ask for better ones at once.
+    /// Whether stored reports may request a new symbolication at once.
     pub effects: Effects,
     /// The quarantined record that the item is a replay of.
     pub replay: Option<Uuid>,
 }
 
-/// Stores batches.
+/// Writes batches of items to the store.
 pub struct BatchWriter {
     store: Store,
     metrics: Metrics,
     keep_days: u32,
     remember_days: u32,
-    /// Days with existing tables.
+    /// Days whose tables exist.
     days: BTreeSet<Date>,
     shares: Arc<FairShares>,
-    /// The deferred ranges that items come from, in the place of positions.
+    /// The deferred ranges that items come from; they are used instead of positions.
     ranges: Option<Vec<DeferredRange>>,
     spans: BatchSpans,
 }
 
-/// What a stored batch has to tell the metrics once it is committed.
+/// Results of a stored batch, for the metrics after its commit.
 #[derive(Default)]
 struct Tally {
     stored: Vec<StoredArrival>,
-    /// When the new reports arrived.
+    /// Arrival times of the new reports.
     new_since: Vec<OffsetDateTime>,
     sessions: Vec<EventOutcome>,
     payloads: Vec<EventOutcome>,
@@ -75,14 +76,15 @@ struct Tally {
     dead_letters: Vec<String>,
     quarantined: Vec<&'static str>,
     deferred: i64,
-    /// What the tenants' new groups and apps cost.
+    /// Cost units of the tenants' new groups and apps.
     charges: Vec<(TenantId, u64)>,
     /// The outcomes of the reports that have a span.
     traced: Vec<(RecordRef, ArrivalOutcome)>,
 }
 
 impl BatchWriter {
-    /// Stores into the store of `resources`; reports are kept for as long as the settings and the tenants' limits say.
+    /// Creates a writer for the store of `resources`. Reports are kept as long as the settings and the
+    /// tenants' limits say.
     pub fn new(resources: &Resources) -> BatchWriter {
         let Resources { store, metrics, settings, shares, host, .. } = resources.clone();
         let Settings { keep_days, remember_days, .. } = settings;
@@ -90,21 +92,21 @@ impl BatchWriter {
         BatchWriter { store, metrics, keep_days, remember_days, days, shares, ranges: None, spans }
     }
 
-    /// Sets the deferred ranges that items come from: these get shorter from now on, and no position moves.
+    /// Sets the deferred ranges that items come from. From now on these are shortened, and no position moves.
     pub fn store_from(&mut self, ranges: Vec<DeferredRange>) {
         self.ranges = Some(ranges);
     }
 
-    /// The first moment that is still kept where `days` are: the beginning of a day.
+    /// Returns the first moment that is still kept if reports are kept for `days`: the beginning of a day.
     fn keep_from(&self, days: u32) -> OffsetDateTime {
         retention::first_day(days, self.store.clock().now()).midnight().assume_utc()
     }
 
-    /// Stores what was read together with the positions after it, and moves `positions`. Items that
-    /// failed go into quarantine.
+    /// Stores items together with the positions after them, and moves `positions`. Items that failed go into
+    /// quarantine.
     ///
     /// # Errors
-    /// Where the database fails, or a position was moved by someone else.
+    /// Returns an error if the database fails, or if another indexer moved a position.
     pub async fn store(
         &mut self,
         items: &[Item],
@@ -148,19 +150,19 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Does everything that storing does, and takes it back.
+    /// Performs all steps of storing, then rolls the transaction back.
     ///
     /// # Errors
-    /// As [`BatchWriter::store`].
+    /// Returns the same errors as [`BatchWriter::store`].
     pub async fn rehearse(&mut self, items: &[Item], write: &Write<'_>) -> Result<(), StoreError> {
         self.write(items, write).await?.0.rollback().await
     }
 
-    /// Moves positions over what is no record, as the ends of transactions: other indexers see by them
-    /// that nothing is left to read.
+    /// Moves positions past offsets that hold no records, such as the ends of transactions. Other indexers
+    /// can then see that nothing is left to read.
     ///
     /// # Errors
-    /// Where the database fails, or a position was moved by someone else.
+    /// Returns an error if the database fails, or if another indexer moved a position.
     pub async fn pass(
         &self,
         positions: &mut Positions,
@@ -218,24 +220,24 @@ impl BatchWriter {
         self.metrics.deferred_records.inc_by(u64::try_from(tally.deferred).unwrap_or(0));
     }
 
-    /// Writes items into a transaction, which is to be committed.
+    /// Writes items into a transaction and returns it uncommitted.
     async fn write(&mut self, items: &[Item], write: &Write<'_>) -> Result<(BatchTx, Tally), StoreError> {
         self.ensure_days(items).await?;
         let written = self.write_into(items, write).await;
         if written.is_err() {
-            // A day's table may be gone.
+            // The table of a day may have been dropped.
             self.days.clear();
         }
         written
     }
 
-    /// The order is that in which rows are locked everywhere: positions, then reports and answers by tenant, and deferred
-    /// ranges last.
+    /// Rows are locked in the same order everywhere: positions, then reports and answers by tenant, and
+    /// deferred ranges last.
     async fn write_into(&self, items: &[Item], write: &Write<'_>) -> Result<(BatchTx, Tally), StoreError> {
         let mut tally = Tally::default();
         let mut tx = self.store.batch().await?;
         if write.advance && self.ranges.is_none() {
-            // First: a reader that lost its partition finds out before it does any work.
+            // Positions first: a reader that lost its partition finds out before it does any work.
             advance(&mut tx, &ends(items), write.positions).await?;
         }
         let mut sorted = Sorted::of(items, write.positions);
@@ -273,7 +275,7 @@ impl BatchWriter {
         Ok((tx, tally))
     }
 
-    /// Stores the reports of one tenant. Those of a tenant that does not exist are unreadable.
+    /// Stores the reports of one tenant. Reports of a tenant that does not exist are unreadable.
     async fn store_reports<'i>(
         &self,
         tx: &mut BatchTx,
@@ -311,7 +313,7 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Makes sure that there are tables for the days of what was read.
+    /// Creates the missing tables for the days of these items.
     async fn ensure_days(&mut self, items: &[Item]) -> Result<(), StoreError> {
         let times = || {
             items.iter().filter_map(|item| match &item.parsed {
@@ -327,7 +329,7 @@ impl BatchWriter {
         };
         let mut keep_from = self.keep_from(self.keep_days);
         if times().any(|at| at < keep_from) {
-            // Some tenant may keep them for longer.
+            // Some tenant may keep its reports for longer.
             let longest = retention::longest(&self.store, self.keep_days, self.remember_days).await?;
             keep_from = self.keep_from(longest);
         }
@@ -360,7 +362,7 @@ async fn advance(
     Ok(())
 }
 
-/// Notes the outcomes of the reports that have a span.
+/// Records the outcomes of the reports that have a span.
 fn note_traced<'s>(
     tally: &mut Tally,
     arrivals: &[(&Item, &ReadReport)],
@@ -370,7 +372,7 @@ fn note_traced<'s>(
     tally.traced.extend(outcomes.map(|((item, _), stored)| (item.at.clone(), stored.outcome)));
 }
 
-/// Closes the requests of one tenant that these answers are to.
+/// Closes the requests of one tenant that these answers belong to.
 async fn close_requests(
     tx: &mut BatchTx,
     answers: &[&Answered],
@@ -421,7 +423,7 @@ async fn note_unreadable(
     Ok(())
 }
 
-/// Returns what these items are of each range that begins before the last of them.
+/// Returns which part of each range these items are, for ranges that begin before the last of them.
 fn stored_parts(ranges: &[DeferredRange], items: &[Item]) -> Vec<StoredPart> {
     let mut parts = Vec::new();
     for (place, next) in ends(items) {
@@ -444,7 +446,7 @@ fn lies_in(range: &DeferredRange, place: &TopicPartition) -> bool {
     range.topic == *place.0 && range.partition == place.1
 }
 
-/// The offset after the last of the items in each partition.
+/// Returns the offset after the last of the items in each partition.
 fn ends(items: &[Item]) -> BTreeMap<TopicPartition, i64> {
     items.iter().map(|item| ((item.at.topic.clone(), item.at.partition), item.at.offset + 1)).collect()
 }

@@ -1,9 +1,9 @@
-//! Records that are skipped because each of them alone is at fault, and the rule that ends that.
+//! Skips records that can't be stored for their own reasons, and limits how many are skipped.
 //!
-//! A record that makes the indexer panic, or that the database refuses or takes too long for, must not keep
-//! the others waiting. It goes into quarantine only after it has failed three times by itself while others
-//! succeed. If many fail, or those of several tenants for one reason, the cause is not in the records: then
-//! the reader stops and an operator decides.
+//! A record that makes the indexer panic, or that the database refuses or takes too long for, must not block
+//! the others. It goes into quarantine only after it has failed three times on its own while others succeed.
+//! If many fail, or records of several tenants fail for one reason, the cause is not in the records. Then the
+//! reader stops and an operator decides.
 
 use crate::failure::Failure;
 use crate::failure::IndexerError;
@@ -17,16 +17,16 @@ use unslide_model::TenantId;
 use unslide_store::{Store, quarantine};
 use unslide_stream::RecordRef;
 
-/// The time that the bound below is about.
+/// Period for the limit below.
 const WINDOW: Duration = Duration::minutes(10);
-/// Records that are skipped in that time, by all indexers together.
+/// Number of records that all indexers together may skip in that period.
 const MOST: u64 = 20;
 
-/// The record that a reader stopped at.
+/// The record at which a reader stopped.
 #[derive(Clone, Debug)]
 struct Stopped {
     at: RecordRef,
-    /// It may not be skipped, however often it is tried: only its success ends the stop.
+    /// Set if the record may not be skipped, however often it is tried: only its success ends the stop.
     latched: Option<String>,
 }
 
@@ -40,17 +40,17 @@ pub struct Quarantine {
 }
 
 impl Quarantine {
-    /// Creates the rule of one reader, which stands nowhere yet.
+    /// Creates the quarantine of one reader, which is not stopped.
     pub fn new(store: Store, metrics: Metrics, reader: &ReaderLabel) -> Quarantine {
         metrics.quarantine_stopped(reader, false);
         Quarantine { store, metrics, reader: reader.clone(), stopped: Arc::default() }
     }
 
-    /// Agrees that a record which failed is skipped.
+    /// Allows a failed record to be skipped.
     ///
     /// # Errors
-    /// [`IndexerError::NotQuarantined`] where too many were in the last ten minutes, or one of another tenant
-    /// for the same reason.
+    /// Returns [`IndexerError::NotQuarantined`] if too many records were skipped in the last ten minutes, or
+    /// one of another tenant for the same reason.
     pub async fn admit(&self, item: &Item, failure: &Failure) -> Result<(), IndexerError> {
         let latched = {
             let stopped = self.stopped.lock();
@@ -83,7 +83,7 @@ impl Quarantine {
         Err(self.refuse(&item.at, failure, why, true))
     }
 
-    /// Says that a record is not skipped because no other one succeeds.
+    /// Returns the error for a record that is not skipped because no other record succeeds.
     pub fn refuse_alone(&self, at: &RecordRef, failure: &Failure) -> IndexerError {
         let why = "no other record that was read with it could be stored either".to_owned();
         self.refuse(at, failure, why, false)

@@ -1,27 +1,27 @@
-//! How many records a batch may have: fewer while the database is slow.
+//! Limit for the number of records of a batch, which shrinks while the database is slow.
 
-/// The bound of a reader. It is halved where a statement runs out of time, and grows by an eighth with each batch
-/// that is stored in time.
+/// The limit of a reader. It is halved if a statement runs out of time, and grows by an eighth with each
+/// batch that is stored in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordBound(usize);
 
 impl RecordBound {
-    /// No bound: a batch has bounds of its own.
+    /// Returns an unlimited bound; a batch has limits of its own.
     pub(super) fn unbounded() -> RecordBound {
         RecordBound(usize::MAX)
     }
 
-    /// The most records.
+    /// Returns the maximum number of records.
     pub(super) fn records(self) -> usize {
         self.0
     }
 
-    /// A transaction of `records` records ran out of time.
+    /// Halves the limit after a transaction of `records` records ran out of time.
     pub(super) fn shrink(&mut self, records: usize) {
         self.0 = self.0.min(records / 2).max(1);
     }
 
-    /// A batch was stored in time.
+    /// Raises the limit after a batch was stored in time.
     pub(super) fn grow(&mut self) {
         self.0 = self.0.saturating_add((self.0 / 8).max(1));
     }

@@ -1,5 +1,5 @@
-//! Replays of quarantined records that an operator asked for: the record is read again from its place
-//! in Kafka and stored, or what stands against that is noted.
+//! Replays quarantined records at an operator's request: reads each record again from its position in Kafka
+//! and stores it, or records why it can't.
 
 use crate::failure::Failure;
 use crate::failure::IndexerError;
@@ -10,13 +10,13 @@ use unslide_store::Store;
 use unslide_store::quarantine::{self, QuarantinedRecord, ReplayStatus};
 use unslide_stream::{Record, Settings, StreamError, scan, topic_facts};
 
-/// Between two looks for replays that were asked for.
+/// Interval between two look-ups of requested replays.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Replays of one look.
+/// Number of replays per look-up.
 const PAGE: u32 = 20;
 
-/// Replays what is asked for until the shutdown begins. Every indexer does: a record that is stored twice
-/// changes nothing.
+/// Replays requested records until the shutdown begins. Every indexer does this: a record that is stored
+/// twice changes nothing.
 pub async fn run(store: Store, kafka: Settings, mut pipelines: Vec<Pipeline>, shutdown: Shutdown) {
     loop {
         let round = async {
@@ -27,7 +27,7 @@ pub async fn run(store: Store, kafka: Settings, mut pipelines: Vec<Pipeline>, sh
         };
         tokio::select! {
             () = shutdown.begun() => return,
-            // Given up half-way, a replay is due again.
+            // A replay that is interrupted by the shutdown is due again.
             () = round => {}
         }
     }
@@ -77,7 +77,7 @@ async fn end(
     Ok(tx.commit().await?)
 }
 
-/// The record, or why it can't be read any more.
+/// Returns the record, or why it can't be read any more.
 async fn held(kafka: &Settings, due: &QuarantinedRecord) -> Result<Result<Record, String>, IndexerError> {
     let at = &due.place;
     let facts = match topic_facts(kafka, &at.topic).await {

@@ -1,5 +1,4 @@
-//! What a reader holds of its topics: which there are, which of their partitions are its own, and
-//! where it goes on.
+//! The topics of a reader, the partitions that are assigned to it, and the positions at which it continues.
 
 use crate::failure::IndexerError;
 use crate::reader::replay_target::ReplayTarget;
@@ -13,13 +12,13 @@ use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::{Store, StoreError};
 use unslide_stream::{StreamError, TopicFacts, TopicPartition, topics_facts};
 
-/// Who asks for partitions, and for how long.
+/// Lease on partitions: who takes it, and for how long.
 pub struct Lease<'a> {
-    /// Where leases are kept.
+    /// Store that holds the leases.
     pub store: &'a Store,
-    /// This process.
+    /// Name of this process.
     pub owner: &'a str,
-    /// How long partitions stay with an owner that says nothing any more.
+    /// Time after which the partitions of a silent owner become free.
     pub time: time::Duration,
 }
 
@@ -30,13 +29,13 @@ impl Lease<'_> {
     }
 }
 
-/// What a reader holds.
+/// Partitions that a reader holds, with their positions.
 pub struct Assignment {
     facts: BTreeMap<Arc<str>, TopicFacts>,
     mine: BTreeMap<Arc<str>, Vec<i32>>,
-    /// Where each partition of this reader's goes on.
+    /// The next offset of each partition of this reader.
     pub positions: Positions,
-    /// Topics that can't be read for now, and why. Other topics are read meanwhile.
+    /// Topics that can't be read for now, with the reason. Other topics are read all the same.
     pub troubles: Vec<(Arc<str>, IndexerError)>,
 }
 
@@ -44,7 +43,7 @@ impl Assignment {
     /// Takes this reader's share of each topic.
     ///
     /// # Errors
-    /// Where the database or Kafka fails. What concerns one topic only is among the troubles.
+    /// Returns an error if the database or Kafka fails. Errors of a single topic are added to `troubles`.
     pub async fn take(
         kafka: &unslide_stream::Settings,
         topics: &[String],
@@ -81,7 +80,7 @@ impl Assignment {
         Ok(assignment)
     }
 
-    /// Asks for the same again; false where it is not the same any more.
+    /// Renews the leases. Returns false if the share has changed.
     pub async fn keep(&self, lease: &Lease<'_>) -> Result<bool, StoreError> {
         for (topic, facts) in &self.facts {
             if Some(&lease.share(topic, facts).await?) != self.mine.get(topic) {
@@ -91,8 +90,8 @@ impl Assignment {
         Ok(true)
     }
 
-    /// Keeps it while some work is done: statements may take longer than a lease lasts. False where it is not the same
-    /// any more; the work is given up then.
+    /// Renews the leases while `work` runs, because statements may take longer than a lease. Returns false if
+    /// the share has changed; `work` is cancelled then.
     pub async fn keep_while(
         &self,
         lease: &Lease<'_>,
@@ -104,16 +103,17 @@ impl Assignment {
             match timeout(every, &mut work).await {
                 Ok(done) => return done.map(|()| true),
                 Err(_) if matches!(self.keep(lease).await, Ok(false)) => return Ok(false),
-                // Where the database does not tell, the work finds out by itself.
+                // If the database does not answer, `work` will fail too.
                 Err(_) => {}
             }
         }
     }
 
-    /// Asks what the topics are now; false where one is another one now, or has other partitions.
+    /// Reads the current state of the topics. Returns false if one was replaced, or has another number of
+    /// partitions.
     ///
     /// # Errors
-    /// Where Kafka does not tell.
+    /// Returns an error if Kafka does not answer.
     pub async fn refresh(&mut self, kafka: &unslide_stream::Settings) -> Result<bool, StreamError> {
         let topics: Vec<String> = self.facts.keys().map(ToString::to_string).collect();
         let all = topics_facts(kafka, topics).await?;
@@ -131,8 +131,8 @@ impl Assignment {
         Ok(true)
     }
 
-    /// What others have to read of these topics, up to where their logs end now. What lies wrong with one
-    /// tenant's topic stops this tenant alone, one of `shared` stops all.
+    /// Returns the partitions that other readers have to read, up to the current ends of their logs. A
+    /// damaged topic of one tenant stops only that tenant; a damaged `shared` topic stops all.
     pub fn of_others(&self, shared: &str) -> Vec<ReplayTarget> {
         let mut targets = Vec::new();
         for (topic, facts) in &self.facts {
@@ -148,7 +148,7 @@ impl Assignment {
         targets
     }
 
-    /// The end of each of these partitions' logs when it was last looked at.
+    /// Returns the log end of each of these partitions as of the last look-up.
     pub fn ends(&self, positions: &Positions) -> impl Iterator<Item = (TopicPartition, i64)> {
         let places = self.facts.iter().flat_map(|(topic, facts)| {
             facts.partitions.iter().map(move |p| ((Arc::clone(topic), p.partition), p.end))
@@ -157,7 +157,7 @@ impl Assignment {
     }
 }
 
-/// The positions of these partitions, each checked against what the log holds.
+/// Returns the positions of these partitions, each checked against the offsets in the log.
 async fn found(
     store: &Store,
     topic: &Arc<str>,

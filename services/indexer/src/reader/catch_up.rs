@@ -1,20 +1,20 @@
-//! How far a reader has to read until it has stored all that the logs held when it began.
+//! Tracks how far a reader has to read until it has stored all records that the logs held when it started.
 
 use super::assignment::Assignment;
 use crate::topics::Positions;
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_stream::TopicPartition;
 
-/// What is left of it.
+/// The partitions that are not stored up to their ends at the start.
 pub struct CatchUp {
     ends: BTreeMap<TopicPartition, i64>,
     behind: BTreeSet<TopicPartition>,
-    /// False where a topic that counts can't be read.
+    /// False if the shared topic can't be read.
     whole: bool,
 }
 
 impl CatchUp {
-    /// From where the partitions are stored to up to their ends.
+    /// Compares the positions up to which the partitions are stored with their ends.
     pub fn new(
         assignment: &Assignment,
         positions: &Positions,
@@ -29,17 +29,17 @@ impl CatchUp {
         CatchUp { ends, behind, whole }
     }
 
-    /// True where something is left to read.
+    /// Returns true if some partition is still behind.
     pub fn is_behind(&self) -> bool {
         !self.behind.is_empty()
     }
 
-    /// True where all was stored.
+    /// Returns true if all records were stored.
     pub fn is_over(&self) -> bool {
         self.behind.is_empty() && self.whole
     }
 
-    /// Notes how far the reader is; true where that was the last that was left.
+    /// Updates how far the reader is. Returns true if this ends the catch-up.
     pub fn reach(&mut self, at: impl Fn(&TopicPartition) -> Option<i64>) -> bool {
         let was_behind = self.is_behind();
         self.behind.retain(|place| at(place) < self.ends.get(place).copied());

@@ -1,24 +1,24 @@
-//! How far the other indexers have to come before a replay is over: reports that were put off are
-//! everybody's, and a later revision may lie in any partition.
+//! Offsets that the other indexers have to reach before a replay is over. Requests for deferred reports need
+//! this, because any partition may hold a later revision.
 
 use unslide_store::positions::PartitionPosition;
 use unslide_stream::PartitionFacts;
 
-/// What a partition that somebody else reads held at the start.
+/// End of a partition that another indexer reads, as of the start.
 #[derive(Clone, Debug)]
 pub struct ReplayTarget {
-    /// The topic.
+    /// Name of the topic.
     pub topic: String,
-    /// Its id.
+    /// Id of the topic.
     pub topic_id: String,
-    /// The partition, and what it held.
+    /// The partition and its offsets at the start.
     pub held: PartitionFacts,
-    /// True for a tenant's own topic: where its position can't be right, nobody waits for it.
+    /// True for a tenant's own topic: if its position can't be right, the replay does not wait for it.
     pub alone: bool,
 }
 
 impl ReplayTarget {
-    /// True where nothing of it is left to read.
+    /// Returns true if the partition was read to its target.
     pub fn is_reached(&self, positions: &[PartitionPosition]) -> bool {
         let ours = |p: &&PartitionPosition| p.topic == self.topic && p.partition == self.held.partition;
         let Some(position) = positions.iter().find(ours) else { return false };

@@ -13,21 +13,21 @@ use unslide_stream::Record;
 /// An answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Answered {
-    /// Whose report.
+    /// Owner of the report.
     pub tenant: TenantId,
-    /// Which report.
+    /// Id of the report.
     pub report_id: ReportId,
-    /// Which of the reports with this id.
+    /// Variant among the reports with this id.
     pub variant: u32,
-    /// The revision that had been asked for.
+    /// The requested revision.
     pub revision: u32,
-    /// How it ended.
+    /// Outcome of the request.
     pub answer: RequestOutcome,
-    /// When the request was sent, as it says itself, in microseconds since the Unix epoch.
+    /// Time at which the request was sent, as it says itself, in microseconds since the Unix epoch.
     pub requested_at_micros: i64,
 }
 
-/// Reads a record of the ledger; `None` for one that answers no request.
+/// Reads a record of the ledger. Returns `None` for one that answers no request.
 pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
     let unreadable = |detail: String| Unreadable { reason: "not_ledger", detail };
     let variant = record.headers.number(headers::VARIANT).unwrap_or(0);
@@ -39,7 +39,7 @@ pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
     if !ends.contains(&outcome) {
         return Ok(None);
     }
-    // A report that was dropped before it was read has no id, and nobody asked for it.
+    // A report that was dropped before it was read has no id, and no request.
     let Ok(id) = <[u8; 16]>::try_from(terminal.report_id.as_ref()) else { return Ok(None) };
     let tenant = TenantId::new(&terminal.tenant).map_err(|e| unreadable(e.to_string()))?;
     let answer = match keys::segment_named(&tenant, &terminal.segment) {
@@ -58,13 +58,13 @@ pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
     }))
 }
 
-/// The reason of dead letters of requests that may end otherwise: object storage took no answer.
+/// Reason of dead letters whose requests may end differently later: object storage gave no answer.
 const FOR_NOW: &str = "too_large";
 
-/// The request that is at its end with a dead letter, and would end so each time; `None` for other
-/// dead letters. `requests` is the topic of requests.
+/// Returns the request that permanently ended with a dead letter, or `None` for other dead letters.
+/// `requests` is the topic of requests.
 pub fn of_letter(record: &Record, requests: &str) -> Option<Answered> {
-    // Workers alone write this topic and its headers.
+    // Only workers write this topic and its headers.
     let text = |name| record.headers.text(name);
     let reason = text(headers::REASON)?;
     if text(headers::ORIGIN_TOPIC)? != requests || reason == FOR_NOW {
@@ -87,7 +87,7 @@ pub fn of_letter(record: &Record, requests: &str) -> Option<Answered> {
     })
 }
 
-/// The same where the dead letter's value was left out: its headers name the request.
+/// Returns the request that the headers name if the dead letter's value was left out.
 fn of_headers(record: &Record) -> Option<Answered> {
     let given = &record.headers;
     Some(Answered {

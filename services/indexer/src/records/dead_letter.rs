@@ -1,4 +1,4 @@
-//! From a record of the dead-letter topic to what is noted of it.
+//! Converts a record of the dead-letter topic to the row that is stored for it.
 
 use time::OffsetDateTime;
 use unslide_model::{TenantId, timestamp};
@@ -6,12 +6,12 @@ use unslide_proto::headers;
 use unslide_store::dead_letters::{DeadLetter, DeadLetterId, TopicOffset};
 use unslide_stream::{Headers, Record};
 
-/// Reasons that leave the record's tenant uncertain, whatever the record says.
+/// Reasons for which the record's claimed tenant can't be trusted.
 const NOBODYS: [&str; 5] =
     ["no_tenant", "unknown_tenant", "no_signature", "bad_signature", "stale_signature"];
 
-/// Reads a record; every record can be noted. `now` stands in for a time that the topic does not
-/// keep. The topic's id is not known yet.
+/// Reads a record; this never fails. `now` replaces a time that the topic does not have. The topic's id is
+/// not known yet.
 pub fn read(record: &Record, now: OffsetDateTime) -> DeadLetter {
     let given = &record.headers;
     let text = |name| given.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
@@ -50,7 +50,8 @@ fn place(given: &Headers, topic: &str, partition: &str, offset: &str) -> Option<
     })
 }
 
-/// The reason as a label: words of this program only, so that their number is bounded.
+/// Returns the reason as a label. Anything that is not a word of this program becomes `other`, so that the
+/// number of labels is bounded.
 pub fn label(reason: &str) -> &str {
     let word = reason.len() <= 32 && reason.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     if word { reason } else { "other" }

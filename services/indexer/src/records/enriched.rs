@@ -1,4 +1,4 @@
-//! From a record of the output topic to what is stored of it. Pure work for the CPU pool.
+//! Converts a record of the output topic to the row that is stored. Runs on the CPU pool and does no I/O.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -11,21 +11,21 @@ use unslide_store::Uuid;
 use unslide_store::reports::{Arrival, FrameTotals, ImageUse, ReportDetails, ReportOrigin};
 use unslide_stream::Record;
 
-/// A report and its owner.
+/// A report and its tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadReport {
-    /// The owner.
+    /// Tenant that the report belongs to.
     pub tenant: TenantId,
     /// The report.
     pub arrival: Arrival,
 }
 
-/// Why a record cannot be stored: a stable word, and what exactly.
+/// Reason why a record cannot be stored, with details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Such as `no_tenant`.
+    /// Stable reason, such as `no_tenant`.
     pub reason: &'static str,
-    /// For a person.
+    /// Description, for people.
     pub detail: String,
 }
 
@@ -33,7 +33,7 @@ fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
     Unreadable { reason, detail: detail.into() }
 }
 
-/// Reads a record. `now` only bounds times that cannot be.
+/// Reads a record. `now` is only used to reject impossible times.
 pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result<ReadReport, Unreadable> {
     let tenant = record.headers.text(headers::TENANT).ok_or_else(|| {
         unreadable("no_tenant", format!("the header {} is not there or is no text", headers::TENANT))
@@ -66,8 +66,8 @@ pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result
     Ok(ReadReport { tenant, arrival })
 }
 
-/// When the broker had the report first: as the symbolizer passed it on, else the record's own
-/// time. Where a producer made up its time, one that lies ahead is not believed.
+/// Returns when the report first arrived at the broker: the time that the symbolizer passed on, or else the
+/// record's own time. A producer may invent its time, so one in the future is ignored.
 fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
     let times = [record.headers.number(headers::ORIGIN_TIME), record.time_millis];
     let possible = |at: &OffsetDateTime| *at >= OffsetDateTime::UNIX_EPOCH && *at <= now + Duration::HOUR;
@@ -83,7 +83,7 @@ fn origin(record: &Record) -> Option<ReportOrigin> {
     })
 }
 
-/// Characters of a text in a summary.
+/// Maximum number of characters of a text in a summary.
 const SHOWN_CHARS: usize = 500;
 
 fn put_text(shown: &mut Map<String, Value>, key: &str, text: Option<&String>) {
@@ -107,7 +107,7 @@ fn shown_frame(frame: &TopFrame) -> Map<String, Value> {
     shown
 }
 
-/// What pages show of a report and no filter uses.
+/// Returns the fields that pages show of a report and that no filter uses.
 fn shown_summary(summary: &ReportSummary) -> Value {
     let mut shown = Map::new();
     put_text(&mut shown, "app_name", summary.app_name.as_ref());
@@ -138,7 +138,7 @@ fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
         kind: summary.error_type.unwrap_or_default(),
         status: ours.status.clone(),
         device_time: summary.timestamp,
-        // The device's own hash is hashed once more: equal devices stay equal, and that is all.
+        // The device's own hash is hashed again: the column shows that devices are equal, and nothing more.
         device: summary.device_hash.map(|hash| Sha256::digest(hash.as_bytes())[..16].to_vec()),
         os_name: summary.os_name,
         os_version: summary.os_version,
@@ -163,7 +163,7 @@ fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
     }
 }
 
-/// What a column has of a process: equal for one process, and different for two.
+/// Returns the identity of a process for its column: equal for the same process, different for two processes.
 fn identity_column(process: &ProcessIdentity) -> Option<Uuid> {
     let mut hash = Sha256::new();
     hash.update(process.pid.to_be_bytes());
@@ -174,7 +174,8 @@ fn identity_column(process: &ProcessIdentity) -> Option<Uuid> {
     Uuid::from_slice(&hash.finalize()[..16]).ok()
 }
 
-/// The images with a debug id, each once: of two that contradict each other the one that answered.
+/// Returns each image with a debug id once. If two entries contradict each other, the one with an answer is
+/// used.
 fn images(ours: &Ours) -> Vec<ImageUse> {
     let mut images: BTreeMap<_, ImageUse> = BTreeMap::new();
     for image in &ours.images {

@@ -1,4 +1,4 @@
-//! From a record of the topics that gateways write, of session events and metric payloads, to what is stored of it.
+//! Converts records that gateways write, session events and metric payloads, to the rows that are stored.
 
 use super::enriched::Unreadable;
 use time::{Duration, OffsetDateTime};
@@ -9,12 +9,12 @@ use unslide_signals::metrics::MetricPayload;
 use unslide_store::sessions::SessionEvent;
 use unslide_stream::{Record, Signatures};
 
-/// What a record says, and its owner.
+/// An event and its tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadEvent<E> {
-    /// The owner.
+    /// Tenant that the event belongs to.
     pub tenant: TenantId,
-    /// What it says.
+    /// The event.
     pub arrival: EventArrival<E>,
 }
 
@@ -27,8 +27,8 @@ fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
     Unreadable { reason, detail: detail.into() }
 }
 
-/// Reads an event that gateways may have sent: who sends it is held to the same rules as for reports. `now` stands in
-/// for a time that the topic does not keep. `bad` is the reason where the value is no such event.
+/// Reads an event that a gateway may have sent. Its sender is checked by the same rules as for reports. `now`
+/// replaces a time that the topic does not have. `bad` is the reason if the value is not such an event.
 pub fn read<E: GatewayEvent>(
     record: &Record,
     signatures: &Signatures,
@@ -51,11 +51,11 @@ pub fn owner(record: &Record, signatures: &Signatures, now: OffsetDateTime) -> R
     Ok(tenant)
 }
 
-/// The tenant that the record names, whether there is one of this name or not.
+/// Returns the tenant that the record names, whether that tenant exists or not.
 fn sender(record: &Record) -> Result<TenantId, Unreadable> {
     let count = record.headers.count(headers::TENANT);
     if count > 1 {
-        // A gateway that checked one of them and appended another must not be taken by the other's word.
+        // A gateway may have checked one of the headers and appended the other, so neither can be trusted.
         let detail = format!("the record has {count} headers `{}`, one is needed", headers::TENANT);
         return Err(unreadable("ambiguous_tenant", detail));
     }
@@ -65,7 +65,7 @@ fn sender(record: &Record) -> Result<TenantId, Unreadable> {
     TenantId::new(name).map_err(|error| unreadable("no_tenant", error.to_string()))
 }
 
-/// The broker's time of arrival.
+/// Returns the broker's time of arrival, or `now` if the record's time is missing or impossible.
 fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
     let possible = |at: &OffsetDateTime| *at >= OffsetDateTime::UNIX_EPOCH && *at <= now + Duration::HOUR;
     record.time_millis.and_then(timestamp::from_millis).filter(possible).unwrap_or(now)

@@ -1,4 +1,4 @@
-//! From records to what is to be stored of them, on the CPU pool.
+//! Parses records on the CPU pool into items to store.
 
 use answers::Answered;
 use enriched::{ReadReport, Unreadable};
@@ -18,10 +18,10 @@ use unslide_runtime::{CpuError, Host};
 use unslide_store::dead_letters::DeadLetter;
 use unslide_stream::{Record, RecordRef, Signatures};
 
-/// Records that one job of the CPU pool reads.
+/// Number of records that one job of the CPU pool reads.
 const RECORDS_A_JOB: usize = 16;
 
-/// What a topic's records are.
+/// Kind of the records in a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Enriched reports.
@@ -37,7 +37,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// True where gateways write the records, and not only the service itself.
+    /// Returns true if gateways write the records; otherwise only the service itself does.
     pub fn is_of_gateways(self) -> bool {
         matches!(self, Content::Sessions | Content::Metrics)
     }
@@ -47,11 +47,11 @@ impl Content {
 #[derive(Clone, Debug)]
 pub struct PolledRecord {
     pub record: Record,
-    /// The tenant that the record is deferred for: nothing more of it is read now.
+    /// The tenant that the record is deferred for, if any: the record is then not parsed now.
     pub deferred_for: Option<TenantId>,
 }
 
-/// What a record says.
+/// Result of parsing a record.
 #[derive(Clone, Debug)]
 pub enum Parsed {
     /// A report to store.
@@ -64,73 +64,73 @@ pub enum Parsed {
     Session(Box<ReadSession>),
     /// A metric payload to count.
     Metrics(Box<ReadMetrics>),
-    /// Nothing now: the record was not read, because its tenant uses more than its share.
+    /// The record was not read now, because its tenant uses more than its share.
     Deferred,
-    /// Nothing that concerns the store.
+    /// The record does not concern the store.
     Nothing,
-    /// Nothing that can be read.
+    /// The record can't be read.
     Unreadable(Unreadable),
-    /// Nothing that can be stored, through the record's own fault.
+    /// The record can't be stored, and the record itself is the cause.
     Failed(Failure),
 }
 
-/// A record that was read.
+/// A record that was read, with the result.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Where it lies.
+    /// Position of the record.
     pub at: RecordRef,
-    /// The time that the topic keeps of it, or else when it was read.
+    /// Time of the record in the topic, or the time at which it was read if it has none.
     pub arrived_at: OffsetDateTime,
-    /// Whose it is, where that is known.
+    /// The tenant, if it is known.
     pub tenant: Option<TenantId>,
-    /// The header of its trace, if spans are exported.
+    /// The `traceparent` header, if spans are exported.
     pub traceparent: Option<String>,
-    /// What it says.
+    /// Result of parsing.
     pub parsed: Parsed,
 }
 
 impl Item {
-    /// Why it can't be stored, where it is at fault itself.
+    /// Returns why the record can't be stored, if the record itself is the cause.
     pub fn failure(&self) -> Option<&Failure> {
         if let Parsed::Failed(failure) = &self.parsed { Some(failure) } else { None }
     }
 
-    /// True for a record that is stored with its batch.
+    /// Returns true for a record that is stored with its batch.
     pub fn is_stored(&self) -> bool {
         self.failure().is_none() && !self.is_deferred()
     }
 
-    /// True for a record that was not read and is stored later.
+    /// Returns true for a record that was not read and is stored later.
     pub fn is_deferred(&self) -> bool {
         matches!(self.parsed, Parsed::Deferred)
     }
 }
 
-/// What reading needs besides the record.
+/// Parameters for reading records.
 #[derive(Clone)]
 pub struct Reading {
-    /// What the records are.
+    /// Kind of the records.
     pub content: Content,
-    /// The bounds of a report.
+    /// Limits for reading a report.
     pub limits: ReadLimits,
-    /// The keys of gateways, which session events and metric payloads are held to.
+    /// The gateways' keys, for checking the signatures of session events and metric payloads.
     pub signatures: Arc<Signatures>,
-    /// The topic of requests.
+    /// Name of the topic of requests.
     pub requests: Arc<str>,
-    /// Only bounds times that cannot be.
+    /// The current time, which is only used to reject impossible times.
     pub now: OffsetDateTime,
     /// True if spans are exported.
     pub has_spans: bool,
 }
 
-/// Reads one record: [`parse`], or what a test has in its place.
+/// Function that reads one record: [`parse`], or a replacement in tests.
 pub type ReadRecord = fn(&Record, &Reading) -> Parsed;
 
-/// Reads records on the CPU pool, in their order. Where reading panics, each record is read by itself:
-/// one that panics each time has failed.
+/// Reads records on the CPU pool, in their order. If a job panics, each of its records is read separately. A
+/// record that panics on every try has failed.
 ///
 /// # Errors
-/// Where the pool is gone.
+/// Returns an error if the pool has shut down.
 pub async fn read(
     host: &Host,
     reading: &Reading,
@@ -198,7 +198,7 @@ fn item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
         Parsed::Metrics(metrics) => Some(metrics.tenant.clone()),
         Parsed::Answer(answer) => Some(answer.tenant.clone()),
         Parsed::DeadLetter(letter, _) => letter.tenant.clone(),
-        // Symbolizers alone write the outputs. The header of a dead letter or an event is what anybody claimed.
+        // Only symbolizers write the outputs. In a dead letter or an event the header is an unverified claim.
         _ if reading.content == Content::Reports => {
             record.headers.text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok())
         }

@@ -1,9 +1,9 @@
-//! Report bodies on their way from the database into segments, and segments on theirs out of object
-//! storage. A segment is written once.
+//! Moves report bodies from the database into segments, and deletes old segments from object storage. A
+//! segment is written once.
 //!
-//! Every step is safe to die after. An intent comes before the object, one transaction points the
-//! reports to it, and what is left behind is condemned and deleted later. Every indexer does this; the
-//! intent keeps two of them from writing the same day at the same time.
+//! The process may die after every step. An intent is stored before the object, one transaction points the
+//! reports to it, and leftovers are condemned and deleted later. Every indexer does this. The intent keeps
+//! two of them from writing the same day at the same time.
 
 mod retention;
 mod sink;
@@ -25,12 +25,12 @@ use unslide_runtime::{CpuError, CpuPool, Host, Shutdown, causes};
 use unslide_store::segments::{self, PendingDay, SegmentIntent};
 use unslide_store::{Store, StoreError};
 
-/// How long writing one segment may take. An intent that is older than twice this has no writer.
+/// Timeout for writing one segment. An intent that is older than twice this has no writer.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Segments that one round of maintenance writes before other things have their turn.
+/// Number of segments that one round of maintenance writes, so that other work is not delayed.
 const SEGMENTS_A_ROUND: usize = 16;
 
-/// Why a segment could not be written.
+/// Reason why a segment could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
     /// The database failed.
@@ -57,22 +57,22 @@ pub enum MoveError {
     Stopped(MoveStep),
 }
 
-/// A moment that a process may die after.
+/// A step after which a process may die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveStep {
-    /// The intent is noted.
+    /// The intent is stored.
     Intended,
-    /// The object is there.
+    /// The object is stored.
     Put,
-    /// The transaction that points the reports to it is done but not committed.
+    /// The transaction that points the reports to the object is complete but not committed.
     Pointed,
-    /// It is committed.
+    /// The transaction is committed.
     Live,
-    /// A condemned object is deleted, its row is not.
+    /// A condemned object is deleted, but its row is not.
     Deleted,
 }
 
-/// Moves bodies into segments, and deletes what is over.
+/// Moves bodies into segments, and deletes expired data.
 pub struct BodyMover {
     store: Store,
     objects: ObjectStore,
@@ -85,7 +85,7 @@ pub struct BodyMover {
 }
 
 impl BodyMover {
-    /// Between `store` and `objects`.
+    /// Creates a mover between `store` and `objects`.
     pub fn new(
         store: Store,
         objects: ObjectStore,
@@ -105,11 +105,12 @@ impl BodyMover {
         }
     }
 
-    /// One round: deletes what is condemned and moves what is due. True where there is more to do than one
-    /// round does.
+    /// Runs one round: deletes what is condemned and moves what is due. Returns true if there is more work
+    /// than one round does.
     ///
     /// # Errors
-    /// The first failure of the round; one tenant's does not keep the others waiting.
+    /// Returns the first failure of the round. A failure for one tenant does not stop the round for the
+    /// others.
     pub async fn round(&self) -> Result<bool, MoveError> {
         let mut left = SEGMENTS_A_ROUND;
         let mut failed = self.sweep().await.err();
@@ -145,8 +146,8 @@ impl BodyMover {
         failed.map_or(Ok(false), Err)
     }
 
-    /// Bodies move when the oldest has been there for long enough, when they fill a segment, or when
-    /// one is so large that no message should carry it.
+    /// Returns true if the bodies have to move: if the oldest has waited long enough, if they fill a segment,
+    /// or if one is too large for a message.
     fn is_due(&self, pending: &PendingDay) -> bool {
         let after = i64::try_from(self.settings.segment_after_seconds).unwrap_or(i64::MAX);
         let age = self.store.clock().now() - pending.oldest;
@@ -155,7 +156,7 @@ impl BodyMover {
             || pending.largest >= self.settings.segment_large_bytes
     }
 
-    /// Notes the intent to write a segment; `None` where somebody else is writing one of this day.
+    /// Stores the intent to write a segment. Returns `None` if another indexer writes one of this day.
     async fn begin(
         &self,
         tenant: &TenantId,
@@ -170,7 +171,7 @@ impl BodyMover {
         Ok(begun.map(|begun| (begun, key)))
     }
 
-    /// Stores what `source` gives while `fill` fills it. Returns what `fill` did.
+    /// Stores the bytes of `source` while `fill` writes them. Returns the result of `fill`.
     async fn put<T>(
         &self,
         key: &ObjectKey,
@@ -178,7 +179,7 @@ impl BodyMover {
         fill: impl Future<Output = Result<T, MoveError>>,
     ) -> Result<T, MoveError> {
         let put = Put { condition: Condition::Absent, ..Put::default() };
-        // The last frame may be the largest there is.
+        // The last frame may have the maximum size.
         let limit = self.settings.segment_bytes + (2 << 30);
         // The object store's client makes large futures.
         let stored = Box::pin(async { Ok(self.objects.put_stream(key, source, limit, &put).await?) });

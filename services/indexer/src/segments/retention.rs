@@ -1,4 +1,4 @@
-//! Days that are over: each tenant's by its own limit, the tables once no tenant keeps them.
+//! Deletes expired days: each tenant's rows by its own limit, and the tables once no tenant keeps them.
 
 use super::{BodyMover, MoveError};
 use time::{Date, UtcOffset};
@@ -7,27 +7,27 @@ use unslide_runtime::causes;
 use unslide_store::tenants::{self, TenantStanding};
 use unslide_store::{StoreError, expire_features, gateway_events, partitions, retention};
 
-/// Reports, sessions, and metric payloads that one transaction deletes.
+/// Number of reports, sessions, and metric payloads that one transaction deletes.
 const REPORTS: u32 = 1_000;
-/// Objects that one transaction condemns, and images and hours that it forgets.
+/// Number of objects that one transaction condemns, and of images and hours that it deletes.
 const OBJECTS: u32 = 1_000;
-/// Tenants that are looked up at once.
+/// Number of tenants that are read at once.
 const TENANTS: u32 = 200;
 
 impl BodyMover {
-    /// Deletes every tenant's reports, sessions and metric payloads that are older than its limit, then the tables of the days that
-    /// nobody keeps, then what of those days lies in object storage, and images that no report wants any
-    /// more. Stops half-way when the service stops; the next time goes on.
+    /// Deletes every tenant's reports, sessions and metric payloads that are older than its limit. Then
+    /// deletes the tables of the days that no tenant keeps, the objects of those days, and images that no
+    /// report needs any more. Stops half-way when the service stops; the next call continues.
     ///
     /// # Errors
-    /// The first failure; one tenant's does not keep the others' reports.
+    /// Returns the first failure. A failure for one tenant does not stop the deletion for the others.
     pub async fn expire(&self) -> Result<(), MoveError> {
         let settings = &self.settings;
         let today = self.store.clock().now().to_offset(UtcOffset::UTC).date();
         let longest = retention::longest(&self.store, settings.keep_days, settings.remember_days).await?;
         let all = self.boundaries(today).await?;
         let oldest = today.saturating_sub(time::Duration::days(longest.into()));
-        // What all tenants are done with goes with its tables.
+        // Days that no tenant keeps are deleted with their tables.
         let mut failed = None;
         for (tenant, before) in all.iter().filter(|(_, before)| *before > oldest) {
             note(&mut failed, self.expire_reports(tenant, *before).await)?;
@@ -60,7 +60,7 @@ impl BodyMover {
         while !self.shutdown.is_begun() {
             let mut tx = self.store.tenant(tenant).await?;
             let condemned = retention::condemn_days(&mut tx, before, OBJECTS).await?;
-            // In the order in which reports are counted.
+            // Rows are locked in the order in which reports are counted.
             let hours = retention::forget_hours(&mut tx, OBJECTS).await?;
             let forgotten = retention::forget_wanted(&mut tx, before, OBJECTS).await?;
             let expired = expire_features(&mut tx, before, OBJECTS).await?;
@@ -72,7 +72,7 @@ impl BodyMover {
         Ok(())
     }
 
-    /// Each tenant with the first day that is kept of it.
+    /// Returns each tenant with the first day that is kept for it.
     async fn boundaries(&self, today: Date) -> Result<Vec<(TenantId, Date)>, MoveError> {
         let (mut all, mut last) = (Vec::new(), None);
         loop {
@@ -92,10 +92,10 @@ impl BodyMover {
     }
 }
 
-/// Keeps the first failure, so that the others' turn comes.
+/// Keeps the first failure, so that the other tenants are processed.
 ///
 /// # Errors
-/// A failure of the connection: it would be everybody's.
+/// Returns a failure of the connection, which would affect every tenant.
 fn note(failed: &mut Option<StoreError>, done: Result<(), StoreError>) -> Result<(), StoreError> {
     match done {
         Ok(()) => Ok(()),

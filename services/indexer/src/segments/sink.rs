@@ -1,4 +1,4 @@
-//! The bytes of a segment on their way into object storage, made on the CPU pool.
+//! Streams a segment into object storage; the CPU pool makes its bytes.
 
 use super::MoveError;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use unslide_model::{BodyKey, TenantId};
 use unslide_runtime::{CpuPool, job_bytes};
 use unslide_store::segments::{MovedBody, PendingBody};
 
-/// Bytes between the one who writes and the one who stores.
+/// Capacity of the pipe between the writer and the upload, in bytes.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Writes a segment of one tenant into a stream.
@@ -17,18 +17,19 @@ pub struct SegmentSink {
     cpu: CpuPool,
     tenant: TenantId,
     pipe: DuplexStream,
-    /// Bytes so far.
+    /// Bytes written so far.
     pub bytes: u64,
 }
 
 impl SegmentSink {
-    /// A segment that begins, and the stream that it comes out of.
+    /// Starts a segment. Returns the sink and the stream of its bytes.
     pub fn new(cpu: CpuPool, tenant: TenantId) -> (SegmentSink, DuplexStream) {
         let (pipe, source) = duplex(PIPE_BYTES);
         (SegmentSink { cpu, tenant, pipe, bytes: 0 }, source)
     }
 
-    /// Adds bodies, and says where each lies. One that is larger than readers take stays where it is.
+    /// Adds bodies, and returns the position of each. A body that is larger than readers accept stays in the
+    /// database.
     pub async fn add(&mut self, bodies: Vec<PendingBody>) -> Result<Vec<MovedBody>, MoveError> {
         let (tenant, start) = (self.tenant.clone(), self.bytes);
         let (moved, out) = self.cpu.run(move || frames(&tenant, start, bodies)).await??;
@@ -36,7 +37,7 @@ impl SegmentSink {
         Ok(moved)
     }
 
-    /// Ends the segment.
+    /// Completes the segment.
     pub async fn finish(mut self) -> Result<(), MoveError> {
         if self.bytes == 0 {
             self.send(Bytes::from_static(&HEADER)).await?;
@@ -50,7 +51,7 @@ impl SegmentSink {
     }
 }
 
-/// The frames of bodies from the byte `start` of a segment on, and where each lies.
+/// Returns the frames of bodies from byte `start` of a segment on, and the position of each.
 fn frames(
     tenant: &TenantId,
     start: u64,
@@ -71,8 +72,8 @@ fn frames(
                 segment::seal(&id, &json)?
             }
             Err(error) => {
-                // It moves like any other, so that it does not come up again and again; nothing opens it, so
-                // that readers find out.
+                // A damaged body moves like any other, so that it does not come up again. It gets no valid
+                // key, so that readers detect the damage.
                 tracing::error!(report.id = %report_id, "a stored body is damaged: {error}");
                 (segment::seal(&id, &body)?.0, BodyKey([0; 32]))
             }

@@ -1,18 +1,17 @@
-//! Deleting what is condemned.
+//! Deletes condemned objects.
 
 use super::{BodyMover, MoveError, MoveStep, PATIENCE};
 use unslide_artifacts::keys::ObjectKey;
 use unslide_store::segments;
 
-/// Objects that are deleted in one go.
+/// Number of objects that are deleted in one batch.
 const PAGE: u32 = 200;
-/// Deletions in a row that fail for now until object storage counts as unavailable.
+/// Number of consecutive transient failures after which object storage counts as unavailable.
 const FAILURES_IN_A_ROW: u32 = 5;
 
 impl BodyMover {
-    /// Abandons the segments of dead writers, and deletes objects that have been condemned for longer than
-    /// anybody reads. One that cannot be deleted is left for later,
-    /// and the others go on.
+    /// Abandons the segments of dead writers, and deletes objects that have been condemned for longer than a
+    /// reader takes. If one can't be deleted, it is left for later and the others continue.
     pub(super) async fn sweep(&self) -> Result<(), MoveError> {
         let now = self.store.clock().now();
         let given_up = segments::abandon(&self.store, now - PATIENCE * 2).await?;
@@ -41,7 +40,7 @@ impl BodyMover {
                             continue;
                         }
                     },
-                    // Nothing of ours: what it names is not touched.
+                    // The key is not one of ours, so the object is not touched.
                     Err(error) => tracing::error!(error = %error, "a condemned object has a foreign key"),
                 }
                 self.reach(MoveStep::Deleted)?;

@@ -1,4 +1,4 @@
-//! Moving a day's bodies into a segment.
+//! Moves a day's bodies into a segment.
 
 use super::sink::SegmentSink;
 use super::{BodyMover, MoveError, MoveStep};
@@ -6,13 +6,13 @@ use time::Date;
 use unslide_model::TenantId;
 use unslide_store::segments::{self, MovedBody};
 
-/// Bytes of bodies that are read at once; one may be larger.
+/// Bytes of bodies that are read at once; one body may be larger.
 const PAGE_BYTES: u64 = 8 << 20;
-/// Frames of one segment, whatever their size: the transaction that points to them is no longer.
+/// Maximum number of frames of one segment, which limits the transaction that points to them.
 const MOST_FRAMES: usize = 10_000;
 
 impl BodyMover {
-    /// Moves bodies of a tenant and day into one segment. True where more may wait.
+    /// Moves bodies of a tenant and day into one segment. Returns true if more may wait.
     pub(super) async fn move_day(&self, tenant: &TenantId, day: Date) -> Result<bool, MoveError> {
         let Some((begun, key)) = self.begin(tenant, day).await? else { return Ok(false) };
         let written = async {
@@ -34,7 +34,7 @@ impl BodyMover {
         Ok(more)
     }
 
-    /// Fills a segment with bodies. Returns where each went, and whether more may wait.
+    /// Fills a segment with bodies. Returns the position of each, and whether more may wait.
     async fn fill(
         &self,
         mut sink: SegmentSink,

@@ -1,4 +1,4 @@
-//! What a transaction says of itself in the ledger, so that an audit need not read bodies.
+//! Ledger entries for transactions, so that an audit need not read bodies.
 
 use std::collections::BTreeMap;
 use unslide_proto::Message;
@@ -9,19 +9,19 @@ use unslide_proto::report::{
 use unslide_stream::lane::Done;
 use unslide_stream::{OutRecord, RecordRef};
 
-/// Who writes to the ledger.
+/// Writes the ledger entries of one lane of a worker.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// The topic.
+    /// Topic of the ledger.
     pub topic: String,
-    /// The lane's name.
+    /// Name of the lane.
     pub lane: &'static str,
-    /// The worker's name.
+    /// Name of the worker.
     pub worker: String,
 }
 
 impl Ledger {
-    /// The account of one transaction.
+    /// Returns the entry of one transaction.
     pub fn batch(&self, done: &[&Done], at_micros: i64) -> OutRecord {
         type ByPlace<'d, T> = BTreeMap<(&'d str, i32), T>;
         let mut partitions: ByPlace<'_, PartitionBatch> = BTreeMap::new();
@@ -59,7 +59,7 @@ impl Ledger {
         self.record(Entry::Batch(account), at_micros)
     }
 
-    /// The end of a record or request that leaves no other message.
+    /// Returns the entry for the end of a record or request that leaves no other message.
     pub fn terminal(&self, end: TerminalOutcome, at_micros: i64) -> OutRecord {
         self.record(Entry::Terminal(end), at_micros)
     }
@@ -75,12 +75,12 @@ impl Ledger {
     }
 }
 
-/// A record's place as messages write it.
+/// Converts a record's position to the form that messages have.
 pub fn reference(at: &RecordRef) -> ProtoRef {
     ProtoRef { topic: at.topic.to_string(), partition: at.partition, offset: at.offset }
 }
 
-/// The name of an outcome in metrics.
+/// Returns the name of an outcome in metrics.
 pub fn outcome_name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Unspecified => "unspecified",

@@ -1,4 +1,4 @@
-//! What gateways send of a tenant: session events and metric payloads.
+//! Stores the events that gateways send for a tenant: session events and metric payloads.
 
 use super::{BatchWriter, Tally};
 use crate::records::Item;
@@ -10,18 +10,18 @@ use unslide_store::gateway_events::EventOutcome;
 use unslide_store::{BatchTx, StoreError, TenantTx, metrics, retention, sessions, tenants};
 use unslide_stream::RecordRef;
 
-/// What is kept of a tenant's session events and metric payloads.
+/// Decides which of a tenant's session events and metric payloads are kept.
 enum EventsKept {
-    /// Those from this day on.
+    /// Events from this day on are kept.
     From(Date),
-    /// Nothing: the tenant was deleted.
+    /// The tenant was deleted: no events are kept.
     Deleted,
-    /// Nothing: they are unreadable.
+    /// The events are unreadable: none are kept.
     Nothing,
 }
 
 impl BatchWriter {
-    /// Stores the session events of one tenant. Those of a tenant that does not exist or is suspended are
+    /// Stores the session events of one tenant. Events of a tenant that does not exist or is suspended are
     /// unreadable.
     pub(super) async fn store_sessions<'i>(
         &self,
@@ -43,7 +43,7 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// The same of metric payloads.
+    /// Stores the metric payloads of one tenant, by the same rules.
     pub(super) async fn store_metrics<'i>(
         &self,
         tx: &mut BatchTx,
@@ -64,7 +64,7 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// What is kept of the events that gateways send for the transaction's tenant.
+    /// Returns which events from gateways are kept for the transaction's tenant.
     async fn events_kept<'i, E>(
         &self,
         tx: &mut TenantTx,

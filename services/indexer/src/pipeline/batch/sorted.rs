@@ -1,4 +1,4 @@
-//! The items of a batch, by what is done with them.
+//! Groups the items of a batch by how they are stored.
 
 use crate::failure::Failure;
 use crate::records::answers::Answered;
@@ -12,12 +12,12 @@ use unslide_store::dead_letters::DeadLetter;
 use unslide_store::deferred::DeferredRange;
 use unslide_stream::RecordRef;
 
-/// What was read, by what is to be done with it.
+/// Items of a batch, grouped by how they are stored.
 pub(super) struct Sorted<'i> {
     pub(super) arrivals: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadReport)>>,
     pub(super) sessions: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadSession)>>,
     pub(super) payloads: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadMetrics)>>,
-    /// By tenant and report.
+    /// Sorted by tenant and report.
     pub(super) answers: BTreeSet<&'i Answered>,
     pub(super) dead_letters: Vec<DeadLetter>,
     pub(super) unreadable: Vec<(&'i RecordRef, Unreadable)>,
