@@ -1,4 +1,4 @@
-//! What every job of a builder has at hand.
+//! Shared state of all jobs of a builder.
 
 use crate::build::memory::MemoryBudget;
 use crate::build::work_folder::WorkFolder;
@@ -16,7 +16,7 @@ use unslide_runtime::child::ChildProgram;
 use unslide_store::Store;
 use unslide_stream::Producer;
 
-/// Everything that jobs need.
+/// Dependencies of the jobs.
 pub(crate) struct Builder {
     pub(crate) store: Store,
     pub(crate) objects: ObjectStore,
@@ -26,18 +26,18 @@ pub(crate) struct Builder {
     pub(crate) metrics: Metrics,
     pub(crate) notifications: Notifications,
     pub(crate) settings: Settings,
-    /// Bytes of a tenant's stored symbols, where the tenant has no limit of its own.
+    /// Limit for a tenant's stored symbols in bytes, if the tenant has no limit of its own.
     pub(crate) symbol_bytes: u64,
     pub(crate) work: WorkFolder,
     pub(crate) memory: MemoryBudget,
-    /// How fast reports with late symbols are asked for.
+    /// Rate at which reports with late symbols are requested.
     pub(crate) waking: RequestPace,
-    /// How fast those are that somebody wants again.
+    /// Rate at which reports are requested that a user wants symbolicated again.
     pub(crate) reprocessing: RequestPace,
-    /// Names this process in the jobs that it has.
+    /// Name of this process in the jobs that it has leased.
     pub(crate) name: String,
     pub(crate) places: SharedPlaces,
-    /// Where jobs of all kinds pass.
+    /// Gate that jobs of all kinds pass before they run.
     pub(crate) gate: IsolationGate,
     /// Reads what tenants upload: see [`crate::build::child`].
     pub(crate) child: ChildProgram,

@@ -8,7 +8,7 @@ use unslide_artifacts::archive;
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_symbolicate::symcache::WRITES;
 
-/// Jobs at once that build objects anew.
+/// Number of concurrent jobs that rebuild objects.
 pub(crate) const BACKFILLS: usize = 1;
 
 /// The builder's configuration. Each field is a section.
@@ -107,13 +107,13 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What an upload may cost.
+    /// Returns the limits for unpacking an upload.
     #[must_use]
     pub fn archive(&self) -> archive::UnpackLimits {
         archive::UnpackLimits { total_bytes: self.archive_bytes, ..archive::UnpackLimits::default() }
     }
 
-    /// How long a job belongs to a builder that does not answer any more.
+    /// Returns how long a job belongs to a builder that does not answer any more.
     #[must_use]
     pub fn lease(&self) -> Duration {
         Duration::from_secs(self.lease_seconds)
@@ -121,7 +121,7 @@ impl Settings {
 }
 
 impl Config {
-    /// Everything that is wrong with the configuration.
+    /// Returns every problem of the configuration.
     #[must_use]
     pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();

@@ -1,4 +1,4 @@
-//! Why a job did not come to its end.
+//! Reasons why a job did not complete.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -6,30 +6,30 @@ use std::io::ErrorKind;
 use unslide_artifacts::archive::ArchiveError;
 use unslide_runtime::causes;
 
-/// A failure, by what is to be done.
+/// A failure, by the action that it needs.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum JobFailure {
-    /// A server is away or refuses us: the job is not to blame, and waits.
+    /// A server is unavailable or refuses us: the job is not the cause, and waits.
     Server(String),
-    /// Objects could not be deleted, and all others were: the job waits, and none waits for it meanwhile.
+    /// Objects could not be deleted, and all others were: the job waits, but no other job waits for it.
     Object(String),
-    /// It did not work this time, and the job may be the cause: it is tried up to `MAX_ATTEMPTS` times.
+    /// The attempt failed, and the job may be the cause: it is tried up to `MAX_ATTEMPTS` times.
     Again(String),
-    /// The job can't succeed: a stable word for the upload's record, and a sentence.
+    /// The job can't succeed: a stable reason for the upload's record, and a description.
     Job {
-        /// The word.
+        /// Stable reason.
         reason: Cow<'static, str>,
-        /// The sentence.
+        /// Description, for people.
         detail: String,
     },
-    /// Somebody else has the job.
+    /// Another builder has the job.
     LeaseLost,
-    /// The job's tenant was deleted: nothing is to be done for it any more.
+    /// The job's tenant was deleted: the job has no work left.
     TenantDeleted,
 }
 
 impl JobFailure {
-    /// A failure of the job itself.
+    /// Creates a failure of the job itself.
     pub fn job(reason: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> JobFailure {
         JobFailure::Job { reason: reason.into(), detail: detail.into() }
     }

@@ -18,7 +18,7 @@ use unslide_artifacts::ObjectStore;
 use unslide_store::jobs::JobLease;
 use unslide_store::{HookFuture, OwnerTx, Store, StoreError};
 
-/// The clearing of what is over. Returns the number of rows that are gone.
+/// Deletion of a feature's expired rows. Returns the number of deleted rows.
 pub type Clearing<'s> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send + 's>>;
 
 /// Everything that one feature adds to the builder.
@@ -26,9 +26,9 @@ pub type Clearing<'s> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + S
 pub struct BuilderFeature {
     /// The feature's name, for the log.
     pub name: &'static str,
-    /// Removes rows of the feature that are over. One builder calls it every ten minutes.
+    /// Deletes expired rows of the feature. One builder calls it every ten minutes.
     pub clear: Option<for<'s> fn(&'s Store) -> Clearing<'s>>,
-    /// Its kinds of jobs.
+    /// The feature's kinds of jobs.
     pub jobs: &'static [JobHandler],
 }
 
@@ -47,13 +47,13 @@ pub type JobFuture<'j> = Pin<Box<dyn Future<Output = Result<(), JobFailure>> + S
 /// The handler of a kind of jobs. Such jobs share places with uploads, and are given up after some attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct JobHandler {
-    /// The kind, as the rows of jobs have it: one that no other handler and no job of the core has.
+    /// The kind in the rows of jobs. No other handler and no job of the core may have the same.
     pub kind: &'static str,
-    /// Jobs of the kind that a builder runs at once.
+    /// Number of jobs of the kind that a builder runs concurrently.
     pub places: usize,
     /// Does the work of a job. Every step may be repeated.
     pub run: for<'j> fn(&'j FeatureJob<'j>) -> JobFuture<'j>,
-    /// Notes a failure in the transaction that gives the job up.
+    /// Records a failure in the transaction that gives the job up.
     pub give_up: for<'t> fn(&'t mut OwnerTx, &'t GivenUpJob<'t>) -> HookFuture<'t>,
 }
 
@@ -62,9 +62,9 @@ pub struct JobHandler {
 pub struct GivenUpJob<'t> {
     /// The job.
     pub job: &'t JobLease,
-    /// A stable word.
+    /// Stable reason.
     pub reason: &'t str,
-    /// A sentence.
+    /// Description, for people.
     pub detail: &'t str,
 }
 
@@ -86,30 +86,30 @@ impl<'b> FeatureJob<'b> {
         FeatureJob { builder, lease }
     }
 
-    /// The database.
+    /// Returns the database.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.builder.store
     }
 
-    /// Object storage.
+    /// Returns the object storage.
     #[must_use]
     pub fn objects(&self) -> &ObjectStore {
         &self.builder.objects
     }
 
-    /// Waits for room in the work folder for a file of `bytes`, and for what comes out of it.
+    /// Waits for capacity in the work folder for a file of `bytes` and its unpacked contents.
     ///
     /// # Errors
-    /// If it does not fit, or no room becomes free in time.
+    /// Returns an error if it does not fit, or no capacity becomes free in time.
     pub async fn room(&self, bytes: u64) -> Result<Arc<Room>, JobFailure> {
         self.builder.work.room(bytes, self.builder.places.is_extra(self.lease.id)).await
     }
 
-    /// Has a child process run a task in the job's folder, and reads its answer of at most `answer_bytes`.
+    /// Runs a task in a child process in the job's folder, and reads its answer of at most `answer_bytes`.
     ///
     /// # Errors
-    /// If the task fails, or reaches a limit.
+    /// Returns an error if the task fails or reaches a limit.
     pub async fn run_child<T: DeserializeOwned>(
         &self,
         room: &Arc<Room>,
@@ -123,11 +123,11 @@ impl<'b> FeatureJob<'b> {
         answer.map_err(|(status, reason)| JobFailure::job(status.as_str(), reason))
     }
 
-    /// Fails if the transaction's tenant is deleted. Otherwise delays the deletion until the transaction ends: for what is
-    /// stored outside of the database.
+    /// Fails if the transaction's tenant is deleted. Otherwise delays the deletion until the transaction
+    /// ends, for data that is stored outside of the database.
     ///
     /// # Errors
-    /// [`JobFailure::TenantDeleted`], or the database's failure.
+    /// Returns [`JobFailure::TenantDeleted`], or the database's failure.
     pub async fn hold_tenant(&self, tx: &mut OwnerTx) -> Result<(), JobFailure> {
         erase::alive(tx).await
     }
@@ -146,7 +146,7 @@ pub struct ChildTask {
 /// The failure of a [`ChildTask`].
 #[derive(Debug)]
 pub enum ChildTaskError {
-    /// The tenant's file is to blame: the reason for its sender.
+    /// The tenant's file is the cause: the reason is for its sender.
     Malformed(String),
     /// The folder's files could not be used.
     Io(io::Error),

@@ -1,9 +1,9 @@
-//! Jobs that builders have died with run alone in their process.
+//! Runs jobs alone in their process if builders have died with them.
 //!
-//! A builder that dies takes all of its jobs with it, and it is unknown which of them killed it. Each
-//! is counted an attempt. Twice that is a guess; from the third attempt on a job is begun when no other
-//! runs in its process, and no other is taken until it has ended, so that who dies with it then is it
-//! alone. What waits for its turn is not in flight: its attempt is counted when it begins.
+//! A builder that dies takes all of its jobs with it, and it is unknown which of them killed it. So each of
+//! them is counted an attempt. From the third attempt on, a job starts when no other job runs in its process,
+//! and no other starts until it has ended. If the builder dies then, only this job can be the cause. A job
+//! that waits to run alone is not in flight: its attempt is counted when it begins.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
@@ -11,15 +11,15 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 /// The attempt from which on a job runs alone.
 pub(crate) const ALONE_FROM: u32 = 3;
 
-/// Where jobs pass to be begun: many beside each other, or one alone. Whoever waits to be alone holds up
-/// all that come after.
+/// Gate that a job passes before it starts: many jobs concurrently, or one alone. A job that waits to run
+/// alone blocks all later ones.
 #[derive(Clone, Default)]
 pub(crate) struct IsolationGate(Arc<RwLock<()>>);
 
-/// The leave to run beside others. It is taken before a job is leased.
+/// Permission to run beside other jobs. It is taken before a job is leased.
 pub(crate) type Beside = OwnedRwLockReadGuard<()>;
 
-/// The leave that a job runs with.
+/// Permission with which a job runs.
 #[expect(dead_code, reason = "held until it is dropped")]
 pub(crate) enum Pass {
     /// Other jobs run too.

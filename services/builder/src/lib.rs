@@ -1,9 +1,9 @@
-//! The builder: unpacks uploaded files, builds a symcache from each object, publishes the best
-//! one of each debug id, and wakes the reports that waited for it. Also sends what the database's
-//! outbox holds to Kafka.
+//! The builder unpacks uploaded files, builds a symcache from each object, publishes the best one of each
+//! debug id, and requests the reports that waited for it. It also sends the messages in the database's outbox
+//! to Kafka.
 //!
-//! Every job is a leased row, and every step of a job may be done again: a builder that dies leaves
-//! nothing that the next one does not put right.
+//! Every job is a leased row, and every step of a job may be repeated. If a builder dies, the next one
+//! repairs what it left.
 
 mod build;
 mod builder;

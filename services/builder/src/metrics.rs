@@ -6,10 +6,10 @@ use unslide_artifacts::ObjectStore;
 use unslide_runtime::{MetricFactory, sampled};
 use unslide_store::Store;
 
-/// Registers what the work folder and the clients of the servers say of their bounds.
+/// Registers the metrics of the work folder and of the clients of the servers.
 ///
 /// # Errors
-/// Where the registry has metrics of these names already.
+/// Returns an error if the registry already has metrics of these names.
 pub(crate) fn watch(
     registry: &Registry,
     objects: &ObjectStore,
@@ -27,21 +27,21 @@ const SECONDS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1
 pub(crate) struct Metrics {
     /// Jobs that ended, by kind and outcome (`done`, `failed`, `again`, `put_off`, `lost`).
     pub(crate) jobs: IntCounterVec,
-    /// How long a job took, by kind.
+    /// Duration of a job, by kind.
     pub(crate) job_seconds: HistogramVec,
     /// Jobs that run in this process, by kind.
     pub(crate) running: IntGaugeVec,
-    /// Jobs that are not over, by kind and status.
+    /// Jobs that have not ended, by kind and status.
     pub(crate) waiting: IntGaugeVec,
     /// Jobs that may not be given up and make no progress, by kind.
     pub(crate) stalled: IntGaugeVec,
-    /// Waits for symbols that are there, and that nothing asked for, at the last look.
+    /// Waits for symbols that exist but were not requested, as of the last search.
     pub(crate) missed_wakes: IntGauge,
     /// Outbox messages that cannot be sent and are kept.
     pub(crate) set_aside: IntGauge,
-    /// Objects that were to be built anew, by what became of them (`built`, `rejected`, `gone`).
+    /// Objects to rebuild, by outcome (`built`, `rejected`, `gone`).
     pub(crate) backfilled: IntCounterVec,
-    /// Age of the oldest unsent outbox message at the last look, in seconds.
+    /// Age of the oldest unsent outbox message when last read, in seconds.
     pub(crate) relay_lag: Gauge,
 }
 

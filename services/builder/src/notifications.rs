@@ -1,22 +1,23 @@
-//! News of jobs and of outbox messages: one connection to the database listens for the whole process.
+//! Notifications about jobs and outbox messages: one connection to the database listens for the whole
+//! process.
 
 use std::time::Duration;
 use tokio::sync::watch;
 use unslide_store::{Channel, Listener, Store, StoreError};
 
-/// The pause before listening is tried again.
+/// Pause before listening is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long a connection without notifications is waited on at a time.
+/// Timeout of one wait for a notification.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Notifies of rows that were added to the database. A notification is a hint: a waiter looks by
-/// himself after a while.
+/// Notifies of rows that were added to the database. A notification is only a hint, so a waiter also polls
+/// after a while.
 pub(crate) struct Notifications {
     jobs: watch::Sender<()>,
     outbox: watch::Sender<()>,
 }
 
-/// Waits for news since it was made or last waited.
+/// Waits for notifications since it was created or last waited.
 pub(crate) struct Waiter(watch::Receiver<()>);
 
 impl Notifications {
@@ -24,12 +25,12 @@ impl Notifications {
         Notifications { jobs: watch::Sender::new(()), outbox: watch::Sender::new(()) }
     }
 
-    /// Hears of jobs that were added.
+    /// Returns a waiter for jobs that were added.
     pub(crate) fn of_jobs(&self) -> Waiter {
         Waiter(self.jobs.subscribe())
     }
 
-    /// Hears of messages that were put into the outbox.
+    /// Returns a waiter for messages that were added to the outbox.
     pub(crate) fn of_outbox(&self) -> Waiter {
         Waiter(self.outbox.subscribe())
     }
@@ -50,7 +51,7 @@ impl Notifications {
             match listener.wait(QUIET).await? {
                 Some(Channel::Jobs) => self.jobs.send_replace(()),
                 Some(Channel::Outbox) => self.outbox.send_replace(()),
-                // Some may have been missed.
+                // Some notifications may have been missed.
                 None => {
                     self.jobs.send_replace(());
                     self.outbox.send_replace(());
@@ -61,19 +62,19 @@ impl Notifications {
 }
 
 impl Waiter {
-    /// Marks the notifications so far as seen: the caller looks at what they are about next.
+    /// Marks the notifications so far as seen; the caller polls next.
     pub(crate) fn looked(&mut self) {
         self.0.mark_unchanged();
     }
 
-    /// Returns when there is something new, or after `at_most`.
+    /// Waits for a notification, for at most `at_most`.
     pub(crate) async fn wait(&mut self, at_most: Duration) {
         let notifications = async {
             if self.0.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         };
-        // Over: time to look.
+        // After the timeout the caller polls.
         let _ = tokio::time::timeout(at_most, notifications).await;
     }
 }

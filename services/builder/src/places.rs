@@ -73,7 +73,7 @@ struct StopGuard<'a> {
 }
 
 impl SharedPlaces {
-    /// Uploads share their places with jobs of these kinds.
+    /// Creates the places that uploads share with jobs of these kinds.
     pub(crate) fn new(kinds: impl IntoIterator<Item = &'static str>) -> SharedPlaces {
         let kinds = std::iter::once(JobKind::Build.as_str()).chain(kinds).collect();
         SharedPlaces { kinds, extra: Arc::new(Semaphore::new(1)), jobs: Mutex::default() }
@@ -91,7 +91,7 @@ impl SharedPlaces {
         JobLane { places: Arc::new(Semaphore::new(places)), extra }
     }
 
-    /// Registers a job until the guard is dropped; `None` for a job of a kind that shares no places.
+    /// Registers a job until the guard is dropped. Returns `None` for a job of a kind that shares no places.
     pub(crate) fn register(&self, job: &JobLease, place: &Place) -> Option<Registered<'_>> {
         self.kinds.contains(&job.work.kind()).then(|| self.add(job.id, &job.owner, place.is_extra()))
     }
@@ -113,7 +113,7 @@ impl SharedPlaces {
         self.jobs.lock().get(&job).is_some_and(|running| running.is_extra)
     }
 
-    /// Says when a job's children have to stop.
+    /// Returns a receiver that tells when a job's children have to stop.
     pub(crate) fn stops(&self, job: Uuid) -> watch::Receiver<bool> {
         match self.jobs.lock().get(&job) {
             Some(running) => running.stop.subscribe(),
@@ -126,7 +126,7 @@ impl SharedPlaces {
         self.jobs.lock().get(&job).map_or(Duration::ZERO, RunningJob::stopped_time)
     }
 
-    /// Runs a job's child; that of an extra job while another job is stopped.
+    /// Runs a job's child. While an extra job's child runs, another job is stopped.
     pub(crate) async fn run_child<T>(&self, job: Uuid, child: impl Future<Output = T>) -> T {
         let Some(stopped) = self.stop_for(job) else { return child.await };
         let mut child = pin!(child);

@@ -1,4 +1,4 @@
-//! The service: from a configuration to jobs done, and to their end.
+//! Runs the service from start to drain.
 
 use crate::build::memory::MemoryBudget;
 use crate::build::work_folder::WorkFolder;
@@ -24,12 +24,12 @@ use unslide_store::jobs::JobKind;
 use unslide_store::{Store, StoreError};
 use unslide_stream::Producer;
 
-/// Wake jobs at once: they wait for their turn most of the time.
+/// Number of concurrent wake jobs: they wait for their turn most of the time.
 const WAKES: usize = 8;
-/// Purge jobs at once: they wait for servers most of the time.
+/// Number of concurrent purge jobs: they wait for servers most of the time.
 const PURGES: usize = 2;
 
-/// Why the builder can't start.
+/// Error that keeps the builder from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The database is not usable.
@@ -46,15 +46,15 @@ pub enum Error {
     Metrics(#[from] prometheus::Error),
 }
 
-/// Stored reports that are asked for a second when somebody wants them symbolicated again.
+/// Stored reports that are requested per second if a user wants them symbolicated again.
 const REPROCESS_PER_SECOND: u32 = 200;
 
-/// Works until the host says to stop; returns when the running jobs have ended, or the drain time
-/// is over. What was not finished is left to the next builder. `child` starts this program so that it
-/// calls [`crate::serve_child`].
+/// Runs until the shutdown begins. Returns when the running jobs have ended, or the drain time is over. The
+/// next builder takes over unfinished jobs. `child` starts this program so that it calls
+/// [`crate::serve_child`].
 ///
 /// # Errors
-/// [`Error`] where the service can't start.
+/// Returns [`Error`] if the service can't start.
 pub async fn run(
     config: Config,
     features: BuilderFeatures,
@@ -96,7 +96,7 @@ pub async fn run(
     tokio::join!(
         builder.host.shutdown.token().run_until_cancelled(builder.notifications.listen(&builder.store)),
         worker::work(builds, vec![JobKind::Build.as_str()], builder.settings.uploads),
-        // None of these holds another up.
+        // None of these blocks another.
         worker::work(wakes, vec![JobKind::Wake.as_str(), JobKind::WakeSystem.as_str()], WAKES),
         worker::work(purges, vec![JobKind::Purge.as_str()], PURGES),
         worker::work(again, vec![JobKind::Backfill.as_str()], BACKFILLS),
@@ -106,7 +106,7 @@ pub async fn run(
             let builder = builder.clone();
             async move { worker::work(builder, vec![handler.kind], handler.places).await }
         })),
-        // One at a time and for itself: it takes as long as the tenant was large.
+        // One job at a time, separate from the others: its time depends on the tenant's size.
         worker::work(erasing, vec![JobKind::Erase.as_str()], 1),
         relay::relay(relay),
         maintenance::count(&builder),
@@ -115,7 +115,7 @@ pub async fn run(
     Ok(())
 }
 
-/// Makes the work folder, and clears what builders that died have left in it.
+/// Creates the work folder, and deletes what dead builders have left in it.
 fn prepare(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     for entry in std::fs::read_dir(folder)? {
@@ -124,7 +124,7 @@ fn prepare(folder: &Path) -> std::io::Result<()> {
             .file_name()
             .and_then(|name| name.to_str()?.strip_prefix("job-")?.split('-').next()?.parse::<u32>().ok());
         let dead = process.is_some_and(|process| {
-            // In a container every run has the same number.
+            // In a container every run has the same process id.
             process == std::process::id() || !Path::new("/proc").join(process.to_string()).exists()
         });
         if dead {
@@ -138,7 +138,7 @@ fn prepare(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Readiness asks the three servers themselves.
+/// Registers readiness checks for the three servers.
 fn probes(builder: &Arc<Builder>) {
     probe(builder, "postgres", |builder| async move {
         builder.store.ping().await.map_err(|error| error.to_string())
@@ -153,7 +153,8 @@ fn probes(builder: &Arc<Builder>) {
     });
 }
 
-/// Adds a probe, which does not keep the builder: the builder has the host, and the host has the probes.
+/// Adds a probe with a weak reference to the builder: the builder owns the host, and the host owns the
+/// probes.
 fn probe<A>(builder: &Arc<Builder>, name: &str, ask: impl Fn(Arc<Builder>) -> A + Send + Sync + 'static)
 where
     A: Future<Output = Result<(), String>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Taking jobs by lease, keeping them alive, and saying how they ended.
+//! Takes jobs by lease, renews the leases, and records how the jobs ended.
 
 use crate::build::{self, backfill};
 use crate::builder::Builder;
@@ -15,17 +15,17 @@ use tokio::time::{Instant, sleep, timeout};
 use unslide_store::jobs::{self, Failed, JobLease, Work};
 use unslide_store::{StoreError, objects, uploads, usage};
 
-/// How often jobs are looked for without a notification: those with a pause that is over give none.
+/// Interval at which the queue is polled without a notification: a job whose pause is over sends none.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// After the database could not be asked.
+/// Pause after the database did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest pause between two tries while a server is away.
+/// Longest pause between two tries while a server is unavailable.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Runs jobs of some kinds, `places` at a time and perhaps an extra one (see [`crate::places`]), until the host says to
-/// stop. Then waits for those that run.
+/// Runs jobs of some kinds until the shutdown begins, `places` at a time and perhaps an extra one (see
+/// [`crate::places`]). Then waits for the running jobs.
 pub(crate) async fn work(builder: Arc<Builder>, kinds: Vec<&'static str>, places: usize) {
     let lane = Arc::new(builder.places.lane(&kinds, places));
     let mut notifications = builder.notifications.of_jobs();
@@ -75,7 +75,7 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: Vec<&'static str>, places
     }
 }
 
-/// Leases a job for a place: for the extra one, a job of a tenant with nothing under way.
+/// Leases a job for a place. The extra place takes only a job of a tenant with no job under way.
 async fn lease(builder: &Builder, kinds: &[&str], place: &Place) -> Result<Option<JobLease>, StoreError> {
     let (store, name, lease) = (&builder.store, &builder.name, lease_time(builder));
     match place {
@@ -87,7 +87,7 @@ async fn lease(builder: &Builder, kinds: &[&str], place: &Place) -> Result<Optio
 /// Runs a job in its place.
 async fn run(builder: &Builder, lane: &JobLane, job: &JobLease, place: Place, beside: Beside) {
     let _registered = builder.places.register(job, &place);
-    // Large, because it holds all that a job does.
+    // The future is large, because it holds all state of a job.
     let work = Box::pin(async {
         if let Some(pass) = pass(builder, job, beside).await {
             perform(builder, job).await;
@@ -101,10 +101,10 @@ fn lease_time(builder: &Builder) -> time::Duration {
     time::Duration::try_from(builder.settings.lease()).unwrap_or(time::Duration::MINUTE)
 }
 
-/// How long one job may take, without the time for which it was stopped.
+/// Time limit of one job, without the time for which it was stopped.
 const JOB_TIME: Duration = Duration::from_secs(3_600);
 
-/// Does one job and says how it ended.
+/// Performs one job and records how it ended.
 async fn perform(builder: &Builder, job: &JobLease) {
     let kind = job.work.kind();
     let may_be_given_up = job.work.may_be_given_up();
@@ -119,7 +119,7 @@ async fn perform(builder: &Builder, job: &JobLease) {
     running.dec();
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
     let done = match done {
-        // What may be given up reads files and stores what it has read, however it ended.
+        // A job that may be given up reads files, and keeps the results even if it fails.
         done if may_be_given_up => unless_deleted(builder, job, done).await,
         done @ Err(JobFailure::TenantDeleted) => unless_deleted(builder, job, done).await,
         done => done,
@@ -136,7 +136,7 @@ async fn perform(builder: &Builder, job: &JobLease) {
         }
         Err(JobFailure::Server(detail)) => put_off(builder, job, "unavailable", &detail).await,
         Err(JobFailure::Object(detail)) => put_off(builder, job, "not_deleted", &detail).await,
-        // Until it is done reports wait, or what was deleted answers.
+        // Reports wait, or deleted symbols answer, until this job is done.
         Err(JobFailure::Again(detail)) if !may_be_given_up => {
             put_off(builder, job, "unavailable", &detail).await
         }
@@ -149,7 +149,7 @@ async fn perform(builder: &Builder, job: &JobLease) {
     builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
 }
 
-/// Returns when a job has taken [`JOB_TIME`].
+/// Waits until a job has taken [`JOB_TIME`].
 async fn overdue(builder: &Builder, job: &JobLease) {
     let begun = Instant::now();
     loop {
@@ -162,7 +162,7 @@ async fn overdue(builder: &Builder, job: &JobLease) {
     }
 }
 
-/// A build's end, unless its tenant was deleted meanwhile.
+/// Returns the result of a job, unless its tenant was deleted during the job.
 async fn unless_deleted(
     builder: &Builder,
     job: &JobLease,
@@ -172,14 +172,15 @@ async fn unless_deleted(
         Ok(true) => Err(JobFailure::TenantDeleted),
         Ok(false) => done,
         Err(failure) => {
-            // What it may have left is found when the erasing looks a second time.
+            // Objects that it may have left are found by the second pass of the erasure.
             tracing::warn!(job.id = %job.id, ?failure, "whether a job's tenant is still there could not be asked");
             done
         }
     }
 }
 
-/// Tries a job; while a server is away it waits. One that runs alone does not: all others would wait too.
+/// Tries a job, and waits while a server is unavailable. A job that runs alone does not wait, because all
+/// others would wait too.
 async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
     if job.exhausted {
         let detail = "every builder that began with it died; its bytes are kept";
@@ -226,8 +227,8 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
     }
 }
 
-/// The leave that this job needs; `None` where it is not to be done, because it was lost or the builder
-/// stops. Its lease then ends by itself.
+/// Returns the pass that this job needs. Returns `None` if the job must not run, because its lease was lost
+/// or the builder stops. The lease then expires.
 async fn pass(builder: &Builder, job: &JobLease, beside: Beside) -> Option<Pass> {
     if job.attempt < isolation::ALONE_FROM || job.exhausted {
         return Some(Pass::Beside(beside));
@@ -250,7 +251,7 @@ fn counted(result: Result<(), StoreError>, job: &JobLease) -> Option<()> {
     result.map_err(noted).ok()
 }
 
-/// Keeps a job alive; returns when it is lost.
+/// Renews the lease of a job. Returns when the lease is lost.
 async fn keep(builder: &Builder, job: &JobLease) {
     let beat = builder.settings.lease() / 3;
     loop {
@@ -265,8 +266,8 @@ async fn keep(builder: &Builder, job: &JobLease) {
     }
 }
 
-/// Returns a job that is not to blame, or may not be given up, to the queue. Where it is an upload's, the
-/// upload's record says what it waits for.
+/// Returns a job to the queue that did not fail for its own reasons, or may not be given up. If it is an
+/// upload's, the upload's record says what it waits for.
 async fn put_off(builder: &Builder, job: &JobLease, reason: &str, detail: &str) -> &'static str {
     let again: Result<_, StoreError> = async {
         let mut tx = builder.store.owner(&job.owner).await?;
@@ -292,7 +293,7 @@ fn unnoted(job: &JobLease, error: &StoreError) -> &'static str {
     "lost"
 }
 
-/// Returns a job to the queue, or ends it; where it was an upload's, the upload's record says why.
+/// Returns a job to the queue, or ends it. If it was an upload's, the upload's record says why.
 async fn end(
     builder: &Builder,
     job: &JobLease,
@@ -319,7 +320,7 @@ async fn end(
         Ok(Failed::Permanently) => {
             tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, "a job has failed");
             if let (Work::Build { upload }, build::OVER_QUOTA) = (&job.work, reason) {
-                // What is more than the tenant may store is not stored.
+                // A file beyond the tenant's quota is not kept.
                 build::discard(builder, &job.owner.own(*upload)).await;
             }
             "failed"

@@ -99,7 +99,7 @@ pub struct Metrics {
     quarantine_stopped: IntGaugeVec,
     /// Records in quarantine that no replay has stored.
     pub quarantine_waiting: IntGauge,
-    /// Seconds since the oldest dead letter arrived that nobody has replayed; 0 without one.
+    /// Age in seconds of the oldest dead letter that was not replayed; 0 without one.
     pub oldest_dead_letter: IntGauge,
 }
 

@@ -1,4 +1,4 @@
-//! Building symcaches anew, after a change of their format or of what is read out of an object.
+//! Rebuilds symcaches after a change of their format or of what is read from an object.
 
 use crate::build::publish::publish;
 use crate::build::slices::unpack;
@@ -10,12 +10,12 @@ use unslide_model::ContentHash;
 use unslide_store::jobs::{self, JobLease, Work};
 use unslide_store::objects::{self, ObjectRow, ObjectStatus};
 
-/// The object in its job's folder.
+/// Name of the object in its job's folder.
 const FILE: &str = "object";
 
-/// Rebuilds one page of the tenant's objects after `after`, in version `version`: those with an older symcache, or
-/// `all`. Retries those that were too complex for earlier limits. The next ones are another job's, so that a
-/// builder that dies repeats little and other tenants get their turn.
+/// Rebuilds one page of the tenant's objects after `after`, in version `version`: those with an older
+/// symcache, or `all`. Retries objects that were too complex for earlier limits. Another job continues with
+/// the next page, so that a builder that dies repeats little and other tenants get their turn.
 pub(crate) async fn backfill(
     builder: &Builder,
     job: &JobLease,
@@ -23,7 +23,7 @@ pub(crate) async fn backfill(
     after: Option<&ContentHash>,
 ) -> Result<(), JobFailure> {
     if !builder.settings.symcache_versions.contains(&version) {
-        // It would find the same objects again and again.
+        // Otherwise it would find the same objects in every job.
         let detail = format!("this builder does not write version {version} of the symcache's format");
         return Err(JobFailure::job("version_not_written", detail));
     }
@@ -43,8 +43,8 @@ pub(crate) async fn backfill(
     Ok(tx.commit().await?)
 }
 
-/// Builds one object anew; says what became of it. What an earlier release could read and this one
-/// can't keeps the symcache that it has.
+/// Rebuilds one object and returns the outcome. An object that an earlier release could read and this one
+/// can't keeps its symcache.
 async fn rebuild(builder: &Builder, job: &JobLease, object: &ObjectRow) -> Result<&'static str, JobFailure> {
     let owner = &job.owner;
     let hash = object.content_hash;

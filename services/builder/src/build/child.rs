@@ -1,7 +1,8 @@
-//! The child process that reads what tenants upload: one unpacks an upload, one builds each symcache, and one runs each task
-//! of a feature.
+//! The child process that reads what tenants upload: one unpacks an upload, one builds each symcache, and one
+//! runs each task of a feature.
 //!
-//! Its limits bound what a hostile file can cost. Builder and child speak through files in the job's folder.
+//! Its limits bound what a hostile file can cost. The builder and the child communicate through files in the
+//! job's folder.
 
 use crate::build::work_folder::Room;
 use crate::builder::Builder;
@@ -23,13 +24,13 @@ use unslide_symbolicate::object;
 
 pub(crate) const REQUEST: &str = "request.json";
 pub(crate) const ANSWER: &str = "answer.json";
-/// Where the child leaves a symcache.
+/// Name of the file in which the child stores a symcache.
 pub(crate) const SYMCACHE: &str = "symcache";
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) limits: ChildLimits,
-    /// Where the child's memory can be raised, for people.
+    /// Name of the setting that raises the child's memory, for error messages.
     pub(crate) memory_setting: String,
     pub(crate) task: Task,
 }
@@ -41,7 +42,7 @@ impl Request {
     }
 }
 
-/// What a child does in the job's folder.
+/// The work of a child in the job's folder.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Task {
     /// Unpacks an upload: the answer is an [`Unpacked`].
@@ -54,7 +55,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// The size of the object that is built; 0 for a task with memory that does not grow with its file.
+    /// Returns the size of the object to build, or 0 for a task whose memory does not grow with its file.
     fn object_bytes(&self) -> u64 {
         match self {
             Task::Build { range, .. } => range.end.saturating_sub(range.start),
@@ -63,19 +64,19 @@ impl Task {
     }
 }
 
-/// A symcache in the file [`SYMCACHE`].
+/// Result of a build; the symcache is in the file [`SYMCACHE`].
 #[derive(Serialize, Deserialize)]
 pub(crate) struct BuiltSlice {
     pub(crate) quality: Quality,
-    /// What of the object is not in it, and why.
+    /// Parts of the object that are not in the symcache, with the reason.
     pub(crate) warnings: Vec<String>,
     pub(crate) sha256: ContentHash,
 }
 
-/// An answer; or why the file gives none, for the object's record; or a failure that is not the file's.
+/// An answer; or the reason in the file, for the object's record; or a failure that is not the file's.
 pub(crate) type ChildAnswer<T> = Result<Result<T, (ObjectStatus, String)>, JobFailure>;
 
-/// Has a child do something in the job's folder.
+/// Runs a task of a job in a child process, in the job's folder.
 pub(crate) async fn run<T: DeserializeOwned>(
     builder: &Builder,
     job: &JobLease,
@@ -99,8 +100,8 @@ pub(crate) async fn run<T: DeserializeOwned>(
     builder.places.run_child(job.id, child).await
 }
 
-/// Has a child of `program` do something in a folder. The child is stopped while `stop` is true. `held` is dropped
-/// after the child is gone.
+/// Runs a request in a child of `program`, in `folder`. The child is stopped while `stop` is true. `held` is
+/// dropped after the child has ended.
 pub(crate) async fn ask<T: DeserializeOwned>(
     program: &ChildProgram,
     folder: &Path,

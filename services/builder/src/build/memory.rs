@@ -1,24 +1,24 @@
-//! The memory of child processes: what one may have, and the budget of all that run at the same time.
+//! The memory of child processes: the limit of each, and the budget of all that run at the same time.
 
 use crate::config::{BACKFILLS, Settings};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use unslide_runtime::fairness::{FairPermit, FairSemaphore};
 
-/// What a child needs beside what grows with the object that it builds.
+/// Memory of a child that does not depend on the size of the object that it builds.
 const BASE_BYTES: u64 = 64 << 20;
 
 /// The memory that child processes share.
 pub(crate) struct MemoryBudget {
-    /// The least that a child gets.
+    /// Minimum for a child.
     least_bytes: u64,
-    /// The most that a child gets: it leaves room for a small one.
+    /// Maximum for a child, which leaves memory for a small one.
     most_bytes: u64,
     /// KiB of all children. Jobs were taken fairly among tenants before, so the semaphore has no owners.
     free: FairSemaphore<()>,
-    /// The turn of a child that has more than the least.
+    /// Permit for a child that needs more than the minimum; one at a time has it.
     large: Arc<Semaphore>,
-    /// The least for the extra job's child, so that it waits for no other.
+    /// The minimum for the extra job's child, so that it does not wait for others.
     extra: Arc<Semaphore>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct MemoryGrant {
 }
 
 impl MemoryBudget {
-    /// `feature_places` are those for jobs of features.
+    /// Creates the budget. `feature_places` is the number of places for jobs of features.
     pub(crate) fn new(settings: &Settings, feature_places: usize) -> MemoryBudget {
         let jobs = settings.uploads.saturating_add(feature_places).saturating_add(BACKFILLS) as u64;
         let all_bytes = settings.build_bytes.saturating_mul(jobs);
@@ -44,9 +44,9 @@ impl MemoryBudget {
         }
     }
 
-    /// Waits for memory for a child that builds an object of `size` bytes, or 0 if it does something else. A
-    /// large object waits until others leave enough. It takes its memory in pieces, one large object at a time,
-    /// so that small ones go on meanwhile. A small one of the extra job has memory of its own.
+    /// Waits for memory for a child that builds an object of `size` bytes, or 0 for other tasks. A large
+    /// object waits until others leave enough. It collects its memory in pieces, one large object at a time,
+    /// so that small objects can continue. A small object of the extra job has reserved memory.
     pub(crate) async fn acquire(&self, size: u64, is_extra: bool) -> MemoryGrant {
         let bytes = self.limit(size);
         let shared = self.acquire_shared(bytes);
@@ -58,7 +58,7 @@ impl MemoryBudget {
             Ok(turn) = Arc::clone(&self.extra).acquire_owned() => {
                 MemoryGrant { bytes, _turn: Some(turn), _permits: Vec::new() }
             }
-            // A job that was the extra one before may still have it.
+            // A job that was the extra one before may still hold that memory.
             shared = shared => shared,
         }
     }
@@ -77,7 +77,8 @@ impl MemoryBudget {
         MemoryGrant { bytes, _turn: turn, _permits: permits }
     }
 
-    /// A symcache takes less than 1.5 times its object's size while it is built.
+    /// Returns the limit of a child. While a symcache is built, it takes less than 1.5 times its object's
+    /// size.
     fn limit(&self, size: u64) -> u64 {
         if size == 0 {
             return self.least_bytes;

@@ -1,4 +1,4 @@
-//! An upload, from its bytes to every object's final status.
+//! Processes an upload, from its bytes to every object's final status.
 
 pub(crate) mod backfill;
 pub(crate) mod child;
@@ -28,21 +28,21 @@ use unslide_store::objects::{self, ObjectStatus};
 use unslide_store::uploads::{self, SymbolUpload};
 use unslide_store::{OwnerTx, Uuid, tenants, usage};
 
-/// What the pause grows by after which a file is fetched again that comes other than it was received.
+/// Increment of the pause before a file is fetched again whose content differs from what was received.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The upload in its job's folder.
+/// Name of the upload in its job's folder.
 const UPLOAD: &str = "upload";
 
-/// Why an upload fails that is more than its tenant may store.
+/// Reason of an upload that fails because it exceeds its tenant's quota.
 pub(crate) const OVER_QUOTA: &str = "symbol_quota";
 
-/// Unpacks an upload and builds what is new in it. Every step may be done again.
+/// Unpacks an upload and builds the new objects in it. Every step may be repeated.
 pub(crate) async fn build(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {
     let owner = &job.owner;
     let mut tx = builder.store.owner(owner).await?;
     let Some(upload) = uploads::find(&mut tx, id).await? else {
-        // Deleted with its tenant.
+        // The upload was deleted with its tenant.
         return complete(tx, job).await;
     };
     if upload.status.is_final() {
@@ -71,13 +71,13 @@ pub(crate) async fn build(builder: &Builder, job: &JobLease, id: Uuid) -> Result
     let usable = end(&mut tx, id, &unpacked.skipped).await?;
     complete(tx, job).await?;
     if usable {
-        // Its objects are kept by content; what nothing could be made of stays for the operator.
+        // Its objects are kept by content. An upload without a usable object stays for the operator.
         discard(builder, &owner.own(id)).await;
     }
     Ok(())
 }
 
-/// Removes the file of an upload that is over; where that fails, maintenance does it later.
+/// Deletes the file of an upload that has ended. If that fails, maintenance deletes it later.
 pub(crate) async fn discard(builder: &Builder, upload: &Owned<Uuid>) {
     let discarded = async {
         builder.objects.delete(&keys::upload(upload)).await?;
@@ -95,11 +95,11 @@ async fn complete(mut tx: OwnerTx, job: &JobLease) -> Result<(), JobFailure> {
     Ok(tx.commit().await?)
 }
 
-/// The upload's record: done where something in it is usable.
+/// Ends the upload's record: as done if an object in it is usable.
 async fn end(tx: &mut OwnerTx, id: Uuid, skipped: &[uploads::SkippedMember]) -> Result<bool, JobFailure> {
     let objects = uploads::get(tx, id).await?.map(|(_, objects)| objects).unwrap_or_default();
     let usable = objects.iter().any(|uploaded| uploaded.object.status == ObjectStatus::Ready);
-    // Objects that were deleted while this upload was built have left no row, and no failure.
+    // Objects that were deleted during the build of this upload have left no row, and no failure.
     match objects.iter().find(|uploaded| uploaded.object.reason.is_some()).filter(|_| !usable) {
         Some(first) => {
             let reason = first.object.reason.as_deref().unwrap_or_default();
@@ -111,8 +111,8 @@ async fn end(tx: &mut OwnerTx, id: Uuid, skipped: &[uploads::SkippedMember]) -> 
     Ok(usable)
 }
 
-/// Fetches the uploaded file, and holds it against what the api received, or what was announced of a
-/// file that came in parts.
+/// Fetches the uploaded file and compares it with what the api received. A file that came in parts is
+/// compared with what was announced.
 async fn download(
     builder: &Builder,
     owner: &Owner,
@@ -123,7 +123,7 @@ async fn download(
     let key = keys::upload(owner.own(upload.id));
     let limit = upload.size.unwrap_or_default();
     let read = read_again(&key, PAUSE, || async {
-        // A try before this one may have left its file.
+        // An earlier try may have left its file.
         tokio::fs::remove_file(&path).await.ok();
         match builder.objects.get_to_file(&key, &path, limit).await {
             Ok(Some(fetched)) if upload.content_hash.is_some_and(|hash| hash != fetched.sha256) => {
@@ -147,7 +147,7 @@ async fn download(
     Err(JobFailure::job(reason, format!("the stored file {wrong}{wanted}")))
 }
 
-/// Notes every slice, so that the client sees them all at once; gives those that have to be built.
+/// Records every slice, so that the client sees them all at once. Returns the slices to build.
 async fn note(
     builder: &Builder,
     owner: &Owner,
@@ -155,7 +155,7 @@ async fn note(
     slices: &[UploadedSlice],
 ) -> Result<Vec<UploadedSlice>, JobFailure> {
     let mut new: Vec<UploadedSlice> = Vec::new();
-    // All in one transaction, under the lock that the look at the limit takes.
+    // All in one transaction, under the lock that the check of the limit takes.
     let mut tx = builder.store.owner(owner).await?;
     fits(builder, &mut tx, owner, slices).await?;
     let found: Vec<_> = slices.iter().map(|slice| (slice.path.as_str(), &slice.new)).collect();
@@ -170,8 +170,8 @@ async fn note(
     Ok(new)
 }
 
-/// Whether the tenant may store what is new in these slices: the api has seen the file only as it was
-/// packed. Operators know what they store for all.
+/// Checks that the new objects in these slices fit into the tenant's quota: the api only knows the packed
+/// size of the file. Symbols that operators store for all tenants have no limit.
 async fn fits(
     builder: &Builder,
     tx: &mut OwnerTx,
@@ -194,7 +194,7 @@ async fn fits(
     Ok(())
 }
 
-/// One new object: kept by content, built, published.
+/// Processes one new object: keeps it by content, builds it, and publishes its symcache.
 async fn one(
     builder: &Builder,
     job: &JobLease,
@@ -218,7 +218,7 @@ async fn one(
     }
 }
 
-/// Builds an object's symcaches, or says why none can be built.
+/// Builds an object's symcaches, or returns why none can be built.
 pub(crate) async fn make(
     builder: &Builder,
     job: &JobLease,
@@ -265,7 +265,7 @@ pub(crate) async fn keep(
     let put = Put { condition: condition.clone(), ..Put::default() };
     match builder.objects.put_stream(key, source, size, &put).await {
         Ok(_) => Ok(()),
-        // Stored by content: another writer has stored the same bytes.
+        // The key is the content's hash: another writer has stored the same bytes.
         Err(StorageError::Precondition { .. }) if *condition == Condition::Absent => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,16 +1,16 @@
-//! Making an object's symcache the one that answers for its debug id, if it is the best.
+//! Publishes an object's symcache for its debug id, if it is the best one.
 //!
-//! The order is what readers rely on: the immutable symcache, then the alias, then the database
-//! (slot, wake job, event), then, by the relay, the event on Kafka. A builder that dies in between
-//! leaves an alias that is ahead of its slot; the job's next attempt finds it and goes on there.
+//! Readers rely on the order of the writes: the immutable symcache, then the alias, then the database (slot,
+//! wake job, event), then, by the relay, the event on Kafka. A builder that dies in between leaves an alias
+//! that is ahead of its slot. The job's next attempt finds the alias and continues there.
 //!
-//! While the symcache's format changes there are two of everything, one for each version that this
-//! builder writes, of the same generation. A builder that dies between two aliases leaves one of them
-//! behind the other, and the job's next attempt brings it up.
+//! While the symcache's format changes there are two of everything, one for each version that this builder
+//! writes, with the same generation. A builder that dies between two aliases leaves one of them behind the
+//! other, and the job's next attempt updates it.
 //!
-//! The alias is written under a lock of the database for the debug id and with a precondition, so
-//! that it is safe with stores that check conditions and write in two steps, and without the lock
-//! with those that do both in one.
+//! The alias is written under a lock of the database for the debug id and with a precondition. The lock makes
+//! it safe with stores that check the condition and write in two steps. Stores that do both in one step need
+//! only the precondition.
 
 use crate::build::keep;
 use crate::build::slices::{UploadedSlice, debug_id};
@@ -29,15 +29,15 @@ use unslide_store::symbols::{self, DebugIdSymbols};
 use unslide_store::{OwnerTx, objects, slots};
 use unslide_symbolicate::symcache::READS;
 
-/// How often somebody else may get in between before the job gives way.
+/// Number of tries if other writers interfere, before the job is put off.
 const TRIES: usize = 8;
 
 /// Symcaches that were built from one object.
 pub(crate) struct BuiltSymcaches {
     pub(crate) quality: Quality,
-    /// What of the object is not in them, and why.
+    /// Parts of the object that are not in the symcaches, with the reason.
     pub(crate) warnings: Vec<String>,
-    /// One for each version of the format that this builder writes, the newest first.
+    /// One symcache for each version of the format that this builder writes, the newest first.
     pub(crate) forms: Vec<SymcacheForm>,
 }
 
@@ -53,12 +53,12 @@ impl BuiltSymcaches {
         self.forms.iter().find(|form| form.version == version)
     }
 
-    /// Returns what the object's record says of what is not read; `None` if all is.
+    /// Returns the note in the object's record about parts that were not read, or `None` if all were.
     fn left_out(&self) -> Option<String> {
         (!self.warnings.is_empty()).then(|| self.warnings.join("; "))
     }
 
-    /// What the object's record says: the newest one.
+    /// Returns the symcache for the object's record: the one in the newest version.
     fn recorded(&self) -> Result<Symcache, JobFailure> {
         let Some(form) = self.forms.first() else {
             return Err(JobFailure::job("internal", "no version of the symcache's format is written"));
@@ -67,21 +67,21 @@ impl BuiltSymcaches {
     }
 }
 
-/// What became of it.
+/// Result of publishing a symcache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PublishOutcome {
-    /// It answers, as this generation.
+    /// The symcache answers, with this generation.
     Wins,
     /// Another object answers.
     Yields,
-    /// Its object was deleted in the meantime.
+    /// The object was deleted in the meantime.
     Deleted,
 }
 
-/// An alias as it is now.
+/// The current state of an alias.
 struct Current {
     version: u32,
-    /// `None` where what lies there does not say what it is, such as what a store wrote half.
+    /// `None` if the stored alias has no valid metadata, such as after an incomplete write.
     meta: Option<AliasMeta>,
     etag: ETag,
 }
@@ -116,7 +116,7 @@ pub(crate) async fn publish(
     Err(JobFailure::Again(format!("the symbols for {} change all the time", id.id)))
 }
 
-/// One try; `None` where somebody else got in between.
+/// Tries once; returns `None` if another writer interfered.
 async fn once(
     builder: &Builder,
     id: &Owned<DebugId>,
@@ -126,7 +126,7 @@ async fn once(
     let object = slice.new.content_hash;
     let mut tx = builder.store.owner(&id.owner).await?;
     slots::exclusive(&mut tx, &id.id).await?;
-    // The alias is written under this transaction: no deletion of the tenant can come in between.
+    // The alias is written while this transaction holds off a deletion of the tenant.
     alive(&mut tx).await?;
     let known = symbols::get(&mut tx, &id.id).await?;
     let aliases = aliases(builder, id).await?;
@@ -136,7 +136,7 @@ async fn once(
     };
     let symcache = built.recorded()?;
     let slot = known.slot;
-    // One that an attempt before this one has left behind says nothing any more.
+    // An alias with an older generation, left by an earlier attempt, no longer counts.
     let current = aliases
         .iter()
         .filter_map(|alias| Some((alias.version, alias.meta.as_ref()?)))
@@ -146,12 +146,12 @@ async fn once(
         meta.object == object && same
     };
     let generation = match (current, current.filter(is_ours)) {
-        // An attempt before this one came as far as an alias, and no deletion took its number since.
+        // An earlier attempt wrote an alias, and no deletion has taken its generation since.
         (_, Some((_, ours))) if announced(&slot, ours) || ours.generation > slot.generation => {
             ours.generation
         }
         (Some((version, other)), None) if !is_better(&known, &object, built.quality, other) => {
-            // Also where the writer of the alias died before the slot was raised.
+            // Also needed if the writer of the alias died before it raised the slot.
             if other.generation > slot.generation {
                 announce(&mut tx, id, other, version).await?;
             }
@@ -167,15 +167,15 @@ async fn once(
     let meta = AliasMeta { generation, quality: built.quality, sha256: symcache.sha256, object };
     if !announced(&slot, &meta) {
         let raised = announce(&mut tx, id, &meta, symcache.version).await?;
-        // The slot is locked from here on, so that no deletion comes any more; one may have come
-        // since the first look. Then the alias has to say another number, or to go.
+        // The slot is locked from here on, so no deletion can follow. One may have happened since the first
+        // look-up: then the alias needs another generation, or has to be deleted.
         let known = symbols::get(&mut tx, &id.id).await?;
         if raised != generation || known.is_none_or(|known| created(&known, &object).is_none()) {
             tx.rollback().await?;
             return Ok(None);
         }
     }
-    // After the slot, as everywhere: a deletion locks them in that order too.
+    // Locked after the slot, as everywhere: a deletion locks them in the same order.
     objects::ready(&mut tx, &object, built.quality, built.left_out().as_deref(), &symcache).await?;
     tx.commit().await?;
     Ok(Some(PublishOutcome::Wins))
@@ -214,8 +214,8 @@ async fn announce(
     Ok(slots::publish(tx, &published).await?)
 }
 
-/// The versions of the aliases that count: those that this builder writes, and those that workers of this
-/// release may still read.
+/// Returns the versions of the aliases that count: those that this builder writes, and those that workers of
+/// this release may still read.
 pub(crate) fn versions(builder: &Builder) -> BTreeSet<u32> {
     builder.settings.symcache_versions.iter().chain(READS).copied().collect()
 }
@@ -230,8 +230,8 @@ async fn aliases(builder: &Builder, id: &Owned<DebugId>) -> Result<Vec<Current>,
     Ok(aliases)
 }
 
-/// Writes the aliases that do not say it yet, and the object beside them; false where somebody else
-/// wrote one first.
+/// Writes the aliases that are not up to date, and the object beside them. Returns false if another writer
+/// was first.
 async fn write(
     builder: &Builder,
     id: &Owned<DebugId>,
@@ -260,7 +260,7 @@ async fn write(
     Ok(true)
 }
 
-/// Writes an alias over what was seen of it; false where it is not that any more.
+/// Writes an alias if it is unchanged since `seen`. Returns false if it has changed.
 async fn point(
     objects: &ObjectStore,
     alias: &ObjectKey,
@@ -277,7 +277,7 @@ async fn point(
     }
 }
 
-/// True where the slot says of an alias what it says itself.
+/// Returns true if the slot has the generation and the object of the alias.
 fn announced(slot: &SymbolSlot, alias: &AliasMeta) -> bool {
     slot.generation == alias.generation && slot.content_hash == Some(alias.object)
 }
@@ -291,10 +291,11 @@ fn created(known: &DebugIdSymbols, object: &ContentHash) -> Option<time::OffsetD
         .map(|o| o.created_at)
 }
 
-/// True where our object answers rather than the alias's: it offers more, or as much and is newer.
+/// Returns true if our object should answer instead of the alias's: its quality is higher, or equal and it is
+/// newer.
 fn is_better(known: &DebugIdSymbols, ours: &ContentHash, quality: Quality, theirs: &AliasMeta) -> bool {
     let Some(their_time) = created(known, &theirs.object) else { return true };
-    // Of one upload the smaller hash, so that every builder says the same.
+    // Within one upload the smaller hash wins, so that every builder decides the same.
     let our_rank = (quality, created(known, ours).unwrap_or(their_time), Reverse(ours.0));
     our_rank >= (theirs.quality, their_time, Reverse(theirs.object.0))
 }

@@ -18,10 +18,11 @@ use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::build_source_map;
 use unslide_symbolicate::object::{self, ObjectError};
 
-/// Does, as a child of a builder, what the request in the current folder asks for. `tasks` are those of features.
+/// Performs the request in the current folder, as a child of a builder. `tasks` are the tasks of features.
 ///
 /// # Errors
-/// If request or answer cannot be read or written, or the operating system refuses a limit.
+/// Returns an error if the request or the answer cannot be read or written, or if the operating system
+/// refuses a limit.
 pub fn serve(tasks: &[ChildTask]) -> io::Result<()> {
     let request: Request = serde_json::from_slice(&fs::read(REQUEST)?)?;
     request.limits.apply()?;

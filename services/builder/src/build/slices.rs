@@ -1,4 +1,4 @@
-//! From an upload's files to its slices: what each one is, by its load commands alone.
+//! Splits an upload's files into slices and identifies each by its load commands alone.
 
 use crate::build::child::{self, Task};
 use crate::build::work_folder::Room;
@@ -20,26 +20,26 @@ use unslide_symbolicate::object::{ObjectError, ObjectFacts, ObjectKind, objects}
 /// One architecture of a Mach-O file of the upload, or a source map.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct UploadedSlice {
-    /// Where the file lay in the upload.
+    /// Path of the file in the upload.
     pub(crate) path: String,
-    /// Where it lies now.
+    /// Path of the file now.
     pub(crate) file: PathBuf,
     pub(crate) range: Range<u64>,
     pub(crate) new: NewObject,
-    /// Why no symcache can be built from it, where that is clear already.
+    /// Reason why no symcache can be built from it, if that is already known.
     pub(crate) rejected: Option<(ObjectStatus, String)>,
 }
 
-/// What an upload holds.
+/// Contents of an upload.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Unpacked {
     pub(crate) slices: Vec<UploadedSlice>,
     pub(crate) skipped: Vec<uploads::SkippedMember>,
-    /// Of all files.
+    /// Size of all files.
     bytes: u64,
 }
 
-/// Has a child unpack a file in the job's folder.
+/// Unpacks a file of a job's folder in a child process.
 pub(crate) async fn unpack(
     builder: &Builder,
     job: &JobLease,
@@ -64,7 +64,7 @@ pub(crate) fn unpack_here(
     let folder = std::env::current_dir()?;
     let mut sink = ToFolder::new(&folder);
     let contents = archive::unpack(File::open(file)?, name, limits, &mut sink)?;
-    // What was unpacked is all that is needed from here on.
+    // Only the unpacked files are needed from here on.
     std::fs::remove_file(file)?;
     let skipped = shown(&contents.skipped, contents.skipped_count);
     let mut unpacked = Unpacked { slices: Vec::new(), skipped, bytes: 0 };
@@ -73,7 +73,7 @@ pub(crate) fn unpack_here(
         unpacked.bytes += member.size;
         let file = member.file.keep().map_err(|error| error.error)?;
         let slices = slices_of(&member.path, &file, &bytes);
-        // Apps ship source maps of their packages, which are of no bundle.
+        // Apps ship source maps of their packages, which belong to no bundle.
         let is_alone = member.path == name;
         let keeps_all = is_alone || member.binary != Binary::SourceMap;
         unpacked.slices.extend(slices.into_iter().filter(|slice| keeps_all || slice.new.debug_id.is_some()));
@@ -154,7 +154,7 @@ fn slice(
     UploadedSlice { path: path.to_owned(), file: file.to_owned(), range, new, rejected }
 }
 
-/// How an object's error is recorded.
+/// Returns the status and the reason with which an object's error is recorded.
 pub(crate) fn rejection(error: &ObjectError) -> (ObjectStatus, String) {
     let status = match error {
         ObjectError::Unsupported(_) => ObjectStatus::Unsupported,
@@ -166,7 +166,7 @@ pub(crate) fn rejection(error: &ObjectError) -> (ObjectStatus, String) {
     (status, error.to_string())
 }
 
-/// The debug id of a slice that a symcache is built from.
+/// Returns the debug id of a slice that a symcache is built from.
 pub(crate) fn debug_id(slice: &UploadedSlice) -> Result<DebugId, JobFailure> {
     slice
         .new

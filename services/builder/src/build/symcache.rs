@@ -1,4 +1,4 @@
-//! One symcache without a builder: a command on someone's machine has it built in the same child process.
+//! Builds one symcache without a builder: a command on a developer's machine uses the same child process.
 
 use crate::build::child::{self, BuiltSlice, ChildAnswer, Request, SYMCACHE, Task};
 use crate::failure::JobFailure;
@@ -14,34 +14,34 @@ use unslide_runtime::child::{ChildLimits, ChildProgram};
 use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::object::MAX_SYMCACHE_BYTES;
 
-/// The file in the child's folder.
+/// Name of the file in the child's folder.
 const OBJECT: &str = "object";
 
-/// What a symcache is built from.
+/// Source of a symcache: a slice of a file.
 pub struct SymcacheSource<'f> {
     /// A Mach-O file or a source map.
     pub file: &'f Path,
-    /// The slice in it.
+    /// Range of the slice in the file.
     pub range: Range<u64>,
-    /// The debug id of its bundle, for a source map that has none.
+    /// The debug id of the source map's bundle, if the map has none.
     pub bundle: Option<DebugId>,
 }
 
-/// A symcache that was built.
+/// A symcache that was built locally.
 pub struct LocalSymcache {
-    /// Its bytes.
+    /// The symcache's bytes.
     pub bytes: Bytes,
-    /// What of the object is not in it, and why.
+    /// Parts of the object that are not in the symcache, with the reason.
     pub warnings: Vec<String>,
 }
 
-/// Why a symcache was not built.
+/// Reason why a symcache was not built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The file gives none within the limits.
+    /// The file gives no symcache within the limits.
     #[error("{1}")]
     Rejected(ObjectStatus, String),
-    /// The file is not to blame.
+    /// The build failed for a reason that is not in the file.
     #[error("{0}")]
     Failed(String),
 }
@@ -56,7 +56,7 @@ impl From<JobFailure> for BuildError {
                 let folder = std::env::temp_dir();
                 BuildError::Failed(format!("{detail} (temporary files are in {})", folder.display()))
             }
-            // Without a database there are neither.
+            // Without a database there is no lease and no tenant.
             JobFailure::LeaseLost | JobFailure::TenantDeleted => BuildError::Failed(format!("{failure:?}")),
         }
     }
@@ -68,10 +68,11 @@ impl From<std::io::Error> for BuildError {
     }
 }
 
-/// Has a child of `program` build a symcache with at most `memory_bytes`, which `memory_setting` raises.
+/// Builds a symcache in a child process of `program` with at most `memory_bytes` of memory. `memory_setting`
+/// names the setting that raises this limit.
 ///
 /// # Errors
-/// Where the file gives no symcache within the limits, or the child cannot work.
+/// Returns an error if the file gives no symcache within the limits, or if the child cannot work.
 pub async fn build_symcache(
     program: &ChildProgram,
     source: &SymcacheSource<'_>,
@@ -79,7 +80,7 @@ pub async fn build_symcache(
     memory_setting: &str,
 ) -> Result<LocalSymcache, BuildError> {
     let file = source.file.canonicalize()?;
-    // Who started the command ends it when it takes too long.
+    // The person who started the command can stop it if it takes too long.
     let limits = ChildLimits { memory_bytes, cpu_seconds: None, file_bytes: MAX_SYMCACHE_BYTES as u64 };
     let task = Task::Build { file: OBJECT.into(), range: source.range.clone(), bundle: source.bundle };
     let request = Request { limits, memory_setting: memory_setting.to_owned(), task };
@@ -89,7 +90,8 @@ pub async fn build_symcache(
     }
 }
 
-/// The child works in a folder of its own. A path need not be UTF-8, and a request is: the child goes by a link.
+/// Runs the child in a folder of its own. A path need not be UTF-8, but a request must be, so the child opens
+/// a link.
 async fn build_in_folder(
     program: &ChildProgram,
     file: &Path,

@@ -1,4 +1,4 @@
-//! The work folder: where uploads are unpacked, and the bound on what all of them take together.
+//! The work folder, in which uploads are unpacked, and the limit on its total size.
 
 use crate::config::Settings;
 use crate::failure::JobFailure;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use unslide_artifacts::archive::UnpackLimits;
 use unslide_model::Stats;
 
-/// The extra job has one part in this many of the work folder.
+/// Divisor for the extra job's share of the work folder.
 const EXTRA_SHARE: u32 = 8;
 
 /// The work folder. Cheap to clone.
@@ -21,11 +21,11 @@ const EXTRA_SHARE: u32 = 8;
 pub(crate) struct WorkFolder {
     folder: PathBuf,
     limits: UnpackLimits,
-    /// KiB of all jobs together, without those for the extra job.
+    /// KiB of all jobs together, without the share of the extra job.
     shared: u32,
-    /// A permit for each KiB that no job has. Who waits collects them, so that they are not counted here.
+    /// One permit for each free KiB. A waiting job collects permits, so those are not counted here.
     free: Arc<Semaphore>,
-    /// KiB of the extra job, so that a small one waits for no other.
+    /// KiB of the extra job, so that a small one does not wait for other jobs.
     for_extra: u32,
     free_for_extra: Arc<Semaphore>,
     held: Arc<AtomicU64>,
@@ -34,7 +34,7 @@ pub(crate) struct WorkFolder {
 }
 
 impl WorkFolder {
-    /// What the work folder says of its bound.
+    /// Metrics of the work folder's limit.
     pub(crate) const STATS: [Stats<WorkFolder>; 1] = [Stats {
         name: "unslide_builder_work_bytes",
         help: "Bytes of the work folder that jobs may take, and those that further ones wait for.",
@@ -63,10 +63,10 @@ impl WorkFolder {
         }
     }
 
-    /// Returns a folder for a file of `size` bytes and all that may come out of it. Waits until there is room
-    /// for it, as long as for a server. No job waits that has room already, so that each has its turn.
+    /// Returns a folder for a file of `size` bytes and its unpacked contents. Waits for capacity, as long as
+    /// for a server. A job that already has capacity does not wait, so every job gets its turn.
     pub(crate) async fn room(&self, size: u64, is_extra: bool) -> Result<Arc<Room>, JobFailure> {
-        // What a tar holds as it is is not counted as unpacked.
+        // Files that a tar holds uncompressed are not counted as unpacked.
         let files = size.saturating_mul(2);
         let all = u64::from(self.shared) << 10;
         if files >= all {
@@ -98,7 +98,7 @@ impl WorkFolder {
         tokio::select! {
             biased;
             own = self.free_for_extra.clone().acquire_many_owned(kib) => own,
-            // A job that was the extra one before may still have it.
+            // A job that was the extra one before may still hold that capacity.
             shared = shared => shared,
         }
     }
@@ -108,7 +108,7 @@ fn kib(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
 }
 
-/// Bytes that a job waits for.
+/// Counts the bytes that a job waits for.
 struct Wanted<'a> {
     all: &'a AtomicU64,
     bytes: u64,
@@ -127,16 +127,16 @@ impl Drop for Wanted<'_> {
     }
 }
 
-/// A job's part of the work folder. The folder is removed, and others get the room, when no job and no
-/// child process works in it.
+/// A job's part of the work folder. When no job and no child process works in it, the folder is removed and
+/// its capacity is released.
 pub struct Room {
     folder: TempDir,
-    /// What may be unpacked.
+    /// Limits on what may be unpacked.
     limits: UnpackLimits,
     held: Mutex<Held>,
 }
 
-/// Permits that a job has.
+/// The permits of a job.
 struct Held {
     all: Arc<AtomicU64>,
     permits: OwnedSemaphorePermit,
@@ -168,7 +168,7 @@ impl Room {
         &self.limits
     }
 
-    /// No more than `bytes` are needed from here on.
+    /// Releases capacity beyond `bytes`, which is all that the job needs from here on.
     pub(crate) fn keep(&self, bytes: u64) {
         let mut held = self.held.lock();
         let kept = usize::try_from(kib(bytes)).unwrap_or(usize::MAX);

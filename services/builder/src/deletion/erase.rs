@@ -1,9 +1,9 @@
-//! Taking away what a deleted tenant had, and proving it.
+//! Deletes the rows and objects of a deleted tenant, and proves it.
 //!
-//! The order does not matter, since nothing is added any more: a transaction that adds rows is
-//! refused, and a builder that has stored an object looks afterwards whether its tenant is still
-//! there. What neither of them can do is to end well when its process dies: an object of an upload
-//! that had begun before the deletion is found when the job looks a second time, much later.
+//! The order does not matter, since no data is added any more. A transaction that adds rows is refused, and a
+//! builder that has stored an object checks afterwards whether its tenant still exists. Neither of these
+//! helps if the builder's process dies. An object of an upload that had begun before the deletion is found by
+//! the job's second pass, much later.
 
 use crate::builder::Builder;
 use crate::deletion::Deletion;
@@ -21,21 +21,21 @@ use unslide_store::tenants::{self, TenantStanding};
 use unslide_store::{OwnerTx, erasure, partial};
 use unslide_stream::admin;
 
-/// Rows of one transaction.
+/// Number of rows per transaction.
 const ROWS: u32 = 1_000;
-/// Objects of one page, which are counted together.
+/// Number of objects on one page, which are counted together.
 const OBJECTS: u16 = 1_000;
-/// Removals at a time.
+/// Number of concurrent deletions.
 const AT_ONCE: usize = 16;
-/// Between two looks at jobs that still run; they end by themselves at their next heartbeat.
+/// Interval between two checks for jobs that still run; they end at their next heartbeat.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Removes rows and objects until nothing is left, and ends the job with the proof. Begun anew it
-/// goes on where it was.
+/// Deletes rows and objects until none are left, and ends the job with the proof. A restarted job continues
+/// where it stopped.
 pub(crate) async fn erase(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
     let mut parts = Deletion::new(builder);
-    // First of all: once their rows are gone they cannot be found.
+    // Parts come first: once their rows are deleted they cannot be found.
     unfinished(builder, tenant, &mut parts).await?;
     if !parts.is_complete() {
         objects(builder, tenant, Some(job)).await?;
@@ -60,7 +60,7 @@ pub(crate) async fn erase(builder: &Builder, job: &JobLease) -> Result<(), JobFa
     }
 }
 
-/// The parts of every upload that was not complete.
+/// Deletes the parts of every upload that was not complete.
 async fn unfinished(
     builder: &Builder,
     tenant: &TenantId,
@@ -78,7 +78,7 @@ async fn unfinished(
         }
         for partial in page {
             if deletion.note(parts::abort(builder, &owner, &partial).await)? {
-                // A file that they have become goes with the other objects.
+                // If the parts have become a file, it is deleted with the other objects.
                 let mut tx = builder.store.tenant(tenant).await?;
                 partial::end(&mut tx, partial.id).await?;
                 tx.commit().await?;
@@ -89,7 +89,7 @@ async fn unfinished(
     }
 }
 
-/// One page of rows; false once there is none.
+/// Deletes one page of rows. Returns false once there are none.
 async fn rows(builder: &Builder, tenant: &TenantId, job: &JobLease) -> Result<bool, JobFailure> {
     let mut tx = builder.store.tenant(tenant).await?;
     let gone = erasure::rows(&mut tx, ROWS).await?;
@@ -100,8 +100,8 @@ async fn rows(builder: &Builder, tenant: &TenantId, job: &JobLease) -> Result<bo
     Ok(gone.is_some())
 }
 
-/// Every object under the tenant's prefix, page by page. Those that cannot be deleted are skipped, and
-/// named in the end. `job` is the one that makes progress by it.
+/// Deletes every object under the tenant's prefix, page by page. Objects that cannot be deleted are skipped,
+/// and named at the end. `job` is the job whose progress is updated.
 async fn objects(builder: &Builder, tenant: &TenantId, job: Option<&JobLease>) -> Result<(), JobFailure> {
     let prefix = keys::tenant_prefix(tenant);
     let (mut after, mut deletion) = (None, Deletion::new(builder));
@@ -134,8 +134,8 @@ async fn objects(builder: &Builder, tenant: &TenantId, job: Option<&JobLease>) -
     }
 }
 
-/// Goes on only where the transaction's tenant is not deleted, and holds the deletion off until the
-/// transaction ends: for what is stored outside of the database.
+/// Fails if the transaction's tenant is deleted. Otherwise delays the deletion until the transaction ends,
+/// for data that is stored outside of the database.
 pub(crate) async fn alive(tx: &mut OwnerTx) -> Result<(), JobFailure> {
     match tenants::standing(tx).await? {
         Some(TenantStanding::Deleted) => Err(JobFailure::TenantDeleted),
@@ -143,10 +143,10 @@ pub(crate) async fn alive(tx: &mut OwnerTx) -> Result<(), JobFailure> {
     }
 }
 
-/// After a job that may have stored objects: where its tenant was deleted meanwhile they go again,
-/// and the job is over. True where that was so.
+/// Runs after a job that may have stored objects. If its tenant was deleted, deletes the objects, ends the
+/// job and returns true.
 pub(crate) async fn abandoned(builder: &Builder, job: &JobLease) -> Result<bool, JobFailure> {
-    // The system is never deleted.
+    // The system owner is never deleted.
     let Some(tenant) = job.owner.tenant() else { return Ok(false) };
     let mut tx = builder.store.tenant(tenant).await?;
     let standing = tenants::standing(&mut tx).await?;
@@ -157,7 +157,7 @@ pub(crate) async fn abandoned(builder: &Builder, job: &JobLease) -> Result<bool,
     objects(builder, tenant, None).await?;
     let mut tx = builder.store.tenant(tenant).await?;
     match jobs::complete(&mut tx, job).await {
-        // Its row may be gone with the tenant's others.
+        // The job's row may have been deleted with the tenant's other rows.
         Ok(()) | Err(unslide_store::StoreError::LeaseLost(_)) => tx.commit().await?,
         Err(error) => return Err(error.into()),
     }

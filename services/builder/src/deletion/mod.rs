@@ -1,4 +1,4 @@
-//! Deleting objects: one that cannot be deleted keeps no other.
+//! Deletes objects. An object that cannot be deleted does not block the others.
 
 pub(crate) mod erase;
 pub(crate) mod parts;
@@ -10,10 +10,10 @@ use unslide_artifacts::StorageError;
 use unslide_artifacts::keys::ObjectKey;
 use unslide_runtime::causes;
 
-/// Deletions in a row that fail for now until object storage counts as unavailable.
+/// Number of consecutive transient failures after which object storage counts as unavailable.
 const FAILURES_IN_A_ROW: u32 = 5;
 
-/// Deletes objects and remembers which could not be.
+/// Deletes objects and remembers the failures.
 pub(crate) struct Deletion<'b> {
     builder: &'b Builder,
     in_a_row: u32,
@@ -26,13 +26,13 @@ impl<'b> Deletion<'b> {
         Deletion { builder, in_a_row: 0, failed: 0, first: None }
     }
 
-    /// Deletes an object; false where it could not be deleted.
+    /// Deletes an object. Returns false if it could not be deleted.
     pub(crate) async fn delete(&mut self, key: &ObjectKey) -> Result<bool, JobFailure> {
         let deleted = self.builder.objects.delete(key).await;
         self.note(deleted)
     }
 
-    /// Notes how a deletion ended; false where it failed.
+    /// Records the result of a deletion. Returns false if it failed.
     pub(crate) fn note(&mut self, deleted: Result<(), StorageError>) -> Result<bool, JobFailure> {
         let Err(error) = deleted else {
             self.in_a_row = 0;
@@ -49,12 +49,12 @@ impl<'b> Deletion<'b> {
         Ok(false)
     }
 
-    /// True where all that it was asked for is deleted.
+    /// Returns true if every object so far was deleted.
     pub(crate) fn is_complete(&self) -> bool {
         self.failed == 0
     }
 
-    /// Fails where an object is left.
+    /// Returns an error if an object could not be deleted.
     pub(crate) fn end(self) -> Result<(), JobFailure> {
         match self.first {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Taking away the parts of uploads that will not be completed. No listing of objects names them.
+//! Deletes the parts of uploads that will not be completed. No listing of objects contains them.
 
 use crate::builder::Builder;
 use crate::failure::JobFailure;
@@ -6,9 +6,8 @@ use unslide_artifacts::{StorageError, keys};
 use unslide_model::Owner;
 use unslide_store::partial::{self, Partial};
 
-/// Takes away an upload's parts, and the file where they have become one; then its row says so. Parts that
-/// object storage refuses to take away are left to the bucket's lifecycle rule, so that they keep no others
-/// waiting.
+/// Deletes an upload's parts, or the file that they have become, and then the upload's row. If object storage
+/// refuses to delete parts, they are left to the bucket's lifecycle rule, so that they do not block others.
 pub(crate) async fn clear_or_leave(
     builder: &Builder,
     owner: &Owner,
@@ -23,12 +22,12 @@ pub(crate) async fn clear_or_leave(
     forget(builder, owner, partial).await
 }
 
-/// Takes the parts away.
+/// Deletes the parts.
 pub(crate) async fn abort(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), StorageError> {
     builder.objects.abort_parts(&keys::upload(owner.own(partial.id)), &partial.multipart_id).await
 }
 
-/// Takes the file away where the parts have become one, and the row.
+/// Deletes the file that the parts may have become, and the row.
 async fn forget(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), JobFailure> {
     builder.objects.delete(&keys::upload(owner.own(partial.id))).await?;
     let mut tx = builder.store.owner(owner).await?;

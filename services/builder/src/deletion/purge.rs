@@ -1,4 +1,4 @@
-//! Taking deleted symbols out of object storage.
+//! Deletes the objects of deleted symbols from object storage.
 
 use crate::build::publish::versions;
 use crate::builder::Builder;
@@ -14,8 +14,9 @@ use unslide_store::outbox::{self, Message};
 use unslide_store::symbols::DebugIdSymbols;
 use unslide_store::{objects, slots, symbols, usage};
 
-/// Removes what a deletion has left. What was uploaded again since then stays. The workers are notified
-/// a second time: between the deletion and now one may have fetched what was still there.
+/// Deletes the objects that a deletion of symbols has left. Symbols that were uploaded again since then stay.
+/// The workers are notified a second time, because one may have fetched an old symcache between the deletion
+/// and now.
 pub(crate) async fn purge(
     builder: &Builder,
     job: &JobLease,
@@ -41,7 +42,7 @@ pub(crate) async fn purge(
             None => break,
         }
     }
-    // Who finds one of them in an upload has done so by now, or stores it anew afterwards.
+    // An upload that contains one of them has recorded it by now, or will store it again later.
     usage::hold(&mut tx).await?;
     for object in objects::missing(&mut tx, deleted).await? {
         deletion.delete(&keys::object(id.owner.own(object))).await?;
@@ -62,7 +63,8 @@ pub(crate) async fn purge(
     Ok(tx.commit().await?)
 }
 
-/// What has to stay: the symcaches of objects that have a row, and the alias that one of them won.
+/// Returns the keys that have to stay: the symcaches of objects that have a row, and the alias of the best
+/// one.
 async fn alive(
     builder: &Builder,
     id: &Owned<DebugId>,

@@ -1,4 +1,4 @@
-//! What has to be done now and then: unanswered requests, old rows, figures.
+//! Periodic work: repeats unanswered requests, deletes old rows, and updates metrics.
 
 use crate::builder::Builder;
 use crate::deletion::{Deletion, parts};
@@ -13,27 +13,27 @@ use unslide_store::{
     Store, console_sessions, erasure, jobs, keys as api_keys, outbox, partial, requests, retries, uploads,
 };
 
-/// Between two looks at unanswered requests.
+/// Interval between two checks for unanswered requests.
 const OVERDUE: Duration = Duration::from_secs(30);
-/// Between two looks at reports with symbols that could not be fetched.
+/// Interval between two checks for reports whose symbols could not be fetched.
 const RETRY: Duration = Duration::from_secs(5);
-/// Between two clearings.
+/// Interval between two deletions of old data.
 const CLEAR: Duration = Duration::from_secs(600);
-/// How long sent messages are kept, so that a process that waits for one sees it.
+/// Time that sent messages are kept, so that a process that waits for one sees it.
 const KEEP_SENT: time::Duration = time::Duration::hours(1);
-/// How long ended jobs are kept.
+/// Time that ended jobs are kept.
 const KEEP_JOBS: time::Duration = time::Duration::days(7);
-/// After which the file of a done upload counts as left behind.
+/// Age at which the file of a finished upload counts as left behind.
 const LEFT: time::Duration = time::Duration::hours(1);
-/// Requests that are sent again at once: few beside what wakes ask for, so that workers that are behind stay no further
-/// behind for it.
+/// Number of requests that are repeated at once. It is small compared to the requests of wake jobs, so that
+/// workers that are behind do not fall further behind.
 const RESENT: u32 = 1_000;
-/// Rows that one transaction looks at.
+/// Number of rows per transaction.
 const PAGE: u32 = 200;
-/// Between two countings of jobs.
+/// Interval between two counts of jobs.
 const COUNT: Duration = Duration::from_secs(15);
 
-/// When the relay's side work was done last by this process.
+/// Times at which this process last did each part of the relay's side work.
 #[derive(Default)]
 pub(crate) struct Maintenance {
     overdue: Option<Instant>,
@@ -42,8 +42,8 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    /// Does what is due until it is dropped, beside the sending of messages: neither waits for the other. Only the relay
-    /// does, so it happens once however many builders there are.
+    /// Does the work that is due until it is dropped, concurrently with the sending of messages. Only the
+    /// relay runs it, so it happens once for all builders.
     pub(crate) async fn run(&mut self, builder: &Builder) {
         loop {
             self.due(builder).await;
@@ -51,7 +51,8 @@ impl Maintenance {
         }
     }
 
-    /// Does what is due. Where one thing fails, the others go on, and it is tried again when it is due again.
+    /// Does the work that is due. If one part fails, the others continue, and it is retried when it is due
+    /// again.
     async fn due(&mut self, builder: &Builder) {
         let now = builder.store.clock().now();
         if is_due(&mut self.overdue, OVERDUE) {
@@ -87,7 +88,7 @@ where
     Ok(())
 }
 
-/// Removes what is over.
+/// Deletes expired rows.
 async fn clear(store: &Store, now: time::OffsetDateTime) {
     noted("sent messages could not be removed", outbox::purge(store, now - KEEP_SENT).await);
     noted("ended jobs could not be removed", jobs::purge(store, now - KEEP_JOBS).await);
@@ -95,7 +96,7 @@ async fn clear(store: &Store, now: time::OffsetDateTime) {
     noted("sessions of the console could not be removed", console_sessions::purge(store).await);
 }
 
-/// Removes what is over of features.
+/// Deletes expired rows of features.
 async fn clear_features(builder: &Builder) {
     for feature in &builder.features {
         if let Some(clear) = feature.clear {
@@ -104,14 +105,14 @@ async fn clear_features(builder: &Builder) {
     }
 }
 
-/// Adds jobs for deleted tenants that no job erases.
+/// Adds erase jobs for deleted tenants that have none.
 async fn resume_erasures(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
     let again = Duration::from_secs(builder.settings.erase_again_seconds);
     erasure::resume(&builder.store, now - again, PAGE).await?;
     Ok(())
 }
 
-/// Ends uploads that never became complete, and removes the parts that came.
+/// Ends uploads that never became complete, and deletes their parts.
 async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
     let patience = i64::try_from(builder.settings.receiving_seconds).unwrap_or(i64::MAX);
     let before =
@@ -128,18 +129,18 @@ async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Job
             None => Ok(()),
         };
         if let Err(failure) = cleared {
-            // Parts are looked for again, and others are not to wait for them.
+            // The parts are looked up again later, and do not delay other uploads.
             tracing::warn!(upload.id = %upload.id, ?failure, "what came of an upload could not be removed");
         }
     }
     Ok(())
 }
 
-/// For how long the file of an upload that failed is kept, so that an operator can look into it.
+/// Time that the file of a failed upload is kept, so that an operator can look into it.
 const FAILED_UPLOAD: time::Duration = time::Duration::days(30);
 
-/// Removes the files of uploads that have failed long enough ago, and those that builders which died have
-/// left of others.
+/// Deletes the files of uploads that failed long enough ago, and the files that dead builders left of other
+/// uploads.
 async fn discard(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
     let failed = now.checked_sub(FAILED_UPLOAD).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     let mut deletion = Deletion::new(builder);
@@ -149,7 +150,7 @@ async fn discard(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Job
         if is_gone {
             uploads::files::gone(&mut tx, upload.id).await?;
         } else {
-            // The others have their turn before it is tried again.
+            // Other uploads come first before it is tried again.
             uploads::files::postpone(&mut tx, upload.id).await?;
         }
         tx.commit().await?;
@@ -192,7 +193,7 @@ pub(crate) async fn count(builder: &Builder) {
     }
 }
 
-/// Counts what needs an operator: jobs without progress, and messages that are set aside.
+/// Counts conditions that need an operator: jobs without progress, and messages that are set aside.
 async fn stuck(builder: &Builder) -> Result<(), unslide_store::StoreError> {
     let stalled = jobs::stalled(&builder.store).await?;
     for kind in JobKind::ALL.into_iter().filter(|kind| !kind.may_be_given_up()) {

@@ -1,4 +1,4 @@
-//! From rows of the outbox to records on Kafka.
+//! Converts rows of the outbox to records on Kafka.
 
 use crate::failure::JobFailure;
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ use unslide_store::segments::ReportBody;
 use unslide_store::tenants::{self, TenantRecord, TenantStanding};
 use unslide_stream::OutRecord;
 
-/// The records for messages, in their order; `None` where there is nothing to send any more: the report
-/// that was asked for is gone.
+/// Returns the records for messages, in their order. A record is `None` if the requested report no longer
+/// exists.
 pub(crate) async fn records(
     store: &Store,
     topics: &TopicNames,
@@ -40,14 +40,14 @@ pub(crate) async fn records(
     unsent.iter().map(|unsent| record(topics, unsent, &sources, &tenants)).collect()
 }
 
-/// A tenant that messages tell of, with its own rules of grouping.
+/// A tenant that messages are about, with its own grouping rules.
 struct ChangedTenant {
     tenant: TenantRecord,
     rules: String,
 }
 
-/// The tenants that messages tell of, as they are now. A relay that sends a message of before once more never
-/// goes back behind what the topic had; a change that is not committed yet has a message of its own.
+/// Returns the current state of the tenants that messages are about. So a relay that repeats an old message
+/// never reverts the topic to an older state. A change that is not committed yet has a message of its own.
 async fn changed(store: &Store, unsent: &[Unsent]) -> Result<BTreeMap<TenantId, ChangedTenant>, JobFailure> {
     let mut tenants = BTreeMap::new();
     for unsent in unsent.iter().filter(|unsent| matches!(unsent.message, Message::TenantConfig { .. })) {
@@ -62,7 +62,7 @@ async fn changed(store: &Store, unsent: &[Unsent]) -> Result<BTreeMap<TenantId, 
     Ok(tenants)
 }
 
-/// Stored reports that are asked for again.
+/// Stored reports that are requested again.
 type Sources<'t> = BTreeMap<&'t TenantId, BTreeMap<(ReportId, u32), RequestSource>>;
 
 fn record(
@@ -124,7 +124,7 @@ fn record(
     Ok(Some(record.header(headers::UNSLIDE_VERSION, version)))
 }
 
-/// A request with the stored report in it, or with where it lies in object storage, so that the worker
+/// Returns a request that contains the stored report, or its position in object storage, so that the worker
 /// needs no database.
 fn request(
     topics: &TopicNames,

@@ -1,20 +1,20 @@
-//! Looking for wakes that were missed, whatever the cause.
+//! Searches for wakes that were missed, for any reason.
 
 use crate::builder::Builder;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use unslide_store::wakes;
 
-/// Before the first look, so that builders that start again and again don't look all the time.
+/// Delay before the first search, so that builders that restart often don't search all the time.
 const FIRST: Duration = Duration::from_secs(10);
-/// Between two looks: each goes through all waits.
+/// Interval between two searches: each reads all waits.
 const EVERY: Duration = Duration::from_secs(3_600);
-/// After one that failed.
+/// Pause after a search that failed.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// The looks of this process. It outlives the relay, which ends and begins anew while Kafka is away.
+/// The searches of this process. It outlives the relay, which restarts while Kafka is unavailable.
 pub(crate) struct MissedSearch {
-    /// When the next look begins.
+    /// Time of the next search.
     due: Instant,
 }
 
@@ -23,7 +23,7 @@ impl MissedSearch {
         MissedSearch { due: Instant::now() + FIRST }
     }
 
-    /// Looks until it is dropped.
+    /// Searches until it is dropped.
     pub(crate) async fn run(&mut self, builder: &Builder) {
         loop {
             self.begin().await;
@@ -45,8 +45,8 @@ impl MissedSearch {
         }
     }
 
-    /// Waits until a look is due. One that is dropped in the middle counts: a relay that ends soon would begin with it
-    /// again and again.
+    /// Waits until a search is due. A search that is dropped half-way counts as done: otherwise a relay that
+    /// ends soon would repeat it at every start.
     async fn begin(&mut self) {
         sleep_until(self.due).await;
         self.due = Instant::now() + EVERY;

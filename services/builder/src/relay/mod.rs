@@ -1,4 +1,5 @@
-//! The relay: sends the outbox to Kafka, each tenant's in its order. One process at a time does it.
+//! The relay: sends the outbox to Kafka, each tenant's messages in their order. One process at a time runs
+//! it.
 
 pub(crate) mod maintenance;
 pub(crate) mod message;
@@ -16,28 +17,29 @@ use tokio::time::sleep;
 use unslide_store::outbox::Relay;
 use unslide_stream::ByteBound;
 
-/// How often the outbox is looked at without a notification.
+/// Interval at which the outbox is polled without a notification.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How often another process's relay is asked whether it still lives, and the pause after a failure.
+/// Interval at which a process checks whether another one still holds the relay, and the pause after a
+/// failure.
 const STANDBY: Duration = Duration::from_secs(2);
 
-/// Relays until the host says to stop.
+/// Runs the relay until the shutdown begins.
 pub(crate) async fn relay(builder: Arc<Builder>) {
     let stopping = builder.host.shutdown.token().clone();
-    // They outlive the lock, which is given up whenever Kafka or the database fails.
+    // They outlive the lock, which is released whenever Kafka or the database fails.
     let mut bound = ByteBound::unbounded();
     let (mut search, mut maintenance) = (MissedSearch::new(), Maintenance::default());
     while !stopping.is_cancelled() {
         let held = match Relay::acquire(&builder.store).await {
-            // Once however many builders there are.
+            // One process runs the relay, however many builders there are.
             Ok(Some(relay)) => tokio::select! {
                 served = serve(&builder, relay, &mut bound) => served,
                 () = search.run(&builder) => Ok(()),
                 () = maintenance.run(&builder) => Ok(()),
             },
             Ok(None) => {
-                // The relay's own figure counts.
+                // Only the figure of the process that runs the relay counts.
                 builder.metrics.missed_wakes.set(0);
                 Ok(())
             }
@@ -60,8 +62,8 @@ pub(crate) async fn relay(builder: Arc<Builder>) {
     }
 }
 
-/// Sends until the host says to stop, or something fails: then the lock is given up, and the process that
-/// has it next begins with what was not noted as sent.
+/// Sends until the shutdown begins or a step fails. Then the lock is released, and the next process that
+/// holds it starts with the messages that are not marked as sent.
 async fn serve(builder: &Builder, relay: Relay, bound: &mut ByteBound) -> Result<(), JobFailure> {
     let stopping = builder.host.shutdown.token().clone();
     let mut notifications = builder.notifications.of_outbox();
@@ -71,7 +73,7 @@ async fn serve(builder: &Builder, relay: Relay, bound: &mut ByteBound) -> Result
         notifications.looked();
         let has_more = tokio::select! {
             has_more = sender.send_next() => has_more?,
-            // What is in flight then is aborted, and the next relay sends it.
+            // The transaction in flight is aborted, and the next relay sends its messages.
             () = overdue(builder) => return Ok(()),
         };
         if !has_more {
@@ -84,7 +86,7 @@ async fn serve(builder: &Builder, relay: Relay, bound: &mut ByteBound) -> Result
     Ok(())
 }
 
-/// Returns when the service stops and has waited for Kafka long enough.
+/// Returns once the service stops and the time to wait for Kafka is over.
 async fn overdue(builder: &Builder) {
     builder.host.shutdown.begun().await;
     sleep(builder.host.shutdown.drain() / 10).await;

@@ -1,4 +1,4 @@
-//! Sends what the outbox holds, one transaction after the other.
+//! Sends the messages of the outbox, one transaction after the other.
 
 use crate::builder::Builder;
 use crate::failure::JobFailure;
@@ -10,41 +10,42 @@ use unslide_store::requests::{self, RequestOutcome};
 use unslide_stream::access::RELAY_TRANSACTION;
 use unslide_stream::{ByteBound, FencedProducer, NotSent, OutRecord};
 
-/// Messages that are read at once.
+/// Number of messages that are read at once.
 const BATCH: u32 = 500;
 
-/// Bytes of records of one transaction, as long as the broker takes them in time: requests carry whole reports.
+/// Limit for the records of one transaction, in bytes, while the broker is fast enough: requests carry whole
+/// reports.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Messages whose stored reports are looked up, and held, at the same time.
+/// Number of messages whose stored reports are read, and held in memory, at the same time.
 const LOOK_UPS: usize = 8;
 
-/// What a relay sends with.
+/// The relay with its producer and its size limit.
 pub(super) struct Sender<'b> {
     pub(super) builder: &'b Builder,
     pub(super) relay: Relay,
-    /// None before the first message, and after a transaction that ran out of time.
+    /// None before the first message, and after a transaction that timed out.
     pub(super) producer: Option<FencedProducer>,
-    /// How many bytes the broker takes in time.
+    /// Number of bytes that the broker accepts before the timeout.
     pub(super) bound: &'b mut ByteBound,
 }
 
-/// What is sent in one transaction.
+/// The messages and records of one transaction.
 #[derive(Default)]
 struct RelayTransaction<'u> {
     messages: Vec<&'u Unsent>,
-    /// Those of the messages, in their order.
+    /// The records of the messages, in their order.
     records: Vec<OutRecord>,
-    /// Of the records.
+    /// Size of the records.
     bytes: usize,
-    /// The slow broker's bound cut it off.
+    /// True if the limit for a slow broker cut the transaction off.
     is_shortened: bool,
-    /// Messages that have nothing to send any more.
+    /// Messages that have no record to send any more.
     gone: Vec<i64>,
 }
 
 impl Sender<'_> {
-    /// Sends the next messages in one transaction. False where there are none.
+    /// Sends the next messages in one transaction. Returns false if there are none.
     pub(super) async fn send_next(&mut self) -> Result<bool, JobFailure> {
         let unsent = self.next().await?;
         let transaction = self.prepare(&unsent).await?;
@@ -52,18 +53,20 @@ impl Sender<'_> {
         Ok(!unsent.is_empty())
     }
 
-    /// The next messages, read while this relay's producer has the name.
+    /// Returns the next messages, read while this relay's producer owns the transactional id.
     ///
-    /// The database's lock can be lost without its holder's knowledge, and Kafka knows nothing of it. What the relay
-    /// before has in flight is aborted when this one takes the producer's name over, so that nothing of it lands behind
-    /// what is sent here. A start takes long, and another relay may have sent newer messages meanwhile: what was read
-    /// before it counts for nothing, and the connection that has the lock is asked again, which fails where it is lost.
+    /// The database's lock can be lost without its holder's knowledge, and Kafka does not know about the
+    /// lock. When this relay takes over the producer's id, Kafka aborts the transaction that the relay before
+    /// has in flight. So none of its records land behind those that are sent here. The start of a producer
+    /// takes long, and another relay may have sent newer messages in that time. So messages that were read
+    /// before the start are discarded, and the outbox is read again on the connection that has the lock. That
+    /// fails if the lock is lost.
     async fn next(&mut self) -> Result<Vec<Unsent>, JobFailure> {
         let unsent = self.read_unsent().await?;
         if unsent.is_empty() || self.producer.is_some() {
             return Ok(unsent);
         }
-        // The name makes the relay the only one for Kafka too.
+        // With this transactional id the relay is the only one for Kafka too.
         let started = FencedProducer::start(&self.builder.kafka, RELAY_TRANSACTION).await;
         self.producer = Some(started.map_err(|error| JobFailure::Server(causes(&error)))?);
         self.read_unsent().await
@@ -78,8 +81,8 @@ impl Sender<'_> {
         Ok(unsent)
     }
 
-    /// The first of these messages, which are in the order in which they are sent: as many as the bound allows. What
-    /// tenants and symbols are does not wait for requests, which may be too large for a slow broker.
+    /// Prepares the first of these messages, in their order, as far as the size limit allows. Events about
+    /// tenants and symbols do not wait for requests, which may be too large for a slow broker.
     async fn prepare<'u>(&mut self, unsent: &'u [Unsent]) -> Result<RelayTransaction<'u>, JobFailure> {
         let is_event = |unsent: &&Unsent| !matches!(unsent.message, Message::Resymbolicate { .. });
         let events = unsent.iter().take_while(is_event).count();
@@ -108,7 +111,8 @@ impl Sender<'_> {
         Ok(transaction)
     }
 
-    /// Sends a transaction, and notes what need not be sent again. What is left of it comes again.
+    /// Sends a transaction, and marks the messages that need not be sent again. The others are read again
+    /// later.
     async fn send(&mut self, transaction: RelayTransaction<'_>) -> Result<(), JobFailure> {
         let mut sent = transaction.gone;
         if !transaction.records.is_empty() {
@@ -124,7 +128,7 @@ impl Sender<'_> {
                     }
                 }
                 Err(NotSent::TooLarge { record, bytes }) => {
-                    // No try will make it smaller.
+                    // A retry would not make it smaller.
                     let (message, topic) =
                         (transaction.messages[record], &*transaction.records[record].topic);
                     tracing::error!(
@@ -155,7 +159,8 @@ impl Sender<'_> {
         Ok(self.relay.sent(&sent, self.builder.store.clock().now()).await?)
     }
 
-    /// The records for messages. Where one cannot be made, each is made alone, and the culprit is set aside.
+    /// Returns the records for messages. If one can't be made, each is made separately, and the one that
+    /// fails is set aside.
     async fn found(&mut self, unsent: &[Unsent]) -> Result<Vec<Found>, JobFailure> {
         let builder = self.builder;
         let found = |record: Option<OutRecord>| record.map_or(Found::Gone, Found::Record);
@@ -168,7 +173,7 @@ impl Sender<'_> {
         for one in unsent {
             match records(&builder.store, &builder.topics, std::slice::from_ref(one)).await {
                 Ok(records) => all.extend(records.into_iter().map(found)),
-                // Nobody is there for whom it could be sent.
+                // No tenant is left to send it for.
                 Err(JobFailure::TenantDeleted) => all.push(Found::Gone),
                 Err(
                     JobFailure::Again(detail) | JobFailure::Object(detail) | JobFailure::Job { detail, .. },
@@ -183,15 +188,15 @@ impl Sender<'_> {
     }
 }
 
-/// What became of a message on its way to a record.
+/// Result of making a record for a message.
 enum Found {
     Record(OutRecord),
-    /// What it asks for is not there any more.
+    /// The requested report no longer exists.
     Gone,
     SetAside,
 }
 
-/// A request that can't be sent is over: the report keeps the revision that it has.
+/// Ends a request that can't be sent: the report keeps its revision.
 async fn give_up(builder: &Builder, unsent: &Unsent) -> Result<(), JobFailure> {
     let Message::Resymbolicate { report_id, variant, revision, requested_at_micros, .. } = &unsent.message
     else {

@@ -1,4 +1,4 @@
-//! Asking for new revisions of stored reports: their symbols came late, or somebody wants them again.
+//! Requests new revisions of stored reports whose symbols came late, or that a user wants symbolicated again.
 
 pub(crate) mod pace;
 pub(crate) mod regroup;

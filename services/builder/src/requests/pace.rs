@@ -1,24 +1,24 @@
-//! How fast stored reports are asked for again, so that live ones have the servers to themselves for the
-//! rest of the time.
+//! Limits how fast stored reports are requested again, so that live reports have the servers for the rest of
+//! the time.
 
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// How long a job asks for reports before others have their turn.
+/// Time for which a job requests reports before other jobs get their turn.
 const TURN: Duration = Duration::from_secs(60);
 
-/// A job's turn. When it is over the job is given back and goes on later, with a lease and a limit of its
-/// own: another tenant's waits for one turn of each that a tenant may have open, and a builder that ends
-/// for the page that was begun.
+/// A job's turn. When it ends, the job returns to the queue and continues later, with a new lease and a new
+/// limit. So another tenant's job waits at most one turn of each job that a tenant may have open. A builder
+/// that stops waits at most for the current page.
 pub(crate) struct JobTurn<'b> {
     begun: Instant,
     stopping: &'b CancellationToken,
 }
 
 impl JobTurn<'_> {
-    /// Begins now, and ends early where the builder stops.
+    /// Begins a turn now; it ends early if the builder stops.
     pub(crate) fn begin(stopping: &CancellationToken) -> JobTurn<'_> {
         JobTurn { begun: Instant::now(), stopping }
     }
@@ -28,26 +28,26 @@ impl JobTurn<'_> {
     }
 }
 
-/// The rate of requests that the jobs of a process share, each a page in turn.
+/// The rate of requests that the jobs of a process share, one page at a time.
 pub(crate) struct RequestPace {
     each: Duration,
-    /// When what was asked for so far has had its time.
+    /// Time at which the requests so far are within the rate.
     until: Mutex<Instant>,
 }
 
 impl RequestPace {
-    /// `per_second` is more than 0.
+    /// Creates a limit; `per_second` must be more than 0.
     pub(crate) fn new(per_second: u32) -> RequestPace {
         RequestPace { each: Duration::from_secs(1) / per_second.max(1), until: Mutex::new(Instant::now()) }
     }
 
-    /// Returns when the reports that were asked for until now have had their time, or the builder ends.
+    /// Waits until the requests so far are within the rate, or until the builder stops.
     pub(crate) async fn wait(&self, turn: &JobTurn<'_>) {
         let until = *self.until.lock();
         turn.stopping.run_until_cancelled(sleep_until(until)).await;
     }
 
-    /// Notes that more reports were asked for.
+    /// Records that more reports were requested.
     pub(crate) fn asked(&self, reports: u64) {
         let mut until = self.until.lock();
         *until = (*until).max(Instant::now()) + self.each * u32::try_from(reports).unwrap_or(u32::MAX);

@@ -1,5 +1,5 @@
-//! Moving stored reports to the groups that a tenant's rules give them. Nothing is symbolicated and nothing is sent:
-//! the stored bodies say what is needed.
+//! Moves stored reports to the groups that a tenant's rules give them. This needs only the stored bodies:
+//! reports are not symbolicated again and no requests are sent.
 
 use crate::builder::Builder;
 use crate::failure::JobFailure;
@@ -16,12 +16,12 @@ use unslide_store::requests::{self, RequestSource};
 use unslide_store::segments::ReportBody;
 use unslide_symbolicate::grouping::{self, GroupingRules};
 
-/// Reports of one transaction.
+/// Number of reports per transaction.
 const PAGE: u32 = 200;
-/// The most reports with bodies in memory at the same time.
+/// Maximum number of reports with bodies in memory at the same time.
 const AT_ONCE: usize = 8;
 
-/// Pages over the tenant's reports. It goes on where the page before has ended, whatever builder begins with it.
+/// Regroups the tenant's reports page by page. Any builder can continue where the last page ended.
 pub(crate) async fn regroup(builder: &Builder, job: &JobLease, version: u64) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
     let turn = JobTurn::begin(builder.host.shutdown.token());
@@ -41,12 +41,12 @@ pub(crate) async fn regroup(builder: &Builder, job: &JobLease, version: u64) -> 
                 return Ok(());
             }
         };
-        // It waits for object storage, and so shall no connection.
+        // No connection is held during reads from object storage.
         tx.rollback().await?;
         let regrouped = read(builder, tenant, &page).await?;
         let mut tx = builder.store.tenant(tenant).await?;
         if !regroup::store(&mut tx, &page, &regrouped).await? {
-            // The rules changed, or another builder has the job: the next step tells.
+            // The rules changed, or another builder has the job: the next step finds out.
             tx.rollback().await?;
             continue;
         }
@@ -62,7 +62,7 @@ pub(crate) async fn regroup(builder: &Builder, job: &JobLease, version: u64) -> 
     }
 }
 
-/// The groups of a page's reports, as far as their bodies can be read.
+/// Returns the groups of a page's reports, for the reports with a readable body.
 async fn read(
     builder: &Builder,
     tenant: &TenantId,
@@ -83,7 +83,7 @@ async fn read(
                 Found::Gone => moved.push(report),
             }
         }
-        // The body of a report moves while it is looked for; the database knows where to.
+        // The body of a report may move during the look-up; the database has its new position.
         for (report, source) in sources(builder, tenant, &moved).await? {
             if let Found::Grouping(one) = read_one(builder, tenant, report, source, &rules).await? {
                 regrouped.push(one);
@@ -104,12 +104,12 @@ async fn sources(
     Ok(sources)
 }
 
-/// What became of reading one report.
+/// Result of reading one report.
 enum Found {
     Grouping(Regrouped),
-    /// It was shortened, or is damaged.
+    /// The body was shortened, or is damaged.
     Unreadable,
-    /// Its body is not where it was.
+    /// The body is no longer at its position.
     Gone,
 }
 
@@ -151,7 +151,7 @@ async fn read_one(
     })
 }
 
-/// A body as it is stored.
+/// A stored body.
 enum GroupedBody {
     Inline(ReportBody),
     Frame(BodyId, BodyKey, bytes::Bytes),

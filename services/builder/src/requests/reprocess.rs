@@ -1,4 +1,4 @@
-//! Asking for reports that somebody wants again.
+//! Requests new revisions of reports that a user wants symbolicated again.
 
 use crate::builder::Builder;
 use crate::failure::JobFailure;
@@ -7,11 +7,11 @@ use unslide_store::Uuid;
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::reprocess;
 
-/// Reports of one transaction.
+/// Number of reports per transaction.
 const PAGE: u32 = 100;
 
-/// Pages over the reports, no faster than is set: the requests leave workers to live reports and to
-/// other requests.
+/// Requests the reports page by page, no faster than the configured rate: workers need time for live reports
+/// and other requests.
 pub(crate) async fn reprocess(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
     let turn = JobTurn::begin(builder.host.shutdown.token());

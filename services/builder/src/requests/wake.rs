@@ -1,4 +1,4 @@
-//! Asking for the reports that came before their symbols did.
+//! Requests new revisions of reports that arrived before their symbols.
 
 use crate::builder::Builder;
 use crate::failure::JobFailure;
@@ -11,21 +11,21 @@ use unslide_store::wakes::system::{Arrived, Resume, SystemWakeCursor, SystemWake
 use unslide_store::wakes::{self, WakeCursor};
 use unslide_store::{ArrivedSymbols, StoreError, uploads, wake_features};
 
-/// Reports of one transaction.
+/// Number of reports per transaction.
 const PAGE: u32 = 200;
 
-/// Tenants of one question.
+/// Number of tenants per query.
 const TENANTS: u32 = 100;
 
-/// While an upload of system symbols is under way, a job that wakes for them waits for so long, and
-/// looks again.
+/// Time that a job for system symbols waits while an upload of system symbols is under way, before it checks
+/// again.
 const LATER: Duration = Duration::seconds(2);
 
-/// An upload that has not moved for so long holds nobody up any more.
+/// Time without progress after which an upload no longer delays the job.
 const PATIENCE: Duration = Duration::minutes(10);
 
-/// Pages over the waits, a transaction each, no faster than is set. Each page notes in the job where the next
-/// begins: a builder that dies costs one page.
+/// Requests the reports that wait for a debug id, one page per transaction and no faster than the configured
+/// rate. Each page stores in the job where the next begins: a builder that dies repeats one page.
 pub(crate) async fn wake(
     builder: &Builder,
     job: &JobLease,
@@ -61,9 +61,8 @@ pub(crate) async fn wake(
     }
 }
 
-/// The same for system symbols: for all that came, through the reports of all tenants that lack
-/// any. What was done is noted by day and by debug id, and within a day in the job: begun anew it goes
-/// on with the rest.
+/// Requests the reports that wait for any new system symbols, of all tenants. Progress is stored by day and
+/// by debug id, and within a day in the job. A restarted job continues with the rest.
 pub(crate) async fn wake_system(
     builder: &Builder,
     job: &JobLease,
@@ -88,13 +87,13 @@ pub(crate) async fn wake_system(
         let SystemWake { arrived, left_out, failed, .. } = wake;
         let mut tx = builder.store.owner(&Owner::System).await?;
         if let Some(failure) = failed {
-            // The job stays open for those that were left out, and begins with the first of them.
+            // The job stays open for the tenants that were left out, and begins with the first of them.
             jobs::progressed(&mut tx, job, &Work::WakeSystem { from: None }).await?;
             tx.commit().await?;
             return Err(failure);
         }
         if left_out {
-            // They failed in a turn before this one.
+            // They failed in an earlier turn of the job.
             tx.rollback().await?;
             continue;
         }
@@ -109,20 +108,21 @@ pub(crate) async fn wake_system(
     }
 }
 
-/// One walk through the tenants with reports that lack system symbols.
+/// One pass over the tenants with reports that lack system symbols.
 struct SystemWake<'b> {
     builder: &'b Builder,
     job: &'b JobLease,
     turn: &'b JobTurn<'b>,
     arrived: Vec<Arrived>,
-    /// A tenant failed, in this turn or in one before, so that the job is not done.
+    /// True if a tenant failed, in this turn or an earlier one, so that the job is not done.
     left_out: bool,
-    /// Why the first one in this turn did.
+    /// Failure of the first tenant that failed in this turn.
     failed: Option<JobFailure>,
 }
 
 impl SystemWake<'_> {
-    /// False where the job's turn was over before the end, and it was given back.
+    /// Processes all tenants. Returns false if the job's turn ended first and the job was returned to the
+    /// queue.
     async fn all_tenants(&mut self, from: Option<Resume>) -> Result<bool, JobFailure> {
         let mut after = None;
         if let Some(Resume { tenant, cursor, left_out, .. }) = from {
@@ -145,11 +145,11 @@ impl SystemWake<'_> {
         }
     }
 
-    /// Goes through one tenant's reports. Where that fails the next tenant has its turn. False where the job's turn
-    /// was over, and it was given back.
+    /// Processes one tenant's reports. If that fails, the next tenant follows. Returns false if the job's
+    /// turn ended and the job was returned to the queue.
     ///
     /// # Errors
-    /// A failure that would be every tenant's, or of the job.
+    /// Returns a failure that would affect every tenant, or that belongs to the job.
     async fn tenant(
         &mut self,
         tenant: &TenantId,
@@ -159,7 +159,7 @@ impl SystemWake<'_> {
             self.builder.waking.wait(self.turn).await;
             let page = match self.page(tenant, from).await {
                 Ok(page) => page,
-                // It waits for nothing any more, and the others do.
+                // A deleted tenant has no reports that wait; the other tenants follow.
                 Err(StoreError::TenantDeleted) => return Ok(true),
                 Err(error) if error.is_connection() => return Err(error.into()),
                 Err(error) => {
@@ -189,7 +189,8 @@ impl SystemWake<'_> {
         }
     }
 
-    /// Asks for the next reports of a tenant, and before the first ones for what features have of it.
+    /// Requests the next page of a tenant's reports. Before the first page it requests what features have of
+    /// the tenant.
     async fn page(
         &self,
         tenant: &TenantId,

@@ -190,7 +190,7 @@ impl BodyMover {
         Ok(filled)
     }
 
-    /// After a failure: what was begun is given up at once rather than when it is old.
+    /// Gives up an intent at once after a failure, instead of when it is old.
     async fn give_up(&self, tenant: &TenantId, begun: &SegmentIntent, trouble: &MoveError) {
         #[cfg(test)]
         if let MoveError::Stopped(_) = trouble {
@@ -205,7 +205,7 @@ impl BodyMover {
             tx.commit().await
         };
         if let Err(error) = given_up.await {
-            // It is given up when it is old.
+            // The intent is given up when it is old.
             tracing::debug!(error = causes(&error), "an intent could not be given up");
         }
     }
