@@ -1,9 +1,10 @@
 //! The places of a builder for uploads and jobs of features, shared by tenants.
 //!
-//! No place is kept free for fairness: a tenant that is alone has all of them. If they are taken and a tenant with no
-//! job under way waits, its oldest job starts as an extra one. While the extra job has a child process, a job of the
-//! tenant with the most jobs here is stopped and later goes on where it was, so that no more children run than there
-//! are places. There is one extra job at a time. It takes a place as soon as one is free.
+//! No place is kept free for fairness: a single tenant may use all of them. If they are taken and a tenant
+//! with no job under way waits, its oldest job starts as an extra one. While the extra job has a child
+//! process, a job of the tenant with the most jobs here is stopped. It continues later, so that no more
+//! children run than there are places. There is one extra job at a time. It takes a place as soon as one is
+//! free.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use unslide_store::jobs::{self, Failed, JobLease, Work};
 use unslide_store::{StoreError, objects, uploads, usage};
 
-/// Interval at which the queue is polled without a notification: a job whose pause is over sends none.
+/// Interval at which the queue is polled without a notification: the end of a job's pause sends none.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Pause after the database did not answer.

@@ -18,19 +18,19 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Failure of a record whose processing panicked.
+    /// Returns the failure of a record that made its processing panic.
     pub fn panicked(text: impl Into<String>) -> Failure {
         Failure { reason: "panicked", detail: text.into() }
     }
 
-    /// Failure of a record whose values the database refuses.
+    /// Returns the failure of a record with values that the database refuses.
     pub fn refused(error: &StoreError) -> Failure {
         let corrupt = matches!(error, StoreError::Corrupt { .. });
         let reason = if corrupt { "corrupt_row" } else { "constraint_violation" };
         Failure { reason, detail: causes(error) }
     }
 
-    /// Failure of a record that the database can't store within the statement timeout.
+    /// Returns the failure of a record that the database can't store within the statement timeout.
     pub fn timed_out(error: &StoreError) -> Failure {
         Failure { reason: STATEMENT_TIMEOUT, detail: causes(error) }
     }

@@ -1,10 +1,9 @@
-//! The indexer: makes Postgres a view of the enriched reports in Kafka.
+//! The indexer makes Postgres a view of the enriched reports in Kafka.
 //!
-//! It reads the output topic from positions that are rows of the database, and stores each batch
-//! together with its new positions in one transaction. Nothing is stored twice, a reader that lost
-//! its partition stores nothing, and a replay from the start changes nothing. It also reads the
-//! ledger, for requests that ended without a new revision, and moves the bodies of reports into
-//! segments in object storage.
+//! It reads the output topic from positions that are rows of the database, and stores each batch together
+//! with its new positions in one transaction. So no record is stored twice, a reader that lost its partition
+//! stores no records, and a replay from the start changes no data. It also reads the ledger, for requests
+//! that ended without a new revision, and moves the bodies of reports into segments in object storage.
 
 mod config;
 mod deferral;

@@ -36,7 +36,6 @@ impl Reason {
 /// A record with its history.
 #[derive(Clone, Debug)]
 pub struct SourceRecord<'r> {
-    /// The record.
     pub record: &'r Record,
     /// The first record of its history; for a record of an input topic, the record itself.
     pub origin: ProtoRef,

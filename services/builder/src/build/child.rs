@@ -55,7 +55,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// Returns the size of the object to build, or 0 for a task whose memory does not grow with its file.
+    /// Returns the size of the object to build, or 0 for a task with memory that does not grow with its file.
     fn object_bytes(&self) -> u64 {
         match self {
             Task::Build { range, .. } => range.end.saturating_sub(range.start),

@@ -28,7 +28,7 @@ use unslide_store::objects::{self, ObjectStatus};
 use unslide_store::uploads::{self, SymbolUpload};
 use unslide_store::{OwnerTx, Uuid, tenants, usage};
 
-/// Increment of the pause before a file is fetched again whose content differs from what was received.
+/// Increment of the pause before a file is fetched again, if its content differs from what was received.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Name of the upload in its job's folder.

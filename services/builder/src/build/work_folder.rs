@@ -213,7 +213,7 @@ mod tests {
         first.keep(20 << 20);
         let second = second.await.unwrap();
         assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (80 << 20, 0));
-        // Whoever still works in a folder keeps it and its room.
+        // A job or child process that still works in a folder keeps it and its capacity.
         let (folder, worker) = (first.path().to_owned(), Arc::clone(&first));
         drop(first);
         assert!(folder.exists() && figure(&work, "held") == 80 << 20);

@@ -31,7 +31,7 @@ const AT_ONCE: usize = 16;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Deletes rows and objects until none are left, and ends the job with the proof. A restarted job continues
-/// where it stopped.
+/// with the rest.
 pub(crate) async fn erase(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
     let mut parts = Deletion::new(builder);
@@ -101,7 +101,7 @@ async fn rows(builder: &Builder, tenant: &TenantId, job: &JobLease) -> Result<bo
 }
 
 /// Deletes every object under the tenant's prefix, page by page. Objects that cannot be deleted are skipped,
-/// and named at the end. `job` is the job whose progress is updated.
+/// and named at the end. `job` is the job that gets the progress.
 async fn objects(builder: &Builder, tenant: &TenantId, job: Option<&JobLease>) -> Result<(), JobFailure> {
     let prefix = keys::tenant_prefix(tenant);
     let (mut after, mut deletion) = (None, Deletion::new(builder));

@@ -15,7 +15,7 @@ use unslide_store::{
 
 /// Interval between two checks for unanswered requests.
 const OVERDUE: Duration = Duration::from_secs(30);
-/// Interval between two checks for reports whose symbols could not be fetched.
+/// Interval between two checks for reports with symbols that could not be fetched.
 const RETRY: Duration = Duration::from_secs(5);
 /// Interval between two deletions of old data.
 const CLEAR: Duration = Duration::from_secs(600);

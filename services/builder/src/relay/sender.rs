@@ -17,7 +17,7 @@ const BATCH: u32 = 500;
 /// reports.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Number of messages whose stored reports are read, and held in memory, at the same time.
+/// Number of messages with stored reports that are read, and held in memory, at the same time.
 const LOOK_UPS: usize = 8;
 
 /// The relay with its producer and its size limit.

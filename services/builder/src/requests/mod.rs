@@ -1,4 +1,5 @@
-//! Requests new revisions of stored reports whose symbols came late, or that a user wants symbolicated again.
+//! Requests new revisions of stored reports if their symbols came late, or if a user wants them symbolicated
+//! again.
 
 pub(crate) mod pace;
 pub(crate) mod regroup;

@@ -21,7 +21,7 @@ const PAGE: u32 = 200;
 /// Maximum number of reports with bodies in memory at the same time.
 const AT_ONCE: usize = 8;
 
-/// Regroups the tenant's reports page by page. Any builder can continue where the last page ended.
+/// Regroups the tenant's reports page by page. Any builder can continue after the last page.
 pub(crate) async fn regroup(builder: &Builder, job: &JobLease, version: u64) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
     let turn = JobTurn::begin(builder.host.shutdown.token());

@@ -1,10 +1,11 @@
-//! Which tenants exist, asked once for each.
+//! Looks up which tenants exist, once for each.
 
 use std::collections::BTreeSet;
 use unslide_model::TenantId;
 use unslide_store::{Store, StoreError, tenants};
 
-/// The tenants that are known to exist. One that was deleted keeps its name, so that none is asked for again.
+/// The tenants that are known to exist. A deleted tenant keeps its name, so a known tenant needs no second
+/// look-up.
 #[derive(Default)]
 pub struct KnownTenants(BTreeSet<TenantId>);
 
@@ -12,7 +13,7 @@ impl KnownTenants {
     /// Returns those of these tenants that do not exist.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn find_unknown(
         &mut self,
         store: &Store,

@@ -1,4 +1,4 @@
-//! Deferred records that their topic does not hold any more: they are noted, and nothing waits for them.
+//! Records deferred records that their topic no longer holds, so that no reader waits for them.
 
 use crate::failure::IndexerError;
 use crate::pipeline::Resources;
@@ -7,11 +7,11 @@ use unslide_store::deferred::{self, DeferredRange, StoredPart};
 use unslide_store::positions::{self, UnreadableRecord};
 use unslide_stream::{StreamError, TopicFacts, topics_facts};
 
-/// Takes what the topics have lost out of these ranges, and notes it. Returns the ranges that can still be read. `read_to`
-/// returns the first offset of a range's partition that was not read.
+/// Removes the records that the topics have lost from these ranges, and records the loss. Returns the ranges
+/// that can still be read. `read_to` returns the first offset of a range's partition that was not read.
 ///
 /// # Errors
-/// If Kafka or the database fails, or a range begins somewhere else by now.
+/// Returns an error if Kafka or the database fails, or if the start of a range has moved.
 pub async fn note_lost(
     resources: &Resources,
     ranges: Vec<DeferredRange>,
@@ -50,7 +50,7 @@ fn first_held(range: &DeferredRange, read_to: i64, topic: Option<&TopicFacts>) -
     let Some(held) = topic.partitions.iter().find(|held| held.partition == range.partition) else {
         return range.to;
     };
-    // A log that lost its end holds nothing from there on.
+    // A log that lost its end holds no records from there on.
     let is_cut = held.end < range.to && held.end <= read_to;
     if is_cut || read_to >= range.to { range.to } else { held.start.clamp(range.from, range.to) }
 }

@@ -1,8 +1,10 @@
-//! Records of a tenant that uses more than its share of a reader are deferred: their range is stored together with the
-//! position, and a second reader stores them with the time that is left. So neighbours do not wait for a flood.
+//! Defers records of a tenant that uses more than its share of a reader. Their range is stored together with
+//! the position, and a second reader stores the records in the remaining time. So other tenants do not wait
+//! for a flood.
 //!
-//! Reports of a tenant that the database does not know are deferred too. Only symbolizers write reports, and they know their
-//! tenants: the database was restored to a moment before the tenant was made. They are stored once it is made again.
+//! Reports of a tenant that the database does not know are deferred too. Only symbolizers write reports, and
+//! they know their tenants. So the database was restored to a moment before the tenant was created. The
+//! reports are stored once it is created again.
 
 mod known_tenants;
 mod losses;
@@ -24,10 +26,12 @@ use unslide_store::deferred;
 use unslide_store::tenants::{self, TenantStanding};
 use unslide_stream::{Headers, Record, RecordRef, TopicPartition};
 
-/// How fast a reader counts as busy: a flood delays its neighbours about as long before it is deferred.
+/// Time constant after which a reader counts as busy: a flood delays other tenants about this long before it
+/// is deferred.
 const BUSY_REACTION: Duration = Duration::from_millis(500);
 
-/// Shares of a new reader. One is kept free, so that a tenant that begins to send finds no backlog of another.
+/// Returns the shares of a new reader. One is kept free, so that a tenant that begins to send finds no
+/// backlog of another.
 pub fn new_shares() -> FairShares {
     FairShares::with_reserve(BUSY_REACTION)
 }
@@ -39,12 +43,13 @@ pub struct Deferral {
     /// The first deferred record of each tenant in each partition, unless it is known to be stored.
     waiting: Option<BTreeMap<TopicPartition, BTreeMap<TenantId, i64>>>,
     known: KnownTenants,
-    /// Tenants with records that do not exist.
+    /// Tenants that are named by records and do not exist.
     unknown: BTreeSet<TenantId>,
 }
 
 impl Deferral {
-    /// For one session of a reader: between two, another one may have had its partitions.
+    /// Creates the state for one session of a reader: between two sessions, another reader may have had its
+    /// partitions.
     pub fn new(resources: &Resources) -> Deferral {
         Deferral {
             resources: resources.clone(),
@@ -55,10 +60,11 @@ impl Deferral {
         }
     }
 
-    /// Looks which deferred records still wait, unless there are none: only the reader that moves a position adds some.
+    /// Reads which deferred records still wait, unless there are none: only the reader that moves a position
+    /// adds some.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Returns an error if the database fails.
     pub async fn refresh(&mut self, positions: &Positions) -> Result<(), IndexerError> {
         if self.waiting.as_ref().is_some_and(BTreeMap::is_empty) {
             return Ok(());
@@ -76,25 +82,25 @@ impl Deferral {
         Ok(())
     }
 
-    /// True if deferred records may still wait.
+    /// Returns true if deferred records may still wait.
     pub fn has_waiting(&self) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| !waiting.is_empty())
     }
 
-    /// Returns the first offset of a partition that is not stored: `next_offset`, or its first deferred record that may wait
-    /// and whose tenant exists.
+    /// Returns the first offset of a partition that is not stored. That is `next_offset`, or the first
+    /// deferred record that may wait and that belongs to an existing tenant.
     pub fn stored_to(&self, place: &TopicPartition, next_offset: i64) -> i64 {
         let waiting = self.waiting.as_ref().and_then(|waiting| waiting.get(place));
         let of_tenants = waiting.into_iter().flatten().filter(|(tenant, _)| !self.unknown.contains(tenant));
         of_tenants.map(|(_, first)| *first).fold(next_offset, i64::min)
     }
 
-    /// Decides which of these records are deferred, and for which tenant. Of those only the place and the time are left.
-    /// While a tenant has a deferred record in a partition, all that follow there are deferred too: the revisions of a
-    /// report are stored in their order.
+    /// Decides which of these records are deferred, and for which tenant. Deferred records keep only their
+    /// position and time. While a tenant has a deferred record in a partition, all its later records there
+    /// are deferred too, because the revisions of a report are stored in their order.
     ///
     /// # Errors
-    /// If the database or the CPU pool fails.
+    /// Returns an error if the database or the CPU pool fails.
     pub async fn decide(
         &mut self,
         records: Vec<Record>,
@@ -144,7 +150,8 @@ impl Deferral {
         waiting.is_some_and(|tenants| tenants.contains_key(tenant))
     }
 
-    /// True for a tenant that records can be stored of. `known` are those that were looked up for this batch.
+    /// Returns true if records of this tenant can be stored. `known` has the tenants that were looked up for
+    /// this batch.
     async fn is_active(
         &self,
         known: &mut BTreeMap<TenantId, bool>,
@@ -162,7 +169,7 @@ impl Deferral {
     }
 }
 
-/// The names of the topics that these positions are of.
+/// Returns the names of the topics of these positions.
 fn topic_names(positions: &Positions) -> Vec<String> {
     let mut topics: Vec<String> = positions.keys().map(|(topic, _)| topic.to_string()).collect();
     topics.dedup();

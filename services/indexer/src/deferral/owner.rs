@@ -1,4 +1,4 @@
-//! Tells the tenant of a record before anything else of it is read.
+//! Finds the tenant of a record before the rest of it is read.
 
 use crate::failure::IndexerError;
 use crate::pipeline::Resources;
@@ -23,7 +23,7 @@ pub struct OwnerRules {
 }
 
 impl OwnerRules {
-    /// For the records of one reader.
+    /// Creates the rules for the records of one reader.
     pub fn new(resources: &Resources) -> OwnerRules {
         OwnerRules {
             content: resources.content,
@@ -33,10 +33,10 @@ impl OwnerRules {
         }
     }
 
-    /// Returns the tenant of each record; `None` if it names none that can be believed.
+    /// Returns the tenant of each record, or `None` if it names none that can be trusted.
     ///
     /// # Errors
-    /// If the CPU pool is gone.
+    /// Returns an error if the CPU pool has shut down.
     pub async fn owners(
         &self,
         host: &Host,
@@ -44,7 +44,7 @@ impl OwnerRules {
     ) -> Result<(Vec<Record>, Vec<Option<TenantId>>), IndexerError> {
         let (rules, now) = (self.clone(), host.clock.now());
         let told = host.cpu.run(move || {
-            // A record that makes this panic makes its reader panic too, and is put into quarantine there.
+            // A record that panics here panics in its reader too, and is put into quarantine there.
             let owner = |record| catch_unwind(AssertUnwindSafe(|| rules.owner(record, now))).unwrap_or(None);
             let owners = records.iter().map(owner).collect();
             (records, owners)
@@ -52,7 +52,8 @@ impl OwnerRules {
         Ok(told.await?)
     }
 
-    /// True if a record that names no tenant may have named one before: gateways' keys change.
+    /// Returns true if a record that names no trusted tenant may have named one before: gateways' keys
+    /// change.
     pub fn may_change(&self) -> bool {
         self.content.is_of_gateways()
     }
@@ -62,7 +63,7 @@ impl OwnerRules {
             return Some(owner);
         }
         match self.content {
-            // Symbolizers alone write the outputs.
+            // Only symbolizers write the outputs.
             Content::Reports => TenantId::new(record.headers.text(headers::TENANT)?).ok(),
             Content::Ledger => Some(answers::read(record).ok()??.tenant),
             Content::DeadLetters => dead_letter::read(record, now).tenant,

@@ -1,7 +1,7 @@
-//! The second reader: stores deferred records with the time that the first reader leaves.
+//! The second reader: stores deferred records in the time that the first reader leaves.
 //!
-//! It goes once through each partition with deferred records, for all tenants together, and keeps to what was deferred when
-//! it last asked: what lies behind that may be the first reader's.
+//! It reads each partition with deferred records once, for all tenants together. It stops at the end of the
+//! ranges that it last read from the database: later records may be the first reader's.
 
 use super::known_tenants::KnownTenants;
 use super::{OwnerRules, losses, topic_names};
@@ -25,18 +25,18 @@ use unslide_store::reports::Effects;
 use unslide_stream::admin::retention;
 use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
 
-/// How often it looks for deferred records that its first reader has not announced.
+/// Interval at which it polls for deferred records that its first reader has not announced.
 const RANGE_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// How long it waits for the first reader to have nothing to do. After that it goes on beside it: what is deferred has to
-/// be stored before retention deletes it.
+/// Time that it waits for the first reader to become idle. After that it reads at the same time, because
+/// deferred records have to be stored before retention deletes them.
 const FIRST_READER_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause after a failure.
+/// Pause after a failure.
 const FAILURE_BACKOFF: Duration = Duration::from_secs(1);
-/// How often metrics are set.
+/// Interval at which metrics are set.
 const REPORT_INTERVAL: Duration = Duration::from_secs(15);
-/// Records that one round reads at most for each that it may store.
+/// Maximum number of records that one round reads for each record that it may store.
 const SCAN_FACTOR: usize = 20;
-/// The retention of a topic that keeps everything, for the metric.
+/// Retention for the metric if a topic keeps all records.
 const UNLIMITED_SECONDS: i64 = 10 * 365 * 86_400;
 
 /// The state that the two readers of a session share. Cheap to clone.
@@ -44,16 +44,16 @@ const UNLIMITED_SECONDS: i64 = 10 * 365 * 86_400;
 pub struct Signals {
     /// True while the first reader stores a batch.
     pub busy: Arc<watch::Sender<bool>>,
-    /// The first reader has deferred records.
+    /// Notified when the first reader has deferred records.
     pub deferred: Arc<Notify>,
-    /// The first reader has not reached the ends that the logs had at the start.
+    /// True until the first reader has reached the ends that the logs had at the start.
     pub behind: Arc<AtomicBool>,
     /// The error that keeps deferred records from being stored.
     pub trouble: Arc<Mutex<Option<String>>>,
 }
 
 impl Signals {
-    /// Makes the signals of a session that begins.
+    /// Creates the signals of a session.
     pub fn new(behind: bool, trouble: Arc<Mutex<Option<String>>>) -> Signals {
         let (busy, deferred) = (Arc::new(watch::Sender::new(false)), Arc::default());
         Signals { busy, deferred, behind: Arc::new(AtomicBool::new(behind)), trouble }
@@ -63,9 +63,10 @@ impl Signals {
 /// The partitions that are being read.
 struct Reading {
     consumer: SpreadConsumer,
-    /// The first offset of each partition that may be deferred. The consumer has passed none that is.
+    /// Offset in each partition that is not after its first deferred record. The consumer has passed no
+    /// deferred record.
     positions: Positions,
-    /// Records behind what was deferred when it last asked.
+    /// Records after the ranges that were last read from the database.
     ahead: Vec<Record>,
 }
 
@@ -79,13 +80,13 @@ pub struct DeferredReader {
     partitions: Positions,
     reading: Option<Reading>,
     known: KnownTenants,
-    /// Whether the logs still hold what was deferred has to be asked.
+    /// True if the logs must be checked for lost deferred records.
     unchecked: bool,
     reported: Option<Instant>,
 }
 
 impl DeferredReader {
-    /// Begins to read nothing yet.
+    /// Creates a reader that does not read yet.
     pub fn new(resources: &Resources, partitions: Positions, signals: Signals) -> DeferredReader {
         let mut resources = resources.clone();
         resources.label = resources.label.deferred();
@@ -104,7 +105,7 @@ impl DeferredReader {
         }
     }
 
-    /// Stores what is deferred, for as long as the session lasts.
+    /// Stores deferred records until it is dropped with the session.
     pub async fn run(mut self) -> Infallible {
         loop {
             match Box::pin(self.store_some()).await {
@@ -134,7 +135,7 @@ impl DeferredReader {
         *self.signals.trouble.lock() = Some(format!("deferred records can't be stored: {text}"));
     }
 
-    /// Stores a batch. Returns false if nothing is deferred of tenants that exist.
+    /// Stores a batch. Returns false if no existing tenant has deferred records.
     async fn store_some(&mut self) -> Result<bool, IndexerError> {
         let mut ranges = self.ranges().await?;
         if self.unchecked && !ranges.is_empty() {
@@ -157,7 +158,7 @@ impl DeferredReader {
             None => self.open(&ranges)?,
         };
         let (records, is_idle) = self.next_records(&mut reading, &ranges).await?;
-        // A record that was deferred is in the log: it does not come if it was deleted.
+        // A deferred record is in the log unless it was deleted, so a missing one needs a check.
         self.unchecked |= is_idle;
         if !records.is_empty() {
             let behind = self.signals.behind.load(Ordering::SeqCst);
@@ -171,7 +172,7 @@ impl DeferredReader {
         Ok(true)
     }
 
-    /// The ranges of this session's partitions.
+    /// Returns the ranges of this session's partitions.
     async fn ranges(&self) -> Result<Vec<DeferredRange>, IndexerError> {
         let mut ranges = deferred::list(&self.resources.store, &topic_names(&self.partitions)).await?;
         ranges.retain(|range| self.partitions.contains_key(&place(range)));
@@ -195,7 +196,8 @@ impl DeferredReader {
         Ok(Reading { consumer, positions, ahead: Vec::new() })
     }
 
-    /// Reads on. Returns what was deferred of that, and true if nothing came that should.
+    /// Reads the next records. Returns the deferred ones among them, and true if expected records did not
+    /// arrive.
     async fn next_records(
         &self,
         reading: &mut Reading,
@@ -238,7 +240,7 @@ impl DeferredReader {
             }
             if !ahead.is_empty() {
                 reading.ahead = ahead;
-                // Past the end of a range that is open its last record was not found.
+                // The consumer is past the end of an open range and has not found its last record.
                 let is_missing = chosen.is_empty();
                 return Ok((chosen, is_missing));
             }
@@ -264,7 +266,7 @@ impl DeferredReader {
         let records = ranges.iter().map(|range| range.records).sum();
         self.resources.metrics.deferred(&self.resources.label, records, oldest, left);
         self.reported = Some(Instant::now());
-        // What nobody reads may have been deleted as well.
+        // Records that no consumer reads may have been deleted as well.
         self.unchecked = true;
         Ok(())
     }
@@ -285,7 +287,7 @@ impl Reading {
         ahead.or_else(|| self.consumer.passed(place))
     }
 
-    /// True if it reads these partitions, and has passed nothing that waits.
+    /// Returns true if it reads these partitions, and has passed no deferred record that waits.
     fn fits(&self, ranges: &[DeferredRange]) -> bool {
         let read = |range: &DeferredRange| {
             let position = self.positions.get(&place(range));
@@ -299,7 +301,7 @@ fn place(range: &DeferredRange) -> TopicPartition {
     (range.topic.as_str().into(), range.partition)
 }
 
-/// One after the last deferred record of each partition.
+/// Returns the offset after the last deferred record of each partition.
 fn ends(ranges: &[DeferredRange]) -> BTreeMap<TopicPartition, i64> {
     let mut ends = BTreeMap::new();
     for range in ranges {

@@ -1,4 +1,4 @@
-//! The lag of symbolizers, told by an indexer: also if no symbolizer runs that could tell it.
+//! Reports the lag of symbolizers from the indexer, so that it is known even if no symbolizer runs.
 
 use crate::metrics::Metrics;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use unslide_proto::lanes;
 use unslide_runtime::{Shutdown, causes};
 use unslide_stream::{Settings, StreamError, admin, group_lag};
 
-/// Pause between two questions to Kafka.
+/// Interval between two queries to Kafka.
 const ASK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Sets the gauge of the live lane's lag twice a minute, until the shutdown begins. If Kafka does not answer, the gauge stays:
-/// what waited waits.
+/// Sets the gauge of the live lane's lag twice a minute, until the shutdown begins. If Kafka does not answer,
+/// the gauge keeps its value.
 pub async fn run(kafka: Settings, metrics: Metrics, shutdown: Shutdown) {
     let mut is_failing = false;
     loop {
@@ -20,7 +20,7 @@ pub async fn run(kafka: Settings, metrics: Metrics, shutdown: Shutdown) {
         };
         match &asked {
             Ok(records) => metrics.input_lag.set(i64::try_from(*records).unwrap_or(i64::MAX)),
-            // Once is enough.
+            // One warning per outage is enough.
             Err(_) if is_failing => {}
             Err(error) => tracing::warn!(error = causes(error), "what waits for symbolizers is not known"),
         }
@@ -32,7 +32,7 @@ pub async fn run(kafka: Settings, metrics: Metrics, shutdown: Shutdown) {
     }
 }
 
-/// Asks how many records of the input topics the live lane has not taken.
+/// Returns how many records of the input topics the live lane has not processed.
 async fn input_lag(kafka: &Settings) -> Result<u64, StreamError> {
     let names = kafka.topics();
     let mut topics = vec![names.input.clone()];

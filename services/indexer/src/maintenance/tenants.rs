@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use unslide_store::figures::{self, FigureOrder};
 use unslide_store::{Store, StoreError};
 
-/// Pause between two reads: each goes through the symbols of all tenants.
+/// Interval between two reads: each goes through the symbols of all tenants.
 const READ_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Reads the figures of all tenants once a minute.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use unslide_runtime::MetricFactory;
 use unslide_store::figures::TenantFigures;
 
-/// Tenants that each figure names.
+/// Number of tenants that each figure names.
 const LARGEST: usize = 20;
 /// The label of all other tenants together. No slug begins with `~`.
 const OTHERS: &str = "~other";
@@ -28,7 +28,7 @@ impl<P: Atomic> LargestTenants<P> {
     fn set(&mut self, values: Vec<(&str, P::T)>) {
         let named: BTreeSet<String> = values.iter().map(|(tenant, _)| (*tenant).to_owned()).collect();
         for gone in self.named.difference(&named) {
-            // It is there: only this function adds and removes gauges.
+            // The gauge exists: only this function adds and removes gauges.
             let _ = self.gauges.remove_label_values(&[gone]);
         }
         for (tenant, value) in values {

@@ -43,7 +43,7 @@ pub struct Write<'a> {
     pub positions: &'a Positions,
     /// True if the positions move.
     pub advance: bool,
-    /// Whether stored reports may request a new symbolication at once.
+    /// Decides whether stored reports may request a new symbolication at once.
     pub effects: Effects,
     /// The quarantined record that the item is a replay of.
     pub replay: Option<Uuid>,
@@ -55,7 +55,7 @@ pub struct BatchWriter {
     metrics: Metrics,
     keep_days: u32,
     remember_days: u32,
-    /// Days whose tables exist.
+    /// Days that have tables already.
     days: BTreeSet<Date>,
     shares: Arc<FairShares>,
     /// The deferred ranges that items come from; they are used instead of positions.

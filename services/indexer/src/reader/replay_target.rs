@@ -7,9 +7,7 @@ use unslide_stream::PartitionFacts;
 /// End of a partition that another indexer reads, as of the start.
 #[derive(Clone, Debug)]
 pub struct ReplayTarget {
-    /// Name of the topic.
     pub topic: String,
-    /// Id of the topic.
     pub topic_id: String,
     /// The partition and its offsets at the start.
     pub held: PartitionFacts,

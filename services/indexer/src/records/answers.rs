@@ -58,7 +58,7 @@ pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
     }))
 }
 
-/// Reason of dead letters whose requests may end differently later: object storage gave no answer.
+/// Reason of dead letters for requests that may end differently later: object storage gave no answer.
 const FOR_NOW: &str = "too_large";
 
 /// Returns the request that permanently ended with a dead letter, or `None` for other dead letters.

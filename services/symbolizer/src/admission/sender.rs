@@ -12,14 +12,14 @@ use unslide_proto::headers;
 pub enum Admission {
     /// The tenant's reports are processed.
     Known {
-        /// The tenant.
+        /// The tenant that the record names.
         tenant: TenantId,
         /// Limits of the tenant.
         limits: AllowedUse,
     },
     /// The tenant is unknown, and may still become known.
     Early {
-        /// The tenant.
+        /// The tenant that the record names.
         tenant: TenantId,
     },
     /// The record is refused.
@@ -33,7 +33,7 @@ pub enum Admission {
     },
     /// The tenant was deleted.
     Deleted {
-        /// The tenant.
+        /// The tenant that the record names.
         tenant: TenantId,
     },
 }

@@ -23,7 +23,7 @@ pub enum RecordStep {
     Wants(Vec<Wanted>),
 }
 
-/// A step that is known, or a job whose step is awaited.
+/// A step that is known, or a job that computes it.
 enum Ahead {
     Known(RecordStep),
     Job(CpuJob<RecordStep>),

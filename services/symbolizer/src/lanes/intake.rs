@@ -37,7 +37,7 @@ pub struct Intake {
     fair_shares: FairShares,
     /// Microseconds of the batch in which the lane waited for symcaches and no other records waited.
     idle: AtomicI64,
-    /// Arrays in progress whose further reports are already charged.
+    /// Arrays in progress, if their reports after the first are already charged.
     paid: Mutex<HashSet<RecordRef>>,
 }
 

@@ -21,7 +21,6 @@ pub struct Position {
 /// The topic of dead letters and its limit.
 #[derive(Clone, Debug)]
 pub struct DeadLetterTopic {
-    /// The topic.
     pub topic: String,
     /// The largest dead letter, in bytes of key, headers and value.
     pub most_bytes: usize,
@@ -281,7 +280,7 @@ mod tests {
         for (name, value) in told().iter() {
             assert_eq!(letter.headers.get(name), Some(value), "{name}");
         }
-        // What is no request may say so.
+        // A record that is not a request may claim to be one.
         let input = record(told());
         let history = Provenance::of(&SourceRecord::of(&input, &names), None, "t".into());
         let letter = history.dead_letter(&letters(), None, "not_json", "d");

@@ -12,11 +12,8 @@ use unslide_stream::{OutRecord, RecordRef};
 /// Writes the ledger entries of one lane of a worker.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// Topic of the ledger.
     pub topic: String,
-    /// Name of the lane.
     pub lane: &'static str,
-    /// Name of the worker.
     pub worker: String,
 }
 

@@ -54,8 +54,8 @@ pub fn key(tenant: &TenantId, segment: &SegmentRef) -> Result<ObjectKey, String>
     if key.as_str().starts_with(&own) { Ok(key) } else { Err(format!("{key} is no segment of {tenant}")) }
 }
 
-/// Splits a batch into groups whose stored bodies fit into memory together. Records that are not requests are
-/// not decoded.
+/// Splits a batch into groups, so that the stored bodies of a group fit into memory together. Records that
+/// are not requests are not decoded.
 pub fn groups(batch: Vec<Record>, is_request: impl Fn(&Record) -> bool) -> Vec<Vec<Record>> {
     split_by_size(batch, GROUP_BYTES, |record| {
         let place = if is_request(record) { place(record) } else { None };
