@@ -219,7 +219,7 @@ mod tests {
         assert!(folder.exists() && figure(&work, "held") == 80 << 20);
         drop(worker);
         assert!(!folder.exists() && figure(&work, "held") == 60 << 20);
-        // Patience has an end, and one who no longer waits takes nothing.
+        // A job that stops waiting at its timeout takes no capacity.
         let Err(JobFailure::Server(_)) = work.room(10 << 20, false).await else { panic!("room for a third") };
         drop(second);
         assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (0, 0));

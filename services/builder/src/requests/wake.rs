@@ -25,7 +25,7 @@ const LATER: Duration = Duration::seconds(2);
 const PATIENCE: Duration = Duration::minutes(10);
 
 /// Requests the reports that wait for a debug id, one page per transaction and no faster than the configured
-/// rate. Each page stores in the job where the next begins: a builder that dies repeats one page.
+/// rate. Each page stores the start of the next in the job: a builder that dies repeats one page.
 pub(crate) async fn wake(
     builder: &Builder,
     job: &JobLease,

@@ -15,8 +15,8 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Number of replays per look-up.
 const PAGE: u32 = 20;
 
-/// Replays requested records until the shutdown begins. Every indexer does this: a record that is stored
-/// twice changes nothing.
+/// Replays requested records until the shutdown begins. Every indexer does this: storing a record twice
+/// changes no data.
 pub async fn run(store: Store, kafka: Settings, mut pipelines: Vec<Pipeline>, shutdown: Shutdown) {
     loop {
         let round = async {

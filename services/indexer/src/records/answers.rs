@@ -58,7 +58,8 @@ pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
     }))
 }
 
-/// Reason of dead letters for requests that may end differently later: object storage gave no answer.
+/// Reason of dead letters that leave their request open: it or its output was too large for a topic, and a
+/// later try may end differently.
 const FOR_NOW: &str = "too_large";
 
 /// Returns the request that permanently ended with a dead letter, or `None` for other dead letters.

@@ -62,7 +62,7 @@ impl Retry {
         Retry { ledger, resources, shares, ways, waits: TierWaits::default(), spans, worker }
     }
 
-    /// Returns the microseconds until a record is due, or `None` if it is due now.
+    /// Returns the microseconds until a record is due, which may be negative, or `None` if it need not wait.
     fn wait(&self, record: &Record) -> Option<i64> {
         let clock = &self.worker.clock;
         let now = clock.monotonic_micros();
