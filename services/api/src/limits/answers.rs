@@ -1,5 +1,5 @@
-//! The bytes of answers in memory: reserved before an answer is made or compressed, and kept until its
-//! last byte is written.
+//! Memory accounting of responses. Bytes are reserved before a response is made or compressed, and released
+//! after its last byte is written.
 
 use super::permits::{Caller, Permits, RequestSlot, Reservation};
 use crate::http::compress;
@@ -15,7 +15,7 @@ use http::header::ACCEPT_ENCODING;
 use std::sync::Arc;
 use unslide_model::TenantId;
 
-/// Reserves bytes of a tenant's answers.
+/// Reserves bytes for a response of a tenant.
 ///
 /// # Errors
 /// [`Kind::TenantBusy`](crate::http::problem::Kind::TenantBusy) and
@@ -24,11 +24,11 @@ pub fn reserve(permits: &Permits, tenant: &TenantId, bytes: u64) -> Result<Reser
     Ok(Reservation::new(&permits.answers, tenant, bytes)?)
 }
 
-/// An answer with reserved bytes.
+/// A response body with reserved bytes.
 pub struct ReservedAnswer {
     /// The bytes.
     pub bytes: Bytes,
-    /// What is reserved for them.
+    /// The reservation for these bytes.
     pub reservation: Reservation,
 }
 
@@ -40,12 +40,12 @@ impl IntoResponse for ReservedAnswer {
     }
 }
 
-/// What is reserved for a response, on its way from [`account`] to [`keep`].
+/// The reservations of a response, passed from [`account`] to [`keep`].
 #[derive(Clone)]
 struct Reserved(Arc<Vec<Reservation>>);
 
-/// Reserves the bytes of an answer, where its operation has not, and of its encoder, where it is worth
-/// compressing: see [`compress::layer`].
+/// Reserves the bytes of a response, unless its operation has done so. Also reserves memory for the encoder
+/// if the response is worth compressing: see [`compress::layer`].
 pub async fn account(State(api): State<Api>, request: Request, next: Next) -> Response {
     let slot = request.extensions().get::<RequestSlot>().cloned();
     let asks_for_compression = request.headers().contains_key(ACCEPT_ENCODING);
@@ -62,7 +62,7 @@ pub async fn account(State(api): State<Api>, request: Request, next: Next) -> Re
         match reserve(&api.permits, tenant, bytes) {
             Ok(reservation) => reserved.push(reservation),
             Err(problem) if reads && matches!(caller, Caller::Tenant(_)) => return problem.into_response(),
-            // What was done already is answered all the same, and operators are.
+            // Work that is already done is answered anyway, and so are operators.
             Err(_) => return response,
         }
     }
@@ -79,7 +79,7 @@ pub async fn account(State(api): State<Api>, request: Request, next: Next) -> Re
     response
 }
 
-/// Keeps what [`account`] reserved until the answer, compressed or not, is written.
+/// Holds the reservations of [`account`] until the response, compressed or not, is written.
 pub async fn keep(request: Request, next: Next) -> Response {
     let mut response = compress::weaken_tag(next.run(request).await);
     match response.extensions_mut().remove::<Reserved>() {

@@ -1,5 +1,5 @@
-//! What a request costs its tenant, in cost units: one for each report, and one for each 64 KiB that is
-//! received and unpacked. They are taken while the work is done, so that work stops when the rate is used up.
+//! Cost units that a request takes from its tenant: one for each report, and one for each 64 KiB that is
+//! received or unpacked. They are taken during the work, so that the work stops when the rate is used up.
 
 use crate::http::problem::{Kind, Problem};
 use crate::state::Api;
@@ -10,7 +10,7 @@ use unslide_runtime::fairness::{Rate, TokenBuckets};
 
 /// Seconds' worth of units that may be used at once after a pause.
 const BURST_SECONDS: f64 = 2.0;
-/// The longest pause that a refusal names.
+/// The longest retry delay that a refusal names, in microseconds.
 const LONGEST_PAUSE: i64 = 3_600_000_000;
 
 /// A request that is being charged.
@@ -19,21 +19,22 @@ pub struct Charge {
     clock: Arc<dyn Clock>,
     refused: IntCounterVec,
     tenant: TenantId,
-    /// The limit's name and value, for refusals.
+    /// The limit's name and value, for error messages.
     limit: (&'static str, u32),
-    /// The part of the limit that this process gives.
+    /// This process's share of the limit.
     rate: Rate,
-    /// The bucket was full when the request began: it comes to its end, or a large one never would.
+    /// The bucket was full when the request began. Such a request may finish, because a large one never could
+    /// otherwise.
     overdraw: bool,
-    /// Bytes that were paid for when they were received: as many that are unpacked cost nothing more.
+    /// Bytes that were charged when they were received. The same number of unpacked bytes costs nothing more.
     prepaid: u64,
-    /// Bytes that are not a whole unit yet.
+    /// Bytes that do not fill a unit yet.
     rest: u64,
 }
 
 impl Charge {
-    /// Begins to charge for reports that a tenant sends, and takes the unit of the first; `own` is the
-    /// tenant's own limit, 0 where it has none.
+    /// Begins to charge for reports that a tenant sends, and takes the unit of the first report. `own` is the
+    /// tenant's own limit, or 0 if it has none.
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
@@ -43,7 +44,7 @@ impl Charge {
         Charge::begin(api, api.report_units.clone(), tenant, ("units_per_second", limit))
     }
 
-    /// Begins to charge for a report that a tenant has symbolicated or explained, and takes its first unit.
+    /// Begins to charge for a report that a tenant symbolicates or explains, and takes its first unit.
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
@@ -73,7 +74,7 @@ impl Charge {
         Ok(charge)
     }
 
-    /// Charges for bytes as they came.
+    /// Charges for received bytes, before unpacking.
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
@@ -82,7 +83,7 @@ impl Charge {
         self.bytes(bytes)
     }
 
-    /// Charges for bytes that were unpacked, as far as there are more of them than were received.
+    /// Charges for unpacked bytes that exceed the bytes already charged as received.
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
@@ -97,7 +98,7 @@ impl Charge {
     /// # Errors
     /// [`Kind::RateLimited`].
     pub fn reports(&self, reports: usize) -> Result<(), Problem> {
-        // The first was paid for at the beginning.
+        // The first report was charged at the beginning.
         self.units((reports as u64).saturating_sub(1))
     }
 
@@ -114,7 +115,7 @@ impl Charge {
         self.take(units, self.overdraw).map(drop)
     }
 
-    /// Takes units; with `overdraw`, the bucket owes what it lacks. True where the bucket was full.
+    /// Takes units; with `overdraw`, the bucket may go into debt. Returns true if the bucket was full.
     fn take(&self, units: u64, overdraw: bool) -> Result<bool, Problem> {
         #[expect(clippy::cast_precision_loss, reason = "a body has far fewer units than 2^52")]
         let units = units as f64;
@@ -124,7 +125,7 @@ impl Charge {
             if overdraw {
                 bucket.owe(rate, now, units);
             } else if !bucket.take(rate, now, units) {
-                // Once the bucket is full any request is let in.
+                // A full bucket admits any request.
                 return Err(bucket.wait(rate, now, rate.burst));
             }
             Ok(full)

@@ -1,5 +1,4 @@
-//! What a tenant may use: units a second, concurrent requests, bytes in memory, connections to the
-//! database.
+//! Limits of a tenant: units per second, concurrent requests, bytes in memory, and database connections.
 
 pub mod answers;
 pub mod charge;

@@ -1,10 +1,10 @@
-//! The least pace at which clients have to send and to take bytes: one that stalls, or passes a byte now
-//! and then, would hold a connection, a permit or memory forever.
+//! The minimum pace at which clients must send and receive bytes. Without it, a client that stalls or passes
+//! a byte now and then could hold a connection, a permit or memory forever.
 
 use std::time::Duration;
 
-/// How many bytes have to pass while a client is waited for. Only the waiting counts: what the service
-/// itself takes long for is no fault of the client.
+/// Number of bytes that must pass while the service waits for a client. Only the waiting counts: the client
+/// is not blamed for the service's own delays.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientPace {
     stall: Duration,
@@ -14,19 +14,19 @@ pub struct ClientPace {
 }
 
 impl ClientPace {
-    /// A client may be waited for `stall` before `bytes` have passed.
+    /// Requires `bytes` to pass before the client has been waited for longer than `stall`.
     #[must_use]
     pub fn new(stall: Duration, bytes: u64) -> ClientPace {
         ClientPace { stall, bytes, waited: Duration::ZERO, moved: 0 }
     }
 
-    /// How long the client may be waited for now.
+    /// Returns how long to wait for the client now.
     #[must_use]
     pub fn left(&self) -> Duration {
         self.stall.saturating_sub(self.waited)
     }
 
-    /// Counts a wait and the bytes that passed at its end.
+    /// Records a wait and the bytes that passed at its end.
     pub fn moved(&mut self, waited: Duration, bytes: u64) {
         self.waited += waited;
         self.moved = self.moved.saturating_add(bytes);
@@ -35,7 +35,7 @@ impl ClientPace {
         }
     }
 
-    /// What is said of a client that is slower.
+    /// Describes the minimum pace, for the error of a client that is slower.
     #[must_use]
     pub fn complaint(&self) -> String {
         format!("fewer than {} bytes in {} s", self.bytes, self.stall.as_secs())

@@ -1,7 +1,7 @@
-//! What requests hold while they run, and how much of it one tenant may hold.
+//! Permits that requests hold while they run, with a limit for each tenant.
 //!
-//! Of requests, bodies and connections to the database some are reserved for operators' operations, so
-//! that operators can suspend tenants that use up all the rest.
+//! Some requests, bodies and database connections are reserved for operators' operations, so that operators
+//! can suspend tenants that use up all the rest.
 
 use crate::config::RequestLimits;
 use crate::http::problem::{Kind, Problem};
@@ -11,23 +11,23 @@ use std::sync::Arc;
 use unslide_model::{Stats, TenantId};
 use unslide_runtime::fairness::{ByteReservation, Exhausted, FairPermit, FairSemaphore};
 
-/// Permits that tenants share.
+/// A semaphore that tenants share.
 pub type TenantSemaphore = FairSemaphore<TenantId>;
-/// Permits of one tenant.
+/// A permit of one tenant.
 pub type Permit = FairPermit<TenantId>;
-/// Bytes of one tenant.
+/// A byte reservation of one tenant.
 pub type Reservation = ByteReservation<TenantId>;
 
-/// Bytes of a JSON request body.
+/// Largest size of a JSON request body, in bytes.
 pub const JSON_BYTES: u64 = 1 << 20;
-/// Requests of operators beyond `requests`.
+/// Requests reserved for operators, beyond `requests`.
 const OPERATOR_REQUESTS: u64 = 16;
-/// JSON bodies of the largest size that operators may send at once.
+/// JSON bodies of the largest size that operators may send at the same time.
 const OPERATOR_BODIES: u64 = 4;
-/// Streams, of all tenants and of one.
+/// Maximum number of streams, of all tenants and of one.
 const STREAMS: u32 = 256;
 const STREAMS_OF_TENANT: u32 = 16;
-/// Seconds after which a request that found no permit may be sent again.
+/// Seconds after which a client may retry a request that found no permit.
 const RETRY_AFTER: u32 = 1;
 
 impl From<Exhausted> for Problem {
@@ -43,32 +43,32 @@ impl From<Exhausted> for Problem {
 /// The permits of one process. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Permits {
-    /// Requests that run.
+    /// Running requests.
     pub requests: TenantSemaphore,
-    /// Requests of operators' operations, where all others are taken.
+    /// Requests of operators' operations when all other permits are taken.
     pub operator_requests: TenantSemaphore,
     /// Requests that wait because their client asked for it.
     pub waits: TenantSemaphore,
-    /// Streams: answers that go on until their client leaves.
+    /// Streams: responses that go on until their client leaves.
     pub streams: TenantSemaphore,
     /// Symbol uploads that are being received.
     pub uploads: TenantSemaphore,
-    /// KiB of bodies in memory.
+    /// Bodies in memory, in KiB.
     pub bodies: TenantSemaphore,
-    /// KiB of bodies of operators' operations.
+    /// Bodies of operators' operations, in KiB.
     pub operator_bodies: TenantSemaphore,
-    /// KiB of answers in memory.
+    /// Responses in memory, in KiB.
     pub answers: TenantSemaphore,
-    /// Downloads of symcaches.
+    /// Symcache downloads.
     pub downloads: TenantSemaphore,
-    /// Connections to the database.
+    /// Database connections.
     pub connections: TenantSemaphore,
     /// Readers of dead letters.
     pub dead_letters: TenantSemaphore,
 }
 
 impl Permits {
-    /// What the permits say of themselves.
+    /// Gauges of the permits, for metrics.
     pub const STATS: [Stats<Permits>; 3] = [
         Stats {
             name: "unslide_api_in_flight",
@@ -107,8 +107,8 @@ impl Permits {
         },
     ];
 
-    /// Permits within `limits`, with this many downloads of symcaches and connections to the database. What
-    /// a tenant's share refuses is counted in `refused`.
+    /// Creates permits within `limits`, with this many symcache downloads and database connections. `refused`
+    /// counts the requests that a limit refuses.
     #[must_use]
     pub fn new(
         limits: &RequestLimits,
@@ -127,7 +127,7 @@ impl Permits {
         let body = limits.ingest_bytes.max(limits.ingest_unpacked_bytes).div_ceil(1_024);
         let bodies = body.saturating_mul(limits.bodies as u64);
         let operator_bodies = OPERATOR_BODIES.saturating_mul(JSON_BYTES.div_ceil(1_024));
-        // Operators and the look-up of keys use the connections that tenants can't have.
+        // The connections that tenants can't have are for operators and for key look-ups.
         let tenant_connections = connections - (connections / 4 + 1).min(connections.saturating_sub(1));
         Permits {
             requests: counted("requests", "requests", limits.requests as u64, 1),
@@ -149,8 +149,8 @@ impl Permits {
         }
     }
 
-    /// A slot among the running requests, before the request's tenant is known. Where all are taken, it is
-    /// one that only an operator's operation can keep.
+    /// Takes a slot among the running requests, before the request's tenant is known. If all are taken,
+    /// returns a slot that only an operator's operation can keep.
     ///
     /// # Errors
     /// [`Exhausted::All`].
@@ -167,7 +167,7 @@ impl Permits {
     }
 }
 
-/// A request's slot among those that run. Its clones are the same slot.
+/// A request's slot among the running requests. Its clones share the slot.
 #[derive(Clone, Debug)]
 pub struct RequestSlot(Arc<Mutex<SlotState>>);
 
@@ -175,23 +175,23 @@ pub struct RequestSlot(Arc<Mutex<SlotState>>);
 struct SlotState {
     caller: Caller,
     permit: Option<Permit>,
-    /// It is one of those that are reserved for operators.
+    /// The slot is reserved for operators.
     reserved: bool,
 }
 
-/// Whose request it is.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// Its key is not known yet.
+    /// The key is not checked yet.
     Unknown,
-    /// A tenant's.
+    /// A tenant.
     Tenant(TenantId),
-    /// An operator's, with a key of this tenant, for an operation that only operators may use.
+    /// An operator, with a key of this tenant, for an operation that only operators may use.
     Operator(TenantId),
 }
 
 impl Caller {
-    /// The tenant of its key, once that is known.
+    /// Returns the tenant of the key, or None if it is not known yet.
     #[must_use]
     pub fn tenant(&self) -> Option<&TenantId> {
         match self {
@@ -202,7 +202,7 @@ impl Caller {
 }
 
 impl RequestSlot {
-    /// Counts the request as this caller's. An operator's takes nothing of its tenant's share.
+    /// Counts the request as this caller's. An operator's request takes nothing from its tenant's share.
     ///
     /// # Errors
     /// [`Exhausted`].
@@ -210,7 +210,7 @@ impl RequestSlot {
         let mut slot = self.state();
         if let Caller::Tenant(tenant) = &caller {
             if slot.reserved {
-                // One that others gave back meanwhile does as well.
+                // Takes a regular permit if one has been released since.
                 slot.permit = Some(permits.requests.try_acquire(tenant, 1)?);
                 slot.reserved = false;
             } else if let Some(permit) = &mut slot.permit {
@@ -221,18 +221,18 @@ impl RequestSlot {
         Ok(())
     }
 
-    /// Whose request it is.
+    /// Returns the caller of the request.
     #[must_use]
     pub fn caller(&self) -> Caller {
         self.state().caller.clone()
     }
 
-    /// Returns the slot: the request has ended, or does nothing but wait.
+    /// Releases the slot, because the request has ended or only waits.
     pub fn release(&self) {
         self.state().permit = None;
     }
 
-    /// Takes a slot again, for a request that was released before its key was known.
+    /// Takes a slot again for a request that was released before its key was known.
     ///
     /// # Errors
     /// [`Exhausted::All`].

@@ -1,5 +1,5 @@
-//! Transactions of a tenant, each with a permit for its connection: however slow a tenant's own are,
-//! connections to the database are left for others.
+//! Transactions of a tenant, each with a permit for its connection. Slow transactions of one tenant cannot
+//! take all database connections.
 
 use crate::http::problem::Problem;
 use crate::limits::permits::Permit;
@@ -10,12 +10,12 @@ use tracing::Instrument;
 use unslide_model::{Owner, TenantId};
 use unslide_store::{OwnerTx, StoreError, TenantTx};
 
-/// A transaction and the permit for its connection. Where its request is cancelled, also while it begins or
-/// ends, the permit is kept until the database has answered: until then the connection is in use.
+/// A transaction and the permit for its connection. If the request is cancelled, even while the transaction
+/// begins or ends, the permit is held until the database has answered: until then the connection is in use.
 pub struct Tx<T: Into<OwnerTx> + Send + 'static> {
     /// `None` once it is ended.
     tx: Option<T>,
-    /// `None` for what operators do to a tenant, and for the system's symbols.
+    /// `None` for an operator's change of a tenant, and for the system's symbols.
     permit: Option<Permit>,
 }
 
@@ -55,24 +55,24 @@ impl<T: Into<OwnerTx> + Send + 'static> Drop for Tx<T> {
 }
 
 impl<T: Into<OwnerTx> + Send + 'static> Tx<T> {
-    /// As [`TenantTx::commit`].
+    /// Commits the transaction, as [`TenantTx::commit`] does.
     ///
     /// # Errors
-    /// As there.
+    /// The same as [`TenantTx::commit`].
     pub async fn commit(mut self) -> Result<(), StoreError> {
         let (Some(tx), permit) = (self.tx.take(), self.permit.take()) else { return Ok(()) };
         let tx: OwnerTx = tx.into();
         keeping(permit, async move { tx.commit().await }).await
     }
 
-    /// Rolls the transaction back before work that needs no connection; the end of its scope does the same. Neither waits
-    /// for the database; the permit does.
+    /// Rolls the transaction back before work that needs no connection; the end of its scope does the same.
+    /// Neither waits for the database, but the permit is held until the database has answered.
     pub fn rollback(self) {
         drop(self);
     }
 }
 
-/// Keeps a permit until the work is done, also where the request goes away.
+/// Holds a permit until the work is done, even if the request is cancelled.
 async fn keeping<T: Send + 'static>(
     permit: Option<Permit>,
     work: impl Future<Output = T> + Send + 'static,
@@ -85,13 +85,14 @@ async fn keeping<T: Send + 'static>(
     .await
 }
 
-/// Goes on where the request goes away in the middle: the connection is taken until the database has answered.
+/// Runs work to its end even if the request is cancelled: the connection is in use until the database has
+/// answered.
 pub async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work.in_current_span()).await {
         Ok(done) => done,
         Err(ended) => match ended.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Only a runtime that ends cancels it, and with it this.
+            // Only the end of the runtime cancels the task, and this future with it.
             Err(_) => std::future::pending().await,
         },
     }
@@ -105,18 +106,18 @@ async fn begin<T: Into<OwnerTx> + Send + 'static>(
 }
 
 impl Api {
-    /// Begins a transaction of the key's tenant, once it has a permit. A request has one at a
-    /// time.
+    /// Begins a transaction of the key's tenant, after a permit for a connection is free. A request has one
+    /// transaction at a time.
     pub async fn tenant(&self, tenant: &TenantId) -> Result<Tx<TenantTx>, Problem> {
         let permit = self.permits.connections.acquire(tenant, 1).await;
         let (store, tenant) = (self.store.clone(), tenant.clone());
         begin(Some(permit), async move { store.tenant(&tenant).await }).await
     }
 
-    /// The same for an owner of symbols.
+    /// Begins a transaction for an owner of symbols, as [`Api::tenant`] does for a tenant.
     ///
     /// # Errors
-    /// As [`Api::tenant`].
+    /// The same as [`Api::tenant`].
     pub async fn owner(&self, owner: &Owner) -> Result<Tx<OwnerTx>, Problem> {
         let permit = match owner {
             Owner::Tenant(tenant) => Some(self.permits.connections.acquire(tenant, 1).await),

@@ -1,4 +1,4 @@
-//! The keys and tenants in use, and up to when each is known to be unchanged.
+//! The keys and tenants in use, and until when each is known to be unchanged.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -6,25 +6,26 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use unslide_store::access_stamps::AccessEntry;
 
-/// Microseconds for which an entry is in use after a request. A process without requests costs the database nothing.
+/// Microseconds for which an entry is in use after a request. A process without requests costs the database
+/// nothing.
 const IN_USE_MICROS: i64 = 10_000_000;
 
-/// What the stamps of the database say about the entries in use. Times are microseconds of the monotonic clock. Cheap to
-/// clone.
+/// The latest stamps from the database for the entries in use. Times are microseconds of the monotonic clock.
+/// Cheap to clone.
 #[derive(Clone, Default)]
 pub struct AccessChanges(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     state: Mutex<State>,
-    /// Raised by the first request after a while without any.
+    /// Notified by the first request after a while without any.
     wanted: Notify,
 }
 
 #[derive(Default)]
 struct State {
     entries: HashMap<AccessEntry, WatchedEntry>,
-    /// Changes that this process made itself.
+    /// Number of changes that this process made itself.
     own_changes: u64,
 }
 
@@ -32,15 +33,16 @@ struct WatchedEntry {
     used_at: i64,
     /// None until the first answer, and for an entry that does not exist.
     stamp: Option<i64>,
-    /// Every change that was committed between the two times is known.
+    /// Every change that was committed between `since` and `until` is known.
     since: Option<i64>,
     until: i64,
-    /// When the question was sent whose answer had another stamp than the one before.
+    /// Send time of the query that first found a different stamp.
     changed_at: Option<i64>,
 }
 
 impl AccessChanges {
-    /// Returns until when a row that was looked up `at` a time is known to be unchanged. Returns None if it has changed.
+    /// Returns until when a row that was looked up at time `at` is known to be unchanged. Returns None if it
+    /// has changed.
     pub(super) fn confirmed_until(&self, entry: &AccessEntry, at: i64) -> Option<i64> {
         let state = self.0.state.lock();
         let Some(watched) = state.entries.get(entry) else { return Some(at) };
@@ -50,7 +52,7 @@ impl AccessChanges {
         Some(watched.since.filter(|since| *since <= at).map_or(at, |_| watched.until.max(at)))
     }
 
-    /// Notes that a request uses an entry.
+    /// Records that a request uses an entry.
     pub(super) fn record_use(&self, entry: AccessEntry, now: i64) {
         let mut state = self.0.state.lock();
         let is_first = state.entries.is_empty();
@@ -68,14 +70,14 @@ impl AccessChanges {
         }
     }
 
-    /// Returns the entries that requests have used a moment ago, and forgets the others.
+    /// Returns the entries that requests have used in the last ten seconds, and forgets the others.
     pub(super) fn entries_in_use(&self, now: i64) -> Vec<AccessEntry> {
         let entries = &mut self.0.state.lock().entries;
         entries.retain(|_, watched| now.saturating_sub(watched.used_at) < IN_USE_MICROS);
         entries.keys().cloned().collect()
     }
 
-    /// Takes the answer about some entries, which were asked about `at` a time.
+    /// Applies the stamps of the entries in `asked`, from a query that was sent at time `at`.
     pub(super) fn apply(&self, asked: &[AccessEntry], stamps: &HashMap<AccessEntry, i64>, at: i64) {
         let mut state = self.0.state.lock();
         for entry in asked {
@@ -90,8 +92,8 @@ impl AccessChanges {
         }
     }
 
-    /// Counts a change by this process. Who looks a row up compares the number of before with that of after: if they
-    /// differ, the row may be outdated.
+    /// Counts a change by this process. A look-up compares the count before it with the count after it: if
+    /// they differ, the row may be outdated.
     pub(super) fn count_own(&self) {
         self.0.state.lock().own_changes += 1;
     }
@@ -100,7 +102,7 @@ impl AccessChanges {
         self.0.state.lock().own_changes
     }
 
-    /// Returns with the first request after a while without any.
+    /// Waits for the first request after a while without any.
     pub(super) async fn wait_for_use(&self) {
         self.0.wanted.notified().await;
     }

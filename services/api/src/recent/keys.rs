@@ -1,4 +1,4 @@
-//! Keys that were looked up lately.
+//! Cache of keys that were looked up recently.
 
 use super::changes::AccessChanges;
 use super::rows::{RecentRow, RecentRows};
@@ -10,7 +10,7 @@ use unslide_store::access_stamps::AccessEntry;
 use unslide_store::keys::{self, Principal};
 use unslide_store::{Result, Store};
 
-/// Keys that are remembered.
+/// Maximum number of cached keys.
 const MOST: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
 /// The principals of keys, by a hash of the key. Cheap to clone.
@@ -36,10 +36,10 @@ impl RecentKeys {
         RecentKeys(RecentRows::new(changes, MOST))
     }
 
-    /// Who the key belongs to; `None` for a text that is no key in force.
+    /// Returns the principal of a key, or `None` if the text is no valid key.
     ///
     /// # Errors
-    /// Where the database fails and the key was not confirmed within 30 s before.
+    /// The database fails and the key was not confirmed within the last 30 s.
     pub async fn authenticate(
         &self,
         store: &Store,

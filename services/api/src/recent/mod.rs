@@ -1,8 +1,9 @@
-//! What is remembered of the database, so that requests need not ask it: keys with their tenants, and grouping rules.
+//! Caches of database rows that most requests need: keys with their tenants, and grouping rules.
 //!
-//! A change is seen within a second, also one by another process: one query in each half second reads the stamps of the keys
-//! and tenants in use, and a row that no stamp has confirmed for a second is looked up again. A change by this process is seen
-//! by its next request. While the database does not answer, a row that was confirmed within the last 30 s still counts.
+//! A change, also by another process, is seen within a second: one query each half second reads the stamps of
+//! the keys and tenants in use, and a row that no stamp has confirmed for a second is looked up again. A
+//! change by this process is seen by its next request. While the database does not answer, a row that was
+//! confirmed within the last 30 s still counts.
 
 pub mod changes;
 pub mod keys;
@@ -15,10 +16,10 @@ use keys::RecentKeys;
 use rules::RecentRules;
 use unslide_model::TenantId;
 
-/// What is remembered. Cheap to clone.
+/// The caches of one process. Cheap to clone.
 #[derive(Clone)]
 pub struct Recent {
-    /// What the stamps of the database say.
+    /// Stamps of the entries in use.
     pub changes: AccessChanges,
     /// The principals of keys.
     pub keys: RecentKeys,
@@ -35,14 +36,14 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// Forgets what is of a tenant, after something of it has changed.
+    /// Forgets the rows of a tenant after one of them has changed.
     pub fn forget(&self, tenant: &TenantId) {
         self.changes.count_own();
         self.keys.0.forget(tenant);
         self.rules.0.forget(tenant);
     }
 
-    /// Forgets everything, after something of keys or of tenants has changed.
+    /// Forgets all rows after keys or tenants have changed.
     pub fn clear(&self) {
         self.changes.count_own();
         self.keys.0.clear();

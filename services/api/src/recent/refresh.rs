@@ -10,9 +10,10 @@ use unslide_model::Clock;
 use unslide_store::Store;
 use unslide_store::access_stamps::access_stamps;
 
-/// The time between two questions while requests come: two within the second for which an answer counts.
+/// The time between two stamp queries while requests come. Two of them fit into the second for which an
+/// answer counts.
 const STAMP_INTERVAL: Duration = Duration::from_millis(400);
-/// How long an answer may take.
+/// Timeout of a stamp query.
 const STAMP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Starts to read stamps, until `stop`.

@@ -1,4 +1,4 @@
-//! Rows that were looked up lately, each for as long as it is known to be unchanged.
+//! Cache of rows that were looked up recently. Each row is used while it is known to be unchanged.
 
 use super::changes::AccessChanges;
 use lru::LruCache;
@@ -12,26 +12,26 @@ use tracing::Instrument;
 use unslide_model::{Clock, TenantId};
 use unslide_store::access_stamps::AccessEntry;
 
-/// Microseconds for which a row counts after it was confirmed, by a look-up or by a stamp.
+/// Microseconds for which a row counts after a look-up or a stamp confirmed it.
 const FRESH: i64 = 1_000_000;
 /// The same while the database does not answer.
 const FRESH_IN_OUTAGE: i64 = 30_000_000;
-/// Microseconds after which a row is looked up again, whatever the stamps are: they do not cover a key's last use.
+/// Microseconds after which a row is always looked up again: stamps do not cover a key's last use.
 const LONGEST: i64 = 300_000_000;
-/// How long the request of a row that is known waits for the database.
+/// How long a request waits for the database if its row is cached.
 const LOOK_UP_TIMEOUT: Duration = Duration::from_millis(300);
-/// Microseconds between two look-ups of known rows while the database does not answer.
+/// Microseconds between two look-ups of cached rows while the database does not answer.
 const LOOK_UP_INTERVAL_IN_OUTAGE: i64 = 1_000_000;
 
-/// A row that can be remembered.
+/// A row that can be cached.
 pub trait RecentRow: Clone + Send + 'static {
-    /// The entry whose stamp changes with the row.
+    /// Returns the entry with the stamp that changes with the row.
     fn entry(&self) -> AccessEntry;
 
-    /// The tenant with whose changes the row is forgotten.
+    /// Returns the tenant of the row. A change of the tenant removes the row from the cache.
     fn tenant(&self) -> &TenantId;
 
-    /// True where it came to its end by itself.
+    /// Returns true if the row has expired.
     fn is_over(&self, _now: OffsetDateTime) -> bool {
         false
     }
@@ -51,7 +51,8 @@ impl<K, R> Clone for RecentRows<K, R> {
 
 struct Remembered<K, R> {
     rows: LruCache<K, Known<R>>,
-    /// When the database is asked again for a known row; `None` where it answered last.
+    /// The time of the next look-up of a cached row during an outage. `None` if the last look-up was
+    /// answered.
     ask_again_at: Option<i64>,
 }
 
@@ -65,16 +66,17 @@ struct Known<R> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
-    /// Remembers at most `most` rows: the one that was asked for longest ago goes first.
+    /// Creates a cache of at most `most` rows. The least recently used row is removed first.
     pub(super) fn new(changes: &AccessChanges, most: NonZeroUsize) -> RecentRows<K, R> {
         let remembered = Remembered { rows: LruCache::new(most), ask_again_at: None };
         RecentRows { remembered: Arc::new(Mutex::new(remembered)), changes: changes.clone() }
     }
 
-    /// A row, by `look_up` where it is not known; `None` where there is none, which is not remembered.
+    /// Returns a row from the cache, or else from `look_up`. Returns `None` if there is no such row; this is
+    /// not cached.
     ///
     /// # Errors
-    /// Where the look-up fails and the row was not confirmed within 30 s before.
+    /// The look-up fails and the row was not confirmed within the last 30 s.
     pub(super) async fn get<E: Send + 'static>(
         &self,
         clock: &dyn Clock,
@@ -94,7 +96,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
         if self.is_paused(at) {
             return Ok(Some(known.row));
         }
-        // It goes on where the request does not wait for it: what it finds counts for the next one.
+        // The look-up continues even if the request stops waiting: its result serves the next request.
         let rows = self.clone();
         let looking_up = async move { rows.remember(key, at, look_up).await }.in_current_span();
         match tokio::time::timeout(LOOK_UP_TIMEOUT, tokio::spawn(looking_up)).await {
@@ -105,7 +107,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
         Ok(Some(known.row))
     }
 
-    /// What is remembered, with the latest time at which it is known to have been so.
+    /// Returns the cached row, with the latest time at which it is known to be unchanged.
     fn known(&self, key: &K, now: OffsetDateTime) -> Option<Known<R>> {
         let mut remembered = self.remembered.lock();
         let known = remembered.rows.get_mut(key)?;
@@ -113,7 +115,8 @@ impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
         Some(known.clone()).filter(|known| !known.row.is_over(now))
     }
 
-    /// Looks a row up and remembers it, unless something changed meanwhile: it may be the row of before.
+    /// Looks a row up and caches it. Does not cache it if something changed during the look-up, because the
+    /// row may be outdated.
     async fn remember<E>(
         &self,
         key: K,
@@ -135,13 +138,14 @@ impl<K: Clone + Eq + Hash + Send + 'static, R: RecentRow> RecentRows<K, R> {
         Ok(found)
     }
 
-    /// Notes that a look-up which began at a time failed or takes long.
+    /// Records that a look-up which began at time `at` failed or takes long.
     fn pause(&self, at: i64) {
         let mut remembered = self.remembered.lock();
         remembered.ask_again_at = remembered.ask_again_at.max(Some(at + LOOK_UP_INTERVAL_IN_OUTAGE));
     }
 
-    /// True while the database did not answer a moment ago. Then one request asks it again, and the others go on.
+    /// Returns true during an outage of the database. One request in each interval gets false and asks the
+    /// database again.
     fn is_paused(&self, now: i64) -> bool {
         let mut remembered = self.remembered.lock();
         match remembered.ask_again_at {

@@ -1,4 +1,4 @@
-//! Grouping rules of tenants that symbolicated lately.
+//! Cache of the grouping rules of tenants that symbolicated recently.
 
 use super::changes::AccessChanges;
 use super::rows::{RecentRow, RecentRows};
@@ -37,10 +37,10 @@ impl RecentRules {
         RecentRules(RecentRows::new(changes, MOST))
     }
 
-    /// A tenant's rules; `look_up` asks the database for them.
+    /// Returns a tenant's rules; `look_up` reads them from the database.
     ///
     /// # Errors
-    /// Where the database fails and the rules were not confirmed within 30 s before.
+    /// The database fails and the rules were not confirmed within the last 30 s.
     pub async fn get<E: Send + 'static>(
         &self,
         clock: &dyn Clock,

@@ -13,7 +13,7 @@ pub enum Representation {
 }
 
 impl Representation {
-    /// A short name.
+    /// Returns a short name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -22,7 +22,7 @@ impl Representation {
         }
     }
 
-    /// The `Content-Type`.
+    /// Returns the `Content-Type`.
     #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {
@@ -32,10 +32,10 @@ impl Representation {
     }
 }
 
-/// The representation that the client likes best; JSON where it does not mind.
+/// Returns the representation that the client prefers, JSON if it has no preference.
 ///
 /// # Errors
-/// [`Kind::NotAcceptable`] where it takes neither.
+/// [`Kind::NotAcceptable`] if it accepts neither.
 pub fn negotiate(headers: &HeaderMap) -> Result<Representation, Problem> {
     let [json, text] = weights(headers, [("application", "json"), ("text", "plain")]);
     if json <= 0.0 && text <= 0.0 {
@@ -44,7 +44,8 @@ pub fn negotiate(headers: &HeaderMap) -> Result<Representation, Problem> {
     Ok(if text > json { Representation::Text } else { Representation::Json })
 }
 
-/// What the client thinks of these media types, 0 to 1: all the same where it names none.
+/// Returns the client's weights for these media types, 0 to 1. All are 1 if the request has no `Accept`
+/// header.
 pub fn weights<const N: usize>(headers: &HeaderMap, kinds: [(&str, &str); N]) -> [f32; N] {
     let values: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
     if values.is_empty() {
@@ -54,7 +55,7 @@ pub fn weights<const N: usize>(headers: &HeaderMap, kinds: [(&str, &str); N]) ->
     kinds.map(|(main, sub)| quality(&ranges, main, sub))
 }
 
-/// A media range without parameters, and its weight.
+/// Reads a media range without its parameters, and its weight.
 fn range(text: &str) -> (String, f32) {
     let mut parts = text.split(';').map(str::trim);
     let range = parts.next().unwrap_or_default().to_ascii_lowercase();
@@ -62,7 +63,7 @@ fn range(text: &str) -> (String, f32) {
     (range, weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0)))
 }
 
-/// The weight of the most specific range that fits; 0 where none does.
+/// Returns the weight of the most specific range that matches, or 0 if none does.
 fn quality(ranges: &[(String, f32)], main: &str, sub: &str) -> f32 {
     let wanted = [format!("{main}/{sub}"), format!("{main}/*"), "*/*".to_owned()];
     let found = wanted.iter().find_map(|wanted| ranges.iter().find(|(range, _)| range == wanted));

@@ -1,10 +1,10 @@
-//! Who is asking, and whether they may.
+//! Authentication and authorization of requests.
 //!
-//! An operation names the scope that it needs in the type of its argument: [`Access<ReportsRead>`].
-//! There is no way to a tenant's rows that does not lead through such a value.
+//! An operation names the scope that it needs in the type of its argument: [`Access<ReportsRead>`]. A
+//! tenant's rows can only be reached through such a value.
 //!
-//! Some operations are there twice: of a tenant's things, and of the system's or of all tenants' for
-//! operators. The routes of the latter carry [`Reach`], and need [`Scope::Operator`] instead.
+//! Some operations exist twice: for one tenant's data, and for operators, with the data of the system or of
+//! all tenants. The routes of the latter carry [`Reach`], and need [`Scope::Operator`] instead.
 
 use crate::http::problem::{Kind, Problem};
 use crate::http::server::{ClientAddress, ClientConnection};
@@ -18,9 +18,9 @@ use std::marker::PhantomData;
 use unslide_model::{Owner, Scope, TenantId};
 use unslide_store::keys::{self, Principal};
 
-/// What an operation needs, as a type.
+/// The scopes that an operation needs, as a type.
 pub trait Permission: Send + Sync + 'static {
-    /// The scopes of which the key needs one.
+    /// The key needs one of these scopes.
     const SCOPES: &'static [Scope];
 }
 
@@ -39,8 +39,8 @@ macro_rules! permissions {
 }
 permissions!(SymbolsWrite, SymbolsRead, ReportsWrite, ReportsRead, GroupsWrite, TenantAdmin, Operator);
 
-/// What became of uploads: [`Scope::SymbolsRead`], or [`Scope::SymbolsWrite`], so that a build pipeline's
-/// key can wait for what it sends.
+/// The state of uploads: [`Scope::SymbolsRead`] or [`Scope::SymbolsWrite`], so that a build pipeline's key
+/// can wait for its uploads.
 #[derive(Clone, Copy, Debug)]
 pub struct SymbolsState;
 
@@ -48,7 +48,7 @@ impl Permission for SymbolsState {
     const SCOPES: &'static [Scope] = &[Scope::SymbolsRead, Scope::SymbolsWrite];
 }
 
-/// The key itself: any key may ask about itself.
+/// Any key: each may read about itself.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyKey;
 
@@ -56,33 +56,33 @@ impl Permission for AnyKey {
     const SCOPES: &'static [Scope] = &Scope::ALL;
 }
 
-/// Whose things the operations of a route are about, where not the tenant's own.
+/// The data that a route's operations cover, if not the tenant's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// The system's symbols.
     System,
-    /// All tenants' things, and those without a tenant.
+    /// The data of all tenants, and data without a tenant.
     All,
 }
 
-/// A request with a key that is in force and has the scope `P`, or is an operator's where the route has a
-/// [`Reach`].
+/// A request with a valid key that has the scope `P`. If the route has a [`Reach`], the key is an operator's
+/// instead.
 #[derive(Clone, Debug)]
 pub struct Access<P> {
-    /// Whose key it is.
+    /// The principal of the key.
     pub principal: Principal,
-    /// `None` for the tenant's own things.
+    /// `None` for the tenant's own data.
     pub reach: Option<Reach>,
     scope: PhantomData<P>,
 }
 
 impl<P> Access<P> {
-    /// The tenant that the key belongs to.
+    /// Returns the tenant that the key belongs to.
     pub fn tenant(&self) -> &TenantId {
         &self.principal.tenant
     }
 
-    /// The owner of the symbols that the request is about.
+    /// Returns the owner of the symbols that the request is about.
     pub fn owner(&self) -> Owner {
         match self.reach {
             Some(Reach::System) => Owner::System,
@@ -90,18 +90,18 @@ impl<P> Access<P> {
         }
     }
 
-    /// The app that the key is for, where it is for one.
+    /// Returns the app that the key is restricted to, if any.
     pub fn only_app(&self) -> Option<&str> {
         self.principal.app.as_deref()
     }
 }
 
-/// What a key for one app sees.
+/// Restrictions of a key for one app.
 impl<P> Access<P> {
-    /// The app to filter by, where the client asked for `asked`.
+    /// Returns the app to filter by, if the client asked for `asked`.
     ///
     /// # Errors
-    /// [`Kind::InsufficientScope`] where the key speaks for another app.
+    /// [`Kind::InsufficientScope`] if the key is restricted to another app.
     pub fn app(&self, asked: Option<String>) -> Result<Option<String>, Problem> {
         match (&self.principal.app, asked) {
             (None, asked) => Ok(asked),
@@ -112,7 +112,7 @@ impl<P> Access<P> {
         }
     }
 
-    /// Refuses a key that speaks for one app; `why` says what belongs to more than one app.
+    /// Refuses a key that is restricted to one app; `why` says what belongs to more than one app.
     ///
     /// # Errors
     /// [`Kind::InsufficientScope`].
@@ -121,7 +121,7 @@ impl<P> Access<P> {
         Err(Problem::new(Kind::InsufficientScope, format!("the key speaks for {app} alone, and {why}")))
     }
 
-    /// True where the key may see what is of this app.
+    /// Returns true if the key may see data of this app.
     pub fn sees(&self, app: &str) -> bool {
         self.principal.app.as_ref().is_none_or(|own| own == app)
     }
@@ -137,10 +137,10 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
     }
 }
 
-/// What a request of a known principal may do, by its key or by its session: the one place with the rules.
+/// Checks a request of a known principal, with a key or a session. All access rules are in this function.
 ///
 /// # Errors
-/// [`Kind::InsufficientScope`], [`Kind::TenantSuspended`], or where too many of the tenant's requests run.
+/// [`Kind::InsufficientScope`], [`Kind::TenantSuspended`], or too many of the tenant's requests run.
 pub fn admit<P: Permission>(
     parts: &Parts,
     api: &Api,
@@ -150,7 +150,8 @@ pub fn admit<P: Permission>(
     let reach = parts.extensions.get::<Reach>().copied();
     let needed: &[Scope] = if reach.is_some() { &[Scope::Operator] } else { P::SCOPES };
     let for_operators = *needed == [Scope::Operator];
-    // Only for a key that may do it: else every key could use the permits that are reserved for operators.
+    // Only for a key that may do it. Otherwise every key could use the permits that are reserved for
+    // operators.
     let operator = for_operators && principal.may(Scope::Operator) && principal.app.is_none();
     let caller = if operator { Caller::Operator } else { Caller::Tenant };
     assign(&parts.extensions, api, caller(principal.tenant.clone()))?;
@@ -160,7 +161,7 @@ pub fn admit<P: Permission>(
         return Err(Problem::new(Kind::InsufficientScope, detail));
     }
     if for_operators && principal.app.is_some() {
-        // There is nothing of all tenants that is of one app.
+        // The data of all tenants never belongs to one app.
         return Err(Problem::new(Kind::InsufficientScope, "a key for one app can't act for operators"));
     }
     if !principal.active && needed.iter().all(|scope| changes(*scope, method)) {
@@ -170,10 +171,10 @@ pub fn admit<P: Permission>(
     Ok(Access { principal, reach, scope: PhantomData })
 }
 
-/// Notes the request's tenant: on its connection, and in its slot among the running requests.
+/// Records the request's tenant on its connection and in its slot among the running requests.
 ///
 /// # Errors
-/// Where too many of the tenant's requests run.
+/// Too many of the tenant's requests run.
 pub fn assign(extensions: &Extensions, api: &Api, caller: Caller) -> Result<(), Problem> {
     if let Some(client) = extensions.get::<ClientConnection>() {
         client.authenticated();
@@ -183,24 +184,23 @@ pub fn assign(extensions: &Extensions, api: &Api, caller: Caller) -> Result<(), 
     Ok(())
 }
 
-/// True for what a suspended tenant may not do: everything but looking, and taking away what is its
-/// own. A wish to have a report erased or a key revoked is not to wait for the end of a suspension.
+/// Returns true for operations that a suspended tenant may not use: all except reads and deletions of its own
+/// data. A request to erase a report or revoke a key must not wait for the end of a suspension.
 fn changes(scope: Scope, method: &Method) -> bool {
     match scope {
-        // Questions that come in a body.
+        // These scopes also cover queries that come in a request body.
         Scope::SymbolsRead | Scope::ReportsRead => false,
         Scope::SymbolsWrite | Scope::ReportsWrite | Scope::GroupsWrite | Scope::TenantAdmin => {
             !method.is_safe() && *method != Method::DELETE
         }
-        // What operators take away is not their own.
+        // Operators delete data that is not their own.
         Scope::Operator => !method.is_safe(),
     }
 }
 
-/// The principal of a key. A request without a key, with one that is malformed, unknown,
-/// expired or revoked: all get the same answer. Every text that has the form of a key costs the same
-/// look-up and comparison, so that the time tells nothing of which keys there are; what has not the
-/// form costs no look-up.
+/// Returns the principal of a key. A malformed, unknown, expired or revoked key gets the same response. Every
+/// text that has the form of a key costs the same look-up and comparison, so that the time does not reveal
+/// which keys exist. A text without that form costs no look-up.
 ///
 /// # Errors
 /// [`Kind::Unauthorized`], or the database fails.
@@ -216,7 +216,7 @@ pub async fn authenticate(extensions: &Extensions, api: &Api, key: &str) -> Resu
     Ok(principal)
 }
 
-/// The key in `Authorization: Bearer …` (RFC 6750 §2.1; the scheme in any case).
+/// Returns the key in `Authorization: Bearer …` (RFC 6750 §2.1; the scheme in any case).
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (value, more) = (values.next()?, values.next());

@@ -1,4 +1,4 @@
-//! Request bodies: read piece by piece, bounded in bytes and in time.
+//! Request bodies: read in chunks, with limits on bytes and time.
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
@@ -16,10 +16,10 @@ use tokio::time::Instant;
 use unslide_model::TenantId;
 use unslide_runtime::job_bytes;
 
-/// Bytes that are announced and get room at once, for each that has come.
+/// Announced bytes for which memory is allocated at once, for each byte that has come.
 const ROOM_FACTOR: u64 = 7;
 
-/// A request body under a limit.
+/// A request body with a limit.
 #[derive(Debug)]
 pub struct Chunks {
     body: Body,
@@ -29,10 +29,10 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Wraps a body of at most `limit` bytes that have to come at a pace.
+    /// Wraps a body of at most `limit` bytes that must come at a minimum pace.
     ///
     /// # Errors
-    /// [`Kind::TooLarge`] where the announced length is over the limit already.
+    /// [`Kind::TooLarge`] if the announced length is over the limit.
     pub fn new(headers: &HeaderMap, body: Body, limit: u64, pace: ClientPace) -> Result<Chunks, Problem> {
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
@@ -42,11 +42,11 @@ impl Chunks {
         Ok(Chunks { body, limit, seen: 0, pace })
     }
 
-    /// The next piece; `None` once the body is complete.
+    /// Returns the next chunk, or `None` once the body is complete.
     ///
     /// # Errors
-    /// [`Kind::TooLarge`] past the limit, [`Kind::BodyTimeout`] when it comes too slowly,
-    /// [`Kind::IncompleteBody`] where the connection ends before the body.
+    /// [`Kind::TooLarge`] past the limit, [`Kind::BodyTimeout`] if it comes too slowly,
+    /// [`Kind::IncompleteBody`] if the connection ends before the body.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
             let asked = Instant::now();
@@ -73,7 +73,7 @@ impl Chunks {
         }
     }
 
-    /// The pieces as a stream that ends after the first error.
+    /// Returns the chunks as a stream that ends after the first error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, Problem>> + Send + 'static {
         stream::unfold(Some(self), |chunks| async move {
             let mut chunks = chunks?;
@@ -85,11 +85,11 @@ impl Chunks {
         })
     }
 
-    /// The whole body, for operations with a limit that is small enough to hold it. `reserved`, which has no
-    /// bytes yet, grows with it: what is only announced takes nothing from others.
+    /// Returns the whole body, for operations with a limit that is small enough to hold it. `reserved`, which
+    /// has no bytes yet, grows with the body: bytes that are only announced take nothing from others.
     ///
     /// # Errors
-    /// As [`Chunks::next`], and where no bytes are left.
+    /// Those of [`Chunks::next`], or no bytes are left.
     pub async fn collect(mut self, reserved: &mut Reservation) -> Result<Bytes, Problem> {
         let Some(first) = self.next_within(reserved).await? else { return Ok(Bytes::new()) };
         let Some(second) = self.next_within(reserved).await? else { return Ok(first) };
@@ -115,21 +115,21 @@ fn too_large(limit: u64) -> Problem {
     Problem::new(Kind::TooLarge, format!("the limit is {limit} bytes"))
 }
 
-/// How a gzip member begins (RFC 1952 §2.3.1).
+/// The first bytes of a gzip member (RFC 1952 §2.3.1).
 const GZIP: &[u8] = &[0x1f, 0x8b];
 /// Bytes that are reserved before anything is unpacked.
 const FIRST_PIECE: usize = 64 << 10;
-/// How much is unpacked before it is paid for.
+/// Bytes that are unpacked before they are charged.
 const PAID_PIECE: usize = 64 << 10;
 
-/// A body of no more bytes is read at once, if nothing in it can be packed: that takes less time than another thread
-/// would need to begin, and that thread gives way to all others.
+/// A body up to this size is read at once, if nothing in it can be compressed. That takes less time than to
+/// start work on another thread, and that thread has a lower priority than all others.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// Reads a body by `work`: at once where it is small, else on the CPU pool.
+/// Reads a body by `work`: at once if it is small, else on the CPU pool.
 ///
 /// # Errors
-/// Those of `work`, and [`Kind::Internal`] where it panics on the pool.
+/// Those of `work`, and [`Kind::Internal`] if it panics on the pool.
 pub async fn read<T: Send + 'static>(
     api: &Api,
     tenant: &TenantId,
@@ -139,16 +139,18 @@ pub async fn read<T: Send + 'static>(
     if is_small(&body) { work(body) } else { api.cpu.run_for(tenant, move || work(body)).await? }
 }
 
-/// True for few bytes of which none begins a gzip member, in a part of a form either. JSON has no such byte.
+/// Returns true for a small body without the first byte of a gzip member, even in a part of a form. JSON
+/// never contains that byte.
 fn is_small(body: &[u8]) -> bool {
     body.len() <= SMALL_BYTES && !body.contains(&GZIP[0])
 }
 
-/// A body, unpacked to at most `limit` bytes where it begins like gzip. Takes CPU time: call it in [`read`].
+/// Returns a body, unpacked to at most `limit` bytes if it begins like gzip. Takes CPU time: call it in
+/// [`read`].
 ///
 /// # Errors
-/// [`Kind::TooLarge`] where there is more, [`Kind::InvalidBody`] where the data is damaged, and where
-/// no bytes or units are left.
+/// [`Kind::TooLarge`] if there is more, [`Kind::InvalidBody`] if the data is damaged, and errors if no bytes
+/// or units are left.
 pub fn unpacked(
     body: &Bytes,
     limit: u64,
@@ -162,15 +164,15 @@ pub fn unpacked(
     }
 }
 
-/// Unpacks gzip to at most `limit` bytes; reserves them before it holds them, whatever the data says of its
-/// size, and takes cost units piece by piece.
+/// Unpacks gzip to at most `limit` bytes. Reserves the bytes before it holds them, whatever size the data
+/// announces, and takes cost units for each chunk.
 fn gunzip(
     bytes: &[u8],
     limit: u64,
     reserved: &mut Reservation,
     charge: &mut Charge,
 ) -> Result<Vec<u8>, Problem> {
-    // One more byte than may come shows that there is more.
+    // One byte more than the limit shows that there is more.
     let most = usize::try_from(limit.saturating_add(1)).unwrap_or(usize::MAX);
     let mut unpacking = MultiGzDecoder::new(bytes);
     let (mut out, mut filled) = (Vec::new(), 0);

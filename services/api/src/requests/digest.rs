@@ -6,15 +6,15 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use unslide_model::ContentHash;
 
-/// Reads one header's value: `None` where it is malformed, `Some(None)` where it has no SHA-256.
+/// Reads one header's value: `None` if it is malformed, `Some(None)` if it has no SHA-256.
 type Reader = fn(&str) -> Option<Option<ContentHash>>;
 
-/// The SHA-256 that the headers announce: `X-Content-SHA256` in hexadecimal, `Content-Digest` or
-/// `Repr-Digest` with `sha-256=:…:` (RFC 9530), or the older `Digest` with `SHA-256=…` (RFC 3230).
-/// Other algorithms are skipped.
+/// Returns the SHA-256 that the headers announce: `X-Content-SHA256` in hexadecimal, `Content-Digest` or
+/// `Repr-Digest` with `sha-256=:…:` (RFC 9530), or the older `Digest` with `SHA-256=…` (RFC 3230). Other
+/// algorithms are skipped.
 ///
 /// # Errors
-/// [`Kind::InvalidParameter`] where one is malformed, or two disagree.
+/// [`Kind::InvalidParameter`] if one is malformed, or two disagree.
 pub fn announced(headers: &HeaderMap) -> Result<Option<ContentHash>, Problem> {
     let mut found: Option<ContentHash> = None;
     let readers: [(&str, Reader); 4] = [
@@ -38,12 +38,12 @@ pub fn announced(headers: &HeaderMap) -> Result<Option<ContentHash>, Problem> {
     Ok(found)
 }
 
-/// A dictionary of byte sequences (RFC 8941): `sha-256=:base64:, other=:…:`.
+/// Reads a dictionary of byte sequences (RFC 8941): `sha-256=:base64:, other=:…:`.
 fn structured(text: &str) -> Option<Option<ContentHash>> {
     pairs(text, "sha-256", |value| value.strip_prefix(':')?.strip_suffix(':'))
 }
 
-/// `SHA-256=base64,MD5=…`, the algorithm in any case.
+/// Reads `SHA-256=base64,MD5=…`, the algorithm in any case.
 fn older(text: &str) -> Option<Option<ContentHash>> {
     pairs(text, "sha-256", |value| Some(value))
 }

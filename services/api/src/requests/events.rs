@@ -22,19 +22,19 @@ use unslide_store::app_signals::{self, AppSignal};
 use unslide_store::gateway_events::is_too_old;
 use unslide_stream::OutRecord;
 
-/// Bytes of a request, packed and unpacked.
+/// Maximum size of a request, compressed and unpacked, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
-/// Events of a request.
+/// Maximum number of events in a request.
 pub const MOST_EVENTS: usize = 1_000;
-/// How long an answer waits for how many of its events are not kept.
+/// How long a response waits for the number of events that are not kept.
 const HINT_TIME: Duration = Duration::from_secs(1);
-/// Keys that were not understood and that an answer names.
+/// Maximum number of unknown keys that a response names.
 const MOST_UNREAD: usize = 20;
 
-/// What is needed of an event while the broker takes its bytes.
+/// The parts of an event that are needed while the broker takes its bytes.
 #[derive(Clone, Debug)]
 pub struct ReadGatewayEvent {
-    /// What tells the events of an app apart.
+    /// The id that is unique among the events of an app.
     id: String,
     /// The bundle identifier.
     app: String,
@@ -44,38 +44,39 @@ pub struct ReadGatewayEvent {
     is_too_old: bool,
 }
 
-/// The events that the broker has taken.
+/// Summary of the events that the broker has taken.
 #[derive(Debug)]
 pub struct SentEvents {
-    /// How many events there were.
+    /// Number of events.
     pub accepted: usize,
-    /// Those that are older than what is kept.
+    /// Number of events older than the retention time.
     pub too_old: usize,
-    /// Others of an app that has their signal switched off: they are counted and not kept. 0 where that is not known.
+    /// Number of other events of an app with their signal switched off: they are counted and not kept. 0 if
+    /// that is not known.
     pub switched_off: usize,
     /// Keys with values that were not understood, at most twenty.
     pub unread: BTreeSet<String>,
-    /// The app of the events, where they have one and its bundle identifier needs no escapes in a path.
+    /// The app of the events, if they have a single one and its bundle identifier needs no escapes in a path.
     pub only_app: Option<String>,
 }
 
-/// A request with events that was not read yet.
+/// A request with events that are not read yet.
 pub struct EventRequest {
-    /// Whose it is.
+    /// The key's access.
     pub access: Access<ReportsWrite>,
-    /// Its trace.
+    /// The trace of the request.
     pub trace: TraceContext,
-    /// Its headers.
+    /// The headers of the request.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body of the request.
     pub body: Body,
 }
 
-/// Sends the events of a request to the topic of their signal, all or none of them, and says what they were once the
-/// broker has them.
+/// Sends the events of a request to the topic of their signal, all or none of them. Returns a summary after
+/// the broker has them.
 ///
 /// # Errors
-/// Where the request is over a limit, an event can't be read, or the broker fails.
+/// The request is over a limit, an event can't be read, or the broker fails.
 pub async fn send<E: GatewayEvent>(
     api: &Api,
     topic: &str,
@@ -101,7 +102,7 @@ pub async fn send<E: GatewayEvent>(
         // The records hold the bytes of the body, and little more.
         let record = |(event, bytes): &(ReadGatewayEvent, Bytes)| {
             let record = record(&maker, &tenant, trace, Arc::clone(&topic), bytes);
-            // The events of one id lie in one partition, in their order.
+            // Events with the same id are in the same partition, in order.
             record.key(format!("{tenant}/{}", event.id))
         };
         let records: Vec<OutRecord> = events.iter().map(record).collect();
@@ -110,7 +111,7 @@ pub async fn send<E: GatewayEvent>(
     let (records, totals, reserved) = body::read(api, access.tenant(), body, work).await?;
     api.producer.send_all(&records).await?;
     drop(reserved);
-    // Only a hint: the broker has the events, whether the settings can be read or not.
+    // This is only a hint: the broker has the events, whether the settings can be read or not.
     let hint = switched_off(api, access.tenant(), signal, &totals);
     let switched_off = tokio::time::timeout(HINT_TIME, hint).await.map_or(0, Result::unwrap_or_default);
     let only_app = totals.only_app().map(str::to_owned);
@@ -123,7 +124,7 @@ pub async fn send<E: GatewayEvent>(
     })
 }
 
-/// How many of the events the indexer will not keep, because their app has switched their signal off.
+/// Returns how many of the events the indexer will not keep, because their app has switched their signal off.
 async fn switched_off(
     api: &Api,
     tenant: &TenantId,
@@ -137,9 +138,9 @@ async fn switched_off(
     Ok(off.map(|(_, events)| events).sum())
 }
 
-/// What the events of a request have in common.
+/// Totals of the events of a request.
 struct EventTotals {
-    /// How many of each app are not too old.
+    /// Number of events that are not too old, for each app.
     apps: BTreeMap<String, usize>,
     too_old: usize,
     unread: BTreeSet<String>,
@@ -170,7 +171,7 @@ struct EventRules<'r> {
     /// The only app that the key may send events of.
     app: Option<&'r str>,
     now: OffsetDateTime,
-    /// The first day that the tenant's events are kept of.
+    /// The first day of the tenant's retention time.
     keep_from: Date,
 }
 
@@ -199,7 +200,7 @@ fn events<E: GatewayEvent>(
     values.iter().enumerate().map(read).collect()
 }
 
-/// One event; `place` says which in errors.
+/// Reads one event; `place` names its position in error messages.
 fn event<E: GatewayEvent>(
     bytes: &[u8],
     rules: &EventRules<'_>,
@@ -221,7 +222,7 @@ fn event<E: GatewayEvent>(
     }
 }
 
-/// A tenant's record for a topic that gateways write to, signed where the api has a key.
+/// Creates a tenant's record for a topic that gateways write to, signed if the api has a key.
 pub fn record(
     api: &Api,
     tenant: &TenantId,

@@ -46,7 +46,7 @@ impl From<QueryRejection> for Problem {
     }
 }
 
-/// A small JSON body, whatever its content type says. Every struct in it, at any depth, must be an object.
+/// A small JSON body, with any content type. Every struct in it, at any depth, must be an object.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
@@ -68,14 +68,14 @@ impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
     }
 }
 
-/// True for a text of 1 to `longest` bytes without control characters: the database takes no NUL, and
-/// terminals and logs obey the others.
+/// Returns true for a text of 1 to `longest` bytes without control characters. The database accepts no NUL,
+/// and terminals and logs obey the others.
 #[must_use]
 pub fn is_text(text: &str, longest: usize) -> bool {
     !text.is_empty() && text.len() <= longest && !text.chars().any(char::is_control)
 }
 
-/// Reads a parameter's text as the value that it stands for.
+/// Parses the value of a parameter.
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
@@ -87,7 +87,7 @@ where
     text.parse().map_err(|error| Problem::new(Kind::InvalidParameter, format!("{name}: {error}")))
 }
 
-/// Reads a parameter's text, where there is one, as a time (RFC 3339).
+/// Parses the value of a parameter, if there is one, as a time (RFC 3339).
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
@@ -103,7 +103,7 @@ pub fn time(name: &str, text: Option<&str>) -> Result<Option<OffsetDateTime>, Pr
     text.map(read).transpose()
 }
 
-/// Reads a parameter's text, if there is one, as a day.
+/// Parses the value of a parameter, if there is one, as a day.
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
@@ -116,10 +116,10 @@ pub fn day(name: &str, text: Option<&str>) -> Result<Option<Date>, Problem> {
     text.map(read).transpose()
 }
 
-/// What is searched for: 3 to 100 characters. Shorter ones fit nearly everything.
+/// Returns the search text: 3 to 100 characters. Shorter texts match nearly everything.
 ///
 /// # Errors
-/// [`Kind::InvalidParameter`] otherwise.
+/// [`Kind::InvalidParameter`] for another length.
 pub fn search_text(text: Option<String>) -> Result<Option<String>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let text = text.trim();
@@ -129,7 +129,7 @@ pub fn search_text(text: Option<String>) -> Result<Option<String>, Problem> {
     Ok(Some(text.to_owned()))
 }
 
-/// Refuses texts that are too long to fit anything that is stored, and what the database takes for no text.
+/// Refuses texts that are too long to match anything stored, and texts that the database cannot store.
 ///
 /// # Errors
 /// `kind`, with the text's name.

@@ -1,4 +1,4 @@
-//! What operations take from requests, and how they answer.
+//! Inputs of operations from requests, and the form of their responses.
 
 pub mod accept;
 pub mod accepted;

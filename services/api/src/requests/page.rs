@@ -1,10 +1,9 @@
-//! Cursors: where the next page of a list begins.
+//! Cursors: the start of the next page of a list.
 //!
-//! A cursor is text that the client hands back as it got it: hexadecimal of a version byte, a
-//! fingerprint of the tenant and of the filters that it was made for (8 bytes), and the last row's
-//! position, a text of UTF-8 that the list defines. Used with other filters, or by another tenant,
-//! it is refused rather than answered with a page that makes no sense; the rows themselves are
-//! guarded by row-level security.
+//! A cursor is text that the client returns unchanged: hexadecimal of a version byte, a fingerprint of the
+//! tenant and the filters that it was made for (8 bytes), and the last row's position, a UTF-8 text that the
+//! list defines. A cursor with other filters, or from another tenant, is refused rather than answered with a
+//! page that makes no sense; row-level security guards the rows themselves.
 //!
 //! History: version 1, the first.
 
@@ -20,10 +19,10 @@ use utoipa::{IntoParams, ToSchema};
 
 const VERSION: u8 = 1;
 const HEAD: usize = 9;
-/// Longer ones are refused before they are decoded.
+/// Longer cursors are refused before they are decoded.
 const MAX_TEXT: usize = 4_096;
 
-/// Entries a page: at most this many, and this many where the client names no number.
+/// Entries per page: the maximum, and the default if the client gives no number.
 pub const MAX_LIMIT: u32 = 500;
 const DEFAULT_LIMIT: u32 = 50;
 
@@ -55,7 +54,7 @@ pub struct Page<T> {
 pub struct List([u8; 8]);
 
 impl List {
-    /// The list that an operation answers of an owner's things under some filters.
+    /// Creates the list that an operation returns for an owner with these filters.
     #[must_use]
     pub fn of(owner: &impl Display, operation: &str, filters: &impl Debug) -> List {
         let digest = Sha256::digest(format!("{owner}\n{operation}\n{filters:?}"));
@@ -64,17 +63,17 @@ impl List {
         List(tag)
     }
 
-    /// The cursor for what follows `position`.
+    /// Returns the cursor of the page after `position`.
     #[must_use]
     pub fn cursor(self, position: &str) -> String {
         let bytes = [VERSION].into_iter().chain(self.0).chain(position.bytes());
         bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The position in a cursor of this list.
+    /// Returns the position in a cursor of this list.
     ///
     /// # Errors
-    /// [`Kind::InvalidParameter`] where the text is no cursor of this list.
+    /// [`Kind::InvalidParameter`] if the text is no cursor of this list.
     pub fn position(self, cursor: &str) -> Result<String, Problem> {
         if cursor.len() > MAX_TEXT {
             return Err(refused("too long"));
@@ -92,15 +91,15 @@ fn refused(why: &str) -> Problem {
     Problem::new(Kind::InvalidParameter, format!("cursor: {why}"))
 }
 
-/// What is said of a cursor that no list of this service made.
+/// Returns the problem for a cursor that no list of this service made.
 #[must_use]
 pub fn foreign() -> Problem {
     refused("not one that this service gave out")
 }
 
 impl<T> Page<T> {
-    /// The page of `found`, which was asked for with one entry more than `limit`; `position` says where
-    /// an entry stands in the list.
+    /// Creates a page from `found`, which was queried with one entry more than `limit`; `position` returns an
+    /// entry's position in the list.
     #[must_use]
     pub fn of<R: Into<T>>(
         mut found: Vec<R>,
@@ -117,16 +116,16 @@ impl<T> Page<T> {
 }
 
 impl PageQuery {
-    /// Where in the list the page before ended, read from its cursor; `None` on the first page.
+    /// Returns the end of the previous page, read from its cursor; `None` on the first page.
     ///
     /// # Errors
-    /// [`Kind::InvalidParameter`] for a cursor of another list, or where `read` finds no position.
+    /// [`Kind::InvalidParameter`] for a cursor of another list, or if `read` finds no position.
     pub fn after<P>(&self, list: List, read: impl Fn(&str) -> Option<P>) -> Result<Option<P>, Problem> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         read(&list.position(cursor)?).map(Some).ok_or_else(foreign)
     }
 
-    /// Entries a page.
+    /// Returns the number of entries per page.
     ///
     /// # Errors
     /// [`Kind::InvalidParameter`] outside 1 to 500.
@@ -138,26 +137,26 @@ impl PageQuery {
     }
 }
 
-/// The position of a row that is ordered by a number, and by its id among equals.
+/// Returns the position of a row that is ordered by a number, and then by its id.
 #[must_use]
 pub fn numbered(number: i64, id: impl Display) -> String {
     format!("{number}.{id}")
 }
 
-/// The position of a row that is ordered by a time, and by its id among equals.
+/// Returns the position of a row that is ordered by a time, and then by its id.
 #[must_use]
 pub fn timed(at: OffsetDateTime, id: impl Display) -> String {
     numbered(micros(at), id)
 }
 
-/// The time and the id of a [`timed`] position.
+/// Reads the time and the id of a [`timed`] position.
 #[must_use]
 pub fn time_and_id<T: FromStr>(position: &str) -> Option<(OffsetDateTime, T)> {
     let (micros, id) = number_and_id(position)?;
     Some((timestamp::from_micros(micros)?, id))
 }
 
-/// The number and the id of a [`numbered`] position.
+/// Reads the number and the id of a [`numbered`] position.
 #[must_use]
 pub fn number_and_id<T: FromStr>(position: &str) -> Option<(i64, T)> {
     let (number, id) = position.split_once('.')?;

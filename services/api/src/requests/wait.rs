@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use unslide_model::TenantId;
 
-/// How long a client may ask to wait for an upload to be built.
+/// The longest time that a client may wait for an upload to be built.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Between two looks at what is waited for.
+/// Time between two checks of the awaited state.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// A wait with an end. Meanwhile the request takes a permit of its own kind, and none of those that run.
+/// A wait with an end. While it waits, the request holds a permit for waits, and none for running requests.
 pub struct Wait {
     slot: RequestSlot,
     end: Instant,
@@ -20,7 +20,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// A wait of the time that the client `asked` for, up to `longest`.
+    /// Creates a wait for the time that the client `asked` for, up to `longest`.
     ///
     /// # Errors
     /// [`Kind::InvalidParameter`].
@@ -29,15 +29,15 @@ impl Wait {
         Ok(Wait { slot, end: Instant::now() + asked.min(longest), permit: None })
     }
 
-    /// True once the time is over.
+    /// Returns true once the time is over.
     pub fn is_over(&self) -> bool {
         Instant::now() >= self.end
     }
 
-    /// Waits until it is time to look again.
+    /// Waits until the next check.
     ///
     /// # Errors
-    /// Where too many requests wait.
+    /// Too many requests wait.
     pub async fn pause(&mut self, api: &Api, tenant: &TenantId) -> Result<(), Problem> {
         if self.permit.is_none() {
             self.permit = Some(api.permits.waits.try_acquire(tenant, 1)?);
@@ -48,7 +48,7 @@ impl Wait {
     }
 }
 
-/// How long a client asks to wait: a time such as `30s` or `500ms`; a bare number counts seconds.
+/// Reads how long a client asks to wait: a time such as `30s` or `500ms`; a bare number counts seconds.
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`].
