@@ -38,7 +38,7 @@ pub fn app(api: Api) -> Router {
         .route("/docs", get(documents::reading_page))
         .route("/problems", get(pages::list))
         .route("/problems/{slug}", get(pages::one));
-    // What belongs to a tenant: no cache may keep it, and no browser may take it for a page.
+    // Data of tenants: no cache may keep it, and no browser may take it for a page.
     let no_store = SetResponseHeaderLayer::overriding(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let no_sniff =
         SetResponseHeaderLayer::overriding(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -57,7 +57,7 @@ pub fn app(api: Api) -> Router {
     requests.route("/readyz", get(readyz)).layer(no_sniff).with_state(api)
 }
 
-/// Tells balancers whether to send requests here. The admin port tells which dependencies answer.
+/// Tells load balancers whether to send requests here. The admin port shows which dependencies answer.
 async fn readyz(State(api): State<Api>) -> Response {
     match api.shutdown.is_announced() {
         false => "ok\n".into_response(),
@@ -65,7 +65,7 @@ async fn readyz(State(api): State<Api>) -> Response {
     }
 }
 
-/// The OpenAPI document of all operations.
+/// Returns the OpenAPI document of all operations.
 #[must_use]
 pub fn document(features: &[ApiFeature]) -> OpenApi {
     let mut document = openapi::base(features);
@@ -130,7 +130,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(tenants::routes())
         .merge(grouping_rules::routes())
         .layer(within(limits.request_seconds + limits.announce_seconds));
-    // An upload bounds its own time, and cleans up when it is over.
+    // An upload limits its own time, and cleans up at its end.
     let mut uploads = symbols::upload_routes();
     for feature in &api.features {
         uploads = uploads.merge(feature.uploads.clone());

@@ -12,7 +12,7 @@ use unslide_proto::signed::{KeyError, Signer, SigningKey};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_store::retention::RetentionSettings;
 
-/// A client that takes less of an answer counts as stalled.
+/// A client that takes fewer bytes of a response per second counts as stalled.
 const ANSWER_BYTES_PER_SECOND: u64 = 16 << 10;
 /// A client that sends less of a body in [`RequestLimits::stall_seconds`] counts as stalled.
 const STALL_BYTES: u64 = 16 << 10;
@@ -80,10 +80,10 @@ pub struct Signing {
 }
 
 impl Signing {
-    /// What signs, where there is a key.
+    /// Returns the signer of records, or None if no key is set.
     ///
     /// # Errors
-    /// [`KeyError`] where it can't be used.
+    /// [`KeyError`] if the key can't be used.
     pub fn signer(&self) -> Result<Option<Signer>, KeyError> {
         if self.key.reveal().is_empty() {
             return Ok(None);
@@ -92,53 +92,56 @@ impl Signing {
     }
 }
 
-/// Bounds on requests. Operators have no reason to change them; tests make them smaller.
+/// Limits on requests. Operators have no reason to change them; tests make them smaller.
 #[derive(Clone, Debug)]
 pub struct RequestLimits {
-    /// Requests in flight at once.
+    /// Maximum number of concurrent requests.
     pub requests: usize,
-    /// Uploads that are received at once. Each takes about 16 MiB of memory, one that is unpacked here some 8 MiB more.
+    /// Maximum number of concurrent uploads. Each takes about 16 MiB of memory, and about 8 MiB more if it is
+    /// unpacked here.
     pub uploads: usize,
-    /// Bytes of each part of an upload in parts, more for files of more than 9,500 of them. Object storage
-    /// takes no parts under 5 MiB.
+    /// Bytes of each part of an upload in parts, more for files of more than 9,500 parts. Object storage
+    /// accepts no parts under 5 MiB.
     pub part_bytes: u64,
-    /// Uploads in parts of one tenant that are not complete.
+    /// Maximum number of incomplete uploads in parts of one tenant.
     pub open_uploads: u64,
-    /// Files of one multipart upload.
+    /// Maximum number of files in one multipart upload.
     pub upload_files: usize,
-    /// Bytes of a `POST /v1/reports` body as it comes over the wire.
+    /// Maximum size of a `POST /v1/reports` body on the wire, in bytes.
     pub ingest_bytes: u64,
-    /// Bytes of that body unpacked, all reports together.
+    /// Maximum size of that body after unpacking, all reports together, in bytes.
     pub ingest_unpacked_bytes: u64,
-    /// Reports in one such body, and lines, whatever is in them.
+    /// Maximum number of reports in one such body, and of its lines, whatever they contain.
     pub ingest_reports: usize,
-    /// Bytes of one report, at most `kafka.max_record_size`; a tenant's own limit can only be smaller.
+    /// Maximum size of one report in bytes, at most `kafka.max_record_size`; a tenant's own limit can only be
+    /// smaller.
     pub report_bytes: usize,
-    /// Requests that wait by wish of their client at once; they do not count as in flight meanwhile.
+    /// Maximum number of concurrent requests that wait because their client asked for it. They do not count
+    /// as running requests.
     pub waits: usize,
-    /// Bodies of reports in memory at once, each counted with what it has of the larger of `ingest_bytes`
-    /// and `ingest_unpacked_bytes`: those that come, that are unpacked and that are answered.
+    /// Maximum number of report bodies in memory, each counted as the part it uses of the larger of
+    /// `ingest_bytes` and `ingest_unpacked_bytes`. A body counts while it is received, unpacked and answered.
     pub bodies: usize,
-    /// Bytes of stored reports, symbolicated reports and dead letters held in memory for answers, until
+    /// Bytes of stored reports, symbolicated reports and dead letters held in memory for responses, until
     /// their clients have them.
     pub answer_bytes: u64,
-    /// Requests that read dead letters from Kafka at once: each may hold a record of the largest size
-    /// and has a client of its own.
+    /// Maximum number of concurrent requests that read dead letters from Kafka: each may hold a record of the
+    /// largest size and has its own Kafka client.
     pub letters: usize,
-    /// Per cent of `requests`, `waits`, `uploads`, `bodies`, `answer_bytes`, `letters`, the downloads of
-    /// symcaches and `postgres.max_connections` that one tenant may have.
+    /// Percentage of `requests`, `waits`, `uploads`, `bodies`, `answer_bytes`, `letters`, the symcache
+    /// downloads and `postgres.max_connections` that one tenant may use.
     pub tenant_share: u8,
-    /// Seconds that a client is waited for before 16 KiB of a body have come, or all of a smaller one.
-    /// After that it counts as stalled.
+    /// Seconds that a client may take to send 16 KiB of a body, or all of a smaller one. After that it counts
+    /// as stalled.
     pub stall_seconds: u64,
-    /// Seconds that a client is waited for before it has taken 16 KiB of an answer for each of them.
+    /// Seconds that a client may take to receive 16 KiB of a response for each of these seconds.
     pub answer_stall_seconds: u64,
     /// Seconds for an operation once its body is there, waiting by wish of the client not counted.
     pub request_seconds: u64,
-    /// Seconds for a symbol upload as a whole, or between two parts of it. Less than a builder waits for
-    /// the bytes of an upload.
+    /// Seconds for a symbol upload as a whole, or between two parts of it. Less than a builder waits for the
+    /// bytes of an upload.
     pub upload_seconds: u64,
-    /// Seconds that the making of a tenant waits for the workers to learn of it.
+    /// Seconds that the creation of a tenant waits for the workers to learn of it.
     pub announce_seconds: u64,
 }
 
@@ -184,14 +187,14 @@ impl Default for RequestLimits {
 }
 
 impl RequestLimits {
-    /// How fast a client has to take its answers.
+    /// Returns how fast a client must receive its responses.
     #[must_use]
     pub fn answer_pace(&self) -> ClientPace {
         let bytes = self.answer_stall_seconds.saturating_mul(ANSWER_BYTES_PER_SECOND);
         ClientPace::new(Duration::from_secs(self.answer_stall_seconds), bytes)
     }
 
-    /// How fast a client has to send its bodies.
+    /// Returns how fast a client must send its bodies.
     #[must_use]
     pub fn pace(&self) -> ClientPace {
         ClientPace::new(Duration::from_secs(self.stall_seconds), STALL_BYTES)
@@ -213,7 +216,7 @@ impl Settings {
 }
 
 impl Config {
-    /// Everything that is wrong with the configuration.
+    /// Returns all errors of the configuration.
     #[must_use]
     pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();

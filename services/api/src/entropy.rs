@@ -1,4 +1,4 @@
-//! Where the randomness of secrets comes from, passed in so that nothing takes another source.
+//! The source of randomness for secrets. It is passed in so that no code uses another source.
 
 #![expect(clippy::disallowed_types, reason = "the one place where the operating system is asked for secrets")]
 
@@ -29,20 +29,20 @@ pub fn read_token(text: &str) -> Option<[u8; 32]> {
 pub struct Entropy(SysRng);
 
 impl Entropy {
-    /// Returns 256 random bits for the cookie of a session or the link of a mail.
+    /// Returns 256 random bits for the cookie of a session or the link in a mail.
     ///
     /// # Errors
-    /// Where the operating system has none to give.
+    /// The operating system has no random bytes.
     pub fn token(mut self) -> Result<[u8; 32], SysError> {
         let mut bytes = [0; 32];
         self.0.try_fill_bytes(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Thirty random bytes, as a new API key needs them.
+    /// Returns thirty random bytes for a new API key.
     ///
     /// # Errors
-    /// Where the operating system has none to give.
+    /// The operating system has no random bytes.
     pub fn key(mut self) -> Result<[u8; 30], SysError> {
         let mut bytes = [0; 30];
         self.0.try_fill_bytes(&mut bytes)?;

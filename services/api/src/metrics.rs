@@ -9,7 +9,7 @@ use unslide_runtime::MetricFactory;
 const SECONDS: [f64; 14] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// What the api counts.
+/// Metrics of requests, uploads and records.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     requests: IntCounterVec,
@@ -23,14 +23,14 @@ pub struct Metrics {
     pub lost_bodies: IntCounter,
 }
 
-/// What the listener counts.
+/// Metrics of the listener.
 #[derive(Clone, Debug)]
 pub struct ConnectionMetrics {
     /// Open connections.
     pub open: IntGauge,
-    /// Connections that were closed because their client took nothing.
+    /// Connections that were closed because their client received nothing.
     pub stalled: IntCounter,
-    /// Connections that were closed to make way for others.
+    /// Connections that were closed to make room for others.
     pub evicted: IntCounter,
 }
 
@@ -38,7 +38,7 @@ impl ConnectionMetrics {
     /// Registers the metrics.
     ///
     /// # Errors
-    /// Where the registry has metrics of these names already.
+    /// The registry has metrics of these names already.
     pub fn new(registry: &Registry) -> Result<ConnectionMetrics, prometheus::Error> {
         let make = MetricFactory(registry);
         let closed = make.counters(
@@ -58,7 +58,7 @@ impl Metrics {
     /// Registers the metrics.
     ///
     /// # Errors
-    /// Where the registry has metrics of these names already.
+    /// The registry has metrics of these names already.
     pub fn new(registry: &Registry) -> Result<Metrics, prometheus::Error> {
         let (make, labels) = (MetricFactory(registry), ["method", "route", "status"]);
         Ok(Metrics {
@@ -109,7 +109,7 @@ impl Metrics {
         self.records.with_label_values(&["metrics"]).inc_by(number as u64);
     }
 
-    /// Counts one answered request. `route` is the route's template, `-` where none fits.
+    /// Counts one answered request. `route` is the route's template, or `-` if none matches.
     pub fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
         let class = match status.as_u16() / 100 {
             2 => "2xx",
@@ -118,7 +118,7 @@ impl Metrics {
             5 => "5xx",
             _ => "1xx",
         };
-        // Any token is a method: unknown ones share a label.
+        // Any token is a method: unknown methods share a label.
         let method = match *method {
             Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::DELETE | Method::PATCH => {
                 method.as_str()

@@ -1,4 +1,4 @@
-//! The frame of the OpenAPI document; the operations bring their own parts.
+//! The frame of the OpenAPI document; the operations add their own parts.
 
 use crate::feature::ApiFeature;
 use crate::http::problem::ProblemDetails;
@@ -31,7 +31,7 @@ in `Retry-After`.
 
 Lists come in pages: hand `next_cursor` back as `cursor`, with the same filters.";
 
-/// The document without operations.
+/// Returns the document without operations.
 #[must_use]
 pub fn base(features: &[ApiFeature]) -> OpenApi {
     let scopes = Scope::ALL.map(|scope| format!("`{scope}`")).join(", ");
@@ -82,7 +82,8 @@ pub fn base(features: &[ApiFeature]) -> OpenApi {
         .build()
 }
 
-/// The same operations for operators, under `prefix`: of the system's symbols, or of all tenants' things.
+/// Returns the same operations for operators, under `prefix`: for the system's symbols, or for the data of
+/// all tenants.
 pub fn for_operators(prefix: &str, reach: Reach, mut routes: OpenApiRouter<Api>) -> OpenApiRouter<Api> {
     for (path, item) in &mut routes.get_openapi_mut().paths.paths {
         let methods = [

@@ -1,4 +1,4 @@
-//! The service: from a configuration to answered requests, and to their end.
+//! Runs the service, from its configuration to the end of its last request.
 
 use crate::app::{app, document};
 use crate::background::deleted_tenants;
@@ -27,9 +27,10 @@ use unslide_runtime::{Host, sampled, startup};
 use unslide_store::{Store, StoreError, StoreHook};
 use unslide_stream::{Producer, TailReader};
 
-/// Open connections.
+/// Maximum number of open connections.
 const CONNECTIONS: usize = 4_096;
-/// Open connections of one client address (of one /64 of IPv6) that have not sent a valid key yet.
+/// Maximum number of open connections of one client address (of one /64 of IPv6) that have not sent a valid
+/// key yet.
 const CONNECTIONS_PER_ADDRESS: usize = 128;
 /// How long the head of a request may take to arrive.
 const HEAD: Duration = Duration::from_secs(30);
@@ -81,16 +82,16 @@ pub struct ApiFeatures {
     pub features: Vec<ApiFeature>,
 }
 
-/// Listens where the configuration says, and serves until the host says to stop.
+/// Listens on the configured address, and serves until the host says to stop.
 ///
 /// # Errors
-/// [`Error`] where the service can't start.
+/// [`Error`] if the service can't start.
 pub async fn run(config: Config, features: ApiFeatures, host: Host) -> Result<(), Error> {
     let listener = listen(&config).await?;
     run_on(listener, config, features, host).await
 }
 
-/// Takes the configured address, so that the caller knows the port before the service runs.
+/// Binds the configured address, so that the caller knows the port before the service runs.
 ///
 /// # Errors
 /// [`Error::Listen`].
@@ -99,11 +100,11 @@ pub async fn listen(config: &Config) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
 }
 
-/// Serves on a listener until the host says to stop; returns when running requests have ended, or
-/// the drain time is over.
+/// Serves on a listener until the host says to stop. Returns after running requests have ended, or after the
+/// drain time.
 ///
 /// # Errors
-/// [`Error`] where the service can't start.
+/// [`Error`] if the service can't start.
 pub async fn run_on(
     listener: TcpListener,
     config: Config,
@@ -138,16 +139,16 @@ pub async fn run_on(
     serve(listener, app(api.clone()), settings, host.shutdown.begun(), drain).await;
     api.producer.flush(host.shutdown.drain() / 20).await;
     let _ = tokio::time::timeout(host.shutdown.drain() / 20, noting).await;
-    // What still waits for a connection has been cut off by now.
+    // Tasks that still wait for a connection have been cut off by now.
     let _ = tokio::time::timeout(host.shutdown.drain() / 20, api.store.close()).await;
     Ok(())
 }
 
-/// Connects to everything that the operations need, and registers metrics and readiness probes. Also
-/// gives the task that works beside the requests, which ends after the host says to stop.
+/// Connects to the servers that the operations need, and registers metrics and readiness probes. Also returns
+/// the background task, which ends after the host says to stop.
 ///
 /// # Errors
-/// [`Error`] where something is not usable.
+/// [`Error`] if something is not usable.
 pub async fn build(
     config: &Config,
     features: ApiFeatures,
@@ -157,7 +158,7 @@ pub async fn build(
     let mut limits = config.api.limits.clone();
     limits.report_bytes = limits.report_bytes.min(config.kafka.max_record_bytes);
     let mut postgres = config.postgres.clone();
-    // Nobody waits for an answer of the database longer than a request may take.
+    // No request waits for the database longer than its own time limit.
     postgres.statement_timeout_seconds = postgres.statement_timeout_seconds.min(limits.request_seconds);
     let store = startup::reach(host, "postgres", StoreError::is_connection, || {
         Store::connect(&postgres, host.clock.clone())
@@ -168,7 +169,8 @@ pub async fn build(
     let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)
         .limited(config.symcaches.clone());
     let symcaches = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
-    // Requests are served before the events are read: what the last run left is compared before it answers.
+    // Requests are served before the events are read. Until then, entries of the last run are compared before
+    // they are used.
     symcaches.missed_events();
     let (key_uses, noting) = KeyUses::start(store.clone(), host.shutdown.token().clone());
     let metrics = Metrics::new(&host.metrics)?;
@@ -227,7 +229,7 @@ pub async fn build(
     Ok((api, noting))
 }
 
-/// Has the metrics read what the api, its cache, object storage, the database and Kafka's client hold.
+/// Makes the metrics read the state of the api, its cache, object storage, the database and Kafka's client.
 fn watch(registry: &prometheus::Registry, api: &Api) -> Result<(), prometheus::Error> {
     sampled::watch(registry, &api.permits, &Permits::STATS)?;
     sampled::watch(registry, &api.symcaches, &SymcacheCache::STATS)?;
@@ -236,8 +238,8 @@ fn watch(registry: &prometheus::Registry, api: &Api) -> Result<(), prometheus::E
     sampled::watch(registry, &api.producer, &Producer::STATS)
 }
 
-/// Registers the three servers and the topics as dependencies. None of them decides whether the service is ready: without
-/// one of them it still serves what needs the others.
+/// Registers the three servers and the topics as dependencies. None of them decides whether the service is
+/// ready: without one of them it still serves requests that need only the others.
 fn probes(api: &Api, host: &Host) {
     let asked = api.clone();
     host.health.register_dependency("postgres", move || {

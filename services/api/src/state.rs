@@ -1,4 +1,4 @@
-//! What the operations share.
+//! Shared state of the operations.
 
 use crate::background::key_uses::KeyUses;
 use crate::background::topics_check::TopicsCheck;
@@ -30,33 +30,33 @@ use unslide_stream::Producer;
 #[derive(Clone)]
 pub struct Api(Arc<Inner>);
 
-/// What an [`Api`] holds.
+/// The contents of an [`Api`].
 pub struct Inner {
-    /// Tenants, keys, uploads, objects, reports.
+    /// Database of tenants, keys, uploads, objects and reports.
     pub store: Store,
     /// Uploaded files and symcaches.
     pub objects: ObjectStore,
     /// Symcaches on this machine's disk.
     pub symcaches: SymcacheCache,
-    /// The way to Kafka.
+    /// The Kafka producer.
     pub producer: Producer,
-    /// Signs what goes there, where that is wanted.
+    /// Signs the records for Kafka, if a key is configured.
     pub signer: Option<Signer>,
     /// The topics' names.
     pub topics: TopicNames,
-    /// Whether they are as the service needs them.
+    /// Result of the check that the topics are as the service needs them.
     pub topics_check: TopicsCheck,
     /// Threads for parsing and symbolication.
     pub cpu: CpuPool,
-    /// Where the time comes from.
+    /// The source of time.
     pub clock: Arc<dyn Clock>,
-    /// What a tenant may use that has no limit of its own.
+    /// Limits of tenants that have no limit of their own.
     pub tenants: TenantDefaults,
     /// How long indexers keep what tenants send.
     pub retention: RetentionSettings,
-    /// Bounds on requests.
+    /// Limits on requests.
     pub limits: RequestLimits,
-    /// What is counted.
+    /// Metrics of the service.
     pub metrics: Metrics,
     /// Ids of requests and spans.
     pub ids: Ids,
@@ -64,27 +64,27 @@ pub struct Inner {
     pub tracer: Tracer,
     /// Randomness for new keys.
     pub entropy: Entropy,
-    /// Keys and grouping rules that were looked up lately.
+    /// Caches of keys and grouping rules.
     pub recent: Recent,
-    /// When keys were used.
+    /// Recorder of the times when keys were used.
     pub key_uses: KeyUses,
     /// Cost units of the reports that each tenant sends.
     pub report_units: Arc<TokenBuckets<TenantId>>,
     /// Cost units of each tenant's symbolications.
     pub symbolication_units: Arc<TokenBuckets<TenantId>>,
-    /// How to reach Kafka, for the topics of tenants and single records.
+    /// Kafka settings, for the topics of tenants and single records.
     pub kafka: unslide_stream::Settings,
-    /// Empties the cache of tenants that are deleted.
+    /// Reader that empties the cache of deleted tenants.
     pub deleted_tenants: unslide_stream::TailReader,
-    /// Drops symcaches from the cache that changed.
+    /// Reader that drops changed symcaches from the cache.
     pub symbol_events: unslide_stream::TailReader,
-    /// What requests hold while they run.
+    /// The permits that requests hold while they run.
     pub permits: Permits,
     /// Additions of features.
     pub features: Vec<ApiFeature>,
     /// The entries of the console's side bar.
     pub navigation: Arc<[NavigationEntry]>,
-    /// Says when the service stops.
+    /// Signals when the service stops.
     pub shutdown: Shutdown,
     /// The OpenAPI document.
     pub openapi: Bytes,
@@ -102,7 +102,7 @@ impl Api {
         tables(&self.features)
     }
 
-    /// Refuses to send while a topic is set so that records would be lost in it.
+    /// Refuses to send while a topic has settings that would lose records.
     ///
     /// # Errors
     /// [`Kind::Unavailable`]; the log and the admin port say what is wrong.

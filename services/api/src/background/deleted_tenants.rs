@@ -1,4 +1,4 @@
-//! Tenants that are deleted while this process runs: what is kept of them on its disk goes.
+//! Removes the data of deleted tenants from this machine's disk.
 
 use std::sync::Arc;
 use unslide_artifacts::SymcacheCache;
@@ -7,11 +7,11 @@ use unslide_proto::Message;
 use unslide_proto::symbol::{TenantConfig, TenantState};
 use unslide_stream::{Settings, StreamError, TailEvent, TailReader};
 
-/// Follows the topic of tenants, from its start, until the reader is dropped. Each deletion that it
-/// tells of empties the cache of that tenant, also one that happened while no process ran.
+/// Follows the topic of tenants, from its start, until the reader is dropped. Each deletion empties the cache
+/// of that tenant, even if it happened while no process ran.
 ///
 /// # Errors
-/// Where no reader can be made.
+/// The reader can't be created.
 pub fn forget(
     settings: &Settings,
     clock: Arc<dyn Clock>,

@@ -1,4 +1,4 @@
-//! When keys were used: collected in memory and written off the path of requests.
+//! Records when keys were used. The uses are collected in memory and written outside the path of requests.
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -12,9 +12,9 @@ use unslide_model::TenantId;
 use unslide_store::keys::{self, Principal};
 use unslide_store::{Store, Uuid};
 
-/// Between two writings.
+/// Interval between two writes.
 const EVERY: Duration = Duration::from_secs(2);
-/// Keys that wait to be written. Further ones are noted when they are used again.
+/// Maximum number of keys that wait to be written. Further keys are recorded at their next use.
 const MOST: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
 type Pending = BTreeMap<(TenantId, Uuid), OffsetDateTime>;
@@ -26,7 +26,7 @@ pub struct KeyUses(Arc<Mutex<Uses>>);
 #[derive(Debug)]
 struct Uses {
     pending: Pending,
-    /// What was written of each key lately. A principal may be remembered for longer than a use is new.
+    /// The last written use of each key. A principal may be cached for longer than a use is recent.
     written: LruCache<Uuid, OffsetDateTime>,
 }
 
@@ -37,7 +37,7 @@ impl Default for KeyUses {
 }
 
 impl KeyUses {
-    /// Begins to write, until `stop`; the task ends when the last uses are written.
+    /// Starts to write, until `stop`; the task ends after the last uses are written.
     #[must_use]
     pub fn start(store: Store, stop: CancellationToken) -> (KeyUses, tokio::task::JoinHandle<()>) {
         let uses = KeyUses::default();
@@ -57,7 +57,7 @@ impl KeyUses {
         (uses, task)
     }
 
-    /// Notes that a key was used now, unless the database has noted a use in the last minute.
+    /// Records that a key was used now, unless the database has recorded a use in the last minute.
     pub fn note(&self, principal: &Principal, now: OffsetDateTime) {
         let mut uses = self.0.lock();
         let written = uses.written.peek(&principal.key_id).copied().max(principal.last_used_at);
@@ -72,7 +72,7 @@ impl KeyUses {
     async fn write(&self, store: &Store) {
         let pending = std::mem::take(&mut self.0.lock().pending);
         if let Err(error) = keys::used(store, &pending).await {
-            // It shows which keys are unused: the next use is noted as well.
+            // The uses only show which keys are unused, and the next use is recorded as well.
             tracing::warn!(error = %error, "when keys were used could not be noted");
             return;
         }

@@ -1,4 +1,4 @@
-//! What runs beside the requests, from the service's start to its end.
+//! Tasks that run in the background, from the service's start to its end.
 
 pub mod deleted_tenants;
 pub mod key_uses;

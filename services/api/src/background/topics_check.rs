@@ -1,6 +1,6 @@
-//! Whether the topics are as the service needs them: looked at from its start on, until they are.
-//! Other services don't start without; this one has uploads and queries to answer meanwhile, and refuses what would go to
-//! a wrong topic and be lost there.
+//! Checks that the topics have the settings that the service needs, from its start until they do. Other
+//! services don't start without them. The api still answers uploads and queries, and refuses records for a
+//! wrong topic, which would be lost there.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use unslide_stream::{Settings, StreamError, admin};
 
-/// Between two looks while something is wrong.
+/// Interval between two checks while something is wrong.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// What the last look found. Cheap to clone.
+/// Result of the last check. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct TopicsCheck(Arc<Mutex<Found>>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
-    /// They could not be looked at.
+    /// The topics could not be checked.
     Unknown(String),
-    /// They are missing, or set so that records would be lost.
+    /// They are missing, or have settings that would lose records.
     Wrong(String),
     Good,
 }
 
 impl TopicsCheck {
-    /// Begins to look, until `stop` or all is well.
+    /// Starts to check, until `stop` or until all topics are good.
     #[must_use]
     pub fn start(settings: &Settings, stop: CancellationToken) -> TopicsCheck {
         let check = TopicsCheck(Arc::new(Mutex::new(Found::Unknown(
             "the topics have not been looked at yet".to_owned(),
         ))));
         let noting = check.clone();
-        // What is wrong with the topics of one tenant must not take the service from the others.
+        // An error in the topics of one tenant must not stop the service for the others.
         let settings = Settings { tenant_topics: false, ..settings.clone() };
         tokio::spawn(async move {
             loop {
@@ -67,10 +67,10 @@ impl TopicsCheck {
         *last = found;
     }
 
-    /// What is wrong with them.
+    /// Returns the result of the last check.
     ///
     /// # Errors
-    /// A sentence for each problem, or why that is not known.
+    /// A sentence for each problem, or the reason why the state is not known.
     pub fn outcome(&self) -> Result<(), String> {
         match &*self.0.lock() {
             Found::Good => Ok(()),
@@ -78,7 +78,7 @@ impl TopicsCheck {
         }
     }
 
-    /// True if what is sent to the topics now could be lost.
+    /// Returns true if records that are sent now could be lost.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         matches!(&*self.0.lock(), Found::Wrong(_))

@@ -1,7 +1,8 @@
-//! The symbols that a report can use, and the tenant's grouping rules, for the operations that symbolicate themselves.
+//! The symbols that a report can use, and the tenant's grouping rules, for operations that symbolicate on
+//! their own.
 //!
-//! They come from object storage by way of this machine's cache, which hears of changes by the topic of symbol events. The
-//! database is asked for the rules alone, and only where they are not remembered.
+//! Symbols come from object storage through this machine's cache, which follows changes in the topic of
+//! symbol events. The database is queried only for rules that are not cached.
 
 use crate::http::problem::Problem;
 use crate::state::Api;
@@ -16,22 +17,22 @@ use unslide_store::groups::rules;
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
-/// Images of one report that symbols are fetched for; further ones count as not fetched. Real
+/// Maximum number of images of one report with fetched symbols; further images count as not fetched. Real
 /// reports have frames in a few dozen images.
 const MOST_IMAGES: usize = 1_000;
-/// Downloads at a time for one report.
+/// Concurrent downloads for one report.
 const AT_ONCE: usize = 16;
 
 /// Symbols by debug id, and the tenant's grouping rules.
 #[derive(Debug, Default)]
 pub struct SymbolsOfReport {
     symbols: HashMap<DebugId, ImageSymbols>,
-    /// The rules of now.
+    /// The current rules.
     pub rules: Arc<GroupingRules>,
 }
 
 impl SymbolsOfReport {
-    /// What this machine's cache has of a report's symbols, without waiting; and what has to be fetched.
+    /// Returns the cached symbols of a report without waiting, and the symbols to fetch.
     pub fn cached(
         api: &Api,
         tenant: &TenantId,
@@ -51,8 +52,8 @@ impl SymbolsOfReport {
         (SymbolsOfReport { symbols, rules }, cold)
     }
 
-    /// Fetches the rest, as a symbolizer does: from object storage. What can't be fetched is said so in the answer: it
-    /// fails no report.
+    /// Fetches the rest from object storage, as a symbolizer does. A failed fetch is recorded for its image
+    /// and fails no report.
     pub async fn fetch_rest(
         mut self,
         api: &Api,
@@ -68,22 +69,23 @@ impl SymbolsOfReport {
         self
     }
 
-    /// What is known of a debug id.
+    /// Returns the symbols of a debug id.
     pub fn get(&self, id: &DebugId) -> Option<&ImageSymbols> {
         self.symbols.get(id)
     }
 }
 
-/// Everything that a report needs.
+/// Fetches everything that a report needs.
 pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<SymbolNeed>) -> Result<SymbolsOfReport, Problem> {
     let rules = grouping_rules(api, tenant).await?;
     let (cached, cold) = SymbolsOfReport::cached(api, tenant, needs, rules);
     Ok(cached.fetch_rest(api, tenant, cold).await)
 }
 
-/// Symbols that are not here; `None` where they do not come before `end`. The download goes on after that.
+/// Downloads symbols that are not cached. Returns `None` if they do not come before `end`; the download then
+/// goes on.
 async fn download(api: &Api, tenant: &TenantId, need: &SymbolNeed, end: Instant) -> Option<ImageSymbols> {
-    // Among the cache's downloads the tenant's are few, whatever its reports want at once.
+    // Limits the tenant's share of the cache's downloads, however many its reports need at once.
     let _permit = before(end, api.permits.downloads.acquire(tenant, 1)).await?;
     let id = tenant.scope(need.debug_id);
     let got = before(end, api.symcaches.get(&id, need.system, Hint::default())).await?;
@@ -93,7 +95,8 @@ async fn download(api: &Api, tenant: &TenantId, need: &SymbolNeed, end: Instant)
     }))
 }
 
-/// What a future gives before `end`. It is not polled after that: a download would begin that no permit counts.
+/// Returns the output of a future if it is ready before `end`. The future is not polled after that: a
+/// download would begin that no permit counts.
 async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
     if Instant::now() >= end {
         return None;
@@ -101,7 +104,8 @@ async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
     timeout_at(end, future).await.ok()
 }
 
-/// The tenant's rules of now. Those of a later version of this service, which this one can't read, are left out.
+/// Returns the tenant's current rules. Rules of a later version of this service, which this one can't read,
+/// are left out.
 pub async fn grouping_rules(api: &Api, tenant: &TenantId) -> Result<Arc<GroupingRules>, Problem> {
     let (database, of) = (api.clone(), tenant.clone());
     let look_up = async move {

@@ -1,9 +1,9 @@
-//! From a request body to the reports in it.
+//! Reads the reports in a request body.
 //!
-//! Taken are one report as a bare object, an array of reports (what KSCrash's HTTP sink sends), one
-//! report a line (NDJSON), each also with gzip, detected by its magic bytes whatever the headers say;
-//! and all of these as the parts of multipart/form-data. A report is taken as it is: whether it is
-//! a good one is for the symbolizer to find out.
+//! Accepted forms are one report as a bare object, an array of reports (what KSCrash's HTTP sink sends), and
+//! one report per line (NDJSON). Each may be compressed with gzip, detected by its magic bytes whatever the
+//! headers say, or be a part of multipart/form-data. The symbolizer, not this module, decides whether a
+//! report is valid.
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
@@ -18,42 +18,41 @@ use unslide_report::{Element, ReadError, ReadLimits, Report};
 /// One report of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// The report's bytes, as they came.
+    /// The report's bytes, unchanged.
     pub bytes: Bytes,
     /// Its id; `None` for a text, which will end among the dead letters.
     pub id: Option<ReportId>,
 }
 
-/// What bounds the reading.
+/// Limits of a request body.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Bytes of all reports together, unpacked.
     pub unpacked: u64,
-    /// Reports.
+    /// Number of reports.
     pub reports: usize,
-    /// Each report.
+    /// Limits of each report.
     pub report: ReadLimits,
 }
 
-/// How the body's content type says it is to be read.
+/// Form of a body, according to its content type.
 #[derive(Clone, Debug)]
 pub enum BodyForm {
     /// multipart/form-data with this boundary.
     Parts(String),
-    /// One JSON text a line.
+    /// One JSON text per line.
     Lines,
-    /// Whatever it turns out to be.
+    /// Any form; the content decides.
     Any,
 }
 
-/// Reads all reports of a body; reserves bytes and takes cost units for what it unpacks. Where `app` is given, all
-/// must be of that app. Takes CPU time: call it on the CPU pool.
+/// Reads all reports of a body; reserves bytes and takes cost units for what it unpacks. If `app` is given,
+/// all reports must be of that app. Takes CPU time: call it on the CPU pool.
 ///
 /// # Errors
 /// [`Kind::InvalidReport`] or [`Kind::NotAReport`] naming the report and the place in it,
-/// [`Kind::InvalidBody`] for broken packaging, [`Kind::TooLarge`] past a bound,
-/// [`Kind::InsufficientScope`] for another app's report, and where no bytes or units
-/// are left.
+/// [`Kind::InvalidBody`] for broken packaging, [`Kind::TooLarge`] past a limit, [`Kind::InsufficientScope`]
+/// for another app's report; or no bytes or units are left.
 pub fn read(
     body: &Bytes,
     form: &BodyForm,
@@ -66,7 +65,7 @@ pub fn read(
     match form {
         BodyForm::Parts(boundary) => {
             let body = reading.unpacked(body)?;
-            // The parts are copies.
+            // The parts are copies, so they need their own reservation.
             reading.reserved.grow(body.len() as u64)?;
             for (name, part) in parts(body, boundary, bounds.reports)? {
                 reading.document(&part, false, &format!("part {name}: "))?;
@@ -83,7 +82,7 @@ pub fn read(
 
 struct Reading<'b> {
     reports: Vec<Incoming>,
-    /// Lines that are not empty, whether there are reports in them or not.
+    /// Number of lines that are not empty, whether they contain reports or not.
     lines: usize,
     /// Bytes that may still be unpacked.
     left: u64,
@@ -106,7 +105,7 @@ impl Reading<'_> {
             return self.lines(&bytes, place);
         }
         match self.record(&bytes, self.bounds.unpacked, place) {
-            // More text after a complete value is what lines look like to a reader of one value.
+            // A reader of one value finds more text after a complete value if the body has lines.
             Err(_) if first_line_is_complete(&bytes, &self.bounds.report) => self.lines(&bytes, place),
             outcome => outcome,
         }
@@ -131,7 +130,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// One JSON text: a report, or an array of them.
+    /// Reads one JSON text: a report, or an array of reports.
     fn record(&mut self, record: &Bytes, max_bytes: u64, place: &str) -> Result<(), Problem> {
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let limits = ReadLimits { max_bytes, ..self.bounds.report };
@@ -166,8 +165,8 @@ impl Reading<'_> {
                 self.check_app(place, || report.summary().app)?;
                 Ok(Incoming { id: Some(report.id), bytes: record.slice_ref(bytes) })
             }
-            // A log that the device has rendered already. It can't be symbolicated, but refusing it
-            // would make the SDK send its neighbours again and again: it goes to the dead letters.
+            // The device has already rendered this log. It can't be symbolicated, but after a refusal the SDK
+            // would send its neighbours again and again: it goes to the dead letters.
             Element::Text(text) => {
                 self.check_app(place, || None)?;
                 let bytes = [b"\"", text.raw(), b"\""].concat();
@@ -180,7 +179,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A key that speaks for one app lets in that app's reports only.
+    /// Refuses a report of another app if the key is restricted to one app.
     fn check_app(&self, place: &str, of: impl FnOnce() -> Option<String>) -> Result<(), Problem> {
         match self.app {
             Some(app) if of().as_deref() != Some(app) => {
@@ -196,7 +195,7 @@ fn too_many(most: usize) -> Problem {
     Problem::new(Kind::TooLarge, format!("more than {most} reports; send them in several requests"))
 }
 
-/// `limit` is that of one report.
+/// Converts a read error. `limit` is the limit of one report.
 fn refused(place: &str, error: &ReadError, limit: usize) -> Problem {
     if matches!(error, ReadError::TooLarge { limit: reached, .. } if *reached == limit) {
         return Problem::new(Kind::TooLarge, format!("{place}report_bytes: {error} (too_large)"));
@@ -204,13 +203,13 @@ fn refused(place: &str, error: &ReadError, limit: usize) -> Problem {
     Problem::new(Kind::of_report(error), format!("{place}{error} ({})", error.reason()))
 }
 
-/// True for a line of nothing but white space and NULs, which files have behind their end that were laid
-/// out before they were filled.
+/// Returns true for a line of only white space and NULs. Files that were allocated before they were filled
+/// have NULs after their end.
 fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0)
 }
 
-/// True where there are several lines and the first that is not empty is a JSON text of its own.
+/// Returns true if there are several lines and the first that is not empty is a complete JSON text.
 fn first_line_is_complete(bytes: &[u8], limits: &ReadLimits) -> bool {
     let mut lines = bytes.split(|b| *b == b'\n').filter(|line| !is_blank(line));
     let first = lines.next();
@@ -224,8 +223,8 @@ fn first_line_is_complete(bytes: &[u8], limits: &ReadLimits) -> bool {
     lines.next().is_some() && first.is_some_and(complete)
 }
 
-/// The parts that hold reports: files, JSON, and fields named `report` or `reports`. Other fields
-/// of a form say something about the sender and are skipped. At most `most` are taken.
+/// Returns the parts that hold reports: files, JSON, and fields named `report` or `reports`. Other fields of
+/// a form describe the sender and are skipped. Returns at most `most` parts.
 fn parts(body: Bytes, boundary: &str, most: usize) -> Result<Vec<(String, Bytes)>, Problem> {
     let malformed = |error| multipart::problem(error, Kind::InvalidBody);
     let mut parts = multer::Multipart::new(stream::iter([Ok::<_, std::convert::Infallible>(body)]), boundary);
@@ -245,7 +244,7 @@ fn parts(body: Bytes, boundary: &str, most: usize) -> Result<Vec<(String, Bytes)
         }
         Ok(found)
     };
-    // The whole body is in memory: nothing is ever waited for.
+    // The whole body is in memory, so this never waits.
     futures::executor::block_on(reading)
 }
 

@@ -1,4 +1,4 @@
-//! Reports that come in a request, are stored, or are symbolicated for an answer.
+//! Reports in requests, stored reports, and reports that are symbolicated for a response.
 
 pub mod image_symbols;
 pub mod ingest;

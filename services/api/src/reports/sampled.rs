@@ -1,18 +1,18 @@
-//! What was sampled of stored reports.
+//! Profiles of stored reports.
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::permits::Reservation;
 use unslide_report::{Report, ReportProfile};
 use unslide_signals::profile::report_tree_bytes;
 
-/// Bytes of the nodes of a profile: for each byte of its report, and at most.
+/// Memory for the nodes of a profile in bytes: for each byte of its report, and at most.
 const PROFILE_BYTES: u64 = 32;
 const MOST_PROFILE_BYTES: u64 = 16 << 20;
 
-/// The profile of a report. Bytes are reserved for it and for its tree.
+/// Returns the profile of a report. Reserves bytes for it and for its tree.
 ///
 /// # Errors
-/// Where no bytes are left.
+/// No bytes are left.
 pub fn profile<'r, 'a>(
     report: &'r Report<'a>,
     reservation: &mut Reservation,
@@ -24,7 +24,7 @@ pub fn profile<'r, 'a>(
     Ok(Some(profile))
 }
 
-/// The report, or the group, has no profile.
+/// Returns the problem for a report or group without a profile.
 pub fn no_profile() -> Problem {
     Problem::new(Kind::NotFound, "nothing was sampled: there is neither a profile nor the stack of a hang")
 }

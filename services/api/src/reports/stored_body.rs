@@ -13,23 +13,23 @@ use unslide_store::TenantTx;
 use unslide_store::queries::report::{self, FoundReport};
 use unslide_store::segments::BodyLocation;
 
-/// Why a body that ought to be there is not.
+/// Reason why a stored body is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
-    /// The database has another by now, or none.
+    /// The database has another revision by now, or none.
     #[error("the body of the stored report {0} was revised or moved")]
     Moved(ReportId),
-    /// Its segment is not there.
+    /// Its segment does not exist.
     #[error("the segment {0} of a stored report is gone")]
     Gone(String),
-    /// What lies there is not the body.
+    /// The segment does not hold the body.
     #[error("the segment {key} does not hold the stored report {report}")]
     Damaged {
         /// The segment.
         key: String,
         /// The report.
         report: ReportId,
-        /// What is wrong.
+        /// The error of the segment.
         source: SegmentError,
     },
 }
@@ -39,23 +39,23 @@ pub enum Lost {
 pub struct StoredBody {
     /// The JSON.
     pub json: Vec<u8>,
-    /// The reservation of its bytes, which may grow for what is made of it.
+    /// The reservation of its bytes, which may grow for data that is derived from it.
     pub reservation: Reservation,
 }
 
-/// A stored report from its JSON.
+/// Reads a stored report from its JSON.
 ///
 /// # Errors
-/// A failure of the service: it was read before it was stored.
+/// A failure of the service: the same report was read before it was stored.
 pub fn report(json: &[u8]) -> Result<Report<'_>, Problem> {
     Report::read_stored(json).map_err(Problem::internal)
 }
 
-/// The JSON of a report that was found in this transaction, which ends; the inner error where it is not
-/// what the row says. Nothing of it is read before its bytes are reserved.
+/// Reads the JSON of a report that was found in this transaction, and ends the transaction. Returns the inner
+/// error if the body is not the one in the row. Reserves the bytes before it reads them.
 ///
 /// # Errors
-/// Where no bytes are left for it, a server does not answer, or the database's own copy is damaged.
+/// No bytes are left for it, a server does not answer, or the database's own copy is damaged.
 pub async fn read(
     api: &Api,
     tenant: &TenantId,
@@ -79,15 +79,16 @@ async fn json(
         let Some(body) = body else { return Ok(Err(Lost::Moved(report_id))) };
         return Ok(Ok(api.cpu.run_for(tenant, move || body.json()).await??));
     };
-    // It waits for object storage, and so shall no connection.
+    // The next step waits for object storage, and must not hold a connection.
     tx.rollback();
     from_segment(api, tenant, (report_id, variant, found.listed.revision), place).await
 }
 
-/// The JSON of a report's revision from its place in a segment; the inner error where it is not there.
+/// Reads the JSON of a report's revision from its place in a segment. Returns the inner error if it is not
+/// there.
 ///
 /// # Errors
-/// Where object storage does not answer.
+/// Object storage does not answer.
 async fn from_segment(
     api: &Api,
     tenant: &TenantId,

@@ -1,11 +1,11 @@
-//! What an upload looks like from its first bytes, so that a wrong file is refused before the rest
-//! of it has come over the network.
+//! Format check of an upload by its first bytes, so that a wrong file is refused before the rest of it is
+//! sent.
 
 use crate::http::problem::{Kind, Problem};
 use unslide_artifacts::archive::{FileKind, describe, detect};
 
-/// Refuses a file that the builder can't unpack, by `head`: its first [`PEEK`](unslide_artifacts::archive::PEEK)
-/// bytes, fewer only at its end.
+/// Refuses a file that the builder can't unpack. `head` is its first
+/// [`PEEK`](unslide_artifacts::archive::PEEK) bytes, or all of a shorter file.
 ///
 /// # Errors
 /// [`Kind::InvalidUpload`] for an empty file, [`Kind::UnsupportedFormat`] for another format.
@@ -23,7 +23,7 @@ pub fn check(head: &[u8]) -> Result<(), Problem> {
     Err(Problem::new(Kind::UnsupportedFormat, format!("{}. An upload is {taken}", describe(head))))
 }
 
-/// How a zip archive without members begins (APPNOTE 4.3.16).
+/// The first bytes of a zip archive without members (APPNOTE 4.3.16).
 const EMPTY_ZIP: &[u8] = b"PK\x05\x06";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Symbol files on their way to object storage.
+//! Uploads of symbol files to object storage.
 
 pub mod format;
 pub mod multipart;

@@ -1,4 +1,4 @@
-//! multipart/form-data (RFC 7578), part by part, with the framework's errors as problems.
+//! Reads multipart/form-data (RFC 7578) part by part, and turns the framework's errors into problems.
 
 use crate::http::problem::{Kind, Problem};
 use bytes::Bytes;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-/// Bytes that may come until a part's data begins: what stands before its boundary, and its headers. The
-/// parser keeps them all until it has found what it looks for.
+/// Bytes that may come before a part's data: text before its boundary, and its headers. The parser buffers
+/// all of them.
 const BEFORE_DATA: u64 = 1 << 20;
 
-/// Bytes after which the parser has to look at what it has before it is given more.
+/// Bytes after which the parser must process its input before it gets more.
 const AT_ONCE: usize = 64 << 10;
 
-/// The boundary, where the body is multipart/form-data.
+/// Returns the boundary if the body is multipart/form-data.
 ///
 /// # Errors
-/// `malformed` where the content type says so but names no boundary.
+/// `malformed` if the content type is multipart/form-data but names no boundary.
 pub fn boundary(headers: &HeaderMap, malformed: Kind) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
         return Ok(None);
@@ -34,8 +34,8 @@ pub fn boundary(headers: &HeaderMap, malformed: Kind) -> Result<Option<String>, 
         .map_err(|error| Problem::new(malformed, format!("content-type: {error}")))
 }
 
-/// What a reader of parts says of a broken body: the body's own problem where it has one (too
-/// large, cut, stalled), else `malformed`.
+/// Converts an error of the multipart parser. Returns the body's own problem if there is one (too large, cut,
+/// stalled), else `malformed`.
 #[must_use]
 pub fn problem(error: multer::Error, malformed: Kind) -> Problem {
     match error {
@@ -52,7 +52,7 @@ pub fn problem(error: multer::Error, malformed: Kind) -> Problem {
     }
 }
 
-/// The parts of a body as it comes, whatever their size. What comes before a part's data is bounded.
+/// Reads the parts of a body as a stream, whatever their size. Limits the bytes before a part's data.
 #[derive(Debug)]
 pub struct Parts {
     parser: multer::Multipart<'static>,
@@ -61,7 +61,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The parts of this body; what is wrong with its framing is `malformed`.
+    /// Creates a reader of this body; errors in the framing have the kind `malformed`.
     pub fn new(
         body: impl Stream<Item = Result<Bytes, Problem>> + Send + 'static,
         boundary: String,
@@ -72,10 +72,10 @@ impl Parts {
         Parts { parser: multer::Multipart::new(doled, boundary), left, malformed }
     }
 
-    /// The next part. The one before has to be read to its end: see [`pieces`] and [`pass_over`].
+    /// Returns the next part. The previous part must be read to its end: see [`pieces`] and [`pass_over`].
     ///
     /// # Errors
-    /// As [`problem`]; and `malformed` where too much comes before the part's data.
+    /// Those of [`problem`], and `malformed` if too much comes before the part's data.
     pub async fn next(&mut self) -> Result<Option<multer::Field<'static>>, Problem> {
         self.left.store(BEFORE_DATA, Ordering::Relaxed);
         let field = self.parser.next_field().await;
@@ -84,12 +84,13 @@ impl Parts {
     }
 }
 
-/// A body that a parser gets little by little, since it takes what there is before it looks at it.
+/// A body that is passed to the parser in small portions, because the parser takes all available bytes before
+/// it processes them.
 struct Doled {
     body: BoxStream<'static, Result<Bytes, Problem>>,
     /// Bytes that may still come.
     left: Arc<AtomicU64>,
-    /// Bytes since the parser had to look last.
+    /// Bytes since the parser last had to process its input.
     given: usize,
     malformed: Kind,
 }
@@ -121,16 +122,16 @@ impl Stream for Doled {
     }
 }
 
-/// Reads a part that nobody wants to its end.
+/// Reads an unused part to its end.
 ///
 /// # Errors
-/// As [`problem`].
+/// Those of [`problem`].
 pub async fn pass_over(mut field: multer::Field<'_>, malformed: Kind) -> Result<(), Problem> {
     while field.chunk().await.map_err(|error| problem(error, malformed))?.is_some() {}
     Ok(())
 }
 
-/// The pieces of one part.
+/// Returns the chunks of one part as a stream.
 pub fn pieces<'f>(
     field: multer::Field<'f>,
     malformed: Kind,

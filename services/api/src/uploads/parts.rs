@@ -1,9 +1,9 @@
-//! Uploads that come in parts, one request each.
+//! Uploads in parts, with one request for each part.
 //!
-//! Between two requests nothing is held but rows and what object storage has: a client that comes
-//! again, to this process or to another, asks which parts are there. Parts are a multipart upload
-//! of object storage from the beginning to [`complete`], and theirs is the row in `partial_uploads`.
-//! What a request that fails leaves behind is removed by the builder's maintenance.
+//! Between two requests, only database rows and data in object storage exist. A client that comes again, to
+//! this process or to another, asks which parts are there. The parts form a multipart upload of object
+//! storage from the beginning to [`complete`], with a row in `partial_uploads`. The builder's maintenance
+//! removes the data of requests that fail.
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::permits::Permit;
@@ -28,9 +28,9 @@ use unslide_store::uploads::{self, SymbolUpload, UploadStatus};
 use unslide_store::{OwnerTx, Uuid, usage};
 use utoipa::ToSchema;
 
-/// Seconds after which an owner that has too many open may come again.
+/// Seconds after which an owner with too many open uploads may retry.
 const AGAIN: u32 = 60;
-/// Missing parts that are named; the others are missing as well.
+/// Maximum number of missing parts that an error names.
 const NAMED: usize = 100;
 
 /// A file that is to come in parts.
@@ -64,10 +64,10 @@ pub struct BegunUpload {
     pub parts: Vec<u32>,
 }
 
-/// Begins an upload in parts, or finds the one that these bytes belong to.
+/// Begins an upload in parts, or finds the existing upload of these bytes.
 ///
 /// # Errors
-/// Where the owner may not send so much, or has too many open; or where a server fails.
+/// The owner may not send so much, or has too many open uploads; or a server fails.
 pub async fn begin(api: Api, owner: Owner, may: UploadQuota, new: NewUpload) -> Result<BegunUpload, Problem> {
     if new.size == 0 {
         return Err(Problem::new(Kind::InvalidUpload, "the file is empty"));
@@ -89,7 +89,7 @@ pub async fn begin(api: Api, owner: Owner, may: UploadQuota, new: NewUpload) -> 
         }
         let id = partial::new_id(&mut tx).await?;
         tx.rollback();
-        // Object storage is not asked while the owner's lock is held.
+        // Object storage is not called while the owner's lock is held.
         let multipart_id = api.objects.begin_parts(&keys::upload(owner.own(id))).await?;
         let partial = Partial { id, announced, multipart_id };
         let begun = note(&api, &owner, may, &partial).await;
@@ -101,7 +101,7 @@ pub async fn begin(api: Api, owner: Owner, may: UploadQuota, new: NewUpload) -> 
     .await
 }
 
-/// Notes an upload, unless another request was faster.
+/// Records an upload, unless another request was faster.
 async fn note(api: &Api, owner: &Owner, may: UploadQuota, new: &Partial) -> Result<BegunUpload, Problem> {
     let mut tx = api.owner(owner).await?;
     if let Some(there) = there(api, &mut tx, may, &new.announced).await? {
@@ -112,8 +112,8 @@ async fn note(api: &Api, owner: &Owner, may: UploadQuota, new: &Partial) -> Resu
     Ok(BegunUpload { id: new.id, existing: false, part_bytes: new.announced.part_bytes, parts: Vec::new() })
 }
 
-/// An upload that these bytes belong to; `None` where there is none and a new one may begin. Until the
-/// transaction ends no other begins.
+/// Returns the existing upload of these bytes, or `None` if a new one may begin. No other upload begins until
+/// the transaction ends.
 async fn there(
     api: &Api,
     tx: &mut OwnerTx,
@@ -144,7 +144,7 @@ async fn there(
     Ok(None)
 }
 
-/// What names a part, as the path has it.
+/// Path parameters of a part.
 #[derive(Debug, Deserialize)]
 pub struct PartPath {
     /// The upload's id.
@@ -153,11 +153,10 @@ pub struct PartPath {
     pub number: u32,
 }
 
-/// Receives a part, for an owner as a key for `app` sees it, and keeps the permit as long as that takes.
+/// Receives a part of an upload that a key for `app` may see. Holds the permit until the part is received.
 ///
 /// # Errors
-/// What is wrong with the part, or with a server that is needed; [`Kind::NotFound`],
-/// [`Kind::UploadEnded`].
+/// The part is invalid, or a server fails; [`Kind::NotFound`], [`Kind::UploadEnded`].
 pub async fn put(
     api: Api,
     owner: Owner,
@@ -183,7 +182,7 @@ pub async fn put(
         let read = async {
             let (part, sha256) =
                 hashed_part(&mut reader, usize::try_from(bytes).unwrap_or(usize::MAX)).await?;
-            // Asked for more, a body that is too long says so.
+            // A read after the end of the part reports a body that is too long.
             reader.read(&mut [0]).await.map_err(StorageError::Source)?;
             Ok::<_, StorageError>((part, sha256))
         };
@@ -226,14 +225,14 @@ async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: B
     };
     match noted.await {
         Ok(true) => Ok(()),
-        // It came after the others were deleted.
+        // The part was stored after the others were deleted.
         Ok(false) => {
             abort(api, owner, partial).await;
             Err(Problem::new(Kind::UploadEnded, "it ended while this part came"))
         }
         Err(problem) => {
             if problem.kind() == Kind::Unauthorized {
-                // The same, with the tenant.
+                // The tenant was deleted, so the part goes as well.
                 abort(api, owner, partial).await;
             }
             Err(problem)
@@ -241,11 +240,11 @@ async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: B
     }
 }
 
-/// Makes the file of its parts, and has it built. Done again, the answer is the same.
+/// Joins the parts to the file and creates its build job. A repeated call returns the same response.
 ///
 /// # Errors
-/// [`Kind::IncompleteUpload`] where parts are missing, [`Kind::UploadEnded`] where the upload has
-/// failed, [`Kind::NotFound`], [`Kind::SymbolQuota`]; or where a server fails: come again.
+/// [`Kind::IncompleteUpload`] if parts are missing, [`Kind::UploadEnded`] if the upload has failed,
+/// [`Kind::NotFound`], [`Kind::SymbolQuota`]; or a server fails and the client may retry.
 pub async fn complete(
     api: Api,
     owner: Owner,
@@ -270,7 +269,7 @@ pub async fn complete(
         let detail = format!("of {} parts these have not come: {}{more}", partial.parts(), named.join(", "));
         return Err(Problem::new(Kind::IncompleteUpload, detail));
     }
-    // A second request would find no parts, as the first has taken them, and no file yet.
+    // A second request would find no parts, because the first has taken them, and no file yet.
     let ours = partial::hold(&mut tx, id).await?;
     tx.commit().await?;
     let tags: Vec<String> = parts.into_iter().map(|part| part.etag).collect();
@@ -281,7 +280,7 @@ pub async fn complete(
             let busy = || Problem::unavailable("another request makes the file of the parts", 1);
             return if made { received(&api, &owner, &partial).await } else { Err(busy()) };
         }
-        // It counted for all others since it began; the limit may have become smaller.
+        // Its size has counted as pending since it began, but the limit may have become smaller.
         let others = usage::SymbolBytes { pending: used.pending.saturating_sub(size), ..used };
         if let Some(Err(problem)) = may.symbol_bytes.map(|limit| fits(&api, others, size, limit)) {
             let detail = problem.detail().unwrap_or_default();
@@ -302,7 +301,7 @@ pub async fn complete(
     .await
 }
 
-/// Notes that the file is there.
+/// Records that the file is complete.
 async fn received(api: &Api, owner: &Owner, partial: &Partial) -> Result<AcceptedFile, Problem> {
     let (id, size, sha256) = (partial.id, partial.announced.size, partial.announced.content_hash);
     let mut tx = api.owner(owner).await?;
@@ -313,7 +312,7 @@ async fn received(api: &Api, owner: &Owner, partial: &Partial) -> Result<Accepte
         let file_name = partial.announced.file_name.clone();
         return Ok(AcceptedFile { id, existing: false, file_name, size, sha256 });
     }
-    // Another request noted it, or the upload was given up meanwhile.
+    // Another request recorded it, or the upload ended in the meantime.
     let upload = seen(&mut tx, None, id).await?;
     tx.rollback();
     if upload.size.is_none() {
@@ -322,14 +321,14 @@ async fn received(api: &Api, owner: &Owner, partial: &Partial) -> Result<Accepte
     accepted(upload)
 }
 
-/// An upload as a key for `app` sees it.
+/// Returns an upload that a key for `app` may see.
 async fn seen(tx: &mut OwnerTx, app: Option<&str>, id: Uuid) -> Result<SymbolUpload, Problem> {
     let found = uploads::find(tx, id).await?;
     let seen = found.filter(|upload| app.is_none() || upload.app.as_deref() == app);
     seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))
 }
 
-/// What is said of an upload that takes no parts any more: whole, or ended.
+/// Returns the response for an upload that takes no more parts, because it is complete or has ended.
 fn accepted(upload: SymbolUpload) -> Result<AcceptedFile, Problem> {
     match (upload.size, upload.content_hash) {
         (Some(size), Some(sha256)) => {
@@ -344,7 +343,7 @@ fn ended(upload: &SymbolUpload) -> Problem {
     Problem::new(Kind::UploadEnded, format!("it is {}{why}", upload.status.as_str()))
 }
 
-/// Ends an upload with parts that object storage does not have (any more): they have to be sent again.
+/// Ends an upload with parts that object storage no longer has: the client must send them again.
 async fn lost(api: &Api, owner: &Owner, partial: &Partial) -> Result<Problem, Problem> {
     let head = api.objects.head(&keys::upload(owner.own(partial.id))).await?;
     if head.is_some_and(|head| head.size == partial.announced.size) {
@@ -355,7 +354,7 @@ async fn lost(api: &Api, owner: &Owner, partial: &Partial) -> Result<Problem, Pr
     Ok(Problem::new(Kind::UploadEnded, detail))
 }
 
-/// Ends an upload, and takes its parts away.
+/// Ends an upload and removes its parts.
 async fn give_up(
     api: &Api,
     owner: &Owner,
@@ -377,7 +376,7 @@ async fn give_up(
     Ok(())
 }
 
-/// Takes parts away; false where that failed.
+/// Removes parts from object storage; returns false if that failed.
 async fn abort(api: &Api, owner: &Owner, partial: &Partial) -> bool {
     let key = keys::upload(owner.own(partial.id));
     let aborted = api.objects.abort_parts(&key, &partial.multipart_id).await;

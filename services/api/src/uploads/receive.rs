@@ -1,8 +1,8 @@
-//! One uploaded file on its way to object storage.
+//! Streams one uploaded file to object storage.
 //!
-//! The order makes every failure harmless: a row says that a file is coming; the bytes go to
-//! storage; one transaction says that they have come and adds the job. Whatever breaks in between
-//! leaves the row with the reason, and nothing in storage.
+//! The order makes every failure harmless. First, a row announces the file; then the bytes go to storage;
+//! then one transaction records that they have come and adds the job. If a step fails, the row gets the
+//! reason and nothing stays in storage.
 
 use crate::http::problem::{Kind, Problem};
 use crate::requests::access::Access;
@@ -20,19 +20,19 @@ use unslide_model::{ContentHash, Owner};
 use unslide_store::{OwnerTx, Uuid, uploads, usage};
 use utoipa::ToSchema;
 
-/// What the sender of a file may do.
+/// Upload limits of the sender of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct UploadQuota {
-    /// Bytes that the file may have.
+    /// Maximum size of the file, in bytes.
     pub bytes: u64,
-    /// Bytes that the owner's symbols may have with it; `None` where there is no limit.
+    /// Maximum size of all symbols of the owner, with this file, in bytes; `None` if there is no limit.
     pub symbol_bytes: Option<u64>,
-    /// The key speaks for one app alone: uploads for other apps are none of its business.
+    /// The key is restricted to one app, and must not see uploads for other apps.
     pub one_app: bool,
 }
 
 impl UploadQuota {
-    /// What a key may send. Operators know what they store for all: system symbols have no limit.
+    /// Returns the limits of a key. Uploads of system symbols by operators have no limit.
     #[must_use]
     pub fn of<P>(api: &Api, access: &Access<P>) -> UploadQuota {
         let own_or = |own: u64, default: u64| if own == 0 { default } else { own };
@@ -48,10 +48,10 @@ impl UploadQuota {
     }
 }
 
-/// What is known of a file before its bytes come.
+/// Metadata of a file before its bytes come.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Whose it is.
+    /// The owner of the file.
     pub owner: Owner,
     /// Its name, as the client says.
     pub name: Option<String>,
@@ -59,7 +59,7 @@ pub struct File {
     pub app: Option<String>,
     /// The hash that its bytes must have.
     pub announced: Option<ContentHash>,
-    /// What its sender may do.
+    /// The limits of its sender.
     pub may: UploadQuota,
 }
 
@@ -83,16 +83,16 @@ pub struct AcceptedFile {
 /// Receives one file.
 ///
 /// # Errors
-/// What was wrong with the bytes, or with a server that is needed. The upload's row then says so.
+/// The bytes are invalid, or a server fails. The upload's row then has the reason.
 pub async fn receive(
     api: &Api,
     file: File,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<AcceptedFile, Problem> {
-    // A short file ends while its head is read, and is asked again afterwards.
+    // A short file ends while its head is read, and is polled again afterwards.
     let mut pieces = Box::pin(pieces.fuse());
     let head = head(&mut pieces, PEEK).await?;
-    // A wrong file is refused before anything is written anywhere.
+    // A wrong file is refused before anything is written.
     format::check(&head)?;
     let mut tx = api.owner(&file.owner).await?;
     let id = uploads::create(&mut tx, file.name.as_deref(), file.app.as_deref()).await?;
@@ -110,7 +110,7 @@ pub async fn receive(
     }
 }
 
-/// The first `least` bytes or more; fewer only at the end.
+/// Returns the first `least` bytes or more, or fewer if the stream ends.
 pub async fn head(
     pieces: &mut (impl Stream<Item = Result<Bytes, Problem>> + Unpin),
     least: usize,
@@ -150,7 +150,7 @@ async fn store(
         return Ok(accepted(earlier.id, true));
     }
     if let Some(limit) = file.may.symbol_bytes {
-        // Under a lock until the commit: two uploads at once do not go over the limit together.
+        // The lock is held until the commit, so that two concurrent uploads do not exceed the limit together.
         let used = usage::hold_symbols(&mut tx).await?;
         fits(api, used, stored.size, limit)?;
     }
@@ -161,10 +161,10 @@ async fn store(
     Ok(accepted(id, false))
 }
 
-/// Whether `bytes` more of symbols are within the tenant's limit.
+/// Checks that `bytes` more of symbols are within the tenant's limit.
 ///
 /// # Errors
-/// [`Kind::SymbolQuota`] with what is used and the limit.
+/// [`Kind::SymbolQuota`] with the used bytes and the limit.
 pub fn fits(api: &Api, used: usage::SymbolBytes, bytes: u64, limit: u64) -> Result<(), Problem> {
     if used.all().saturating_add(bytes) <= limit {
         return Ok(());
@@ -177,8 +177,7 @@ pub fn fits(api: &Api, used: usage::SymbolBytes, bytes: u64, limit: u64) -> Resu
     Err(Problem::new(Kind::SymbolQuota, detail))
 }
 
-/// An earlier upload of these bytes that still stands for them. Where its objects were deleted
-/// since, the bytes are new again.
+/// Returns an earlier valid upload of these bytes. If its objects were deleted since, the bytes count as new.
 pub async fn same_bytes(
     tx: &mut OwnerTx,
     sha256: &ContentHash,
@@ -191,8 +190,8 @@ pub async fn same_bytes(
     Ok((!objects.is_empty()).then_some(earlier))
 }
 
-/// Ends an upload after the death of its receiver or the loss of its client: nothing of it came for
-/// longer than any upload may take. True where it was still open.
+/// Ends an upload if its receiver died or its client is gone: nothing has come for longer than any upload may
+/// take. Returns true if the upload was still open.
 pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::SymbolUpload) -> Result<bool, Problem> {
     let longest = Duration::seconds(i64::try_from(api.limits.upload_seconds).unwrap_or(i64::MAX));
     let before = api.clock.now().checked_sub(longest.saturating_add(Duration::MINUTE));
@@ -204,13 +203,13 @@ pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::SymbolUpload) -
     let ended = uploads::abandoned(&mut tx, upload.id, before).await?;
     tx.commit().await?;
     if ended {
-        // Parts, where it has some, are deleted by the builder's maintenance.
+        // The builder's maintenance deletes its parts, if any.
         remove(api, owner, upload.id).await;
     }
     Ok(ended)
 }
 
-/// Notes the failure and clears the storage. What fails here is made good by [`abandon`].
+/// Records the failure and removes the file from storage. If this fails, [`abandon`] ends the upload later.
 async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
     remove(api, owner, id).await;
     let detail = problem.detail().unwrap_or_else(|| problem.kind().title());
