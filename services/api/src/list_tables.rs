@@ -1,4 +1,4 @@
-//! The lists of operations as tables: names and columns, for features that answer a list in another form.
+//! The lists of operations as tables: names and columns, for features that return a list in another form.
 
 use crate::feature::ApiFeature;
 use std::borrow::Cow;

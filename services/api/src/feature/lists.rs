@@ -1,4 +1,4 @@
-//! Lists of operations in other forms than pages of JSON, such as files: what a feature adds, with the parts for it.
+//! Lists of operations in forms other than JSON pages, such as files. Features add these forms.
 
 pub use crate::limits::answers::reserve;
 pub use crate::limits::permits::{RequestSlot, Reservation};
@@ -19,7 +19,8 @@ pub type ListAnswer = Pin<Box<dyn Future<Output = Response> + Send>>;
 /// Other forms of all lists. Each function and text concerns the lists of [`Api::list_tables`].
 #[derive(Clone, Copy, Debug)]
 pub struct ListForms {
-    /// Answers a request to an operation or a page. [`Next`] is the operation; each call of it has the time of a request.
+    /// Answers a request to an operation or a page. [`Next`] is the operation; each call of it has the time
+    /// of a request.
     pub answer: fn(Api, Request, Next) -> ListAnswer,
     /// Adds the forms to the operations of these lists in the OpenAPI document.
     pub document: fn(&mut OpenApi, &[&'static ListTable]),

@@ -19,14 +19,14 @@ use unslide_store::queries::reports::ReportRow;
 use unslide_store::{HookFuture, TenantTx, Uuid};
 use utoipa_axum::router::OpenApiRouter;
 
-/// Begins the work of a feature beside the requests. It ends when the host begins to stop.
+/// Starts the background work of a feature. It ends when the host begins to stop.
 pub type FeatureStart =
     Arc<dyn Fn(&Api, &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> + Send + Sync>;
 
-/// Finds the path of the page of what has an id, as a key sees it that speaks for one app or for all.
+/// Finds the path of the page for an id, if the key sees it. The text is the only app that the key may see.
 pub type FindPage = for<'t> fn(&'t mut TenantTx, Uuid, Option<&'t str>) -> HookFuture<'t, Option<String>>;
 
-/// Finds what belongs to a report, for the report's page. Returns `None` if there is nothing.
+/// Finds a feature's data about a report, for the report's page. Returns `None` if there is nothing.
 pub type FindRelated = for<'t> fn(&'t mut TenantTx, &'t ReportRow) -> HookFuture<'t, Option<RelatedSection>>;
 
 /// A section of a report's page with links to pages of a feature.
@@ -77,11 +77,11 @@ pub struct ApiFeature {
     pub find_page: Option<FindPage>,
     /// Finds what belongs to a report.
     pub find_related: Option<FindRelated>,
-    /// Begins its work beside the requests.
+    /// Starts its background work.
     pub start: Option<FeatureStart>,
     /// Problems of its settings, for which the configuration is refused.
     pub problems: Vec<ConfigProblem>,
-    /// Settings of it that are allowed and unsafe.
+    /// Settings that are allowed but unsafe.
     pub warnings: Vec<ConfigProblem>,
 }
 

@@ -1,4 +1,5 @@
-//! Compressed answers, for clients that ask for them. `tower-http` compresses what is prepared here.
+//! Compressed responses, for clients that ask for them. This module marks responses, and `tower-http`
+//! compresses the marked ones.
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
@@ -9,18 +10,19 @@ use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
-/// Smaller answers stay as they are.
+/// Smaller responses are not compressed.
 const LEAST_BYTES: u64 = 1_024;
-/// Bytes of an encoder (zstd at its fastest level needs most) and of what it has written ahead.
+/// Memory of an encoder (zstd at its fastest level needs most) and of the output that it has buffered, in
+/// bytes.
 pub const ENCODER_BYTES: u64 = 2 << 20;
-/// Bytes that are compressed before other requests have their turn.
+/// Bytes that are compressed before the task yields to other requests.
 const TURN_BYTES: usize = 32 << 10;
 
-/// Says of a response that it may be compressed.
+/// Marks a response that may be compressed.
 #[derive(Clone, Copy)]
 struct Prepared;
 
-/// The layer that compresses what is prepared.
+/// Returns the layer that compresses marked responses.
 pub fn layer() -> CompressionLayer<impl Predicate> {
     let prepared = |_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions| {
         extensions.get::<Prepared>().is_some()
@@ -28,8 +30,9 @@ pub fn layer() -> CompressionLayer<impl Predicate> {
     CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(prepared)
 }
 
-/// True for a text of some length or of unknown length, such as an export; its `Vary` then says that it may be
-/// compressed. Other formats are compressed already, or may be anything. An encoder would hold events back.
+/// Returns true for a text of some length or of unknown length, such as an export; its `Vary` then says that
+/// it may be compressed. Other formats are compressed already, or unknown. Event streams are excluded,
+/// because an encoder would hold events back.
 pub fn varies(response: &mut Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -45,7 +48,7 @@ pub fn varies(response: &mut Response) -> bool {
     varies
 }
 
-/// Has a response compressed, piece by piece.
+/// Marks a response for compression, in small chunks.
 pub fn prepare(mut response: Response) -> Response {
     response.extensions_mut().insert(Prepared);
     response.map(|body| {
@@ -62,8 +65,8 @@ fn pieces(data: Bytes) -> impl futures::Stream<Item = Result<Bytes, axum::Error>
     stream::iter(starts.map(move |start| Ok(data.slice(start..data.len().min(start + TURN_BYTES)))))
 }
 
-/// Makes the tag of a compressed answer a weak one: other bytes have another strong tag (RFC 9110
-/// §8.8.3), and a weak one is the same for both.
+/// Makes the tag of a compressed response weak. Different bytes need a different strong tag (RFC 9110
+/// §8.8.3), but a weak tag is valid for both forms.
 pub fn weaken_tag(mut response: Response) -> Response {
     let headers = response.headers();
     if headers.contains_key(CONTENT_ENCODING)

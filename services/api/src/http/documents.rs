@@ -1,5 +1,5 @@
-//! Documents that are the same for everyone. Anyone may ask for them, and need not read the answer: every
-//! answer has the same bytes, not a copy.
+//! Public documents that are the same for everyone. All responses share the same bytes, so that a client that
+//! does not read its response costs no memory.
 
 use crate::http::problem::{Kind, Problem};
 use crate::state::Api;
@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
 const READING_PAGE: &str = include_str!("docs.html");
-/// The JSON Schemas of what the service writes into reports and about them, and of metric payloads and session events.
+/// JSON Schemas of the service's additions to reports, of explanations, and of metric payloads and session
+/// events.
 const SCHEMAS: [(&str, &str); 4] = [
     ("symbolication-v1.json", include_str!("../../../../docs/schema/symbolication-v1.json")),
     ("explanation-v1.json", include_str!("../../../../docs/schema/explanation-v1.json")),
@@ -33,8 +34,8 @@ pub async fn schema(Path(name): Path<String>) -> Result<impl IntoResponse, Probl
     Ok(([(CONTENT_TYPE, "application/schema+json")], *text))
 }
 
-/// `GET /docs`: the OpenAPI document for people. It reads `/openapi.json` in the browser, and nothing from
-/// elsewhere.
+/// `GET /docs`: the OpenAPI document for people. The page reads `/openapi.json` in the browser, and loads
+/// nothing from other hosts.
 pub async fn reading_page() -> Response {
     let mut response = Html(READING_PAGE).into_response();
     let headers = response.headers_mut();
@@ -45,7 +46,7 @@ pub async fn reading_page() -> Response {
     response
 }
 
-/// Allows the page's own script and style, by their hashes, and no other.
+/// Allows only the page's own script and style, by their hashes.
 static READING_POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     let hash = |element: &str| {
         let (_, rest) = READING_PAGE.split_once(&format!("<{element}>"))?;

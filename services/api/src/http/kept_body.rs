@@ -1,4 +1,4 @@
-//! A body that keeps a value until its last byte is written.
+//! A body that holds a value until its last byte is written.
 
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
@@ -6,8 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A body with bytes that keep a value, such as their part of a limit, until the connection has written
-/// all of them.
+/// A body that holds a value, such as a reservation, until the connection has written all bytes.
 pub struct KeptBody<K> {
     body: Body,
     kept: Arc<K>,

@@ -1,8 +1,8 @@
-//! Reading on for a while when an answer comes before the request's body has ended.
+//! Reads the rest of a request's body after an early response.
 //!
-//! A connection that is closed while the client still sends is reset, and the reset takes the answer
-//! away with it: the client sees a broken pipe where it should see 401 or 413. So what is left of a
-//! body that nobody wants is read and thrown away, within bounds.
+//! If a connection is closed while the client still sends, it is reset, and the client loses the response: it
+//! sees a broken pipe instead of 401 or 413. So the rest of an unused body is read and discarded, within
+//! limits.
 
 use axum::body::{Body, Bytes, HttpBody};
 use http_body_util::BodyExt;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// How long the rest is read.
 const LONGEST: Duration = Duration::from_secs(5);
-/// How much of it.
+/// How many bytes of the rest are read.
 const MOST: u64 = 64 << 20;
 
 /// Wraps a body. The unread rest is read when the body is dropped.
@@ -21,7 +21,7 @@ pub fn linger(body: Body) -> Body {
     if body.is_end_stream() { body } else { Body::new(Lingering(Some(body))) }
 }
 
-/// A body; none once it has ended or failed.
+/// A body, or None once it has ended or failed.
 struct Lingering(Option<Body>);
 
 impl HttpBody for Lingering {

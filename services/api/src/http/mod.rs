@@ -1,4 +1,4 @@
-//! Connections and what every request and answer on them goes through.
+//! Connections, and the layers that all requests and responses pass through.
 
 pub mod compress;
 pub mod documents;

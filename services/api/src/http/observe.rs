@@ -1,5 +1,4 @@
-//! What every request goes through: an id, a span, a count, a bound on load, and an end in problem details
-//! whatever happens.
+//! Layers of every request: an id, a span, a count, a limit on load, and problem details for every failure.
 
 use crate::http::linger;
 use crate::http::problem::{self, Kind, Problem};
@@ -21,11 +20,11 @@ use unslide_runtime::panic_text;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The id of a request, as its answer and the log have it.
+/// The id of a request, as in its response and in the log.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
-/// The outermost layer.
+/// Outermost layer: assigns the id and the span, counts the request, and renders failures.
 #[axum::debug_middleware]
 pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let id = request_id(header(&request, &REQUEST_ID), &api.ids);
@@ -34,7 +33,7 @@ pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -
     let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str).to_owned();
     let method = request.method().clone();
     let exported = RequestSpan::begin(&api, &method, &route, context, parent);
-    // The path and query may hold what is personal: the log names the route's template only.
+    // The path and query may contain personal data: the log has only the route's template.
     let span = tracing::info_span!(
         "request",
         request.id = id,
@@ -42,7 +41,7 @@ pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -
         span.id = format_args!("{:016x}", context.span),
         http.method = %method,
         http.route = route,
-        // Filled in where no valid key is sent, so that an operator sees who tries which key.
+        // Set if no valid key is sent, so that an operator sees who tries which key.
         peer.address = tracing::field::Empty,
         key.prefix = tracing::field::Empty,
     );
@@ -70,7 +69,7 @@ pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -
     answer.instrument(span).await
 }
 
-/// Checks that a request of HTTP/1.1 names its host, once (RFC 9112 §3.2).
+/// Checks that an HTTP/1.1 request names its host exactly once (RFC 9112 §3.2).
 fn host(request: &Request) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let valid = |host: &HeaderValue| {
@@ -85,7 +84,7 @@ fn host(request: &Request) -> Result<(), Problem> {
     }
 }
 
-/// Refuses transfer codings that are not undone (RFC 9112 §6.1).
+/// Refuses transfer codings that the service does not decode (RFC 9112 §6.1).
 fn coding(request: &Request) -> Result<(), Problem> {
     let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
@@ -101,8 +100,8 @@ fn header<'r>(request: &'r Request, name: &HeaderName) -> Option<&'r str> {
     request.headers().get(name)?.to_str().ok()
 }
 
-/// Refuses a request at once when too many run; they would only make each other slower. Its slot goes with
-/// the request, and becomes its tenant's once the key is known.
+/// Refuses a request at once if too many run, because they would only slow each other down. The request
+/// carries its slot, which is assigned to its tenant once the key is known.
 pub async fn bound_load(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     if request.extensions().get::<Crowded>().is_some() {
         let detail = "Too many concurrent requests without a key from one address";
@@ -118,7 +117,7 @@ pub async fn bound_load(State(api): State<Api>, mut request: Request, next: Next
     response
 }
 
-/// Makes a panic a problem like any other. Its place is in the log by the process's panic hook.
+/// Converts a panic to a problem. The process's panic hook logs its location.
 #[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
 pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic_text(&*panic);

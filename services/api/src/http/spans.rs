@@ -1,14 +1,14 @@
-//! Spans of requests that begin the way of a report, an event or a payload through Kafka.
+//! Spans of requests that begin the trace of a report, an event or a payload through Kafka.
 
 use crate::state::Api;
 use http::{Method, StatusCode};
 use unslide_proto::trace::TraceContext;
 use unslide_runtime::traces::{FinishedSpan, SpanKind, SpanTimes};
 
-/// The routes with records that carry the request's trace on. Requests of people and dashboards have no spans.
+/// Routes with records that carry the request's trace. Requests of people and dashboards have no spans.
 const ROUTES: [&str; 3] = ["/v1/reports", "/v1/sessions", "/v1/metrics"];
 
-/// The span of a request under way.
+/// The span of a running request.
 pub struct RequestSpan {
     context: TraceContext,
     /// The client's header.

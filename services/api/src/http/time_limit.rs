@@ -1,4 +1,5 @@
-//! How long a request may take: its body has a time of its own, and the operation's begins when the body is there.
+//! Time limits of requests. The body has its own limit, and the operation's limit begins after the body is
+//! complete.
 
 use crate::http::problem::{Kind, Problem};
 use axum::body::{Body, Bytes, HttpBody};
@@ -14,10 +15,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a whole body may take, at whatever pace it comes.
+/// How long a whole body may take, at any pace.
 const BODY: Duration = Duration::from_secs(300);
 
-/// What is waited for, and until when.
+/// The current stage of a request, with its deadline.
 #[derive(Clone, Copy)]
 struct Stage {
     ends: Instant,
@@ -33,7 +34,7 @@ impl Stage {
     }
 }
 
-/// Ends a request that takes longer than this without its body.
+/// Ends a request that takes longer than `limit`, without the time for its body.
 pub async fn bound_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     let stage = Arc::new(Mutex::new(Stage { ends: Instant::now() + limit, reads_body: false }));
     let request = request.map(|body| TimedBody::wrap(body, limit, stage.clone()));
@@ -43,7 +44,7 @@ pub async fn bound_time(State(limit): State<Duration>, request: Request, next: N
         if let Poll::Ready(response) = answer.as_mut().poll(context) {
             return Poll::Ready(response);
         }
-        // The operation has read on in its body, perhaps.
+        // The operation may have read more of its body.
         let stage = *stage.lock();
         if end.deadline() != stage.ends {
             end.as_mut().reset(stage.ends);
@@ -53,7 +54,8 @@ pub async fn bound_time(State(limit): State<Duration>, request: Request, next: N
     .await
 }
 
-/// A body that says when it is read and when it is there; none once it has ended or failed.
+/// A body that updates the stage when it is read and when it is complete. `body` is None once it has ended or
+/// failed.
 struct TimedBody {
     body: Option<Body>,
     limit: Duration,

@@ -1,8 +1,8 @@
-//! Ids of requests, and the trace context that they carry on.
+//! Ids of requests, and their trace context.
 
 pub use unslide_proto::trace::{Ids, TraceContext};
 
-/// The request's id: the caller's where it is short and harmless, else a new one.
+/// Returns the request's id: the caller's if it is short and harmless, else a new one.
 pub fn request_id(given: Option<&str>, ids: &Ids) -> String {
     given
         .filter(|id| {

@@ -1,4 +1,4 @@
-//! The operations, one file each, by what they are about.
+//! The operations, one file each, in folders by subject.
 
 pub mod apps;
 pub mod audit_log;

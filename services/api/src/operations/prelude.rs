@@ -1,4 +1,4 @@
-//! What nearly every operation uses.
+//! Common imports of operations.
 
 pub(crate) use crate::http::problem::{Kind, Problem, problems};
 pub(crate) use crate::requests::accepted::AcceptedResponse;

@@ -1,4 +1,4 @@
-//! The failures of operations in the OpenAPI document.
+//! Documents the failures of operations in OpenAPI.
 
 use super::{Kind, MEDIA_TYPE};
 use http::StatusCode;
@@ -10,7 +10,7 @@ use utoipa::openapi::{
     ContentBuilder, Header, ObjectBuilder, Ref, RefOr, Response as Documented, ResponseBuilder,
 };
 
-/// The failures that every operation with a key can end in.
+/// The failures that every operation with a key can return.
 const EVERY: &[Kind] = &[
     Kind::InvalidRequest,
     Kind::Unauthorized,
@@ -22,8 +22,8 @@ const EVERY: &[Kind] = &[
     Kind::Overloaded,
 ];
 
-/// The OpenAPI responses of an operation that can fail in these ways, and in those that all
-/// operations share.
+/// Returns the OpenAPI responses of an operation with these failures, and with those that all operations
+/// share.
 #[must_use]
 pub fn documented(kinds: &[Kind]) -> BTreeMap<String, RefOr<Documented>> {
     let mut by_status: BTreeMap<u16, Vec<Kind>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The kinds of failures: one table with what clients compare and what people read.
+//! The kinds of failures: one table with the slugs that clients compare and the texts that people read.
 
 use http::StatusCode;
 use unslide_report::ReadError;
@@ -15,31 +15,31 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &[Kind] = &[$(Kind::$name),+];
 
-            /// The HTTP status that goes with the kind.
+            /// Returns the HTTP status of the kind.
             #[must_use]
             pub fn status(self) -> StatusCode {
                 match self { $(Kind::$name => StatusCode::$status,)+ }
             }
 
-            /// The last part of the kind's `type`.
+            /// Returns the last part of the kind's `type`.
             #[must_use]
             pub fn slug(self) -> &'static str {
                 match self { $(Kind::$name => $slug,)+ }
             }
 
-            /// A short sentence for people, the same for every occurrence.
+            /// Returns a short sentence for people, the same for every occurrence.
             #[must_use]
             pub fn title(self) -> &'static str {
                 match self { $(Kind::$name => $title,)+ }
             }
 
-            /// What the problem means, for its page.
+            /// Returns the meaning of the problem, for its page.
             #[must_use]
             pub fn meaning(self) -> &'static str {
                 match self { $(Kind::$name => $meaning,)+ }
             }
 
-            /// What a client can do about the problem, for its page.
+            /// Returns advice for clients, for the problem's page.
             #[must_use]
             pub fn advice(self) -> &'static str {
                 match self { $(Kind::$name => $advice,)+ }
@@ -212,20 +212,20 @@ kinds! {
 }
 
 impl Kind {
-    /// The kind's `type`: the path of the page that explains it.
+    /// Returns the kind's `type`: the path of the page that explains it.
     #[must_use]
     pub fn uri(self) -> String {
         format!("/problems/{}", self.slug())
     }
 
-    /// True where a client may send the same request again later: `Retry-After` says when.
+    /// Returns true if a client may send the same request again later: `Retry-After` says when.
     #[must_use]
     pub fn is_retriable(self) -> bool {
         matches!(self.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
     }
 
-    /// The kind that a report stands for that can't be read. It follows the reason that a dead letter of the same
-    /// report carries.
+    /// Returns the kind for a report that can't be read. It follows the reason of a dead letter for the same
+    /// report.
     #[must_use]
     pub fn of_report(error: &ReadError) -> Kind {
         match error.reason() {
@@ -235,7 +235,7 @@ impl Kind {
         }
     }
 
-    /// The kind that a bare HTTP error status stands for.
+    /// Returns the kind for a bare HTTP error status.
     #[must_use]
     pub fn of_status(status: StatusCode) -> Kind {
         match status {

@@ -1,8 +1,8 @@
-//! Every way in which a request can fail, and the one place that turns failures into HTTP.
+//! Failures of requests, and their conversion to HTTP.
 //!
-//! A failure is answered as RFC 9457 problem details. Its `type` is the path of a page that explains it
-//! and never changes, so clients compare it; `title` and `detail` are for people. What went wrong inside the service
-//! never reaches the answer: a 5xx body has only the request's id, under which the cause is logged.
+//! A failure is answered with RFC 9457 problem details. Its `type` is the path of a page that explains it and
+//! never changes, so clients compare it; `title` and `detail` are for people. Causes inside the service never
+//! reach the response: a 5xx body has only the request's id, and the log has the cause under that id.
 
 mod documented;
 mod kind;
@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 
 /// The media type of a problem (RFC 9457 §3).
 pub const MEDIA_TYPE: &str = "application/problem+json";
-/// Seconds after which a client may come again where the failure itself names no time.
+/// Seconds of `Retry-After` if the failure itself names no time.
 const RETRY_AFTER: u32 = 5;
 
 /// Problem details (RFC 9457).
@@ -48,7 +48,7 @@ pub struct ProblemDetails<'a> {
     pub request_id: Option<&'a str>,
 }
 
-/// A failed request, on its way to becoming an answer.
+/// A failed request, before it is converted to a response.
 #[derive(Clone, Debug)]
 pub struct Problem {
     kind: Kind,
@@ -58,47 +58,48 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with its general text only.
+    /// Creates a problem without a detail.
     #[must_use]
     pub fn bare(kind: Kind) -> Problem {
         Problem { kind, detail: None, retry_after: None, cause: None }
     }
 
-    /// A problem that tells the client what is wrong with this request.
+    /// Creates a problem with a detail for the client about this request.
     #[must_use]
     pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
         Problem { detail: Some(detail.into()), ..Problem::bare(kind) }
     }
 
-    /// A fault of the service. The cause goes to the log, never to the client.
+    /// Creates a problem for a fault of the service. The cause goes to the log, never to the client.
     pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Problem {
         Problem { cause: Some(shared(cause)), ..Problem::bare(Kind::Internal) }
     }
 
-    /// A server that does not answer for now: 503 with `Retry-After` of `seconds`.
+    /// Creates a problem for a server that does not answer at the moment: 503 with `Retry-After` of
+    /// `seconds`.
     pub fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>, seconds: u32) -> Problem {
         Problem { cause: Some(shared(cause)), retry_after: Some(seconds), ..Problem::bare(Kind::Unavailable) }
     }
 
-    /// The same problem with a `Retry-After` of `seconds`.
+    /// Sets a `Retry-After` of `seconds`.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Problem {
         Problem { retry_after: Some(seconds), ..self }
     }
 
-    /// The problem's kind.
+    /// Returns the problem's kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The text for the client, where there is one.
+    /// Returns the text for the client, if any.
     #[must_use]
     pub fn detail(&self) -> Option<&str> {
         self.detail.as_deref()
     }
 
-    /// Writes the answer, and the log entry where the fault is the service's.
+    /// Writes the response, and a log entry if the fault is the service's.
     fn finish(&self, request_id: &str) -> Response {
         let status = self.kind.status();
         self.log_fault(request_id);
@@ -115,7 +116,7 @@ impl Problem {
         response
     }
 
-    /// The answer's body.
+    /// Writes the body of the response.
     pub(crate) fn text(&self, request_id: Option<&str>) -> Vec<u8> {
         let body = ProblemDetails {
             kind: self.kind.uri(),
@@ -127,7 +128,7 @@ impl Problem {
         serde_json::to_vec(&body).unwrap_or_default()
     }
 
-    /// Writes the log entry where the fault is the service's.
+    /// Writes a log entry if the fault is the service's.
     pub fn log_fault(&self, request_id: &str) {
         if self.kind.status().is_server_error() && self.kind != Kind::SymbolQuota {
             self.log(request_id);
@@ -155,7 +156,7 @@ impl Problem {
     }
 }
 
-/// So that a problem can pass through readers and streams, and be taken out at the other end.
+/// Lets a problem pass through readers and streams as an error, and be extracted at the other end.
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.detail().unwrap_or_else(|| self.kind.title()))
@@ -176,7 +177,7 @@ fn shared(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Arc<dyn Error + Sen
 impl From<unslide_store::StoreError> for Problem {
     fn from(error: unslide_store::StoreError) -> Problem {
         if matches!(error, unslide_store::StoreError::TenantDeleted) {
-            // As for any key of a deleted tenant: this one came in a moment before.
+            // Responds as for any key of a deleted tenant: this key was checked shortly before the deletion.
             return Problem::bare(Kind::Unauthorized);
         }
         if matches!(error, unslide_store::StoreError::TooManyKeys { .. }) {
@@ -193,7 +194,7 @@ impl From<unslide_artifacts::StorageError> for Problem {
             StorageError::TooLarge { limit, .. } => {
                 Problem::new(Kind::TooLarge, format!("the limit is {limit} bytes"))
             }
-            // The bytes came from the client: what was wrong with them is inside.
+            // The bytes came from the client: the error inside says what is wrong with them.
             StorageError::Source(source) => source.downcast().unwrap_or_else(|_| {
                 Problem::new(Kind::IncompleteBody, "the body could not be read to its end")
             }),
@@ -223,8 +224,8 @@ impl From<unslide_runtime::CpuError> for Problem {
     }
 }
 
-/// The problem itself travels in the response's extensions; [`render`], which knows the request's
-/// id, writes the body.
+/// Puts the problem into the response's extensions. [`render`], which knows the request's id, writes the
+/// body.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = self.kind.status().into_response();
@@ -233,12 +234,12 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Says of a failed response that it has its body already, which is not a problem but a page.
+/// Marks a failed response that already has a page as its body.
 #[derive(Clone, Copy, Debug)]
 pub struct Rendered;
 
-/// Adds the problem body to a failed response; the framework's own errors (no such path or method)
-/// become problems too. Any other response stays as it is.
+/// Adds the problem body to a failed response. The framework's own errors (no such path or method) become
+/// problems too. Any other response is unchanged.
 pub fn render(response: Response, request_id: &str) -> Response {
     if response.extensions().get::<Rendered>().is_some() {
         return response;

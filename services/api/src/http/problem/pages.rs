@@ -1,4 +1,4 @@
-//! The pages behind the `type` of problems: what each kind means and what a client can do about it.
+//! Pages for the `type` of problems: the meaning of each kind and advice for clients.
 
 use super::{Kind, Problem};
 use axum::extract::Path;
@@ -40,7 +40,7 @@ pub async fn one(Path(slug): Path<String>) -> Result<Response, Problem> {
     Ok(page(kind.title(), &body))
 }
 
-/// A text of the table as HTML: what stands between backticks is code.
+/// Renders a text of the table as HTML: text between backticks is code.
 fn marked(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
     let pieces = escaped.split('`').enumerate();

@@ -1,17 +1,17 @@
-//! Which address a client comes from: the socket's peer, or what a trusted proxy says of it in `X-Forwarded-For`.
+//! Address of a client: the socket's peer, or the one that a trusted proxy names in `X-Forwarded-For`.
 
 use http::HeaderMap;
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-/// What counts as one client: an IPv4 address, or the first 64 bits of an IPv6 address, which is what a
-/// subscriber gets.
+/// Network of one client: an IPv4 address, or the first 64 bits of an IPv6 address, which is the range of one
+/// subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(IpAddr);
 
 impl Network {
-    /// The network of an address.
+    /// Returns the network of an address.
     #[must_use]
     pub fn of(address: IpAddr) -> Network {
         match address.to_canonical() {
@@ -21,12 +21,12 @@ impl Network {
     }
 }
 
-/// The networks that are trusted to name their clients.
+/// The networks of proxies that are trusted to name their clients.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 
-/// Returns a network that holds every address of its family, if these networks together do. Texts that are not networks
-/// do not count.
+/// Returns a network with every address of its family, if these networks together have them all. Ignores
+/// texts that are not networks.
 #[must_use]
 pub fn network_of_everything(networks: &[String]) -> Option<IpNet> {
     let networks: Vec<IpNet> = networks.iter().filter_map(|text| text.trim().parse().ok()).collect();
@@ -34,7 +34,7 @@ pub fn network_of_everything(networks: &[String]) -> Option<IpNet> {
 }
 
 impl TrustedProxies {
-    /// These networks, in CIDR notation.
+    /// Reads these networks, in CIDR notation.
     ///
     /// # Errors
     /// The text that is not a network.
@@ -45,15 +45,15 @@ impl TrustedProxies {
         Ok(TrustedProxies(networks.into()))
     }
 
-    /// True for an address of one of them.
+    /// Returns true if the address is in one of the networks.
     #[must_use]
     pub fn trusts(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// The client that `X-Forwarded-For` names: the right-most address that is no trusted proxy's. What
-    /// stands left of it is the client's own word.
+    /// Returns the client that `X-Forwarded-For` names: the right-most address that is no trusted proxy's.
+    /// The client may have forged the addresses to its left.
     #[must_use]
     pub fn forwarded_for(&self, headers: &HeaderMap) -> Option<IpAddr> {
         let values = headers.get_all("x-forwarded-for").iter().rev();

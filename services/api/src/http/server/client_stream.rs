@@ -1,5 +1,5 @@
-//! The connection of a client, as hyper reads and writes it: a client that takes its answers too slowly is cut off, and
-//! one that sends an unreadable request gets problem details.
+//! The connection of a client, as hyper reads and writes it. It cuts off clients that receive responses too
+//! slowly, and sends problem details in response to unreadable requests.
 
 use super::connections::ClientConnection;
 use super::unreadable_request;
@@ -17,16 +17,16 @@ pub struct ClientStream<S> {
     stream: S,
     client: ClientConnection,
     pace: ClientPace,
-    /// Since when a write waits.
+    /// When the current write began to wait.
     since: Option<Instant>,
     alarm: Pin<Box<Sleep>>,
     stalled: IntCounter,
-    /// What is left to write in place of an answer of hyper's own.
+    /// Remaining bytes of the response that replaces hyper's own.
     replacement: Bytes,
 }
 
 impl<S: Write + Unpin> ClientStream<S> {
-    /// Wraps a connection; counts in `stalled` where the client takes its answers more slowly than `pace`.
+    /// Wraps a connection; `stalled` counts the clients that receive more slowly than `pace`.
     pub fn new(
         stream: S,
         client: ClientConnection,
@@ -37,7 +37,7 @@ impl<S: Write + Unpin> ClientStream<S> {
         ClientStream { stream, client, pace, since: None, alarm, stalled, replacement: Bytes::new() }
     }
 
-    /// Writes at the client's pace: an error where it was waited for too long.
+    /// Writes at the client's pace. Returns an error after it has waited too long.
     fn paced(
         &mut self,
         context: &mut Context<'_>,
@@ -58,8 +58,9 @@ impl<S: Write + Unpin> ClientStream<S> {
         Poll::Ready(Err(io::Error::new(ErrorKind::TimedOut, "the client does not take its answer")))
     }
 
-    /// Writes problem details where these bytes are hyper's own answer; `None` where they are the application's, as they are
-    /// while a request is answered. Until all is written, hyper comes again with the same bytes.
+    /// Writes problem details if these bytes are hyper's own response. Returns `None` if they are the
+    /// application's, as they are while a request is answered. Until all is written, hyper calls again with
+    /// the same bytes.
     fn replaced(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
         if self.replacement.is_empty() {
             let replacement = unreadable_request::with_problem(bytes)?;

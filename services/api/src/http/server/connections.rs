@@ -1,10 +1,9 @@
-//! The open connections of clients, and which of them make way where there are too many.
+//! The open connections of clients, and the choice of those that are closed if there are too many.
 //!
-//! A connection that has not sent a valid key yet is one of a bounded number of its client's address, so
-//! that nobody fills the service with connections that ask for nothing. Where a bound is reached, an open
-//! connection is closed for the new one: those that wait for a request go first, those without a key
-//! before those with one, and of each kind the one that has been so for longest. A request with a valid
-//! key is never cut off.
+//! Connections without a valid key are limited for each client address, so that idle connections cannot fill
+//! the service. When a limit is reached, an open connection is closed for the new one: first those that wait
+//! for a request, then those without a key; of each kind, the one in this state for longest. A request with a
+//! valid key is never cut off.
 
 use super::client_address::Network;
 use parking_lot::{Mutex, MutexGuard};
@@ -19,19 +18,19 @@ pub struct Connections(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// OpenConnection at once.
+    /// Maximum number of open connections.
     most: usize,
-    /// OpenConnection at once without a key, of one network.
+    /// Maximum number of open connections of one network without a key.
     per_network: usize,
     table: Mutex<Table>,
-    /// A connection has ended, or may make way now.
+    /// Notified when a connection has ended or can be closed for another.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     open: HashMap<u64, Entry>,
-    /// Counts up with everything that happens.
+    /// Increases with every event.
     tick: u64,
 }
 
@@ -41,15 +40,15 @@ struct Entry {
     network: Option<Network>,
     /// Its last request had a valid key.
     authenticated: bool,
-    /// Requests with answers that are not written yet.
+    /// Number of requests with incompletely written responses.
     requests: u32,
-    /// When it was last opened, or one of its requests began or ended.
+    /// Tick at which it was opened, or one of its requests last began or ended.
     since: u64,
     evicted: CancellationToken,
 }
 
 impl Entry {
-    /// What goes first has the least; `None` for what never makes way.
+    /// Returns the order for closing, lowest first; `None` if the connection must not be closed.
     fn rank(&self) -> Option<(bool, bool, u64)> {
         let busy = self.requests > 0;
         (!busy || !self.authenticated).then_some((busy, self.authenticated, self.since))
@@ -62,7 +61,7 @@ impl Table {
         self.tick
     }
 
-    /// Closes one of the connections that `fit`; false where none of them makes way.
+    /// Closes one of the connections that `fit`. Returns false if none of them may be closed.
     fn evict(&mut self, fit: impl Fn(&u64, &Entry) -> bool) -> bool {
         let fitting = self.open.iter().filter(|(id, entry)| fit(id, entry));
         let first = fitting.filter_map(|(id, entry)| Some((entry.rank()?, *id))).min();
@@ -73,7 +72,7 @@ impl Table {
         })
     }
 
-    /// Connections without a key of a network, beside `but`.
+    /// Counts the connections of a network without a key, except `but`.
     fn without_key(&self, network: Network, but: u64) -> usize {
         let of = |(id, entry): &(&u64, &Entry)| {
             **id != but && entry.network == Some(network) && !entry.authenticated
@@ -81,7 +80,7 @@ impl Table {
         self.open.iter().filter(of).count()
     }
 
-    /// Makes way for a connection of a network without a key.
+    /// Closes connections of a network without a key until a new one is within the limit.
     fn make_way(&mut self, network: Network, id: u64, per_network: usize) {
         while self.without_key(network, id) >= per_network {
             let of = |other: &u64, entry: &Entry| {
@@ -95,7 +94,7 @@ impl Table {
 }
 
 impl Connections {
-    /// Up to `most` connections, and up to `per_network` of one network without a key.
+    /// Limits the connections to `most`, and to `per_network` of one network without a key.
     #[must_use]
     pub fn new(most: usize, per_network: usize) -> Connections {
         let (table, changed) = (Mutex::default(), Notify::new());
@@ -106,8 +105,8 @@ impl Connections {
         self.0.table.lock()
     }
 
-    /// Opens a connection of a network; of `None` where that is not known. `None` where there are too
-    /// many and none makes way.
+    /// Opens a connection of a network, or of `None` if the network is not known. Returns `None` if there are
+    /// too many and none may be closed.
     #[must_use]
     pub fn open(&self, network: Option<Network>) -> Option<OpenConnection> {
         let mut table = self.table();
@@ -124,13 +123,13 @@ impl Connections {
         Some(OpenConnection { client: ClientConnection { connections: self.clone(), id }, evicted })
     }
 
-    /// Waits until a connection has ended, or may make way.
+    /// Waits until a connection has ended, or may be closed for another.
     pub async fn changed(&self) {
         self.0.changed.notified().await;
     }
 }
 
-/// An open connection, until it is dropped.
+/// An open connection. It counts until it is dropped.
 #[derive(Debug)]
 pub struct OpenConnection {
     client: ClientConnection,
@@ -138,13 +137,13 @@ pub struct OpenConnection {
 }
 
 impl OpenConnection {
-    /// Who is at the other end.
+    /// Returns the client of the connection.
     #[must_use]
     pub fn client(&self) -> &ClientConnection {
         &self.client
     }
 
-    /// Waits until it has to make way for another.
+    /// Waits until this connection has to close for another.
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
@@ -157,7 +156,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// Who is at the other end of a connection. Says nothing any more once that is closed.
+/// The client of a connection. Has no effect after the connection is closed.
 #[derive(Clone, Debug)]
 pub struct ClientConnection {
     connections: Connections,
@@ -165,8 +164,8 @@ pub struct ClientConnection {
 }
 
 impl ClientConnection {
-    /// Notes that a request begins. On a trusted proxy's connection it may be another client's than the
-    /// one before: it counts for its own network until it has ended. `None` where too many of that
+    /// Records that a request begins. On a trusted proxy's connection, each request may be of another client:
+    /// it counts for that client's network until it has ended. Returns `None` if too many requests of that
     /// network are without a key.
     #[must_use]
     pub fn request(&self, proxied: Option<Network>) -> Option<ActiveRequest> {
@@ -187,13 +186,13 @@ impl ClientConnection {
         Some(ActiveRequest { client: self.clone(), proxied: proxied.is_some() })
     }
 
-    /// True while a request is answered.
+    /// Returns true while a request is answered.
     #[must_use]
     pub fn has_request(&self) -> bool {
         self.connections.table().open.get(&self.id).is_some_and(|entry| entry.requests > 0)
     }
 
-    /// Notes that the request has a valid key.
+    /// Records that the request has a valid key.
     pub fn authenticated(&self) {
         if let Some(entry) = self.connections.table().open.get_mut(&self.id) {
             entry.authenticated = true;
@@ -201,7 +200,7 @@ impl ClientConnection {
     }
 }
 
-/// A request with an answer that is not written yet, until it is dropped.
+/// A request with an incompletely written response. It counts until it is dropped.
 #[derive(Debug)]
 pub struct ActiveRequest {
     client: ClientConnection,

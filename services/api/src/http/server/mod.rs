@@ -1,4 +1,4 @@
-//! Accepting connections, and draining them.
+//! Accepts connections, and drains them at shutdown.
 
 mod client_address;
 mod client_stream;
@@ -28,29 +28,29 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-/// Bytes that the kernel holds for a client beyond what is on its way: what a client takes has to show
-/// in seconds.
+/// Unsent bytes that the kernel may buffer for a client, so that a client that stops reading is noticed
+/// within seconds.
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 128 << 10;
 
-/// How connections are treated.
+/// Limits and timeouts of connections.
 #[derive(Clone, Debug)]
 pub struct ConnectionSettings {
-    /// Open connections at once; where all of them are busy, further ones wait in the listener's backlog.
+    /// Maximum number of open connections. If all are busy, further ones wait in the listener's backlog.
     pub limit: usize,
-    /// Open connections of one network at once that have not sent a valid key.
+    /// Maximum number of open connections of one network that have not sent a valid key.
     pub per_network: usize,
     /// Proxies that are trusted to name the clients of their requests.
     pub proxies: TrustedProxies,
-    /// How long a request's head may take to arrive, the first and each next one.
+    /// How long a request's head may take to arrive, for each request.
     pub head: Duration,
-    /// How fast a client has to take its answers.
+    /// How fast a client must receive its responses.
     pub pace: ClientPace,
-    /// What is counted.
+    /// Metrics of the listener.
     pub metrics: ConnectionMetrics,
 }
 
-/// Where a request's connection comes from.
+/// Address of the other end of a request's connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
 
@@ -58,7 +58,7 @@ pub struct Peer(pub IpAddr);
 #[derive(Clone, Copy, Debug)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Serves `app` on `listener` until `stop`, then lets running requests end, for `drain` at most.
+/// Serves `app` on `listener` until `stop`, then waits at most `drain` for running requests to end.
 pub async fn serve(
     listener: TcpListener,
     app: Router,
@@ -100,7 +100,7 @@ pub async fn serve(
     }
 }
 
-/// The next connection, once there is a place for it.
+/// Accepts the next connection once there is room for it.
 async fn next(
     listener: &TcpListener,
     connections: &Connections,
@@ -118,7 +118,8 @@ async fn next(
                 }
             }
             Err(error) => {
-                // Out of file descriptors, or a connection that was gone at once: the listener itself is sound.
+                // The process has no file descriptors left, or the connection was already gone: the listener
+                // itself works.
                 tracing::warn!(error = %error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -134,7 +135,7 @@ async fn connection(
     settings: ConnectionSettings,
     finish: CancellationToken,
 ) {
-    // Answers are written whole: waiting to fill a packet would only delay them.
+    // Responses are written whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     bound_unsent(&stream);
     let proxies = settings.proxies.trusts(peer).then_some(settings.proxies);
@@ -152,7 +153,7 @@ async fn connection(
         .serve_connection(stream, service);
     tokio::pin!(connection);
     tokio::select! {
-        // How a connection ends is the client's affair; requests are logged one by one.
+        // The client decides how a connection ends; requests are logged one by one.
         _ = connection.as_mut() => {}
         () = finish.cancelled() => {
             connection.as_mut().graceful_shutdown();
@@ -161,21 +162,21 @@ async fn connection(
     }
 }
 
-/// A client that takes no more shows at once, and the kernel holds little for it.
+/// Limits the kernel's send buffer, so that a client that stops reading is noticed soon.
 #[cfg(target_os = "linux")]
 fn bound_unsent(stream: &TcpStream) {
-    // Where it can't be set, the client shows later.
+    // If this can't be set, the client is noticed later.
     let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT);
 }
 
 #[cfg(not(target_os = "linux"))]
 fn bound_unsent(_: &TcpStream) {}
 
-/// Too many requests of one network are without a key: the application says so.
+/// Marks a request that has no key and exceeds its network's limit. The application refuses it.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowded;
 
-/// Answers one request; until its answer is written, the connection is busy.
+/// Answers one request. The connection is busy until the response is written.
 fn answer(
     app: Router,
     mut request: Request<Body>,

@@ -1,14 +1,14 @@
-//! Answers to requests that hyper cannot read: hyper's own answers have no body.
+//! Responses to requests that hyper cannot read, because hyper's own responses have no body.
 
 use crate::http::problem::{Kind, MEDIA_TYPE, Problem};
 use bytes::Bytes;
 use http::StatusCode;
 
-/// The most bytes of an answer of hyper's own.
+/// Maximum size of a response by hyper itself.
 const MOST_BYTES: usize = 256;
 
-/// The same answer with problem details, where these bytes are hyper's own. Answers of the application have headers
-/// beside those that hyper writes.
+/// Returns the same response with problem details if these bytes are hyper's own. Responses of the
+/// application have headers beside those that hyper writes.
 pub fn with_problem(answer: &[u8]) -> Option<Bytes> {
     if answer.len() > MOST_BYTES || !answer.starts_with(b"HTTP/1.") {
         return None;

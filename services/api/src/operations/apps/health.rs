@@ -60,7 +60,8 @@ impl SignificantChanges {
     /// Compares two periods.
     pub fn between(now: &HealthFigures, before: &HealthFigures) -> SignificantChanges {
         let sessions = |of: &HealthFigures| of.independent(of.crashed_of_sessions());
-        // In a part of the sessions, fewer installations and users have crashed: the share depends on how large the part is.
+        // If a period covers only a part of the sessions, fewer installations and users have crashed: the
+        // share depends on the size of the part.
         let whole = now.is_whole() && before.is_whole();
         SignificantChanges {
             crash_free_sessions: shares_differ(sessions(now), sessions(before)),

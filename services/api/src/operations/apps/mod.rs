@@ -30,12 +30,12 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(missing_symbols::list_missing_symbols))
 }
 
-/// Where an app or a version stands in its list: the day of its last report, and its name.
+/// Writes the position of an app or a version in its list: the day of its last report, and its name.
 fn seen(last_day: Date, name: &str) -> String {
     format!("{}.{name}", last_day.to_julian_day())
 }
 
-/// The place that [`seen`] wrote.
+/// Reads the position that [`seen`] wrote.
 fn seen_after(position: &str) -> Option<(Date, String)> {
     let (day, name) = position.split_once('.')?;
     Some((Date::from_julian_day(day.parse().ok()?).ok()?, name.to_owned()))

@@ -1,14 +1,14 @@
-//! The days that figures are of.
+//! The period of figures, in days.
 
 use crate::operations::prelude::*;
 use unslide_store::queries::health::MOST_DAYS;
 
-/// Days of a period that is not named.
+/// Default period.
 const DAYS: u32 = 14;
 
 time::serde::format_description!(pub(super) day, Date, "[year]-[month]-[day]");
 
-/// The days of a period.
+/// Checks the days of a period.
 pub(super) fn days(asked: Option<u32>) -> Result<u32, Problem> {
     let days = asked.unwrap_or(DAYS);
     if (1..=MOST_DAYS).contains(&days) {

@@ -6,7 +6,7 @@ use unslide_store::app_settings::{self, AppSettings, AppWithSettings, MOST_APPS}
 use unslide_store::app_signals::{MOST_ONE_IN, SignalSettings};
 use unslide_store::audit;
 
-/// Bytes of a setting.
+/// Maximum length of a setting, in bytes.
 const LONGEST: usize = 1_000;
 
 problems!(ListFailures: InvalidParameter);

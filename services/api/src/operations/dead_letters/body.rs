@@ -33,7 +33,7 @@ pub async fn get_dead_letter_body(
     let Some(value) = record.value else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let reservation = answers::reserve(&api.permits, scope.tenant(), value.len() as u64)?;
     let name = format!("attachment; filename=\"dead-letter-{id}\"");
-    // A browser must not take for a page what somebody sent.
+    // A browser must not render the client's bytes as a page.
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'")),

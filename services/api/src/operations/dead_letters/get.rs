@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use unslide_store::dead_letters::DeadLetter;
 
-/// Headers of one answer.
+/// Maximum number of headers in one response.
 const MOST_HEADERS: usize = 100;
 /// Bytes of a value that a page shows.
 const FIRST_BYTES: usize = 2 << 10;
@@ -77,11 +77,11 @@ pub async fn get_dead_letter(
     Ok(Json(shown))
 }
 
-/// The part of a dead letter's record that can be shown, with the first bytes of its value; `None` where that is gone, or there was
-/// none.
+/// Returns the part of a dead letter's record that can be shown, with the first bytes of its value. Returns
+/// `None` for the record if it is gone or there was none.
 ///
 /// # Errors
-/// Where there is no such dead letter, or Kafka does not answer.
+/// There is no such dead letter, or Kafka does not answer.
 pub async fn open_letter(
     api: &Api,
     access: &Access<TenantAdmin>,
@@ -92,7 +92,7 @@ pub async fn open_letter(
     let mut tx = scope.begin(api).await?;
     let letter = scope.find(&mut tx, &id).await?;
     tx.rollback();
-    // Few are read at once: the whole value goes before the reader does.
+    // Few readers are open at the same time: the whole value is dropped before the reader.
     let reader = DeadLetterReader::open(api, scope.tenant()).await?;
     let (record, lost) = match reader.provenance(&letter).await? {
         DeadLetterRemains::Whole(record) => (Some(record), None),

@@ -5,7 +5,7 @@ use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, time};
 use unslide_store::dead_letters::{self, DeadLetter, DeadLetterCursor, DeadLetterFilter};
 
-/// Longer words are no reason and no tenant.
+/// Reasons and tenants are never longer.
 pub const LONGEST: usize = 100;
 
 /// Which dead letters to list. What is absent does not matter.
@@ -60,7 +60,7 @@ pub async fn list_dead_letters(
     Ok(Json(Page::of(found, limit, list, |last| DeadLetterCursor::after(last).write())))
 }
 
-/// What a client asks for, checked.
+/// Checks the filter of a request.
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`].

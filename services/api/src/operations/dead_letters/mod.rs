@@ -1,7 +1,7 @@
-//! Dead letters: records that could not be processed. A tenant's administrator sees the tenant's own;
-//! an operator sees all, also those without a tenant.
+//! Dead letters: records that could not be processed. A tenant's administrator sees the tenant's own; an
+//! operator sees all, and also those without a tenant.
 //!
-//! Each operation is there twice, under `/v1/dead-letters` and `/v1/operator/dead-letters`: see
+//! Each operation exists twice, under `/v1/dead-letters` and `/v1/operator/dead-letters`: see
 //! [`DeadLetterScope`].
 
 mod body;
@@ -41,18 +41,18 @@ fn own_routes() -> OpenApiRouter<Api> {
         .routes(routes!(replay_many::replay_dead_letters))
 }
 
-/// Whose dead letters a request is about: the tenant's own, or any.
+/// The dead letters that a request may see: the tenant's own, or any.
 pub struct DeadLetterScope<'a> {
     principal: &'a Principal,
     reach: DeadLetterReach<'a>,
 }
 
 impl<'a> DeadLetterScope<'a> {
-    /// What the key may see; of it, for an operator, what is of `tenant`.
+    /// Returns the dead letters that the key may see. An operator's are filtered by `tenant`.
     ///
     /// # Errors
-    /// [`Kind::InsufficientScope`] for a key of one app: which app a dead letter is of is not known.
-    /// [`Kind::InvalidParameter`] where another names a tenant than an operator.
+    /// [`Kind::InsufficientScope`] for a key of one app, because the app of a dead letter is not known.
+    /// [`Kind::InvalidParameter`] if a caller who is no operator names a tenant.
     pub fn of(
         access: &'a Access<TenantAdmin>,
         tenant: Option<&'a str>,
@@ -76,7 +76,7 @@ impl<'a> DeadLetterScope<'a> {
     async fn begin(&self, api: &Api) -> Result<Tx<TenantTx>, Problem> {
         match self.reach {
             DeadLetterReach::Own => api.tenant(self.tenant()).await,
-            // Operators do not wait until tenants give connections back.
+            // Operators do not wait for tenants to release connections.
             DeadLetterReach::All { .. } => Ok(api.store.tenant(self.tenant()).await?.into()),
         }
     }

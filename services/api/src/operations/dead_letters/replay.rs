@@ -15,7 +15,7 @@ use unslide_store::audit;
 use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, TopicOffset};
 use unslide_stream::{Headers, OutRecord, Record};
 
-/// Reasons for which a worker's process may end.
+/// Reasons of records that may end a worker's process.
 pub const DANGEROUS: [&str; 2] = ["kills_worker", "panicked"];
 
 /// How to replay.
@@ -60,7 +60,7 @@ pub async fn replay_dead_letter(
 ) -> Result<axum::Json<Replayed>, Problem> {
     let id = parameter("id", &id)?;
     let scope = DeadLetterScope::of(&access, None)?;
-    // Another tenant's dead letter must not be distinguishable from none, also not by what Kafka says.
+    // Another tenant's dead letter must look like a missing one, even in Kafka's errors.
     let mut tx = scope.begin(&api).await?;
     scope.find(&mut tx, &id).await?;
     tx.rollback();
@@ -68,9 +68,9 @@ pub async fn replay_dead_letter(
     replay(&api, &scope, &topic, &id, wish.again, trace).await.map(axum::Json)
 }
 
-/// Replays one dead letter and notes it. The row is locked meanwhile, so two at once are one. A process
-/// that ends between the broker's answer and the commit leaves a replay that is not noted: the
-/// second one is a second input, as from an SDK that sends twice.
+/// Replays one dead letter and records it. The row is locked during the replay, so two concurrent calls
+/// replay it once. If the process ends between the broker's answer and the commit, the replay is not
+/// recorded: the next one adds a second input, as if an SDK had sent it twice.
 ///
 /// # Errors
 /// [`Kind::NotFound`], [`Kind::AlreadyReplayed`], or a server fails.
@@ -102,7 +102,7 @@ pub async fn replay(
     Ok(Replayed { id: id.to_string(), replayed_as, warning: warning(&letter.reason) })
 }
 
-/// The same bytes as a new input.
+/// Makes a new input of the same bytes.
 async fn renewed(
     api: &Api,
     letter: &DeadLetter,
@@ -116,13 +116,14 @@ async fn renewed(
         (None, None) => {}
     }
     match (&letter.tenant, letter.source_index) {
-        // No gateway has signed one report of an array. That it is the tenant's was checked with the
-        // array, before anything of it became a dead letter.
+        // No gateway has signed a single report of an array. The array was checked to be the tenant's before
+        // any part of it became a dead letter.
         (Some(tenant), Some(_)) => {
             sign(api, SignedPurpose::Record, tenant, record.value.clone(), &mut kept).await?;
         }
-        // What a gateway signed keeps its signature: the api does not speak for the gateway. It signs that it sends the
-        // record again, also for a tenant that is only claimed: workers hold both signatures to the same tenant.
+        // A gateway's signature is kept: the api does not speak for the gateway. The api signs that it sends
+        // the record again, even for a tenant that is only claimed: workers hold both signatures to the same
+        // tenant.
         (known, _) => {
             for name in SignedPurpose::Record.headers() {
                 if let Some(value) = record.headers.get(name) {
@@ -144,7 +145,7 @@ async fn renewed(
     Ok(OutRecord { topic, key: record.key, value: record.value, headers: kept })
 }
 
-/// Signs for a tenant, where the api has a key.
+/// Signs for a tenant if the api has a key.
 async fn sign(
     api: &Api,
     purpose: SignedPurpose,
@@ -156,7 +157,7 @@ async fn sign(
         return Ok(());
     }
     let (own, of, now) = (api.clone(), tenant.clone(), api.clock.now_micros() / 1_000);
-    // Hashing takes its time.
+    // Hashing takes CPU time.
     let work = move || {
         let value = value.unwrap_or_default();
         own.signer.as_ref().map(|signer| signer.headers_for(purpose, &of, now, &value))
@@ -167,8 +168,8 @@ async fn sign(
     Ok(())
 }
 
-/// The topic that the dead letter's history began on: an input, or that of requests. The shared input where it
-/// is none of ours.
+/// Returns the topic where the dead letter's history began: an input, or the topic of requests. Returns the
+/// shared input for any other topic.
 fn target(api: &Api, letter: &DeadLetter) -> String {
     let names = &api.topics;
     let topic = |place: &Option<TopicOffset>| place.as_ref().map(|place| place.topic.clone());

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use unslide_proto::trace::TraceContext;
 use unslide_store::dead_letters::{self, DeadLetterCursor};
 
-/// Dead letters that one call replays at most.
+/// Maximum number of dead letters that one call replays.
 const MOST: u32 = 100;
 
 /// Which dead letters to replay; never those that were replayed already. A replay needs `reason`, `from`, `to`, `tenant` or
@@ -41,7 +41,7 @@ pub struct ReplayQuery {
 }
 
 impl ReplayQuery {
-    /// Checks that everything is replayed only if the request says so.
+    /// Checks that a request without a filter confirms that it replays everything.
     fn check_scope(&self) -> Result<(), Problem> {
         let is_narrow =
             self.reason.is_some() || self.from.is_some() || self.to.is_some() || self.tenant.is_some();
@@ -101,7 +101,7 @@ pub async fn replay_dead_letters(
     if query.dry_run || matched == 0 {
         return Ok(axum::Json(done));
     }
-    // What is begun is ended well before the request's time is over.
+    // Stops well before the request's time limit, so that a started replay can finish.
     let until = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
     let topic = DeadLetterReader::open(&api, scope.tenant()).await?;
     let mut after: Option<DeadLetterCursor> = None;
@@ -122,7 +122,7 @@ pub async fn replay_dead_letters(
             match replay(&api, &scope, &topic, &letter.id, false, trace).await {
                 Ok(_) => done.replayed += 1,
                 Err(problem) if problem.kind() == Kind::NotFound => done.gone += 1,
-                // Somebody else was faster.
+                // Another request was faster.
                 Err(problem) if problem.kind() == Kind::AlreadyReplayed => {}
                 Err(problem) => return Err(problem),
             }

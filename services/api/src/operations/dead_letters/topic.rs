@@ -1,4 +1,4 @@
-//! The records themselves, in the dead-letter topic.
+//! Reads records of the dead-letter topic.
 
 use crate::limits::permits::Permit;
 use crate::operations::prelude::*;
@@ -9,8 +9,8 @@ use unslide_store::dead_letters::{DeadLetter, DeadLetterId};
 use unslide_stream::scan::Scanner;
 use unslide_stream::{Record, StreamError, topic_facts};
 
-/// A reader of the dead-letter topic, for one request. There are few at once, so that records in
-/// memory are few.
+/// A reader of the dead-letter topic, for one request. A permit limits the readers, and so the records in
+/// memory.
 pub struct DeadLetterReader {
     scanner: Arc<Scanner>,
     name: String,
@@ -18,21 +18,21 @@ pub struct DeadLetterReader {
     _permit: Permit,
 }
 
-/// What is left of a dead letter.
+/// The remaining data of a dead letter.
 pub enum DeadLetterRemains {
-    /// The record, with the value of the record that it was made of.
+    /// The record, with the value of its original record.
     Whole(Record),
-    /// The record without a value, because that was too large for the topic.
+    /// The record without a value, because the value was too large for the topic; and the reason.
     WithoutValue(Record, String),
-    /// Nothing, and why.
+    /// Nothing, and the reason.
     Nothing(String),
 }
 
 impl DeadLetterReader {
-    /// Opens it for a tenant's request; waits until few others read, of the tenant and of all.
+    /// Opens a reader for a tenant's request. Waits for a permit of the tenant and of all tenants.
     ///
     /// # Errors
-    /// Where Kafka does not answer.
+    /// Kafka does not answer.
     pub async fn open(api: &Api, tenant: &TenantId) -> Result<DeadLetterReader, Problem> {
         let permit = api.permits.dead_letters.acquire(tenant, 1).await;
         let name = api.topics.dead_letter.clone();
@@ -43,10 +43,10 @@ impl DeadLetterReader {
         Ok(DeadLetterReader { scanner, name, id: facts.id.to_string(), _permit: permit })
     }
 
-    /// A dead letter's record with its value.
+    /// Returns a dead letter's record with its value.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if either is gone; if Kafka does not answer.
+    /// [`Kind::NotFound`] if either is gone; or Kafka does not answer.
     pub async fn record(&self, letter: &DeadLetter) -> Result<Record, Problem> {
         match self.provenance(letter).await? {
             DeadLetterRemains::Whole(record) => Ok(record),
@@ -56,10 +56,10 @@ impl DeadLetterReader {
         }
     }
 
-    /// What is left of a dead letter.
+    /// Returns the remaining data of a dead letter.
     ///
     /// # Errors
-    /// Where Kafka does not answer.
+    /// Kafka does not answer.
     pub async fn provenance(&self, letter: &DeadLetter) -> Result<DeadLetterRemains, Problem> {
         let DeadLetterId { topic_id, partition, offset } = &letter.id;
         let record = match *topic_id == self.id {

@@ -18,7 +18,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(trial::try_grouping_rules))
 }
 
-/// The rules in a text, or what is wrong with it.
+/// Parses rules, or returns all errors in the text.
 fn read(text: &str) -> Result<GroupingRules, Problem> {
     GroupingRules::parse(text).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -26,5 +26,5 @@ fn read(text: &str) -> Result<GroupingRules, Problem> {
     })
 }
 
-/// Why a key that speaks for one app is refused.
+/// The reason why a key for one app is refused.
 const OF_EVERY_APP: &str = "grouping rules are of every app";

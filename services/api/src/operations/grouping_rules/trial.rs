@@ -14,10 +14,10 @@ use unslide_store::reports::regroup::{self, GroupedReport};
 use unslide_store::{Uuid, groups};
 use unslide_symbolicate::grouping::{self, Grouping, GroupingRules};
 
-/// Reports of a trial that does not say how many, and the most.
+/// Number of reports of a trial: the default, and the maximum.
 const USUAL_REPORTS: u32 = 500;
 const MOST_REPORTS: u32 = 2_000;
-/// Reports that are shown of those that would move.
+/// Maximum number of examples of reports that would move.
 const MOST_EXAMPLES: usize = 20;
 
 /// Rules to try.
@@ -110,8 +110,8 @@ pub async fn try_grouping_rules(
     Ok(Json(effect))
 }
 
-/// The group of a stored report by these rules; `None` where its body can't be read. The body is paid for and its bytes
-/// are reserved before it is read.
+/// Returns the group of a stored report by these rules, or `None` if its body can't be read. Charges for the
+/// body and reserves its bytes before it is read.
 async fn group(
     api: &Api,
     tenant: &TenantId,
@@ -133,12 +133,12 @@ async fn group(
     Ok(grouped)
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Default)]
 struct Effects {
     unread: u64,
     moved: u64,
-    /// The groups that the reports of each group would be of, and the reverse.
+    /// The new groups of the reports of each current group, and the reverse.
     to: BTreeMap<Uuid, BTreeSet<Uuid>>,
     from: BTreeMap<Uuid, BTreeSet<Uuid>>,
     examples: BTreeMap<Option<Uuid>, MovedReport>,

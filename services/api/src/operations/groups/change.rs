@@ -8,7 +8,7 @@ use unslide_store::Uuid;
 use unslide_store::groups::{self, GroupStatus, GroupUpdate};
 use unslide_store::queries::groups::{ListedGroup, find};
 
-/// Bytes of a version or a name.
+/// Maximum length of a version or a name, in bytes.
 const LONGEST: usize = 200;
 
 /// What is to change of a group. What is absent stays.
@@ -50,10 +50,10 @@ pub async fn change_group(
     Ok(answer(&access, group))
 }
 
-/// The same, by this author.
+/// Changes a group in the name of this author.
 ///
 /// # Errors
-/// As documented for the operation.
+/// The failures that the operation documents.
 pub async fn change(
     api: &Api,
     author: &Author<'_>,

@@ -7,7 +7,7 @@ use http::StatusCode;
 use unslide_store::Uuid;
 use unslide_store::groups::{self, GroupUpdate};
 
-/// Bytes of a comment.
+/// Maximum length of a comment, in bytes.
 const LONGEST: usize = 4_000;
 
 /// Something to say about a group.
@@ -48,10 +48,10 @@ pub async fn comment_on_group(
     Ok((StatusCode::CREATED, Json(AddedGroupComment { id })))
 }
 
-/// The same, by this author.
+/// Adds a comment in the name of this author.
 ///
 /// # Errors
-/// As documented for the operation.
+/// The failures that the operation documents.
 pub async fn comment(api: &Api, author: &Author<'_>, id: Uuid, text: &str) -> Result<Uuid, Problem> {
     let text = text.replace("\r\n", "\n");
     let text = text.trim();

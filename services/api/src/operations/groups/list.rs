@@ -8,12 +8,12 @@ use unslide_store::queries::groups::growing;
 use unslide_store::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};
 use unslide_store::queries::health;
 
-/// The word for the groups that grow, as `sort`.
+/// The value of `sort` for groups that grow.
 pub const GROWING: &str = "growing";
-/// Days in which groups grow, and before which they are compared with as many.
+/// Days of growth, which are compared with as many days before them.
 pub const GROWING_DAYS: u32 = 7;
 
-/// Longer filters fit nothing that is stored.
+/// Longer filters match nothing that is stored.
 const LONGEST: usize = 1_024;
 
 /// Which groups to list. What is absent does not matter.
@@ -138,7 +138,7 @@ fn order(sort: Option<&str>) -> Result<GroupOrder, Problem> {
 }
 
 fn statuses(text: &str) -> Result<Vec<GroupStatus>, Problem> {
-    // Each once: a list of them is no longer than what there is.
+    // Each status at most once, so that the list is never longer than the number of statuses.
     let mut found: Vec<GroupStatus> = Vec::new();
     for word in text.split(',').take(GroupStatus::ALL.len() + 1) {
         let status = GroupStatus::parse(word.trim()).filter(|status| !found.contains(status));

@@ -8,7 +8,7 @@ use unslide_store::Uuid;
 use unslide_store::groups;
 use unslide_store::queries::groups::{GroupCounts, get};
 
-/// Groups of one request.
+/// Maximum number of groups in one request.
 const MOST: usize = 50;
 
 /// Groups to be merged into another one.
@@ -44,10 +44,10 @@ pub async fn merge_groups(
     Ok(answer(&access, group))
 }
 
-/// The same, by this author.
+/// Merges groups in the name of this author.
 ///
 /// # Errors
-/// As documented for the operation.
+/// The failures that the operation documents.
 pub async fn merge(api: &Api, author: &Author<'_>, id: Uuid, ids: &[Uuid]) -> Result<GroupCounts, Problem> {
     if ids.is_empty() || ids.len() > MOST {
         return Err(Problem::new(Kind::InvalidBody, format!("groups: 1 to {MOST} ids")));

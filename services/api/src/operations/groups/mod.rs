@@ -26,32 +26,32 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(split::split_group))
 }
 
-/// Who changes a group: a key, perhaps through a session of the console with a name.
+/// The author of a change to a group: a key, possibly through a console session with a name.
 pub struct Author<'a> {
-    /// The key, and what it may do.
+    /// The access of the key.
     pub access: &'a Access<GroupsWrite>,
     /// The session's name.
     pub name: Option<&'a str>,
 }
 
 impl Author<'_> {
-    /// The key's id.
+    /// Returns the key's id.
     pub fn key(&self) -> String {
         self.access.principal.key_id.to_string()
     }
 
-    /// What the group's activity says of the author with the key `key`.
+    /// Returns the actor for the group's activity, with the key's id `key`.
     pub fn actor<'k>(&'k self, key: &'k str) -> GroupActor<'k> {
         GroupActor { actor: key, name: self.name }
     }
 
-    /// The only app with groups that the author may see.
+    /// Returns the only app with groups that the author may see.
     pub fn app(&self) -> Option<&str> {
         self.access.only_app()
     }
 }
 
-/// Answers with a group, or with no content if the key may change groups and read none.
+/// Responds with a group, or with no content if the key may change groups but not read them.
 fn answer<T: Serialize>(access: &Access<GroupsWrite>, group: T) -> Response {
     if access.principal.may(Scope::ReportsRead) {
         Json(group).into_response()
@@ -60,7 +60,7 @@ fn answer<T: Serialize>(access: &Access<GroupsWrite>, group: T) -> Response {
     }
 }
 
-/// What is said of a group that is not there.
+/// Returns the problem for a group that does not exist.
 pub fn no_such_group() -> Problem {
     Problem::new(Kind::NotFound, "there is no such group")
 }
@@ -69,10 +69,10 @@ fn is_merged(group: Uuid, into: Uuid) -> Problem {
     Problem::new(Kind::GroupMerged, format!("group {group} is merged into group {into}"))
 }
 
-/// Returns the group that was changed: the one with this id, or the one that replaced it.
+/// Returns the id of the changed group: `id`, or the group that replaced it.
 ///
 /// # Errors
-/// If it was not changed: why.
+/// The reason why it was not changed.
 pub fn updated(outcome: UpdateOutcome, id: Uuid) -> Result<Uuid, Problem> {
     match outcome {
         UpdateOutcome::Done(id) => Ok(id),
@@ -81,10 +81,10 @@ pub fn updated(outcome: UpdateOutcome, id: Uuid) -> Result<Uuid, Problem> {
     }
 }
 
-/// Why a merge or a split of `target` was not done.
+/// Converts the outcome of a merge or a split of `target`.
 ///
 /// # Errors
-/// Where it was not.
+/// The reason why it was not done.
 pub fn merged(outcome: MergeOutcome, target: Uuid) -> Result<(), Problem> {
     match outcome {
         MergeOutcome::Done => Ok(()),

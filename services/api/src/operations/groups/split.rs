@@ -37,14 +37,14 @@ pub async fn split_group(
     Ok(answer(&access, group))
 }
 
-/// The same, by this author.
+/// Splits a group in the name of this author.
 ///
 /// # Errors
-/// As documented for the operation.
+/// The failures that the operation documents.
 pub async fn split(api: &Api, author: &Author<'_>, id: Uuid, group: Uuid) -> Result<ListedGroup, Problem> {
     let key = author.key();
     let mut tx = api.tenant(author.access.tenant()).await?;
-    // As it will be where its last report goes with the split.
+    // The state before the split: afterwards the group may be empty and gone.
     let before = find(&mut tx, id, author.app()).await?.ok_or_else(no_such_group)?;
     merged(groups::split(&mut tx, id, group, author.app(), author.actor(&key)).await?, id)?;
     let after = find(&mut tx, id, author.app()).await?;

@@ -24,14 +24,14 @@ pub async fn list_keys(
 ) -> Result<Json<Page<ApiKey>>, Problem> {
     let app = access.principal.app.as_deref();
     let list = List::of(access.tenant(), "list_keys", &app);
-    // A cursor that is wrong is refused before the database is asked.
+    // A wrong cursor is refused before the database is queried.
     let after = page.after(list, time_and_id)?;
     let limit = page.limit()?;
     let tx = api.tenant(access.tenant()).await?;
     answer(tx, app, after, limit, list).await
 }
 
-/// A page of the transaction's tenant's keys, with `app` of those that speak for it.
+/// Returns a page of the tenant's keys; with `app`, only those that are restricted to it.
 pub async fn answer(
     mut tx: Tx<TenantTx>,
     app: Option<&str>,

@@ -35,10 +35,10 @@ pub struct CreatedKey {
     pub text: String,
 }
 
-/// Checks what a new key's schema can't say, and that the key does not outlive `by`, which makes it.
+/// Checks a new key's fields beyond its schema, and that the key does not outlive its creator `by`.
 ///
 /// # Errors
-/// [`Kind::InvalidBody`]; [`Kind::InsufficientScope`] where it would outlive its maker.
+/// [`Kind::InvalidBody`]; [`Kind::InsufficientScope`] if it would outlive its creator.
 pub fn check(new: &NewApiKey, by: &Principal, now: OffsetDateTime) -> Result<(), Problem> {
     let wrong = if !is_text(&new.name, 200) {
         "name: 1 to 200 bytes, no control characters"
@@ -66,10 +66,10 @@ fn ends_with(new: &NewApiKey, by: &Principal) -> Result<(), Problem> {
     Err(Problem::new(Kind::InsufficientScope, detail))
 }
 
-/// Makes a key of the transaction's tenant and commits.
+/// Creates a key of the transaction's tenant and commits.
 ///
 /// # Errors
-/// Where the database fails, or the operating system gives no random bytes.
+/// The database fails, or the operating system gives no random bytes.
 pub async fn make(
     api: &Api,
     mut tx: Tx<TenantTx>,
@@ -80,7 +80,7 @@ pub async fn make(
     new.scopes.sort_unstable();
     new.scopes.dedup();
     let made = keys::create_by(&mut tx, &new, &entropy, by.key_id).await?;
-    // It was revoked since this request began.
+    // The creator's key was revoked since this request began.
     let (key, text) = made.ok_or_else(|| Problem::bare(Kind::Unauthorized))?;
     let detail = serde_json::json!({"scopes": key.scopes, "by_tenant": by.tenant});
     audit::append(&mut tx, &by.key_id.to_string(), "key.create", &key.id.to_string(), &detail).await?;

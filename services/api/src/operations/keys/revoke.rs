@@ -51,8 +51,8 @@ pub async fn revoke_key(
     revoke(&api, tx, by, id, query, within).await.map(Json)
 }
 
-/// Revokes a key of the transaction's tenant and commits. Of the keys that descend from it, those of one
-/// tenant count, or those of all.
+/// Revokes a key of the transaction's tenant and commits. Counts the keys that descend from it, either of one
+/// tenant or of all.
 ///
 /// # Errors
 /// [`Kind::NotFound`], or the database fails.
@@ -79,7 +79,7 @@ pub async fn revoke(
     let committed = tx.commit().await;
     api.recent.clear();
     committed?;
-    // After a restore of the database this line says which keys have to be revoked once more.
+    // After a restore of the database, this line says which keys must be revoked again.
     tracing::info!(key.id = %id, by = actor, cascade = query.cascade, "a key was revoked");
     Ok(RevokedKey { id, descendants_revoked: revoked, descendants_in_force: in_force })
 }

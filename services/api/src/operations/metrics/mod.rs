@@ -1,4 +1,4 @@
-//! What apps measure of themselves.
+//! Measurements that apps send.
 
 mod send;
 

@@ -29,7 +29,7 @@ pub struct SentMetrics {
     pub unread: Vec<String>,
 }
 
-/// What one request of metric payloads holds.
+/// The body of a request with metric payloads.
 pub struct MetricPayloads;
 
 impl PartialSchema for MetricPayloads {

@@ -1,5 +1,5 @@
-//! Quarantined records: outputs that the indexer could not store and skipped. Operators see those of
-//! all tenants and of none.
+//! Quarantined records: outputs that the indexer could not store and skipped. Operators see those of all
+//! tenants and those without a tenant.
 
 mod get;
 mod list;

@@ -37,10 +37,10 @@ pub async fn explain_report(
     Ok(([(header::CONTENT_TYPE, "application/json")], explanation).into_response())
 }
 
-/// Explains a stored report with the symbols of now; `finish` makes the answer of it.
+/// Explains a stored report with the current symbols; `finish` makes the response.
 ///
 /// # Errors
-/// As [`whole`]; where the tenant symbolicates too much.
+/// Those of [`whole`], or the tenant symbolicates too much.
 pub async fn explain(
     api: &Api,
     access: &Access<ReportsRead>,

@@ -80,7 +80,7 @@ pub async fn get_report(
     if has_copy(&headers, &tag(&found, form)) {
         return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&found, form)?).into_response());
     }
-    // The body may be of a revision that came meanwhile: it says which one it is.
+    // The body may be of a newer revision: it says which one it is.
     let (found, body) = body_of(&api, &access, &id, variant, (tx, found)).await?;
     let body = api.cpu.run_for(access.tenant(), move || written(body, form)).await??;
     let body = ReservedAnswer { bytes: body.json.into(), reservation: body.reservation };
@@ -104,7 +104,7 @@ fn answer_headers(found: &FoundReport, form: Representation) -> Result<AnswerHea
     ])
 }
 
-/// How often the report came again, and when last.
+/// Returns headers with the number of duplicates of the report, and the time of the last one.
 async fn again_headers(tx: &mut Tx<TenantTx>, found: &FoundReport) -> Result<HeaderMap, Problem> {
     let again = duplicates::of(tx, found.listed.report_id, found.listed.variant).await?;
     let mut headers = HeaderMap::new();
@@ -115,11 +115,11 @@ async fn again_headers(tx: &mut Tx<TenantTx>, found: &FoundReport) -> Result<Hea
     Ok(headers)
 }
 
-/// The stored report of an id without its body, as far as the key sees it, and the transaction that it
-/// was found in.
+/// Finds the stored report of an id without its body, if the key may see it. Also returns the transaction
+/// that found it.
 ///
 /// # Errors
-/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no id.
+/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for an invalid id.
 async fn find(
     api: &Api,
     access: &Access<ReportsRead>,
@@ -135,11 +135,11 @@ async fn find(
     Ok((tx, found))
 }
 
-/// As [`find`], after waiting for the report to be stored. No connection to the database is held between
-/// two looks.
+/// Calls [`find`] until the report is stored or the time is over. Holds no database connection between two
+/// attempts.
 ///
 /// # Errors
-/// As [`find`], once the time is over; where too many wait.
+/// Those of [`find`] once the time is over; or too many requests wait.
 async fn find_within(
     api: &Api,
     access: &Access<ReportsRead>,
@@ -156,10 +156,10 @@ async fn find_within(
     }
 }
 
-/// The stored report of an id with its JSON and the room that this has, as far as the key sees it.
+/// Returns the stored report of an id with its JSON and the reservation, if the key may see it.
 ///
 /// # Errors
-/// As [`find`] and [`body_of`].
+/// Those of [`find`] and [`body_of`].
 pub async fn whole(
     api: &Api,
     access: &Access<ReportsRead>,
@@ -170,12 +170,12 @@ pub async fn whole(
     body_of(api, access, id, variant, found).await
 }
 
-/// A found report's JSON, wherever it is. Where it is not where the row said, it has moved or has been
-/// revised meanwhile: the row is read once more, and what is given belongs to that.
+/// Reads the JSON of a report from the database or its segment. If it is not at the place in the row, it was
+/// moved or revised since. The row is then read again, and the result belongs to the new row.
 ///
 /// # Errors
-/// As [`find`]; [`Kind::Unavailable`] where object storage does not answer, [`Kind::Internal`] where
-/// the body is lost or damaged.
+/// Those of [`find`]; [`Kind::Unavailable`] if object storage does not answer, [`Kind::Internal`] if the body
+/// is lost or damaged.
 async fn body_of(
     api: &Api,
     access: &Access<ReportsRead>,
@@ -211,7 +211,7 @@ fn written(body: StoredBody, form: Representation) -> Result<StoredBody, Problem
     }
 }
 
-/// True where `If-None-Match` names this tag (RFC 9110 §13.1.2, weak comparison).
+/// Returns true if `If-None-Match` names this tag (RFC 9110 §13.1.2, weak comparison).
 pub fn has_copy(headers: &HeaderMap, tag: &str) -> bool {
     let named = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut tags = named.flat_map(|value| value.split(',')).map(str::trim);

@@ -4,7 +4,7 @@ use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, search_text, time};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 
-/// Longer filters fit nothing that is stored.
+/// Longer filters match nothing that is stored.
 const LONGEST: usize = 1_024;
 
 /// Which reports to list. What is absent does not matter.

@@ -21,7 +21,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(symbolicate::symbolicate))
 }
 
-/// The route that waits by wish of the client.
+/// Returns the route that waits if its client asks for it.
 pub fn waiting_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(get::get_report))
 }

@@ -10,7 +10,7 @@ use http::header;
 use unslide_signals::calltree::CutTree;
 use unslide_signals::profile::{ReportTree, report_tree};
 
-/// The most bytes of folded stacks, and of the JSON: 4,000 nodes and 1 MiB of names, which may be escaped.
+/// Maximum size of folded stacks, and of the JSON: 4,000 nodes and 1 MiB of names, which may be escaped.
 const MOST_FOLDED_BYTES: usize = 4 << 20;
 const MOST_JSON_BYTES: u64 = 8 << 20;
 

@@ -1,11 +1,11 @@
-//! The schemas of reports in the OpenAPI document. What the service writes has schemas of its own
+//! The schemas of reports in the OpenAPI document. The service's own output has separate schemas
 //! (`docs/schema`), which are served beside the document.
 
 use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, Type};
 use utoipa::openapi::{ObjectBuilder, OneOfBuilder, Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A report with what is added to it.
+/// A report with the additions of the service.
 pub struct EnrichedReport;
 
 impl PartialSchema for EnrichedReport {
@@ -16,7 +16,7 @@ impl PartialSchema for EnrichedReport {
 
 impl ToSchema for EnrichedReport {}
 
-/// How each frame of a report got its answer.
+/// The explanation of each frame of a report.
 pub struct ExplanationSchema;
 
 impl PartialSchema for ExplanationSchema {
@@ -50,7 +50,7 @@ impl PartialSchema for CrashReport {
 
 impl ToSchema for CrashReport {}
 
-/// What one request of reports holds.
+/// The body of a request with reports.
 pub struct CrashReports;
 
 impl PartialSchema for CrashReports {

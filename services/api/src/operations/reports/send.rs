@@ -100,7 +100,7 @@ pub async fn send_reports(
     Ok(AcceptedResponse { body: SentReports { accepted: reports.len(), reports }, location })
 }
 
-/// Bytes that one report of the tenant may have.
+/// Returns the maximum size of one report of the tenant, in bytes.
 fn report_limit(api: &Api, access: &Access<ReportsWrite>) -> usize {
     let service = api.limits.report_bytes;
     match usize::try_from(access.principal.limits.report_bytes) {
@@ -112,7 +112,7 @@ fn report_limit(api: &Api, access: &Access<ReportsWrite>) -> usize {
 fn form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     for coding in text(header::CONTENT_ENCODING).split(',').map(str::trim) {
-        // What gzip is shows in the bytes themselves.
+        // The bytes themselves show whether they are gzip.
         if !["", "gzip", "x-gzip", "identity"].iter().any(|known| coding.eq_ignore_ascii_case(known)) {
             return Err(Problem::new(
                 Kind::UnsupportedFormat,
@@ -133,7 +133,7 @@ fn form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
 fn record(api: &Api, tenant: &TenantId, trace: TraceContext, report: &Incoming) -> OutRecord {
     let record = events::record(api, tenant, trace, api.topics.input.as_str().into(), &report.bytes);
     match report.id {
-        // One report's repetitions lie in one partition.
+        // Repetitions of one report are in the same partition.
         Some(id) => record.key(format!("{tenant}/{id}")),
         None => record,
     }

@@ -19,7 +19,7 @@ use unslide_symbolicate::{Context, Plan, SymbolNeed};
 
 problems!(Failures: InvalidBody, InvalidReport, NotAReport, IncompleteBody, BodyTimeout, TooLarge, NotAcceptable, RateLimited);
 
-/// Bytes of an answer for each byte that the largest report may have.
+/// Bytes of a response for each byte of the largest allowed report.
 const ANSWER_FACTOR: usize = 4;
 
 /// Symbolicate one report
@@ -64,7 +64,7 @@ pub async fn symbolicate(
         }
         let plan = Plan::new(&report);
         let (cached, cold) = SymbolsOfReport::cached(&of, &tenant, plan.needs(), rules);
-        // Nearly always nothing has to be fetched, and the report is read once.
+        // Usually nothing has to be fetched, and the report is read once.
         let step = match cold.is_empty() {
             true => Step::Answered(enriched(&plan, limit, &cached, &tenant, form)?),
             false => Step::Wants(body.clone(), cached, cold),
@@ -91,10 +91,10 @@ pub async fn symbolicate(
     Ok(([(header::CONTENT_TYPE, form.media_type())], answer).into_response())
 }
 
-/// How far a report got without waiting.
+/// Progress of a report without waiting.
 enum Step {
     Answered(Vec<u8>),
-    /// Its body, the symbols that are here, and those that have to be fetched.
+    /// The body, the cached symbols, and the symbols to fetch.
     Wants(Bytes, SymbolsOfReport, Vec<SymbolNeed>),
 }
 

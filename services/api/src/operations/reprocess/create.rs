@@ -8,7 +8,7 @@ use unslide_model::timestamp;
 use unslide_store::audit;
 use unslide_store::reprocess::{self, ReprocessFilter, ReprocessRun};
 
-/// Longer texts fit nothing that is stored.
+/// Longer texts match nothing that is stored.
 const LONGEST: usize = 1_024;
 
 /// Which reports to symbolicate again. A filter that is absent fits every report; at least one filter or `all` is needed.
@@ -39,7 +39,7 @@ pub struct NewReprocess {
 }
 
 impl NewReprocess {
-    /// Checks that every report is asked for only if the request says so.
+    /// Checks that a request without a filter confirms that it reprocesses every report.
     fn check_scope(&self) -> Result<(), Problem> {
         let texts = [&self.app, &self.version, &self.build, &self.debug_id];
         let is_narrow = texts.into_iter().any(Option::is_some) || self.from.is_some() || self.to.is_some();
@@ -65,7 +65,7 @@ pub struct CountedReports {
 
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimited);
 
-/// Seconds after which a tenant with too many open reprocesses may ask again.
+/// Seconds after which a tenant with too many open reprocesses may retry.
 const AGAIN: u32 = 60;
 
 /// Symbolicate stored reports again

@@ -73,13 +73,13 @@ pub async fn get_session(
     Ok(Json(Page::of(found, limit, list, position)))
 }
 
-/// Where an event stands in its session.
+/// Writes the position of an event in its session.
 fn position(event: &TimelineEvent) -> String {
     let at = event.at.format(&Rfc3339).unwrap_or_default();
     format!("{at} {} {} {}", event.kind, event.variant, event.id)
 }
 
-/// The place that [`position`] wrote.
+/// Reads the position that [`position`] wrote.
 fn place(position: &str) -> Option<(OffsetDateTime, String, String, u32)> {
     if position.contains('\0') {
         return None;

@@ -1,4 +1,4 @@
-//! Sessions of apps, from which shares without a crash are counted.
+//! Sessions of apps, from which crash-free shares are computed.
 
 pub mod get;
 mod send;

@@ -26,7 +26,7 @@ pub struct SentSessions {
     pub switched_off: usize,
 }
 
-/// What one request of session events holds.
+/// The body of a request with session events.
 pub struct SessionEvents;
 
 impl PartialSchema for SessionEvents {

@@ -5,7 +5,7 @@ use crate::requests::input::Json;
 use unslide_model::DebugId;
 use unslide_store::symbols;
 
-/// Debug ids of one request.
+/// Maximum number of debug ids in one request.
 const MOST: usize = 1_000;
 
 /// What to check.

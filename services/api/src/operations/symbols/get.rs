@@ -5,7 +5,7 @@ use crate::operations::prelude::*;
 use unslide_model::{DebugId, Quality};
 use unslide_store::symbols::{self, ObjectListing};
 
-/// Objects of one answer.
+/// Maximum number of objects in one response.
 const MOST_OBJECTS: u32 = 100;
 
 /// What is known of a debug id's symbols.

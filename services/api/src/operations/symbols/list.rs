@@ -7,7 +7,7 @@ use unslide_model::DebugId;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::symbols::{self, ObjectFilter, ObjectListing};
 
-/// Longer names fit no file.
+/// File names are never longer.
 const LONGEST: usize = 255;
 
 /// Which objects to list. What is absent does not matter.
@@ -91,7 +91,7 @@ fn status(text: &str) -> Result<ObjectStatus, Problem> {
     })
 }
 
-/// The lowest and the highest debug id that begins so.
+/// Returns the lowest and the highest debug id with this prefix.
 fn beginning(text: &str) -> Result<(DebugId, DebugId), Problem> {
     let digits: String = text.chars().filter(|c| *c != '-').collect();
     let wrong =

@@ -1,4 +1,4 @@
-//! Symbols: uploads and what was found in them.
+//! Symbols: uploads and their objects.
 
 pub mod begin_upload;
 mod check;
@@ -17,8 +17,8 @@ use crate::requests::access::Reach;
 use unslide_model::DebugId;
 use unslide_store::{OwnerTx, symbols};
 
-/// The routes of this folder that answer at once: a tenant's, and those of the system's symbols, which
-/// answer every tenant's reports.
+/// Returns the routes that answer at once, for a tenant's symbols and for the system's symbols, which serve
+/// every tenant's reports.
 pub fn routes() -> OpenApiRouter<Api> {
     of_both_owners(|| {
         OpenApiRouter::new()
@@ -30,7 +30,7 @@ pub fn routes() -> OpenApiRouter<Api> {
     .routes(routes!(check::check_symbols))
 }
 
-/// The routes that take files, for as long as they need.
+/// Returns the routes that receive files; they have their own time limit.
 pub fn upload_routes() -> OpenApiRouter<Api> {
     of_both_owners(|| {
         OpenApiRouter::new()
@@ -40,7 +40,7 @@ pub fn upload_routes() -> OpenApiRouter<Api> {
     })
 }
 
-/// The route that waits where its client asks for it.
+/// Returns the route that waits if its client asks for it.
 pub fn waiting_routes() -> OpenApiRouter<Api> {
     of_both_owners(|| OpenApiRouter::new().routes(routes!(upload_status::get_upload)))
 }
@@ -49,7 +49,7 @@ fn of_both_owners(routes: impl Fn() -> OpenApiRouter<Api>) -> OpenApiRouter<Api>
     OpenApiRouter::new().nest("/v1", routes()).merge(for_operators("/v1/system", Reach::System, routes()))
 }
 
-/// True where a key for `app` may see a debug id's symbols: one of their uploads was for that app.
+/// Returns true if a key for `app` may see a debug id's symbols: one of their uploads was for that app.
 pub async fn sees_symbols(tx: &mut OwnerTx, app: Option<&str>, debug_id: &DebugId) -> Result<bool, Problem> {
     let Some(app) = app else { return Ok(true) };
     let apps = symbols::apps(tx, &[*debug_id]).await?;

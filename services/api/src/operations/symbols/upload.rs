@@ -70,7 +70,7 @@ pub async fn upload_symbols(
     let app = access.app(query.app)?;
     let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
     check_names(query.name.as_deref(), app.as_deref())?;
-    // Before any byte is read; it is looked at again when the file is there.
+    // Checked before any byte is read, and again after the file is stored.
     let chunks = Chunks::new(&headers, body, may.bytes, api.limits.pace())?;
     check_quota(&api, &owner, announced_length(&headers), may.symbol_bytes).await?;
     let boundary = multipart::boundary(&headers, Kind::InvalidUpload)?;
@@ -80,8 +80,8 @@ pub async fn upload_symbols(
         return Err(Problem::new(Kind::InvalidParameter, detail));
     }
     let of = owner.clone();
-    // In a task of its own, so that a client who goes away in the middle does not take with it what
-    // notes the failure and clears the storage. The body then ends with an error.
+    // The upload runs in its own task. If the client disconnects, the body ends with an error, and the task
+    // can still record the failure and remove the file from storage.
     let time = Duration::from_secs(api.limits.upload_seconds);
     let work = detached(Box::pin(async move {
         let _permit = permit;
@@ -101,7 +101,7 @@ pub async fn upload_symbols(
     })
 }
 
-/// The path of an upload's status.
+/// Returns the path of an upload's status.
 #[must_use]
 pub fn location(owner: &Owner, upload: Uuid) -> String {
     match owner {
@@ -110,7 +110,7 @@ pub fn location(owner: &Owner, upload: Uuid) -> String {
     }
 }
 
-/// Whether a file's name and app can be kept.
+/// Checks that a file's name and app can be stored.
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`].
@@ -124,14 +124,14 @@ pub fn check_names(name: Option<&str>, app: Option<&str>) -> Result<(), Problem>
     Ok(())
 }
 
-/// The length that a body is announced with; 0 where it is not.
+/// Returns the announced length of a body, or 0 without one.
 #[must_use]
 pub fn announced_length(headers: &HeaderMap) -> u64 {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     length.unwrap_or(0)
 }
 
-/// Whether a file of `bytes` may be sent: a first look, before any byte is read.
+/// Checks that a file of `bytes` is within the limit, before any byte is read.
 ///
 /// # Errors
 /// [`Kind::SymbolQuota`], or the database fails.
@@ -168,7 +168,7 @@ async fn all(
     Ok(uploads)
 }
 
-/// As much of a part's file name as is kept.
+/// Returns the part of a file name that is stored.
 fn shown(name: &str) -> String {
     name.chars().filter(|character| !character.is_control()).take(255).collect()
 }

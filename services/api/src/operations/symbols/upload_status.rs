@@ -73,7 +73,7 @@ pub struct UploadDetail {
     pub skipped: Vec<SkippedMember>,
 }
 
-/// Which of an upload's objects to answer.
+/// The page of an upload's objects that a client asks for.
 pub struct ObjectPage {
     list: List,
     after: Option<(String, ContentHash)>,
@@ -81,7 +81,7 @@ pub struct ObjectPage {
 }
 
 impl ObjectPage {
-    /// What a client asks for of an owner's upload, which `upload` names.
+    /// Reads the page parameters for an owner's upload, which `upload` names.
     ///
     /// # Errors
     /// [`Kind::InvalidParameter`].
@@ -98,7 +98,7 @@ impl ObjectPage {
         Ok(ObjectPage { list, after: page.after(list, read)?, limit: page.limit()? })
     }
 
-    /// The page of an upload's objects.
+    /// Returns the page of an upload's objects.
     pub async fn of(&self, tx: &mut OwnerTx, id: Uuid) -> Result<Page<UploadObject>, Problem> {
         let after = self.after.as_ref().map(|(path, hash)| (path.as_str(), hash));
         let found = uploads::uploaded::list(tx, id, after, Some(self.limit + 1)).await?;
@@ -108,7 +108,7 @@ impl ObjectPage {
 }
 
 impl UploadDetail {
-    /// What the store says of it.
+    /// Combines the upload in the store with its objects.
     pub fn of(upload: uploads::SymbolUpload, objects: Page<UploadObject>) -> UploadDetail {
         UploadDetail {
             id: upload.id,
@@ -153,7 +153,7 @@ pub async fn get_upload(
         let mut tx = api.owner(&owner).await?;
         let found = uploads::find(&mut tx, id).await?;
         let seen = found.filter(|upload| app.is_none() || upload.app.as_deref() == app);
-        // While it is waited for, its objects are not read.
+        // During the wait, the objects are not read.
         let objects = match &seen {
             Some(upload) if upload.status.is_final() || wait.is_over() => Some(page.of(&mut tx, id).await?),
             _ => None,

@@ -39,7 +39,7 @@ pub struct LimitsChange {
 }
 
 impl LimitsChange {
-    /// Changes the limits that are named.
+    /// Changes the limits that are given.
     pub fn apply(self, limits: &mut tenants::QuotaLimits) {
         limits.units_per_second = self.units_per_second.unwrap_or(limits.units_per_second);
         limits.report_bytes = self.report_bytes.unwrap_or(limits.report_bytes);

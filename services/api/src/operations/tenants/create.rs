@@ -50,7 +50,8 @@ pub async fn create_tenant(
         if found.is_some() {
             return Err(taken());
         }
-        // Before the tenant is there: one that is there can be sent to. Topics without a tenant do no harm.
+        // Created before the tenant, because an existing tenant can be sent to. Topics without a tenant do no
+        // harm.
         admin::create_tenant_topics(&api.kafka, &new.id).await?;
     }
     let mut tx = api.store.tenant(&new.id).await?;

@@ -52,13 +52,14 @@ pub struct ChangedTenant {
     pub announced: bool,
 }
 
-/// Waits until the broker has an announcement, for as long as a request may.
+/// Waits until the broker has an announcement, for at most the time of a request. Returns false if it takes
+/// longer.
 pub async fn announced(api: &Api, tenant: &TenantId, announcement: i64) -> Result<bool, Problem> {
     let wait = Duration::from_secs(api.limits.announce_seconds);
     Ok(outbox::wait_sent(&api.store, tenant, announcement, wait).await?)
 }
 
-/// What is said where there is no such tenant.
+/// Returns the problem for a tenant that does not exist.
 fn no_such_tenant() -> Problem {
     Problem::new(Kind::NotFound, "there is no such tenant")
 }
