@@ -136,7 +136,7 @@ pub struct RequestLimits {
     pub stall_seconds: u64,
     /// Seconds that a client may take to receive 16 KiB of a response for each of these seconds.
     pub answer_stall_seconds: u64,
-    /// Seconds for an operation once its body is there, waiting by wish of the client not counted.
+    /// Seconds for an operation after its body is received, without waits that the client asked for.
     pub request_seconds: u64,
     /// Seconds for a symbol upload as a whole, or between two parts of it. Less than a builder waits for the
     /// bytes of an upload.

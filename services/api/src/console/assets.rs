@@ -1,5 +1,5 @@
-//! The stylesheet and the scripts, in the binary. Their paths change with their bytes, so that a browser keeps
-//! them for as long as it likes.
+//! The stylesheet and the scripts, embedded in the binary. Their paths change with their content, so that a
+//! browser may cache them forever.
 
 use crate::http::problem::{Kind, Problem};
 use axum::extract::Path;
@@ -12,11 +12,11 @@ const STYLE: &str = include_str!("../../templates/console/assets/console.css");
 const FLAME: &str = include_str!("../../templates/console/assets/flame.js");
 const SCRIPT: &str = include_str!("../../templates/console/assets/console.js");
 
-/// Where the stylesheet is.
+/// Path of the stylesheet.
 pub static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("console.css", STYLE));
-/// Where the script is.
+/// Path of the script.
 pub static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| path("console.js", SCRIPT));
-/// Where the script of flame graphs is.
+/// Path of the script of flame graphs.
 pub static FLAME_PATH: LazyLock<String> = LazyLock::new(|| path("flame.js", FLAME));
 
 fn path(name: &str, text: &str) -> String {
@@ -25,7 +25,7 @@ fn path(name: &str, text: &str) -> String {
     format!("/console/assets/{hash}/{name}")
 }
 
-/// `GET /console/assets/{hash}/{name}`: anyone may ask for them.
+/// `GET /console/assets/{hash}/{name}`: public.
 pub async fn asset(Path((hash, name)): Path<(String, String)>) -> Result<impl IntoResponse, Problem> {
     let asked = format!("/console/assets/{hash}/{name}");
     let (kind, text) = match asked {

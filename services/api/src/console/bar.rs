@@ -1,4 +1,4 @@
-//! What a page shows: the query of its address, and the bar that changes it.
+//! State of a page: the query of its address, and the bar that changes it.
 
 use super::link::link;
 use crate::http::problem::Problem;
@@ -13,63 +13,63 @@ use time::{Date, Duration, OffsetDateTime};
 use unslide_store::TenantTx;
 use unslide_store::queries::{apps, trends};
 
-/// Apps and versions that the bar offers.
+/// Maximum number of apps and versions that the bar offers.
 const MOST_OFFERED: u32 = 50;
 /// Periods, in days.
 const PERIODS: [i64; 4] = [7, 14, 30, 90];
 const PERIOD: i64 = 14;
 /// The words in an empty search field.
 pub const SEARCH_LABEL: &str = "Search functions, files, reasons or an id";
-/// The period of a page that goes by hours.
+/// The period of a page in hours.
 const HOURLY: &str = "1";
 
-/// The state of a page: the parameters of its address. An empty value is none.
+/// The state of a page: the parameters of its address. An empty value counts as absent.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct PageState(BTreeMap<String, String>);
 
 impl PageState {
-    /// The value of a parameter.
+    /// Returns the value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// The same parameters with another value of one.
+    /// Sets the value of a parameter.
     pub fn with(mut self, name: &str, value: &str) -> PageState {
         self.0.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// The value of a parameter that is a number.
+    /// Returns the value of a parameter that is a number.
     ///
     /// # Errors
-    /// [`Kind::InvalidParameter`](crate::http::problem::Kind) where it is none.
+    /// [`Kind::InvalidParameter`](crate::http::problem::Kind) if it is not a number.
     pub fn number<T: FromStr<Err = ParseIntError>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.get(name).map(|text| parameter(name, text)).transpose()
     }
 
-    /// The same as a text of its own.
+    /// Returns the value of a parameter as an owned text.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(str::to_owned)
     }
 
-    /// Days that charts show.
+    /// Returns the number of days that charts show.
     pub fn days(&self) -> i64 {
         let asked = self.get("days").and_then(|days| days.parse().ok());
         asked.filter(|days| PERIODS.contains(days)).unwrap_or(PERIOD)
     }
 
-    /// Whether the last 24 hours are asked for, of a page that has them.
+    /// Returns true if the period is the last 24 hours, for a page that supports it.
     pub fn is_hourly(&self) -> bool {
         self.get("days") == Some(HOURLY)
     }
 
-    /// The first day that charts show, of those up to today.
+    /// Returns the first day that charts show; the last is today.
     pub fn first_day(&self, now: OffsetDateTime) -> Date {
         now.date() - Duration::days(self.days() - 1)
     }
 
-    /// The address of the same page from another cursor on.
+    /// Returns the address of the same page at another cursor.
     pub fn at_cursor(&self, path: &str, names: &[&str], cursor: &str) -> String {
         let mut pairs = self.pairs(names);
         pairs.push(("cursor", Some(cursor)));
@@ -85,17 +85,17 @@ impl PageState {
 /// The bar of a page: a form with the parameters of the page's address as its fields.
 #[derive(Clone, Debug, Default)]
 pub struct FilterBar {
-    /// The page's path.
+    /// Fields with a choice.
     pub action: String,
     /// Fields with a choice.
     pub selects: Vec<BarSelect>,
-    /// The field of texts to search for.
+    /// The field for the search text.
     pub search: Option<String>,
-    /// What a search is about.
+    /// The label of the search field.
     pub search_label: &'static str,
-    /// Filters that came by a link: what each says, and the address without it.
+    /// Filters set by a link: the text of each, and the address without it.
     pub chips: Vec<(String, String)>,
-    /// Parameters that stay as they are.
+    /// Parameters that do not change.
     pub hidden: Vec<(&'static str, String)>,
 }
 
@@ -104,14 +104,14 @@ pub struct FilterBar {
 pub struct BarSelect {
     /// The parameter.
     pub name: &'static str,
-    /// What is said of it.
+    /// The label of the field.
     pub label: &'static str,
-    /// Value, what is shown, and whether it is the current one.
+    /// Value, text, and whether it is the current one.
     pub options: Vec<(String, String, bool)>,
 }
 
 impl BarSelect {
-    /// A choice among words.
+    /// Creates a choice among words.
     pub fn of(
         name: &'static str,
         label: &'static str,
@@ -126,7 +126,7 @@ impl BarSelect {
         BarSelect { name, label, options }
     }
 
-    /// The field where one value has to be chosen: `asked`, or else the first, which is given.
+    /// Requires a choice: selects `asked`, or else the first option. Returns the selected value.
     pub fn choose(&mut self, asked: Option<String>) -> String {
         self.options.retain(|(option, ..)| !option.is_empty());
         let first = self.options.first().map(|(option, ..)| option.clone());
@@ -137,7 +137,7 @@ impl BarSelect {
         value
     }
 
-    /// A choice among names; the current one is offered, whatever it is.
+    /// Creates a choice among names. The current one is always offered.
     fn among(
         name: &'static str,
         label: &'static str,
@@ -155,7 +155,7 @@ impl BarSelect {
     }
 }
 
-/// The fields for app and version.
+/// Returns the fields for app and version.
 pub async fn app_and_version(
     tx: &mut Tx<TenantTx>,
     access: &Access<ReportsRead>,
@@ -167,7 +167,7 @@ pub async fn app_and_version(
     Ok(vec![app, BarSelect::among("version", "Version", versions, state.get("version"))])
 }
 
-/// The field for the app.
+/// Returns the field for the app.
 pub async fn app_select(
     tx: &mut Tx<TenantTx>,
     access: &Access<ReportsRead>,
@@ -177,7 +177,7 @@ pub async fn app_select(
     Ok(BarSelect::among("app", "App", names, state.get("app")))
 }
 
-/// The field for the period.
+/// Returns the field for the period.
 pub fn period(state: &PageState) -> BarSelect {
     let days = state.days();
     let options =
@@ -185,7 +185,7 @@ pub fn period(state: &PageState) -> BarSelect {
     BarSelect { name: "days", label: "Period", options: options.collect() }
 }
 
-/// The field for the period, of a page that goes by all time unless one is chosen.
+/// Returns the field for the period, for a page that covers all time unless a period is chosen.
 pub fn period_or_all(state: &PageState) -> BarSelect {
     let mut select = period(state);
     let is_all = state.get("days").is_none();
@@ -196,7 +196,7 @@ pub fn period_or_all(state: &PageState) -> BarSelect {
     select
 }
 
-/// The same with the last 24 hours.
+/// Returns the field for the period, with the last 24 hours.
 pub fn period_or_hours(state: &PageState) -> BarSelect {
     let mut select = period(state);
     if state.is_hourly() {

@@ -1,4 +1,4 @@
-//! What templates do with values: the escaping of every text, and filters that are named.
+//! Escaping and filters of templates.
 
 use super::words;
 use askama_base as askama;
@@ -9,8 +9,8 @@ use std::fmt;
 use time::OffsetDateTime;
 use unslide_report::text::escaped;
 
-/// The escaping of a text that a template writes: what controls a terminal or the direction of writing is shown as
-/// `\u{1b}`, so that nothing in a text of a device or a client changes how the page is read.
+/// The escaping of a text in a template. Characters that control a terminal or the direction of writing are
+/// shown as `\u{1b}`, so that no text of a device or a client changes how the page is read.
 #[derive(Clone, Copy)]
 pub struct Html;
 
@@ -20,38 +20,38 @@ impl Escaper for Html {
     }
 }
 
-/// A text that a form sends back as it is.
+/// Escapes a text only for HTML, so that a form sends it back unchanged.
 #[filter_fn]
 pub fn exact(text: &str, _: &dyn Values) -> Result<Safe<String>, Infallible> {
     Ok(Safe(escape(text, askama_base::filters::Html)?.to_string()))
 }
 
-/// A text of several lines, each of them escaped.
+/// Escapes each line of a text.
 #[filter_fn]
 pub fn lines(text: &str, _: &dyn Values) -> Result<Safe<String>, Infallible> {
     let lines: Vec<_> = text.lines().map(escaped).collect();
     Ok(Safe(escape(lines.join("\n"), askama_base::filters::Html)?.to_string()))
 }
 
-/// A text, or a word where it is empty.
+/// Returns a text, or a word if it is empty.
 #[filter_fn]
 pub fn or(text: &str, _: &dyn Values, word: &str) -> Result<String, Infallible> {
     Ok(words::or(text, word).to_owned())
 }
 
-/// A moment: how long ago, with the whole of it for who points at it and for machines.
+/// Formats a time relative to now, with the full time in its title and for machines.
 #[filter_fn]
 pub fn when(at: &OffsetDateTime, _: &dyn Values, now: OffsetDateTime) -> Result<Safe<String>, Infallible> {
     Ok(words::when(*at, now))
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 #[filter_fn]
 pub fn grouped<N: Copy + TryInto<i64>>(number: &N, _: &dyn Values) -> Result<String, Infallible> {
     Ok(words::grouped(*number))
 }
 
-/// A number with what it counts.
+/// Formats a number with the name of the counted things.
 #[filter_fn]
 pub fn counted<N: Copy + TryInto<i64>>(
     number: &N,
@@ -62,19 +62,19 @@ pub fn counted<N: Copy + TryInto<i64>>(
     Ok(words::counted(*number, one, many))
 }
 
-/// Bytes in the largest unit that leaves a number of at least one.
+/// Formats bytes in the largest unit that gives a number of at least one.
 #[filter_fn]
 pub fn bytes(size: &u64, _: &dyn Values) -> Result<String, Infallible> {
     Ok(words::bytes(*size))
 }
 
-/// A time in the unit that leaves a number of at least one.
+/// Formats a time in the largest unit that gives a number of at least one.
 #[filter_fn]
 pub fn duration(millis: &u64, _: &dyn Values) -> Result<String, Infallible> {
     Ok(words::duration(*millis))
 }
 
-/// A state: a class of the stylesheet, a mark and a word.
+/// Formats a state: a class of the stylesheet, a mark and a word.
 #[filter_fn]
 pub fn status<W: fmt::Display>(state: (&str, &str, W), _: &dyn Values) -> Result<Safe<String>, Infallible> {
     let (class, mark, word) = state;

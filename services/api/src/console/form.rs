@@ -1,4 +1,4 @@
-//! What a form of the console sends.
+//! Forms that the console's pages send.
 
 use crate::http::problem::{Kind, Problem};
 use crate::requests::body::Chunks;
@@ -10,13 +10,13 @@ use http::uri::Authority;
 use serde::de::DeserializeOwned;
 use std::str::FromStr;
 
-/// Bytes of a form: a comment of 4 000 bytes, each of them encoded, and more.
+/// Maximum size of a form in bytes: a comment of 4,000 bytes, each of them encoded, and more.
 const FORM_BYTES: u64 = 32 << 10;
 
-/// Bytes of a form with a text of 64 KiB, each byte of it encoded.
+/// Maximum size of a form with a text of 64 KiB, each byte of it encoded.
 const LONG_FORM_BYTES: u64 = 3 * (64 << 10) + (1 << 10);
 
-/// Says of a route that its form has such a text.
+/// Marks a route with such a form.
 #[derive(Clone, Copy)]
 pub struct LongForm;
 
@@ -24,47 +24,47 @@ pub struct LongForm;
 pub struct SentForm(Vec<(String, String)>);
 
 impl SentForm {
-    /// The form with these fields.
+    /// Creates a form with these fields.
     pub fn of(fields: Vec<(String, String)>) -> SentForm {
         SentForm(fields)
     }
 
-    /// A field's text without space around it; `None` where it is empty or absent.
+    /// Returns a field's text without space around it, or `None` if it is empty or absent.
     pub fn get<'f>(&'f self, name: &'f str) -> Option<&'f str> {
         self.all(name).next()
     }
 
-    /// The texts of all fields of a name that are not empty.
+    /// Returns the texts of all fields of a name that are not empty.
     pub fn all<'f>(&'f self, name: &'f str) -> impl Iterator<Item = &'f str> {
         let fields = self.0.iter().filter(move |(field, _)| field == name);
         fields.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// A field's text; empty where it is absent.
+    /// Returns a field's text, or an empty text if it is absent.
     pub fn text(&self, name: &str) -> String {
         self.get(name).unwrap_or_default().to_owned()
     }
 
-    /// A field as one of the words that JSON has for it.
+    /// Returns a field as one of the words in its JSON form.
     ///
     /// # Errors
-    /// [`Kind::InvalidBody`] where it is none of them.
+    /// [`Kind::InvalidBody`] if it is none of them.
     pub fn word<T: DeserializeOwned>(&self, name: &str) -> Result<T, Problem> {
         let word = serde_json::Value::String(self.text(name));
         serde_json::from_value(word)
             .map_err(|error| Problem::new(Kind::InvalidBody, format!("{name}: {error}")))
     }
 
-    /// A field as a number, where there is one.
+    /// Returns a field as a number, if there is one.
     ///
     /// # Errors
-    /// [`Kind::InvalidBody`] where it is none.
+    /// [`Kind::InvalidBody`] if it is not a number.
     pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
         let wrong = |text| Problem::new(Kind::InvalidBody, format!("{name}: {text:?} is not a number"));
         self.get(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     }
 
-    /// True where there is such a field, be it empty.
+    /// Returns true if the field exists, even if it is empty.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(field, _)| field == name)
     }
@@ -86,8 +86,8 @@ impl FromRequest<Api> for SentForm {
     }
 }
 
-/// Checks that what changes something was sent by the console's own page. Browsers say so in `Sec-Fetch-Site`; one
-/// that does not has to name this host as the `Origin`.
+/// Checks that a request for a change was sent by the console's own page. Browsers say so in
+/// `Sec-Fetch-Site`. A request without that header must name this host as its `Origin`.
 pub fn is_own_form(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site == "same-origin";
@@ -99,17 +99,17 @@ pub fn is_own_form(headers: &HeaderMap) -> bool {
     authority.is_some() && authority == host(headers)
 }
 
-/// The words for a browser that has the console over plain HTTP from another machine.
+/// The error text for a browser that uses the console over plain HTTP from another machine.
 pub const NEEDS_HTTPS: &str = "The console needs HTTPS here, or an SSH tunnel to localhost";
 
-/// Returns the problem of a form that was not sent by the console's own page. Over plain HTTP some browsers do not say who
-/// sent it.
+/// Returns the problem for a form that was not sent by the console's own page. Over plain HTTP, some browsers
+/// do not say who sent it.
 pub fn foreign_form(needs_https: bool) -> Problem {
     let detail = if needs_https { NEEDS_HTTPS } else { "the request was not sent by a page of the console" };
     Problem::new(Kind::InvalidRequest, detail)
 }
 
-/// The host that a request names.
+/// Returns the host that a request names.
 pub fn host(headers: &HeaderMap) -> Option<Authority> {
     Authority::try_from(headers.get(HOST)?.as_bytes()).ok()
 }

@@ -2,7 +2,7 @@
 
 use form_urlencoded::Serializer;
 
-/// A path with the parameters that have a value.
+/// Writes a path with the parameters that have a value.
 pub fn link(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
     let mut query = Serializer::new(String::new());
     for (name, value) in parameters {
@@ -14,20 +14,20 @@ pub fn link(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
-/// A text as one segment of a path.
+/// Encodes a text as one segment of a path.
 pub fn segment(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
-/// The page of a session of an app.
+/// Returns the path of the page of an app's session.
 pub fn session_path(app: &str, id: &str) -> String {
     link(&format!("/console/sessions/{}", segment(id)), &[("app", Some(app))])
 }
 
-/// True for an address of the console without a host: what a sign-in may lead back to.
+/// Returns true for an address of the console without a host, which is safe to return to after a sign-in.
 pub fn is_local(address: &str) -> bool {
     let rest = address.strip_prefix("/console");
-    // Browsers resolve dots in a path, also where they are escaped.
+    // Browsers resolve dots in a path, even if they are escaped.
     let path = address.split('?').next().unwrap_or_default().to_ascii_lowercase().replace("%2e", ".");
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
         && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')

@@ -1,4 +1,4 @@
-//! What nearly every page uses.
+//! Common imports of pages.
 
 pub(crate) use crate::console::bar::PageState;
 pub(crate) use crate::console::escaping::{self, Template, filters};

@@ -1,4 +1,4 @@
-//! The cookie of a session, and what a request may do that has one.
+//! The session cookie, and the access of requests with a session.
 
 use super::form::host;
 use super::link::{is_local, link};
@@ -24,16 +24,16 @@ const HOST_NAME: &str = "__Host-unslide_console";
 /// The name over plain HTTP on this machine, where a browser keeps no cookie of the other name.
 const LOOPBACK_NAME: &str = "unslide_console";
 
-/// A request of a session with a key of the scope `P`: the same [`Access`] that the key itself would have.
+/// A request of a session with a key of the scope `P`, with the same [`Access`] as the key itself.
 pub struct SignedIn<P> {
-    /// What the request may do.
+    /// The access of the request.
     pub access: Access<P>,
-    /// Who is shown as signed in.
+    /// The signed-in user, for the page.
     pub viewer: Viewer,
 }
 
-/// Says of a route that it only takes away what is the tenant's own, which a suspended tenant may do, too: forms
-/// know no `DELETE`.
+/// Marks a route that only deletes the tenant's own data. A suspended tenant may use it: forms have no
+/// `DELETE`.
 #[derive(Clone, Copy)]
 pub struct TakesAway;
 
@@ -61,7 +61,7 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
     }
 }
 
-/// The session of a request's cookie, if it is in force.
+/// Returns the session of a request's cookie, if it is valid.
 pub async fn find(
     headers: &HeaderMap,
     extensions: &Extensions,
@@ -71,8 +71,8 @@ pub async fn find(
     Ok(console_sessions::find(&api.store, &token).await?)
 }
 
-/// The way to the sign-in page and back. A browser sends no cookie along a link of another site: then the same
-/// address is asked for once more, from here.
+/// Redirects to the sign-in page, with the way back. A browser sends no cookie when it follows a link of
+/// another site: then the same address is requested again from a page of the console.
 fn not_signed_in(parts: &Parts) -> Response {
     let here = parts.uri.path_and_query().map_or("/console", |path| path.as_str());
     let back = if parts.method.is_safe() && is_local(here) { here } else { "/console" };
@@ -90,18 +90,19 @@ struct ComeAgainPage {
     next: String,
 }
 
-/// The address of the sign-in page that leads back.
+/// Returns the address of the sign-in page that leads back.
 fn path(back: &str) -> String {
     link("/console/sign-in", &[("next", Some(back).filter(|back| *back != "/console"))])
 }
 
-/// Asks the browser for the same page once more, with its cookie.
+/// Asks the browser to request the same page again, with its cookie.
 fn come_again(next: &str) -> Response {
     let page = ComeAgainPage { shell: Shell::signed_out(), next: next.to_owned() };
     html(&page).into_response()
 }
 
-/// What a request's cookie holds. Of several cookies of its name none counts: which one is the visitor's own is not known.
+/// Returns the token in a request's cookie, or None if several cookies have its name: it is not known which
+/// one is the visitor's.
 pub fn token(headers: &HeaderMap, extensions: &Extensions) -> Option<SessionToken> {
     let name = if is_loopback(headers, extensions) { LOOPBACK_NAME } else { HOST_NAME };
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -111,10 +112,10 @@ pub fn token(headers: &HeaderMap, extensions: &Extensions) -> Option<SessionToke
     read_token(text)
 }
 
-/// The `Set-Cookie` of a new session; of its end where there is no token.
+/// Returns the `Set-Cookie` header of a new session, or of its end if there is no token.
 ///
 /// # Errors
-/// Never: what is written is fit for a header.
+/// Never: the value is always valid in a header.
 pub fn cookie(
     token: Option<&SessionToken>,
     headers: &HeaderMap,
@@ -131,16 +132,16 @@ pub fn cookie(
     HeaderValue::try_from(text).map_err(Problem::internal)
 }
 
-/// What proxies say of the client's connection.
+/// Headers by which proxies describe the client's connection.
 const PROXIED: [&str; 3] = ["x-forwarded-proto", "x-forwarded-for", "forwarded"];
 
-/// True for a request over plain HTTP that never left this machine.
+/// Returns true for a request over plain HTTP that never left this machine.
 fn is_loopback(headers: &HeaderMap, extensions: &Extensions) -> bool {
     let near = extensions.get::<Peer>().is_some_and(|peer| peer.0.to_canonical().is_loopback());
     near && names_loopback(headers) && !PROXIED.iter().any(|name| headers.contains_key(*name))
 }
 
-/// True if the request names this machine as its host.
+/// Returns true if the request names this machine as its host.
 fn names_loopback(headers: &HeaderMap) -> bool {
     let host = host(headers).map(|authority| authority.host().trim_matches(['[', ']']).to_owned());
     host.is_some_and(|host| {
@@ -148,7 +149,7 @@ fn names_loopback(headers: &HeaderMap) -> bool {
     })
 }
 
-/// True if the browser has the page over plain HTTP from another machine, as far as the request tells: it would not keep
+/// Returns true if the browser seems to use plain HTTP from another machine. Such a browser would not keep
 /// the session's cookie.
 pub fn needs_https(headers: &HeaderMap) -> bool {
     let is =

@@ -1,4 +1,4 @@
-//! What is around every page: headers that keep it to itself, the side bar, and pages that say what went wrong.
+//! The frame of every page: security headers, the side bar, and error pages.
 
 use super::assets::{SCRIPT_PATH, STYLE_PATH};
 use super::bar::{FilterBar, SEARCH_LABEL};
@@ -35,7 +35,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// An entry of the side bar.
 #[derive(Clone, Copy, Debug)]
 pub struct NavigationEntry {
-    /// The entry's name, which pages give as the current one; empty for a line.
+    /// The entry's name, which pages give as the current one; empty for a separator line.
     pub name: &'static str,
     /// The path of its page.
     pub path: &'static str,
@@ -48,7 +48,7 @@ const fn entry(name: &'static str, path: &'static str, label: &'static str) -> N
 }
 
 const LINE: NavigationEntry = entry("", "", "");
-/// The entries of what apps send. Those of features follow.
+/// Entries for the data that apps send. Those of features follow.
 const APP_ENTRIES: [NavigationEntry; 6] = [
     entry("overview", "/console", "Overview"),
     entry("groups", "/console/groups", "Groups"),
@@ -57,7 +57,7 @@ const APP_ENTRIES: [NavigationEntry; 6] = [
     entry("health", "/console/health", "Health"),
     entry("symbols", "/console/symbols", "Symbols"),
 ];
-/// The entries of what a tenant's administrators do.
+/// Entries for a tenant's administrators.
 const TENANT_ENTRIES: [NavigationEntry; 5] = [
     LINE,
     entry("dead-letters", "/console/dead-letters", "Dead letters"),
@@ -74,60 +74,60 @@ pub fn navigation(features: &[ApiFeature]) -> Arc<[NavigationEntry]> {
     APP_ENTRIES.into_iter().chain(added).chain(TENANT_ENTRIES).collect()
 }
 
-/// What the layout of a page needs.
+/// Data for the layout of a page.
 pub struct Shell {
     /// The page's title.
     pub title: String,
-    /// The entry of the side bar that is the current one.
+    /// The current entry of the side bar.
     pub current: &'static str,
-    /// Who is signed in.
+    /// The signed-in user.
     pub viewer: Option<Viewer>,
-    /// What the page can be filtered by.
+    /// The filters of the page.
     pub bar: Option<FilterBar>,
 }
 
 impl Shell {
-    /// The layout of a page of somebody who is signed in.
+    /// Creates the layout of a page for a signed-in user.
     pub fn of(viewer: Viewer, current: &'static str, title: impl Into<String>) -> Shell {
         Shell { title: title.into(), current, viewer: Some(viewer), bar: None }
     }
 
-    /// The layout of the pages around the sign-in.
+    /// Creates the layout of the pages around the sign-in.
     pub fn signed_out() -> Shell {
         Shell { title: "Sign in".to_owned(), current: "", viewer: None, bar: None }
     }
 
-    /// The same with a bar of filters.
+    /// Adds a bar of filters.
     pub fn with(self, bar: FilterBar) -> Shell {
         Shell { bar: Some(bar), ..self }
     }
 
-    /// True if the bar has a search field of its own.
+    /// Returns true if the bar has its own search field.
     pub fn has_search(&self) -> bool {
         self.bar.as_ref().is_some_and(|bar| bar.search.is_some())
     }
 
-    /// The words in an empty search field.
+    /// Returns the label of the search field.
     pub fn search_label(&self) -> &'static str {
         SEARCH_LABEL
     }
 
-    /// When the page was asked for.
+    /// Returns when the page was requested.
     pub fn now(&self) -> OffsetDateTime {
         self.viewer.as_ref().map_or(OffsetDateTime::UNIX_EPOCH, |viewer| viewer.now)
     }
 
-    /// The path of the stylesheet.
+    /// Returns the path of the stylesheet.
     pub fn style(&self) -> &'static str {
         &STYLE_PATH
     }
 
-    /// The path of the script.
+    /// Returns the path of the script.
     pub fn script(&self) -> &'static str {
         &SCRIPT_PATH
     }
 
-    /// The entries of the side bar. Operators have more.
+    /// Returns the entries of the side bar. Operators have more.
     pub fn entries(&self) -> impl Iterator<Item = &NavigationEntry> {
         let is_operator = self.viewer.as_ref().is_some_and(Viewer::is_operator);
         let entries = self.viewer.iter().flat_map(|viewer| viewer.navigation.iter());
@@ -135,7 +135,7 @@ impl Shell {
     }
 }
 
-/// The answer with a page.
+/// Renders a page as a response.
 ///
 /// # Errors
 /// Never: templates write into memory.
@@ -143,12 +143,12 @@ pub fn html(page: &impl Template) -> Result<Response, Problem> {
     Ok(Html(page.render().map_err(Problem::internal)?).into_response())
 }
 
-/// A page that was made within a reservation.
+/// Returns a page whose memory is reserved.
 pub fn html_answer(page: ReservedAnswer) -> Response {
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
 }
 
-/// A page with another status than 200.
+/// Renders a page with another status than 200.
 pub fn html_with(status: StatusCode, page: &impl Template) -> Response {
     let mut response = match html(page) {
         Ok(page) => (status, page).into_response(),
@@ -170,8 +170,8 @@ struct FailurePage {
     retriable: bool,
 }
 
-/// What every request of the console goes through: forms of other sites are refused, what went wrong becomes a page,
-/// and no answer may be framed, kept or read by others.
+/// Layer of every request of the console: refuses forms of other sites, renders failures as pages, and
+/// forbids framing, caching and reading by others.
 pub async fn frame(mut request: Request, next: Next) -> Response {
     let cell = ViewerCell::default();
     request.extensions_mut().insert(cell.clone());
@@ -188,7 +188,7 @@ pub async fn frame(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// A failed answer as a page.
+/// Renders a failed response as a page.
 fn failed(mut response: Response, request_id: &str, viewer: Option<&Viewer>) -> Response {
     let status = response.status();
     let problem = response.extensions_mut().remove::<Problem>();
@@ -213,7 +213,7 @@ fn failed(mut response: Response, request_id: &str, viewer: Option<&Viewer>) -> 
     html_with(kind.status(), &page)
 }
 
-/// What a reader can do about it. The kinds' own advice is for clients of the API.
+/// Returns advice for the reader of the page. The advice of a kind is for clients of the API.
 fn advice(kind: Kind) -> &'static str {
     match kind {
         Kind::InsufficientScope => "Sign in with a key that has the scope.",
@@ -227,7 +227,7 @@ fn advice(kind: Kind) -> &'static str {
     }
 }
 
-/// Every other address of the console.
+/// Answers every other address of the console.
 pub async fn not_found() -> Problem {
     Problem::new(Kind::NotFound, "the console has no such page")
 }

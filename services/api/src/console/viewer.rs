@@ -1,4 +1,4 @@
-//! Who is signed in.
+//! The signed-in user.
 
 use super::shell::NavigationEntry;
 use std::sync::{Arc, OnceLock};
@@ -6,30 +6,30 @@ use time::OffsetDateTime;
 use unslide_model::Scope;
 use unslide_store::console_sessions::ConsoleSession;
 
-/// Who is signed in.
+/// The signed-in user of a page.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     /// The tenant.
     pub tenant: String,
     /// The name that was chosen at sign-in.
     pub name: Option<String>,
-    /// The only app that the key speaks for.
+    /// The only app that the key may see.
     pub app: Option<String>,
-    /// What the key may do.
+    /// The scopes of the key.
     pub scopes: String,
-    /// When the page was asked for.
+    /// When the page was requested.
     pub now: OffsetDateTime,
     /// The entries of the side bar.
     pub navigation: Arc<[NavigationEntry]>,
 }
 
 impl Viewer {
-    /// True if the key may read what a search finds.
+    /// Returns true if the key may see the results of a search.
     pub fn may_search(&self) -> bool {
         self.may(Scope::ReportsRead)
     }
 
-    /// True if the key may see all tenants.
+    /// Returns true if the key may see all tenants.
     pub fn is_operator(&self) -> bool {
         self.may(Scope::Operator) && self.app.is_none()
     }
@@ -38,7 +38,7 @@ impl Viewer {
         self.scopes.split(", ").any(|scope| scope == needed.as_str())
     }
 
-    /// Who a session is of that asks for a page now.
+    /// Returns the user of a session that requests a page now.
     pub fn of(session: &ConsoleSession, now: OffsetDateTime, navigation: Arc<[NavigationEntry]>) -> Viewer {
         let principal = &session.principal;
         let scopes: Vec<String> = principal.scopes.iter().map(ToString::to_string).collect();
@@ -53,17 +53,17 @@ impl Viewer {
     }
 }
 
-/// Where a request's session notes who is signed in, for the page that says what went wrong.
+/// Cell in which a request's session records the signed-in user, for the error page.
 #[derive(Clone, Default)]
 pub struct ViewerCell(Arc<OnceLock<Viewer>>);
 
 impl ViewerCell {
-    /// Notes it.
+    /// Records the user.
     pub fn set(&self, viewer: Viewer) {
         let _ = self.0.set(viewer);
     }
 
-    /// Who was noted.
+    /// Returns the recorded user.
     pub fn get(&self) -> Option<&Viewer> {
         self.0.get()
     }

@@ -1,4 +1,4 @@
-//! Numbers, times and texts as pages show them.
+//! Formats numbers, times and texts for pages.
 
 use super::filters::Safe;
 use time::OffsetDateTime;
@@ -9,7 +9,7 @@ pub use unslide_model::figures::{format_bytes as bytes, format_duration as durat
 use unslide_model::{CpuType, shell_word};
 use unslide_report::text::escaped;
 
-/// A moment, seen from `now`: how long ago, with the whole of it for who points at it and for machines.
+/// Formats a time relative to `now`, with the full time in its title and for machines.
 pub fn when(at: OffsetDateTime, now: OffsetDateTime) -> Safe<String> {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
     let machine = at.format(&Rfc3339).unwrap_or_default();
@@ -28,7 +28,7 @@ fn ago(seconds: i64) -> String {
     if seconds < 0 { format!("in {number} {unit}") } else { format!("{number} {unit} ago") }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub fn grouped(number: impl TryInto<i64>) -> String {
     let number = number.try_into().unwrap_or(i64::MAX);
     let digits = number.unsigned_abs().to_string();
@@ -42,13 +42,13 @@ pub fn grouped(number: impl TryInto<i64>) -> String {
     text
 }
 
-/// A number with what it counts.
+/// Formats a number with the name of the counted things.
 pub fn counted(number: impl TryInto<i64>, one: &str, many: &str) -> String {
     let number = number.try_into().unwrap_or(i64::MAX);
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// By how many bytes something has changed.
+/// Formats the change of a number of bytes, with its sign.
 pub fn changed_bytes(before: u64, after: u64) -> String {
     let sign = if after < before { "\u{2212}" } else { "+" };
     format!("{sign}{}", bytes(after.abs_diff(before)))
@@ -60,12 +60,12 @@ pub fn percent(part: i64, whole: i64) -> Option<String> {
     Some(format!("{} %", round_share_below_whole(u64::try_from(part).unwrap_or(0), whole, 100)))
 }
 
-/// A text, or a word where it is empty.
+/// Returns a text, or a word if it is empty.
 pub fn or<'t>(text: &'t str, word: &'t str) -> &'t str {
     if text.is_empty() { word } else { text }
 }
 
-/// The first few of some names.
+/// Returns the first few names.
 pub fn few(names: &[String]) -> String {
     const FEW: usize = 3;
     let mut text: Vec<String> = names.iter().take(FEW).map(|name| or(name, "none").to_owned()).collect();
@@ -75,21 +75,21 @@ pub fn few(names: &[String]) -> String {
     text.join(", ")
 }
 
-/// A count, with a word where it is an estimate.
+/// Returns a count, with the word "about" if it is an estimate.
 pub fn estimate(count: String, is_estimated: bool) -> String {
     if is_estimated { format!("about {count}") } else { count }
 }
 
-/// An address in full.
+/// Formats a full address.
 pub fn address(address: u64) -> String {
     format!("{address:#018x}")
 }
 
-/// Characters of a name in a command; what is longer still fits by its beginning.
+/// Maximum characters of a name in a command. The beginning of a longer name still matches.
 const LONGEST: usize = 64;
 
-/// The command that uploads what is missing of an image of a list: a bundle's source map, or else a dSYM. The page of a
-/// report says which app the map is of.
+/// Returns the command that uploads the missing file of an image: a bundle's source map, or else a dSYM. The
+/// page of a report says which app the map belongs to.
 pub fn missing_command(image: &str, arch: &str) -> String {
     let image = &escaped(image);
     if arch != CpuType::JAVASCRIPT.name() {
@@ -98,12 +98,12 @@ pub fn missing_command(image: &str, arch: &str) -> String {
     format!("unslide upload --source-map {}", file_word(&format!("{image}.map")))
 }
 
-/// The command that uploads an image's dSYM: what Xcode calls it begins with the image's name.
+/// Returns the command that uploads an image's dSYM: Xcode's name for it begins with the image's name.
 pub fn upload_command(image: &str) -> String {
     let image = &escaped(image);
     let stem = image.strip_suffix(".dylib").unwrap_or(image);
-    // The code of a debug build lies in `Shop.debug.dylib`, its debug information in `Shop.app.dSYM`; previews are
-    // of any app.
+    // The code of a debug build is in `Shop.debug.dylib`, and its debug information in `Shop.app.dSYM`;
+    // previews belong to any app.
     let stem = stem.strip_suffix(".debug").unwrap_or(stem);
     if image == "__preview.dylib" {
         return "unslide upload *.dSYM".to_owned();
@@ -112,7 +112,7 @@ pub fn upload_command(image: &str) -> String {
     format!("unslide upload {}*.dSYM", file_word(&stem))
 }
 
-/// The name of a file as one word of a shell, and no option.
+/// Quotes a file name as one word of a shell that is not an option.
 fn file_word(name: &str) -> String {
     let path = if name.starts_with('-') { format!("./{name}") } else { name.to_owned() };
     shell_word(&path)

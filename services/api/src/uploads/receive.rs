@@ -223,7 +223,7 @@ async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
     }
 }
 
-/// Removes the file of an upload that nobody will build.
+/// Removes the file of an upload that will not be built.
 pub async fn remove(api: &Api, owner: &Owner, id: Uuid) {
     remove_object(api, &keys::upload(owner.own(id))).await;
 }

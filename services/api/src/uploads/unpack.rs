@@ -1,4 +1,4 @@
-//! Files that come packed, unpacked as they come.
+//! Compressed files, unpacked as a stream.
 
 use crate::http::problem::{Kind, Problem};
 use crate::uploads::receive::head;
@@ -13,17 +13,17 @@ use tokio::io::AsyncRead;
 use tokio::task::yield_now;
 use tokio_util::io::{ReaderStream, StreamReader};
 
-/// Bytes of a file, piece by piece.
+/// Bytes of a file, in chunks.
 pub type Pieces<'f> = BoxStream<'f, Result<Bytes, Problem>>;
 
-/// The largest window of zstd, as a power of two: what RFC 9659 allows for HTTP.
+/// The largest window of zstd, as a power of two: the maximum that RFC 9659 allows for HTTP.
 const WINDOW_LOG: u32 = 23;
-/// How much is unpacked at once.
+/// Bytes that are unpacked in one step.
 const PIECE: usize = 64 << 10;
 const GZIP: &[u8] = &[0x1f, 0x8b, 8];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// How bytes are packed.
+/// Compression format of a file or body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// gzip (RFC 1952).
@@ -33,7 +33,7 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// What `Content-Encoding` says of a body; `None` for one that comes as it is.
+    /// Returns the coding in `Content-Encoding`, or `None` for a body without one.
     ///
     /// # Errors
     /// [`Kind::UnsupportedFormat`] for other codings, and for several.
@@ -50,7 +50,7 @@ impl Packing {
         }
     }
 
-    /// What the first bytes say.
+    /// Detects the format from the first bytes.
     fn of(head: &[u8]) -> Option<Packing> {
         match head {
             head if head.starts_with(GZIP) => Some(Packing::Gzip),
@@ -67,25 +67,25 @@ impl Packing {
     }
 }
 
-/// Returns a file, unpacked where it begins like gzip or zstd: at most `left` bytes, which earlier files have left
-/// of `most`. `coding` is the one that the whole body came in.
+/// Returns a file, unpacked if it begins like gzip or zstd: at most `left` bytes, which earlier files have
+/// left of `most`. `coding` is the coding of the whole body.
 ///
 /// # Errors
-/// Where its first bytes do not come, and [`Kind::InvalidUpload`] for a packed file in a body with a coding. Later
-/// pieces are [`Kind::InvalidUpload`] where the data is damaged, and [`Kind::TooLarge`] past the limit.
+/// The first bytes can't be read; [`Kind::InvalidUpload`] for a packed file in a body with a coding. Later
+/// chunks are [`Kind::InvalidUpload`] if the data is damaged, and [`Kind::TooLarge`] past the limit.
 pub async fn unpack_file<'f>(
     file: impl Stream<Item = Result<Bytes, Problem>> + Send + 'f,
     coding: Option<Packing>,
     left: u64,
     most: u64,
 ) -> Result<Pieces<'f>, Problem> {
-    // A file that is shorter than a mark is asked for more once it has ended.
+    // A file that is shorter than a magic number is polled again after its end.
     let mut file = file.fuse().boxed();
     let head = head(&mut file, ZSTD.len()).await?;
     let packing = Packing::of(&head);
     let whole = stream::iter([Ok(head)]).chain(file).boxed();
     let pieces = match (packing, coding) {
-        // What is between the two would cost nothing.
+        // The intermediate bytes would count against no limit.
         (Some(packing), Some(coding)) => {
             let detail = format!(
                 "a {} file in a body with content-encoding: {}: pack the file or the body, not both",
@@ -109,12 +109,12 @@ pub fn unpack<'f>(
     within(decoded(packed, packing), limit, format!("unpacked, the limit is {limit} bytes"))
 }
 
-/// What is unpacked, without a limit.
+/// Unpacks bytes without a limit.
 fn decoded<'f>(
     packed: impl Stream<Item = Result<Bytes, Problem>> + Send + 'f,
     packing: Packing,
 ) -> Pieces<'f> {
-    // Much may come in while nothing comes out: others get their turn meanwhile.
+    // A lot of input may produce no output: yield to other requests.
     let packed = packed.then(|piece| async {
         yield_now().await;
         piece
@@ -137,7 +137,7 @@ fn decoded<'f>(
             Problem::new(Kind::InvalidUpload, format!("damaged {} data: {error}", packing.name()))
         })
     });
-    // A small piece may become a large one a thousand times.
+    // A small chunk may become a large one a thousand times.
     pieces
         .then(|piece| async {
             yield_now().await;
@@ -146,7 +146,7 @@ fn decoded<'f>(
         .boxed()
 }
 
-/// These pieces up to `limit` bytes; `too_large` says that there are more.
+/// Limits these chunks to `limit` bytes; `too_large` is the error for more.
 fn within(pieces: Pieces<'_>, limit: u64, too_large: String) -> Pieces<'_> {
     let mut size = 0;
     let bounded = pieces.map(move |piece| {

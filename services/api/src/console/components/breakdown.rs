@@ -1,10 +1,10 @@
-//! A table of counts with bars: what the reports of a group divide into.
+//! A table of counts with bars: the reports of a group by one property.
 
 use crate::console::escaping::{self, Template};
 use crate::console::words::{estimate, grouped, or};
 use unslide_model::figures::round_share;
 
-/// Values that a table shows, those with the most reports.
+/// Maximum number of values in a table, those with the most reports.
 const MOST_LINES: usize = 10;
 
 /// Reports by one of their properties.
@@ -21,12 +21,12 @@ pub struct BreakdownLine {
     pub name: String,
     pub href: Option<String>,
     pub count: String,
-    /// Of all reports, 0 to 100.
+    /// Share of all reports, 0 to 100.
     pub percent: u64,
 }
 
 impl Breakdown {
-    /// The table of values with their counts and links; `unknown` stands for an empty one.
+    /// Creates the table of values with their counts and links; an empty value is shown as `unknown`.
     pub fn of<'v>(
         (by, head, unknown): (&'static str, &'static str, &'static str),
         (total, estimated): (i64, bool),

@@ -1,4 +1,4 @@
-//! Charts: plain SVG without a style or a script. What they show stands in a table beside them, too.
+//! Charts: plain SVG without a style or a script. A table beside each chart has the same data.
 
 use crate::console::escaping::{self, Template};
 use crate::console::words::{grouped, or};
@@ -11,13 +11,13 @@ use unslide_store::queries::trends::{GroupTrend, TrendStep, VersionCount};
 
 const WIDTH: i64 = 720;
 const HEIGHT: i64 = 160;
-/// Between two bars.
+/// Gap between two bars.
 const GAP: i64 = 2;
 
-/// What a chart says where its counts are estimates.
+/// Note of a chart with estimated counts.
 const ESTIMATED: &str = "Estimated from a sample.";
 
-/// The days or the hours that a chart has a bar for.
+/// The days or hours with a bar in a chart.
 pub struct ChartTimes {
     step: TrendStep,
     first: OffsetDateTime,
@@ -25,13 +25,13 @@ pub struct ChartTimes {
 }
 
 impl ChartTimes {
-    /// The days (UTC) from one to another.
+    /// Returns the days (UTC) from `first` to `last`.
     pub fn days(first: Date, last: Date) -> ChartTimes {
         let begin = |day: Date| day.midnight().assume_utc();
         ChartTimes { step: TrendStep::Day, first: begin(first), last: begin(last) }
     }
 
-    /// The hours from the one that begins with `first` to the one that begins with `last`.
+    /// Returns the hours from the one that begins with `first` to the one that begins with `last`.
     pub fn hours(first: OffsetDateTime, last: OffsetDateTime) -> ChartTimes {
         ChartTimes { step: TrendStep::Hour, first, last }
     }
@@ -56,7 +56,7 @@ impl ChartTimes {
 #[derive(Debug, Template)]
 #[template(path = "console/components/bars.html", askama = escaping)]
 pub struct StackedBars {
-    /// What is counted, such as `Crashes`.
+    /// Name of the counted things, such as `Crashes`.
     what: &'static str,
     /// `day` or `hour`.
     unit: &'static str,
@@ -88,7 +88,7 @@ struct StackedBar {
 }
 
 impl StackedBars {
-    /// The bars of these times, of rows that may have others.
+    /// Creates the bars for these times. Rows may have other times.
     pub fn of(
         (what, is_estimated): (&'static str, bool),
         mut rows: Vec<VersionCount>,
@@ -107,7 +107,7 @@ impl StackedBars {
         for row in &rows {
             *totals.entry(label(row)).or_default() += row.count;
         }
-        // The most frequent at the foot of each bar; what has no name at its top.
+        // The most frequent version is at the foot of each bar, and reports without one at its top.
         let mut series: Vec<((u8, String), i64)> = totals.into_iter().collect();
         series.sort_by_key(|((other, _), total)| (*other, -*total));
         let place = |row: &VersionCount| series.iter().position(|(key, _)| *key == label(row)).unwrap_or(0);
@@ -173,7 +173,7 @@ fn bar(at: String, counts: &[i64], (x, width): (i64, i64), highest: i64) -> Stac
     }
 }
 
-/// A line of small bars, one a day.
+/// A line of small bars, one per day.
 #[derive(Debug, Default, Template)]
 #[template(path = "console/components/spark.html", askama = escaping)]
 pub struct Sparkline {
@@ -187,7 +187,7 @@ const SPARK_STEP: i64 = 6;
 const SPARK_HEIGHT: i64 = 20;
 
 impl Sparkline {
-    /// The days from the first to the last with their reports.
+    /// Creates the bars of the days from `first` to `last`, with their reports.
     pub fn of(
         (counts, is_estimated): (&BTreeMap<Date, i64>, bool),
         (first, last): (Date, Date),
@@ -214,14 +214,14 @@ impl Sparkline {
     }
 }
 
-/// The reports of groups by day, from one day to another.
+/// The reports of groups by day, for a range of days.
 pub struct GroupTrends {
     groups: BTreeMap<Uuid, BTreeMap<Date, i64>>,
     days: (Date, Date),
 }
 
 impl GroupTrends {
-    /// The trends of these days.
+    /// Groups the rows by group and day.
     pub fn of(rows: &[GroupTrend], days: (Date, Date)) -> GroupTrends {
         let mut groups: BTreeMap<Uuid, BTreeMap<Date, i64>> = BTreeMap::new();
         for row in rows {
@@ -230,7 +230,7 @@ impl GroupTrends {
         GroupTrends { groups, days }
     }
 
-    /// The trend of a group.
+    /// Returns the trend of a group.
     pub fn line(&self, group: &ListedGroup) -> Sparkline {
         let none = BTreeMap::new();
         Sparkline::of((self.groups.get(&group.id).unwrap_or(&none), group.estimated), self.days)

@@ -1,4 +1,4 @@
-//! What a page says of a call tree: the picture, and the same as text.
+//! Parts of a page about a call tree: the flame graph, and the same as text.
 
 use crate::console::words::{duration, grouped, or};
 use std::collections::HashMap;
@@ -10,14 +10,14 @@ use unslide_signals::calltree::{
 };
 use unslide_signals::profile::{ReportTree, TimeSlice};
 
-/// Functions that a page lists.
+/// Maximum number of functions in a list.
 const MOST_FUNCTIONS: usize = 20;
-/// Parts of the time that a page lists.
+/// Maximum number of time slices in a list.
 const MOST_SLICES: usize = 20;
-/// Functions of a path that a page lists.
+/// Maximum number of functions in a path.
 const MOST_PATH: usize = 100;
 
-/// A flame graph as SVG. It has no text that was not escaped.
+/// A flame graph as SVG. All its text is escaped.
 pub struct FlameSvg(String);
 
 impl fmt::Display for FlameSvg {
@@ -27,18 +27,18 @@ impl fmt::Display for FlameSvg {
 }
 
 impl FlameSvg {
-    /// The graph of a tree.
+    /// Renders the graph of a tree.
     pub fn of(tree: &CallTree, title: &str) -> FlameSvg {
         FlameSvg(flame_graph(tree, &escaped(title), GraphPlace::Page))
     }
 
-    /// The graph of what has changed between two trees.
+    /// Renders the graph of the changes between two trees.
     pub fn of_difference(before: &CallTree, after: &CallTree, title: &str) -> FlameSvg {
         let difference = TreeDifference::between(before, after);
         FlameSvg(difference_graph(&difference, &escaped(title), GraphPlace::Page))
     }
 
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     pub fn byte_length(&self) -> usize {
         self.0.len()
     }
@@ -52,7 +52,7 @@ pub struct FunctionLine {
     pub image: String,
     /// True for a function of the app.
     pub own: bool,
-    /// What is said of each column.
+    /// The value of each column.
     pub shares: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl FunctionLine {
     }
 }
 
-/// The heaviest path, from the outermost function on: through the app's own functions where there are any.
+/// Returns the heaviest path, from the outermost function: through the app's own functions if there are any.
 pub fn heaviest_path(tree: &CallTree) -> Vec<FunctionLine> {
     let own = tree.of_app();
     let shown = if own.node_count() > 1 { &own } else { tree };
@@ -77,7 +77,7 @@ pub fn heaviest_path(tree: &CallTree) -> Vec<FunctionLine> {
         .collect()
 }
 
-/// The functions with the most samples by themselves, with those below them.
+/// Returns the functions with the most samples of their own, with their own and total shares.
 pub fn functions(tree: &CallTree) -> Vec<FunctionLine> {
     let all = tree.total().weight;
     let line = |one: unslide_signals::calltree::FunctionTotals| {
@@ -86,7 +86,7 @@ pub fn functions(tree: &CallTree) -> Vec<FunctionLine> {
     tree.functions(MOST_FUNCTIONS).into_iter().map(line).collect()
 }
 
-/// The functions with the largest changes of their own share: before and after.
+/// Returns the functions with the largest changes of their own share, before and after.
 pub fn changed_functions(before: &CallTree, after: &CallTree) -> Vec<FunctionLine> {
     let (all_before, all_after) = (before.total().weight, after.total().weight);
     let mut own: HashMap<CallFrame, (u64, u64)> = HashMap::new();
@@ -122,7 +122,8 @@ pub struct SliceLine {
     pub function: FunctionLine,
 }
 
-/// What ran when: nothing where that is not known. `millis` is how long all samples took.
+/// Returns the time slices of a tree; none if the order of samples is not known. `millis` is the duration of
+/// all samples.
 pub fn slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
     let slices = found.slices(MOST_SLICES);
     let all = slices.last().map_or(0, |last| last.to);
@@ -143,7 +144,7 @@ pub fn slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
     slices.iter().map(line).collect()
 }
 
-/// Samples as a number.
+/// Formats the number of samples.
 pub fn samples(tree: &CallTree) -> String {
     grouped(tree.total().weight)
 }

@@ -1,4 +1,4 @@
-//! Crash-free shares as pages show them.
+//! Crash-free shares on pages.
 
 use crate::console::words::{estimate, grouped};
 use crate::operations::apps::health::SignificantChanges;
@@ -13,12 +13,13 @@ const APPROXIMATE: &str =
 pub struct HealthLine {
     pub label: &'static str,
     pub value: String,
-    /// A note on the value; empty where it is exact.
+    /// A note on the value; empty if it is exact.
     pub title: &'static str,
     pub note: String,
 }
 
-/// The figures of a period of `days` days beside those of the period before it; none without sessions.
+/// Returns the figures of a period of `days` days beside those of the period before it, or none without
+/// sessions.
 pub fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<HealthLine> {
     if now.sessions == 0 {
         return Vec::new();
@@ -51,7 +52,7 @@ pub fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Heal
             changes.crash_free_installations,
         ),
     ];
-    // Few apps say who their users are.
+    // Few apps report their users.
     if users[0].1 > 0 {
         lines.push(approximate("Crash-free users", "users", users, changes.crash_free_users));
     }
@@ -74,7 +75,7 @@ fn share((crashed, all): (i64, i64)) -> String {
     crash_free(crashed, all).unwrap_or_else(|| "–".to_owned())
 }
 
-/// How the share of a period, the first of the two, compares with that of the days before.
+/// Compares the share of a period, the first of the two, with the share of the period before.
 fn note(
     things: &str,
     [(crashed, all), (crashed_before, all_before)]: [(i64, i64); 2],

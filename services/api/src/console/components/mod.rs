@@ -1,4 +1,4 @@
-//! What several pages are made of: rows, charts, stacks and flame graphs, each with its template.
+//! Components of pages: rows, charts, stacks and flame graphs, each with its template.
 
 pub mod breakdown;
 pub mod chart;

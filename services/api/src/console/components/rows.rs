@@ -1,4 +1,4 @@
-//! Rows of lists that several pages have.
+//! Rows of lists on several pages.
 
 use crate::console::link::link;
 use crate::console::words::{counted, duration, estimate, grouped, or};
@@ -9,7 +9,7 @@ use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::{GroupGrowth, ListedGroup};
 use unslide_store::queries::reports::ReportRow;
 
-/// What a kind of group is called.
+/// Returns the display name of a kind of group.
 pub fn kind_word(kind: &str) -> &str {
     match kind {
         "stack_overflow" => "stack overflow",
@@ -24,17 +24,18 @@ pub fn kind_word(kind: &str) -> &str {
     }
 }
 
-/// The head of a column that groups can be sorted by.
+/// The head of a column by which groups can be sorted.
 pub struct GroupHead {
     pub label: &'static str,
     pub class: &'static str,
-    /// True where the list goes by it.
+    /// True if the list is sorted by it.
     pub current: bool,
-    /// The address of the list that goes by it.
+    /// The address of the list that is sorted by it.
     pub href: Option<String>,
 }
 
-/// The columns of groups that a list can go by, with the words for the parameter `sort`. The list goes by `current`.
+/// Returns the columns by which groups can be sorted, with the values of the parameter `sort`. `current` is
+/// the current one.
 pub fn group_heads(current: Option<&str>, href: impl Fn(&'static str) -> Option<String>) -> Vec<GroupHead> {
     let columns = [
         ("reports", "Reports", "num"),
@@ -48,7 +49,7 @@ pub fn group_heads(current: Option<&str>, href: impl Fn(&'static str) -> Option<
     columns.into_iter().map(head).collect()
 }
 
-/// The number of reports, and what is said below it. Where the list is of groups that grow, of its period.
+/// Returns the number of reports, and the text below it. In a list of growing groups, both are of its period.
 pub fn counts(group: &ListedGroup) -> (String, String) {
     match group.growth {
         None => {
@@ -69,10 +70,10 @@ pub fn counts(group: &ListedGroup) -> (String, String) {
     }
 }
 
-/// How long a group is new.
+/// How long a group counts as new.
 const NEW: Duration = Duration::DAY;
 
-/// The tags of a group.
+/// Returns the tags of a group.
 pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, String)> {
     let kind = kind_word(&group.kind);
     // The title alone may say it.
@@ -98,7 +99,7 @@ pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, Stri
     tags
 }
 
-/// How far a report's symbolication got, as a class of the stylesheet, a mark and a word.
+/// Returns how far a report's symbolication got, as a class of the stylesheet, a mark and a word.
 pub fn status_mark(status: &str) -> (&'static str, &'static str, &str) {
     match status {
         "complete" => ("good", "●", "complete"),
@@ -108,7 +109,7 @@ pub fn status_mark(status: &str) -> (&'static str, &'static str, &str) {
     }
 }
 
-/// Version and build.
+/// Formats version and build.
 pub fn version(report: &ReportRow) -> String {
     match (report.version.as_str(), report.build.as_str()) {
         ("", "") => "no version".to_owned(),
@@ -118,19 +119,19 @@ pub fn version(report: &ReportRow) -> String {
     }
 }
 
-/// The system of the device and its version.
+/// Formats the system of the device and its version.
 pub fn system(report: &ReportRow) -> String {
     let names = [report.os_name.as_deref(), report.os_version.as_deref()];
     names.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// The path of a report, or of what belongs to it.
+/// Returns the path of a report, or of a page below it.
 pub fn report_path(id: impl Display, variant: u32, rest: &str) -> String {
     let variant = (variant > 0).then(|| variant.to_string());
     link(&format!("/console/reports/{id}{rest}"), &[("variant", variant.as_deref())])
 }
 
-/// What happened, in one line.
+/// Describes a report in one line.
 pub fn what(report: &ReportRow) -> String {
     let of = |key: &str| report.summary.get(key).and_then(|value| value.as_str());
     let name = of("exception").or_else(|| of("signal")).unwrap_or(kind_word(&report.kind));
@@ -141,7 +142,7 @@ pub fn what(report: &ReportRow) -> String {
     or(&format!("{name}{code}"), "no exception").to_owned()
 }
 
-/// The function that was running.
+/// Returns the function that was running.
 pub fn top(report: &ReportRow) -> &str {
     let frames = report.summary.get("top_frames").and_then(|frames| frames.as_array());
     let names = frames.into_iter().flatten().filter_map(|frame| frame.get("function")?.as_str());

@@ -1,9 +1,9 @@
-//! Links from source positions to where an app's repository is shown.
+//! Links from source positions to the web view of an app's repository.
 
 use crate::console::link::segment;
 use unslide_store::app_settings::AppSettings;
 
-/// How the source positions of one report are linked.
+/// The links of source positions of one report.
 #[derive(Clone, Debug, Default)]
 pub struct SourceLinks {
     url: String,
@@ -11,14 +11,14 @@ pub struct SourceLinks {
 }
 
 impl SourceLinks {
-    /// The links of an app with these settings, for a version and a build.
+    /// Creates the links of an app with these settings, for a version and a build.
     pub fn of(settings: &AppSettings, version: &str, build: &str) -> SourceLinks {
         let url =
             settings.source_url.replace("{version}", &segment(version)).replace("{build}", &segment(build));
         SourceLinks { url, root: settings.source_root.trim_end_matches('/').to_owned() }
     }
 
-    /// Where a line of a file is shown; `None` where that is not known.
+    /// Returns the address of a line of a file; `None` if it is not known.
     pub fn link(&self, path: &str, line: Option<u64>) -> Option<String> {
         if self.url.is_empty() {
             return None;
@@ -32,7 +32,7 @@ impl SourceLinks {
             .then(|| self.url.replace("{path}", &segments.join("/")).replace("{line}", &line))
     }
 
-    /// What follows the root in a path.
+    /// Returns the part of a path after the root.
     fn inside<'p>(&self, path: &'p str) -> Option<&'p str> {
         if self.root.is_empty() {
             return (!path.starts_with('/')).then_some(path);

@@ -1,4 +1,4 @@
-//! A backtrace as a page shows it: the app's own frames first of all, runs of the system's frames folded.
+//! A backtrace on a page: the app's own frames are prominent, runs of the system's frames are folded.
 
 use super::source_link::SourceLinks;
 use crate::console::escaping::{self, Template};
@@ -6,13 +6,13 @@ use crate::console::words::{address, counted, upload_command};
 use std::collections::HashSet;
 use unslide_report::text::threads::{CallView, FrameView, ThreadView};
 
-/// A run of the system's frames is folded from this length on.
+/// A run of at least this many system frames is folded.
 const FOLDED: usize = 2;
-/// A stack of more frames is shown by its innermost and outermost ones.
+/// A stack with more frames is reduced to its innermost and outermost ones.
 const DEEP: usize = 100;
 const INNERMOST: usize = 50;
 const OUTERMOST: usize = 10;
-/// Images that a folded run names.
+/// Maximum number of images that a folded run names.
 const NAMED: usize = 3;
 
 /// A backtrace.
@@ -21,13 +21,13 @@ const NAMED: usize = 3;
 pub struct ThreadStack {
     pub heading: String,
     pub crashed: bool,
-    /// True for what was sampled before the end.
+    /// True if it was sampled before the end.
     pub is_sample: bool,
     pub name: Option<String>,
-    /// The innermost frame of the app, for a thread that is closed.
+    /// The innermost frame of the app, for a collapsed thread.
     pub top: String,
     pub skipped: u64,
-    /// Where the frames are, where the page has no room for them.
+    /// The address of the frames, if the page has no room for them.
     pub elsewhere: Option<String>,
     items: Vec<StackItem>,
 }
@@ -53,7 +53,7 @@ struct FrameLine {
     explain: Option<String>,
 }
 
-/// A line of the source around a frame's own.
+/// A source line around a frame's own.
 #[derive(Debug)]
 struct ContextLine {
     number: u64,
@@ -61,7 +61,7 @@ struct ContextLine {
     own: bool,
 }
 
-/// A call, with where its source line is shown.
+/// A call with the address of its source line.
 #[derive(Debug)]
 struct LinkedCall {
     call: CallView,
@@ -69,7 +69,8 @@ struct LinkedCall {
 }
 
 impl ThreadStack {
-    /// The stack of a thread; `explain` is the address of its explanation, which leads to a frame by its number.
+    /// Creates the stack of a thread; `explain` is the address of its explanation, which leads to a frame by
+    /// its number.
     pub fn of(thread: &ThreadView, explain: Option<&str>, links: &SourceLinks) -> ThreadStack {
         let line = |frame| line(frame, thread.position, explain, links);
         let mut lines: Vec<FrameLine> = thread.frames.iter().map(line).collect();
@@ -95,7 +96,7 @@ impl ThreadStack {
     }
 }
 
-/// What is missing is said at the first frame of each image.
+/// Keeps the note on missing symbols only at the first frame of each image.
 fn say_once(lines: &mut [FrameLine]) {
     let mut said = HashSet::new();
     for line in lines {
@@ -112,7 +113,7 @@ fn first_name(frame: &FrameView) -> String {
     }
 }
 
-/// The frames, those in the middle of a very deep stack folded.
+/// Returns the frames, with those in the middle of a very deep stack folded.
 fn shortened(mut lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
     if lines.len() <= DEEP {
         return items(lines, foldable);
@@ -202,7 +203,7 @@ fn linked(call: &CallView, links: &SourceLinks) -> LinkedCall {
     LinkedCall { call: call.clone(), source }
 }
 
-/// How a frame ended: a class of the stylesheet, a mark and a word.
+/// Returns the outcome of a frame: a class of the stylesheet, a mark and a word.
 pub fn status(status: &str, approximate: bool) -> (&'static str, &'static str, &'static str) {
     match status {
         "symbolicated" if approximate => ("warn", "◐", "approximate"),

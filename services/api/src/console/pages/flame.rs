@@ -20,13 +20,13 @@ use unslide_store::Uuid;
 use unslide_store::queries::groups::GroupCounts;
 use unslide_store::queries::reports::{self, ReportFilter};
 
-/// The newest reports of a group, or of a version of it, that are put together.
+/// Maximum number of the newest reports of a group, or of a version of it, that are merged.
 const MOST_REPORTS: u32 = 50;
-/// Bytes of reports that are read for one page.
+/// Maximum bytes of reports that are read for one page.
 const MOST_BYTES: usize = 64 << 20;
-/// Bytes of a page besides its graph, at most.
+/// Maximum size of a page without its graph, in bytes.
 const PAGE_BYTES: u64 = 512 << 10;
-/// Versions that can be compared.
+/// Maximum number of versions to compare.
 const MOST_VERSIONS: usize = 50;
 
 #[derive(Template)]
@@ -42,9 +42,9 @@ struct FlamePage {
     graph: FlameSvg,
     path: Vec<FunctionLine>,
     functions: Vec<FunctionLine>,
-    /// What ran when, of one report.
+    /// Time slices of one report.
     slices: Vec<SliceLine>,
-    /// What the columns of the functions are.
+    /// Heads of the columns of the functions.
     columns: Vec<&'static str>,
     compared: bool,
     form: Option<CompareForm>,
@@ -74,7 +74,7 @@ pub async fn of_report(
         let sampled = report_tree(&report, &profile);
         let slices = slices(&sampled, profile.millis);
         let ReportTree { tree, skipped, .. } = sampled;
-        // For the tree of the app's functions.
+        // Memory for the tree of the app's functions.
         reservation.grow(CallTree::most_bytes(tree.node_count()))?;
         let what = what(&found.listed);
         let page = FlamePage {
@@ -119,7 +119,7 @@ pub async fn of_group(
     if first.reports == 0 && second.as_ref().is_none_or(|second| second.reports == 0) && version.is_none() {
         return Err(no_profile());
     }
-    // For the tree of the app's functions, and that of the difference.
+    // Memory for the tree of the app's functions, and for that of the difference.
     let nodes = first.tree.node_count() + second.as_ref().map_or(0, |second| 2 * second.tree.node_count());
     let mut reservation = reserve(&api.permits, access.tenant(), CallTree::most_bytes(nodes))?;
     let viewer = signed.viewer;
@@ -136,17 +136,17 @@ pub async fn of_group(
     Ok(html_answer(answer))
 }
 
-/// The trees of a group's newest reports, put together.
+/// The merged trees of a group's newest reports.
 struct MergedTree {
     tree: CallTree,
     version: Option<String>,
-    /// Reports with trees in it, and those that were looked at.
+    /// Number of reports with trees in it, and of those that were read.
     reports: usize,
     looked_at: usize,
-    /// True where there are more reports.
+    /// True if there are more reports.
     more: bool,
     skipped: u64,
-    /// The bytes of the tree.
+    /// The reservation of the tree.
     reservation: Reservation,
 }
 
@@ -156,7 +156,7 @@ async fn merged(
     group: &GroupCounts,
     version: Option<String>,
 ) -> Result<MergedTree, Problem> {
-    // A version alone is found by no index.
+    // No index covers a version alone, so the filter has the app, too.
     let filter = ReportFilter {
         app: Some(group.group.app.clone()),
         group: Some(group.group.id),
@@ -183,7 +183,7 @@ async fn merged(
         }
         let body = match whole(api, access, &row.report_id.to_string(), row.variant).await {
             Ok((_, body)) => body,
-            // It was deleted meanwhile.
+            // The report was deleted since.
             Err(problem) if problem.kind() == Kind::NotFound => continue,
             Err(problem) => return Err(problem),
         };
@@ -198,14 +198,14 @@ async fn merged(
 }
 
 impl MergedTree {
-    /// Adds the tree of a report, where it was sampled.
+    /// Merges the tree of a report if it was sampled.
     fn add(&mut self, body: StoredBody) -> Result<(), Problem> {
         let StoredBody { json, mut reservation } = body;
         let report = stored_body::report(&json)?;
         self.looked_at += 1;
         let Some(profile) = profile(&report, &mut reservation)? else { return Ok(()) };
         let found = report_tree(&report, &profile);
-        // No more than both take.
+        // The merged tree is no larger than both together.
         let most = self.tree.memory_bytes().saturating_add(found.tree.memory_bytes());
         self.reservation.grow(most.saturating_sub(self.reservation.bytes()))?;
         self.tree.merge(&found.tree);
@@ -218,7 +218,7 @@ impl MergedTree {
         self.skipped.saturating_add(self.tree.cut())
     }
 
-    /// How much the picture is of.
+    /// Describes the reports behind the picture.
     fn facts(&self) -> String {
         let version = self.version.as_ref().map_or_else(String::new, |version| format!(" of {version}"));
         let newest = if self.more { "the newest " } else { "" };
@@ -232,7 +232,7 @@ impl MergedTree {
     }
 }
 
-/// The page of a group, made of one tree or of the difference between two.
+/// Renders the page of a group, with one tree or the difference between two.
 fn group_page(
     shell: Shell,
     group: &GroupCounts,

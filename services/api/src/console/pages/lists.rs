@@ -1,4 +1,4 @@
-//! The lists of pages without their page, for features that answer them in other forms.
+//! The lists of pages without the page around them, for features that return them in other forms.
 
 use crate::console::pages::group_pages::groups;
 use crate::console::pages::report_pages::reports;
@@ -14,7 +14,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use std::time::Duration;
 
-/// Entries of one page of a list.
+/// Entries per page of a list.
 const PAGE_ENTRIES: u32 = 50;
 
 /// A link from a page to its list in another form.
@@ -32,7 +32,7 @@ pub fn links(api: &Api, table: &str, parameters: &[(&str, Option<&str>)]) -> Vec
     forms(&api.features).map(link_to).collect()
 }
 
-/// Returns the routes of all forms. Each page of a list must be there within the limit.
+/// Returns the routes of all forms. Each page of a list must be read within the limit.
 pub fn routes(api: &Api, limit: Duration) -> Router<Api> {
     forms(&api.features).fold(Router::new(), |routes, forms| {
         let path = |table: &str| format!("{}/{table}", forms.folder);

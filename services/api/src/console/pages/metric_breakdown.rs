@@ -22,7 +22,7 @@ struct BreakdownPage {
     metric: &'static str,
     title: &'static str,
     statistics: Vec<&'static str>,
-    /// Heading, head of the first column, and rows of each table that has some.
+    /// Heading, head of the first column, and rows of each table that has rows.
     tables: Vec<(&'static str, &'static str, Vec<FigureRow>)>,
 }
 
@@ -80,14 +80,14 @@ pub async fn page(
     })
 }
 
-/// The field for the metric.
+/// Returns the field for the metric.
 fn metrics() -> BarSelect {
     let measured = COLUMNS.into_iter().filter(|(signal, ..)| metric(signal).is_some());
     let options = measured.map(|(signal, head, _)| (signal.to_owned(), head.to_owned(), false));
     BarSelect { name: "metric", label: "Metric", options: options.collect() }
 }
 
-/// What is shown of a metric: of values the median and the worst twentieth.
+/// Returns the statistics of a metric: for values the median and the worst twentieth.
 fn statistics(metric: MetricName) -> &'static [&'static str] {
     match metric {
         MetricName::Requests => &["Failed"],

@@ -1,4 +1,4 @@
-//! `/console`: what happens, what is new, and which symbols would help.
+//! `/console`: current figures, new groups, and missing symbols.
 
 use crate::console::bar::{FilterBar, app_and_version, period_or_hours};
 use crate::console::components::chart::{ChartTimes, GroupTrends, StackedBars};
@@ -16,11 +16,11 @@ use unslide_store::queries::health;
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 use unslide_store::queries::trends::{self, PeriodTotals, TrendStep};
 
-/// Groups and images of each list.
+/// Maximum number of groups and images in each list.
 const MOST: u32 = 5;
-/// Versions of the chart by name.
+/// Maximum number of versions with a name in the chart.
 const VERSIONS: u32 = 5;
-/// New groups that are counted.
+/// Maximum number of new groups that are counted.
 const MOST_NEW: u32 = 1_000;
 
 #[derive(Template)]
@@ -29,7 +29,7 @@ struct OverviewPage {
     shell: Shell,
     /// The number of days that figures by day cover.
     days: i64,
-    /// What the chart and the counts cover, such as `24 hours`.
+    /// The period of the chart and the counts, such as `24 hours`.
     period: String,
     /// Empty without session events.
     health: Vec<HealthLine>,
@@ -46,7 +46,8 @@ struct OverviewPage {
     nothing: bool,
 }
 
-/// The period of the page: days up to today, or the last 24 hours. What is counted by day alone is of two days then.
+/// The period of the page: days up to today, or the last 24 hours. For 24 hours, figures by day cover two
+/// days.
 struct OverviewPeriod {
     step: TrendStep,
     days: i64,
@@ -96,7 +97,7 @@ impl OverviewPeriod {
         Ok(StackedBars::of(("Crashes", false), rows, &times))
     }
 
-    /// The totals of the period and of the one before it.
+    /// Returns the totals of the period and of the one before it.
     async fn totals(
         &self,
         tx: &mut Tx<TenantTx>,
@@ -165,7 +166,7 @@ pub async fn page(
     })
 }
 
-/// The groups of an app, the newest first; with a version, those that began in it.
+/// Returns the path of an app's groups, the newest first; with a version, those that began in it.
 fn new_groups_path((app, version): (Option<&str>, Option<&str>)) -> String {
     let pairs = [("app", app), ("version", version), ("new_in", version), ("sort", Some("first_seen"))];
     link("/console/groups", &pairs)

@@ -1,4 +1,4 @@
-//! `/console/search`: opens the thing that an id names, or lists the groups that a text finds.
+//! `/console/search`: opens the page for an id, or lists the groups that match a text.
 
 use super::group_pages::groups;
 use super::report_pages::reports as report_list;
@@ -20,11 +20,11 @@ pub async fn page(
     groups::page(State(api), signed, Query(state.with("status", "all"))).await
 }
 
-/// Returns the path of the page of what the search text names: a report, a group, what a feature has, an upload or an image.
-/// Each is looked up as the key sees it, so the id of another tenant's thing is one that nothing has.
+/// Returns the path of the page for the id in the search text: a report, a group, an entry of a feature, an
+/// upload or an image. Each is looked up with the key's access, so another tenant's id is never found.
 ///
 /// # Errors
-/// Where the database fails.
+/// The database fails.
 pub async fn find_by_id(
     api: &Api,
     access: &Access<ReportsRead>,
@@ -64,8 +64,8 @@ pub async fn find_by_id(
     Ok((!found.reports.is_empty()).then(|| link(report_list::PATH, &of_image)))
 }
 
-/// Reads a search text as an id: 32 hexadecimal digits with or without dashes, in any case, also in the angle brackets in
-/// which Apple's logs write debug ids.
+/// Reads a search text as an id: 32 hexadecimal digits with or without dashes, in any case, also in the angle
+/// brackets that Apple's logs put around debug ids.
 pub fn read_id(text: &str) -> Option<Uuid> {
     let text = text.trim();
     let text = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text);

@@ -22,18 +22,18 @@ use unslide_store::audit;
 use unslide_store::console_sessions::{self, ConsoleSession};
 use unslide_store::keys::Principal;
 
-/// Bytes of the form.
+/// Maximum size of the form, in bytes.
 const FORM_BYTES: u64 = 4 << 10;
 /// How long the form may take.
 const FORM_TIME: Duration = Duration::from_secs(3);
-/// Units of a sign-in, as many as those of 100 reports.
+/// Cost units of a sign-in, as many as those of 100 reports.
 const SIGN_IN_UNITS: usize = 100;
-/// The scopes of pages: one of them is needed to see any.
+/// The scopes of pages. A key needs one of them to see any page.
 const PAGE_SCOPES: [Scope; 4] = [Scope::ReportsRead, Scope::SymbolsRead, Scope::TenantAdmin, Scope::Operator];
-/// Characters of a name.
+/// Maximum characters of a name.
 const LONGEST_NAME: usize = 60;
 
-/// Where a sign-in leads.
+/// The address to return to after a sign-in.
 #[derive(Debug, Default, Deserialize)]
 pub struct BackQuery {
     next: Option<String>,
@@ -51,7 +51,7 @@ struct SignInPage {
 /// The reason why a sign-in failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SignInFailure {
-    /// The key is not in force.
+    /// The key is not valid.
     Refused,
     /// The key has no scope that a page needs.
     SeesNoPage,
@@ -88,7 +88,7 @@ pub async fn page(
     html(&SignInPage::new(next, String::new(), failure))
 }
 
-/// What the form holds.
+/// The fields of the form.
 #[derive(Default)]
 struct Form {
     key: String,
@@ -96,13 +96,13 @@ struct Form {
     next: Option<String>,
 }
 
-/// `POST /console/sign-in`: the key is looked up as for the API, and neither kept nor logged.
+/// `POST /console/sign-in`: looks the key up as for the API, and neither stores nor logs it.
 pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let form = read(&sent(&api, &parts, body).await?);
     let next = back(form.next);
     if needs_https(&parts.headers) {
-        // The browser would drop the cookie and come back here without a word.
+        // The browser would drop the cookie and return to this page without a message.
         let page = SignInPage::new(next, form.name, Some(SignInFailure::NeedsHttps));
         return Ok(html_with(StatusCode::BAD_REQUEST, &page));
     }
@@ -120,8 +120,8 @@ pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Respons
     }
 }
 
-/// The bytes of the form. The request has no slot while they come: clients without a key that send nothing would hold
-/// all slots.
+/// Reads the bytes of the form. The request holds no slot during that time: clients without a key that send
+/// nothing would hold all slots.
 async fn sent(api: &Api, parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> {
     let slot = parts.extensions.get::<RequestSlot>();
     let slot = slot.ok_or_else(|| Problem::internal("a request has no slot"))?;

@@ -1,4 +1,4 @@
-//! `/console/symbols`: what is missing, what was uploaded, and what was found in it.
+//! `/console/symbols`: missing symbols, uploads, and the objects in them.
 
 use crate::console::prelude::*;
 use crate::operations::symbols::list::{SymbolQuery, list_symbols};
@@ -15,7 +15,7 @@ use unslide_store::symbols::ObjectListing;
 use unslide_store::uploads::{self, SymbolUpload, UploadObject, UploadStatus};
 
 const PATH: &str = "/console/symbols";
-/// Uploads and images that the page lists.
+/// Maximum number of uploads and images in each list.
 const MOST: u32 = 20;
 
 #[derive(Template)]
@@ -23,7 +23,7 @@ const MOST: u32 = 20;
 struct SymbolsPage {
     shell: Shell,
     may_upload: bool,
-    /// `None` where the key may not read reports.
+    /// `None` if the key may not read reports.
     missing: Option<Vec<MissingDebugId>>,
     uploads: Vec<SymbolUpload>,
     /// The objects of the only upload that is shown; `None` if the newest ones are.
@@ -109,7 +109,7 @@ fn offers(object: &ObjectRow) -> String {
     offers.join(", ")
 }
 
-/// `POST /console/symbols/upload`: the form's file goes the way of `POST /v1/symbols`.
+/// `POST /console/symbols/upload`: handles the form's file like `POST /v1/symbols`.
 pub async fn upload(
     State(api): State<Api>,
     signed: SignedIn<SymbolsWrite>,

@@ -1,4 +1,4 @@
-//! `/console/health`: how each version of an app does, beside the version before.
+//! `/console/health`: the health of each version of an app, compared with the version before.
 
 use crate::console::bar::{FilterBar, app_select, period};
 use crate::console::prelude::*;
@@ -17,7 +17,7 @@ use unslide_store::queries::{apps, health};
 /// The page of one metric of a version.
 pub(super) const BREAKDOWN_PATH: &str = "/console/health/breakdown";
 pub(super) const PATH: &str = "/console/health";
-/// The columns: signal, head, and what to know of it.
+/// The columns: signal, head, and description.
 pub(super) const COLUMNS: [(&str, &str, &str); 15] = [
     ("crash_free_sessions", "Crash-free", "Sessions that did not end with a crash"),
     ("crash_free_users", "Users", "Users without a session that crashed, approximately"),
@@ -58,14 +58,14 @@ struct HealthPage {
     heads: Vec<(&'static str, &'static str)>,
     versions: Vec<HealthRow>,
     hosts: Vec<HostFigures>,
-    /// What is to be known of the figures: days that are left out, and signals that are not kept.
+    /// Notes on the figures: days that are left out, and signals that are not kept.
     notes: Vec<String>,
     limits: Vec<MemoryLimit>,
 }
 
 struct HealthRow {
     version: String,
-    /// The page of its metrics by device and system; `None` where it has none.
+    /// The page of its metrics by device and system; `None` if it has none.
     breakdown: Option<String>,
     before: Option<String>,
     cells: Vec<HealthCell>,
@@ -81,7 +81,7 @@ struct HealthCellLine {
     /// The quantile; empty for a share.
     statistic: &'static str,
     value: String,
-    /// The mark's class, the word, and the value before; `None` where there is no version before that has one.
+    /// The mark's class, the word, and the value before; `None` if no earlier version has one.
     change: Option<(&'static str, &'static str, String)>,
 }
 
@@ -102,7 +102,7 @@ pub async fn page(
             select.options.push((app.clone(), app, false));
         }
     }
-    // Of all apps the one that reported last, where none is named.
+    // The app that reported last, if none is chosen.
     let app = select.choose(asked);
     let length = u32::try_from(state.days()).unwrap_or(1);
     let [days, _] = health::periods(api.clock.now().date(), length);
@@ -127,7 +127,7 @@ pub async fn page(
     })
 }
 
-/// What is to be known of the figures.
+/// Returns notes on the figures.
 fn notes(metrics_from: Option<Date>, hosts_from: Option<Date>, dropped: &[DroppedSignal]) -> Vec<String> {
     let cut = [("Metrics", metrics_from), ("Hosts", hosts_from)].into_iter().filter_map(|(of, from)| {
         Some(format!("{of} are those from {} on: there are too many to compare them all.", from?))
@@ -138,7 +138,7 @@ fn notes(metrics_from: Option<Date>, hosts_from: Option<Date>, dropped: &[Droppe
     cut.chain(dropped).collect()
 }
 
-/// Bytes of memory.
+/// Formats bytes of memory.
 fn memory(size: i64) -> String {
     bytes(u64::try_from(size).unwrap_or(0))
 }
@@ -172,7 +172,7 @@ fn row(
     }
 }
 
-/// The page of the first metric that was measured of a version.
+/// Returns the path of the first metric that was measured of a version.
 fn breakdown(version: &VersionSignals, (app, days): (&str, Option<&str>)) -> Option<String> {
     let is_measured = |signal: &str| version.signals.iter().any(|figure| figure.signal == signal);
     let (signal, ..) =
@@ -182,7 +182,7 @@ fn breakdown(version: &VersionSignals, (app, days): (&str, Option<&str>)) -> Opt
     Some(link(BREAKDOWN_PATH, &of))
 }
 
-/// The metric that a column is of; `None` for what is made of sessions.
+/// Returns the metric of a column; `None` for a figure of sessions.
 pub(super) fn metric(signal: &str) -> Option<MetricName> {
     if signal == "request_failures" { Some(MetricName::Requests) } else { MetricName::parse(signal) }
 }
@@ -200,7 +200,7 @@ fn line(figure: &SignalFigure) -> HealthCellLine {
     HealthCellLine { statistic, value: value(figure, figure.value), change }
 }
 
-/// A value in its unit. A share without crashes is never rounded up to all of it.
+/// Formats a value in its unit. A share without crashes is never rounded up to all of it.
 fn value(figure: &SignalFigure, value: f64) -> String {
     match (figure.unit, figure.signal) {
         ("1", "crash_free_sessions" | "crash_free_users") => {
@@ -211,12 +211,12 @@ fn value(figure: &SignalFigure, value: f64) -> String {
     }
 }
 
-/// A share in percent.
+/// Formats a share in percent.
 pub(super) fn share(value: f64) -> String {
     format!("{} %", format_decimals(value * 100.0, 2))
 }
 
-/// A value of a metric.
+/// Formats a value of a metric.
 pub(super) fn in_unit(unit: &str, value: f64) -> String {
     match unit {
         "ms" => duration(positive(value)),
@@ -232,7 +232,7 @@ fn requests(host: &HostFigures) -> String {
     estimate(counted(whole(host.requests), "request", "requests"), host.estimated)
 }
 
-/// Median and 95th percentile of a phase; `None` where it was not measured.
+/// Returns median and 95th percentile of a phase; `None` if it was not measured.
 fn phase(host: &HostFigures, phase: &str) -> Option<String> {
     let found = host.phases.iter().find(|found| found.phase == phase)?;
     Some(format!("{} · {}", duration(positive(found.p50)), duration(positive(found.p95))))

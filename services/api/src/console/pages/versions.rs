@@ -1,4 +1,4 @@
-//! `/console/versions`: how the versions of an app do.
+//! `/console/versions`: the health of an app's versions.
 
 use crate::console::bar::{FilterBar, app_select};
 use crate::console::components::health::{crash_free, per_thousand};
@@ -11,9 +11,9 @@ use unslide_store::queries::health::{self, HealthFigures, VersionHealth};
 use unslide_store::queries::versions::VersionSummary;
 
 const PATH: &str = "/console/versions";
-/// Days that the share of sessions without a crash is of.
+/// Days of the crash-free share.
 const HEALTH_DAYS: u32 = 30;
-/// Images without symbols that a row names.
+/// Maximum number of images without symbols that a row names.
 const MOST_MISSING: usize = 3;
 
 #[derive(Template)]
@@ -33,7 +33,8 @@ impl VersionsPage {
         self.health.iter().find(|known| known.version == version.version).map(|known| &known.figures)
     }
 
-    /// The groups of the version, the one with the most reports of it first; with `new`, those that began in it.
+    /// Returns the path of the version's groups, the one with the most reports of it first; with `new`, those
+    /// that began in it.
     fn groups_of(&self, version: &VersionSummary, new: bool) -> String {
         let app = ("app", Some(self.app.as_str()));
         let name = Some(version.version.as_str());
@@ -57,7 +58,7 @@ pub async fn page(
     let mut tx = api.tenant(access.tenant()).await?;
     let mut select = app_select(&mut tx, access, &state).await?;
     tx.rollback();
-    // Of all apps the one that reported last, where none is named.
+    // The app that reported last, if none is chosen.
     let app = select.choose(asked);
     let query = PageQuery { limit: None, cursor: state.text("cursor") };
     let found = list_versions(State(api.clone()), access.clone(), Path(app.clone()), Query(query)).await;
@@ -87,7 +88,8 @@ fn crash_free_share(figures: Option<&HealthFigures>) -> String {
     share.unwrap_or_else(|| "–".to_owned())
 }
 
-/// Sessions of a thousand that ended out of memory on the screen, and in the background; empty without any.
+/// Returns sessions of a thousand that ended out of memory on the screen, and in the background; empty
+/// without any.
 fn out_of_memory(figures: &HealthFigures) -> Vec<(String, &'static str)> {
     let places = [
         (figures.out_of_memory_sessions, "out of memory"),

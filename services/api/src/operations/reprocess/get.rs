@@ -18,7 +18,7 @@ pub async fn get_reprocess(
 ) -> Result<Json<ReprocessRun>, Problem> {
     let mut tx = api.tenant(access.tenant()).await?;
     let found = reprocess::get(&mut tx, id).await?;
-    // A key for one app sees only that app's requests.
+    // A key for one app sees only that app's reprocesses.
     found
         .filter(|found| access.principal.app.is_none() || access.principal.app == found.app)
         .map(Json)

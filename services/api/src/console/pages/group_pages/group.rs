@@ -18,12 +18,12 @@ use unslide_store::queries::health::durations::{self, VersionDurations};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 use unslide_store::queries::trends::VersionCount;
 
-/// Reports that the page lists.
+/// Maximum number of reports on the page.
 const MOST_REPORTS: u32 = 20;
 /// Days of the chart.
 const DAYS: i64 = 30;
 
-/// Kinds of groups with reports that say where the time went.
+/// Kinds of groups with reports that show where the time went.
 const SLOW: [&str; 5] = ["hang", "cpu", "disk_write", "launch", "profile"];
 
 #[derive(Template)]
@@ -40,15 +40,15 @@ struct GroupPage {
     more: bool,
     may_write: bool,
     work: GroupWork,
-    /// Whether its reports say where the time went.
+    /// True if its reports show where the time went.
     is_slow: bool,
     durations: Vec<VersionDurations>,
 }
 
-/// The report that lends the group its stack.
+/// The report with the stack that the page shows.
 struct ShownReport {
     row: ReportRow,
-    /// Why it is this one.
+    /// The reason for this choice.
     why: &'static str,
     stack: Option<ThreadStack>,
 }
@@ -64,7 +64,7 @@ pub async fn page(
     let Json(found) = get_group(State(api.clone()), access.clone(), Path(id)).await?;
     let group = &found.group;
     if found.redirected_from.is_some() {
-        // The old id may be a group again later.
+        // Not permanent, because the old id may be a group again later.
         return Ok(Redirect::temporary(&format!("/console/groups/{}", group.id)).into_response());
     }
     let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
@@ -78,7 +78,7 @@ pub async fn page(
     let chosen = representative(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let representative = match chosen {
         Some(chosen) => match shown_report(&api, access, chosen).await {
-            // It was deleted meanwhile.
+            // The report was deleted since.
             Err(problem) if problem.kind() == Kind::NotFound => None,
             shown => Some(shown?),
         },
@@ -107,13 +107,13 @@ pub async fn page(
     })
 }
 
-/// How long a report took.
+/// Formats the duration of a report.
 fn took(millis: i64) -> String {
     duration(u64::try_from(millis).unwrap_or_default())
 }
 
-/// The place of the report that stands for a group, among its newest ones, and why it does. Each is given by its status
-/// and the number of its symbolicated frames.
+/// Chooses the report that represents a group, among its newest ones. Each is given by its status and the
+/// number of its symbolicated frames. Returns its index and the reason.
 fn representative(newest: &[(&str, u32)]) -> Option<(usize, &'static str)> {
     if let Some(at) = newest.iter().position(|(status, _)| *status == "complete") {
         return Some((at, if at == 0 { "the newest one" } else { "the newest one with all symbols" }));
@@ -138,7 +138,7 @@ async fn shown_report(
     Ok(ShownReport { row: row.clone(), why, stack })
 }
 
-/// The days of the group as rows of a chart with one series.
+/// Returns the days of the group as rows of a chart with one series.
 fn days(found: &GroupCounts) -> Vec<VersionCount> {
     let row = |day: &GroupDay| VersionCount {
         at: day.day.midnight().assume_utc(),
@@ -164,7 +164,7 @@ fn os_versions(found: &GroupCounts) -> Breakdown {
     breakdown(found, ("OS version", "System", "unknown system"), "os_version", values)
 }
 
-/// The table of values that lead to the group's reports with that value of a filter.
+/// Returns the table of values, with links to the group's reports with that value of a filter.
 fn breakdown<'v>(
     found: &GroupCounts,
     words: (&'static str, &'static str, &'static str),

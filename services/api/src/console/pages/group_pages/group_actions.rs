@@ -1,4 +1,4 @@
-//! What the forms of a group's page do. Each leads back to the page.
+//! Actions of the forms on a group's page. Each returns to the page.
 
 use crate::console::form::SentForm;
 use crate::console::prelude::*;
@@ -17,7 +17,7 @@ fn back(id: Uuid) -> Response {
     Redirect::to(&format!("/console/groups/{id}")).into_response()
 }
 
-/// `POST /console/groups/{id}/update`: its status or its assignee.
+/// `POST /console/groups/{id}/update`: changes the status or the assignee.
 pub async fn update(
     State(api): State<Api>,
     signed: SignedIn<GroupsWrite>,
@@ -31,7 +31,7 @@ pub async fn update(
     let patch = GroupPatch {
         status: status.transpose()?,
         resolved_in: form.get("resolved_in").map(str::to_owned),
-        // An empty field takes the assignee away.
+        // An empty field removes the assignee.
         assignee: form.has("assignee").then(|| form.text("assignee")),
     };
     change(&api, &author(&signed), id, patch).await?;
@@ -49,7 +49,7 @@ pub async fn add_comment(
     Ok(back(id))
 }
 
-/// `POST /console/groups/{id}/merge`: the groups that were chosen or pasted as ids.
+/// `POST /console/groups/{id}/merge`: merges the groups that were chosen or pasted as ids.
 pub async fn merge_into(
     State(api): State<Api>,
     signed: SignedIn<GroupsWrite>,
@@ -57,7 +57,7 @@ pub async fn merge_into(
     form: SentForm,
 ) -> Result<Response, Problem> {
     let words = form.all("group").flat_map(|text| text.split(|c: char| c.is_whitespace() || c == ','));
-    // Addresses of pages are taken, too: they end in the id.
+    // Addresses of pages are accepted, too: they end in the id.
     let ids = words.filter(|word| !word.is_empty()).map(|word| read(word.rsplit('/').next().unwrap_or(word)));
     let ids: Vec<Uuid> = ids.collect::<Result<_, _>>()?;
     merge::merge(&api, &author(&signed), id, &ids).await?;

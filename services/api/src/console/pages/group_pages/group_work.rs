@@ -1,4 +1,4 @@
-//! The part of a group's page that a team works with: state, activity, merges.
+//! The part of a group's page for teamwork: state, activity, merges.
 
 use crate::console::prelude::*;
 use crate::operations::groups::activity::list_group_activity;
@@ -11,12 +11,12 @@ use unslide_store::queries::groups::{self, GroupCounts, GroupFilter, GroupOrder,
 
 /// Entries of the activity on one page.
 const MOST_ACTIVITY: u32 = 20;
-/// Groups that are offered for a merge.
+/// Maximum number of groups that are offered for a merge.
 const MOST_SIMILAR: u32 = 10;
-/// Characters of a suggested rule.
+/// Maximum characters of a suggested rule.
 const RULE_CHARS: usize = 256;
 
-/// A group that is merged has the state of another.
+/// Returns true if the key may change the group. A merged group has the state of another.
 pub fn may_write(access: &Access<ReportsRead>, group: &ListedGroup) -> bool {
     access.principal.may(Scope::GroupsWrite) && group.merged_into.is_none()
 }
@@ -25,17 +25,17 @@ pub fn may_write(access: &Access<ReportsRead>, group: &ListedGroup) -> bool {
 pub struct GroupWork {
     pub merged: Vec<MergedGroup>,
     pub similar: Vec<ListedGroup>,
-    /// Where rules are changed.
+    /// The address where rules are changed.
     pub rules: Option<String>,
     pub activity: Vec<GroupActivity>,
     pub older: Option<String>,
 }
 
 impl GroupWork {
-    /// What the page of a group shows to who may see it.
+    /// Reads the merged groups and the activity of a group.
     ///
     /// # Errors
-    /// Where the database fails, or the cursor is not one of the activity.
+    /// The database fails, or the cursor is not one of the activity.
     pub async fn of(
         api: &Api,
         access: &Access<ReportsRead>,
@@ -57,7 +57,7 @@ impl GroupWork {
     }
 }
 
-/// Groups of the same app with the same culprit: perhaps the same bug.
+/// Returns groups of the same app with the same culprit: perhaps the same bug.
 async fn similar(
     api: &Api,
     access: &Access<ReportsRead>,
@@ -77,14 +77,15 @@ async fn similar(
     Ok(found.into_iter().filter(|other| other.id != group.id).collect())
 }
 
-/// Where the tenant's rules are changed, with one that would split the group; `None` for who may not change them.
+/// Returns the address where the tenant's rules are changed, with a rule that would split the group. Returns
+/// `None` if the key may not change them.
 fn rules(access: &Access<ReportsRead>, group: &ListedGroup) -> Option<String> {
     let may = access.principal.may(Scope::TenantAdmin) && access.only_app().is_none();
     let rule = suggested_rule(&group.culprit).filter(|_| !group.provisional);
     may.then(|| format!("{}#grouping-rules", link("/console/settings", &[("rule", rule.as_deref())])))
 }
 
-/// Two bugs of one function differ in what calls it.
+/// Suggests a rule that ignores the culprit, because two bugs in one function differ in their callers.
 fn suggested_rule(culprit: &str) -> Option<String> {
     let (function, _) =
         culprit.strip_suffix(')').and_then(|text| text.rsplit_once(" (")).unwrap_or((culprit, ""));
@@ -93,7 +94,7 @@ fn suggested_rule(culprit: &str) -> Option<String> {
     fits.then_some(rule)
 }
 
-/// Who did something.
+/// Returns the author of an entry.
 pub fn who(one: &GroupActivity) -> &str {
     match one.action {
         GroupAction::Regressed => "A report",
@@ -107,7 +108,7 @@ pub fn linked_group(one: &GroupActivity) -> Option<Uuid> {
     one.group.filter(|_| one.action != GroupAction::Replaced)
 }
 
-/// What was done.
+/// Describes the action of an entry.
 pub fn what(one: &GroupActivity) -> String {
     let named = |with: &str, without: &str| match &one.text {
         Some(text) => format!("{with} {text}"),

@@ -1,4 +1,4 @@
-//! `/console/groups`: the bugs, by what is asked.
+//! `/console/groups`: the bugs that match the filters.
 
 use crate::console::bar::{BarSelect, FilterBar, SEARCH_LABEL, app_and_version, period_or_all};
 use crate::console::components::chart::GroupTrends;
@@ -14,9 +14,9 @@ use unslide_store::queries::trends;
 const PATH: &str = "/console/groups";
 const FILTERS: [&str; 10] =
     ["app", "version", "days", "q", "kind", "symbols", "status", "assignee", "new_in", "sort"];
-/// Filters that have no field: a link sets them, and each is shown with a way to take it away.
+/// Filters without a field: a link sets them, and each is shown with a link that removes it.
 const LINKED: [&str; 2] = ["assignee", "new_in"];
-/// What is listed where no status is asked for: what needs attention.
+/// The statuses that are listed by default: groups that need attention.
 const USUAL_STATUS: &str = "open,regressed";
 
 #[derive(Template)]
@@ -29,7 +29,7 @@ struct GroupsPage {
     next: Option<String>,
     links: Vec<ListLink>,
     filtered: bool,
-    /// True if the search text is an id that nothing has.
+    /// True if the search text is an id that was not found.
     is_unknown_id: bool,
     caption: &'static str,
     days: i64,
@@ -88,9 +88,9 @@ pub async fn page(
     })
 }
 
-/// What the page's address asks for.
+/// Returns the query in the page's address.
 pub(in crate::console::pages) fn query(state: &PageState, now: OffsetDateTime) -> GroupQuery {
-    // Groups that grow have a period of their own.
+    // Growing groups have their own period.
     let has_period = state.get("days").is_some() && state.get("sort") != Some(GROWING);
     GroupQuery {
         app: state.text("app"),
@@ -108,7 +108,7 @@ pub(in crate::console::pages) fn query(state: &PageState, now: OffsetDateTime) -
     }
 }
 
-/// A filter that came by a link, and the address without it.
+/// Returns a filter that a link has set, and the address without it.
 fn chip(state: &PageState, name: &str) -> Option<(String, String)> {
     let value = state.get(name)?;
     let others: Vec<_> =

@@ -1,4 +1,4 @@
-//! `/console/sessions/{id}`: what one session of an app sent, in the order of time.
+//! `/console/sessions/{id}`: the events of one session of an app, in order of time.
 
 use crate::console::components::rows::report_path;
 use crate::console::link::segment;
@@ -52,7 +52,7 @@ fn what(event: &TimelineEvent) -> String {
     }
 }
 
-/// Returns the path of the page of a report, or of what a feature has.
+/// Returns the path of the page of a report, or of a feature's entry.
 fn href(event: &TimelineEvent) -> Option<String> {
     if SessionEventKind::parse(&event.kind) == Some(SessionEventKind::Report) {
         return Some(report_path(&event.id, event.variant, ""));
@@ -60,12 +60,14 @@ fn href(event: &TimelineEvent) -> Option<String> {
     event.shown.as_ref().map(|shown| shown.path.clone())
 }
 
-/// The title of a report's group, or why an end is thought to be one; empty where there is neither.
+/// Returns the title of a report's group, or the reason for the judgement of an end; empty if there is
+/// neither.
 fn title(event: &TimelineEvent) -> String {
     event.title.clone().or_else(|| event.judgement.as_ref().map(why)).unwrap_or_default()
 }
 
-/// Such as `Rule: exclusion. Confidence: medium. For it: learned limit, 92 % of 2048 MiB.`
+/// Describes a judgement, such as `Rule: exclusion. Confidence: medium. For it: learned limit, 92 % of 2048
+/// MiB.`
 fn why(judgement: &SessionJudgement) -> String {
     let words = |word: &str| word.replace('_', " ");
     let mut text = format!("Rule: {}. Confidence: {}.", words(judgement.rule.as_str()), judgement.confidence);

@@ -1,4 +1,4 @@
-//! `/console/reports/{id}/explain`: why each frame of a backtrace has its answer.
+//! `/console/reports/{id}/explain`: the explanation of each frame of a backtrace.
 
 use crate::console::components::rows::report_path;
 use crate::console::components::stack::status;
@@ -18,7 +18,7 @@ struct ExplainPage {
     shell: Shell,
     report: String,
     heading: String,
-    /// The title of the group, where it goes by this backtrace.
+    /// The title of the group, if it comes from this backtrace.
     group: Option<String>,
     frames: Vec<ReasonedFrame>,
     truncated: bool,
@@ -92,7 +92,7 @@ fn heading(backtrace: &ExplainedBacktrace) -> String {
     }
 }
 
-/// The page of an error of JavaScript. Its frames are counted as the backtrace behind the last.
+/// Creates the page of a JavaScript error. Its frames are numbered as a backtrace after the last one.
 fn page_of_javascript(viewer: Viewer, report: String, explanation: &Explanation) -> ExplainPage {
     ExplainPage {
         shell: Shell::of(viewer, "reports", "Explanation"),
@@ -158,7 +158,7 @@ fn grouped(function: &ExplainedFunction) -> GroupedFunction {
     }
 }
 
-/// The way from the address to the answer, each step with its evidence.
+/// Returns the steps from the address to the function, each with its evidence.
 fn steps(frame: &ExplainedFrame, image: Option<&ExplainedImage>) -> Vec<(&'static str, String)> {
     let mut steps = Vec::new();
     let mut step = |name, value: Option<String>| steps.extend(value.map(|value| (name, value)));

@@ -1,22 +1,22 @@
-//! What the page of a report says of a Jetsam event: the processes of the device, and how its memory was used.
+//! A Jetsam event on the page of its report: the processes of the device, and the use of its memory.
 
 use std::cmp::Reverse;
 use unslide_report::jetsam::{JetsamEvent, JetsamProcess};
 
-/// Processes that the page lists.
+/// Maximum number of processes on the page.
 const MOST_SHOWN: usize = 50;
 
 /// A Jetsam event on its page.
 pub struct JetsamSection<'r> {
     pub event: &'r JetsamEvent,
-    /// Those that were killed, then the largest.
+    /// The killed processes, then the largest.
     pub processes: Vec<&'r JetsamProcess>,
     /// The process with the largest footprint.
     largest: Option<&'r JetsamProcess>,
 }
 
 impl<'r> JetsamSection<'r> {
-    /// The section of an event.
+    /// Creates the section of an event.
     pub fn of(event: &'r JetsamEvent) -> JetsamSection<'r> {
         let mut others: Vec<_> = event.processes.iter().filter(|process| process.reason.is_none()).collect();
         others.sort_by_key(|process| Reverse(process.footprint));
@@ -30,7 +30,7 @@ impl<'r> JetsamSection<'r> {
         }
     }
 
-    /// Bytes of pages.
+    /// Converts pages to bytes.
     pub fn bytes(&self, pages: u64) -> u64 {
         pages.saturating_mul(self.event.page_size)
     }
@@ -39,7 +39,7 @@ impl<'r> JetsamSection<'r> {
         self.largest.is_some_and(|largest| std::ptr::eq(largest, process))
     }
 
-    /// How many more processes there are.
+    /// Returns how many more processes there are.
     pub fn more(&self) -> u64 {
         self.event.processes.len().saturating_sub(MOST_SHOWN) as u64 + self.event.left_out
     }

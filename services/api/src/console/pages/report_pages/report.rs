@@ -21,7 +21,7 @@ use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports::{self, ReportRow};
 use unslide_store::{TenantTx, Uuid, app_settings};
 
-/// Types of reports that may tell of an end out of memory.
+/// Types of reports that may come from an end out of memory.
 const MAY_BE_MEMORY: [&str; 4] =
     ["out_of_memory", "memory_termination", "termination", "resource_termination"];
 
@@ -30,28 +30,28 @@ const MAY_BE_MEMORY: [&str; 4] =
 struct ReportPage<'r> {
     shell: Shell,
     listed: ReportRow,
-    /// Bytes of the report.
+    /// Size of the report in bytes.
     size: u64,
     seen: ReportView,
-    /// How the run ended, and why that is thought.
+    /// How the run ended, and the reason for that judgement.
     ended: Option<String>,
     newer: Option<String>,
     older: Option<String>,
     first: Option<ThreadStack>,
     others: Vec<ThreadStack>,
-    /// Where the other signals of its session are.
+    /// The address of the other signals of its session.
     session: Option<String>,
-    /// Where its flame graph is.
+    /// The address of its flame graph.
     flame: Option<String>,
     /// How long the app hung or was sampled, in milliseconds.
     took: Option<u64>,
     jetsam: Option<JetsamSection<'r>>,
-    /// What features have that belongs to the report.
+    /// Features' data about the report.
     related: Vec<RelatedSection>,
 }
 
 impl ReportPage<'_> {
-    /// True where the report has nothing but what was sampled before the end.
+    /// Returns true if the report has only samples from before the end.
     fn has_only_samples(&self) -> bool {
         self.first.iter().chain(&self.others).all(|thread| thread.is_sample)
     }
@@ -110,13 +110,14 @@ pub async fn page(
     Ok(html_answer(answer))
 }
 
-/// The page of the session that a report's run is.
+/// Returns the page of the session in which the report was made.
 fn session_of(app: &str, run: Option<&str>) -> Option<String> {
     let run = run.filter(|run| Uuid::parse_str(run).is_ok() && !app.is_empty())?;
     Some(session_path(app, run))
 }
 
-/// The memory limit that other runs on the device and the system of a report had, where it may say why the run ended.
+/// Returns the memory limit of other runs on the same device model and system, if it may explain the end of
+/// the run.
 async fn learned_limit(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<u64>, Problem> {
     let made_on = listed.model.as_deref().zip(listed.os_version.as_deref().and_then(system_version));
     let may_be_memory = MAY_BE_MEMORY.contains(&listed.kind.as_str());
@@ -124,14 +125,14 @@ async fn learned_limit(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<u
     Ok(memory_limits::learned(tx, &[[&listed.app, model, os]]).await?.pop().flatten())
 }
 
-/// How the source positions of a report are linked.
+/// Returns the links of a report's source positions.
 async fn source_links(tx: &mut TenantTx, found: &FoundReport) -> Result<SourceLinks, Problem> {
     let listed = &found.listed;
     let settings = app_settings::get(tx, &listed.app).await?;
     Ok(SourceLinks::of(&settings, &listed.version, &listed.build))
 }
 
-/// The thread that crashed, and the others.
+/// Returns the thread that crashed, and the others.
 fn stacks(
     seen: &ReportView,
     links: &SourceLinks,
@@ -179,12 +180,12 @@ pub async fn thread(
     api.cpu.run_for(signed.access.tenant(), work).await?
 }
 
-/// The signal with its code.
+/// Formats the signal with its code.
 fn signal(seen: &ReportView) -> String {
     [seen.signal.as_deref(), seen.code.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// What is known of the app and the device.
+/// Returns facts about the app and the device.
 fn facts(listed: &ReportRow, size: u64) -> Vec<(&'static str, String)> {
     let of = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let frames = &listed.frames;
@@ -204,7 +205,7 @@ fn facts(listed: &ReportRow, size: u64) -> Vec<(&'static str, String)> {
     facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// What a sampled report counts as; empty for others.
+/// Returns the number of reports that a sampled report represents; empty for others.
 fn stands_for(weight: u32) -> String {
     if weight > 1 { counted(weight, "report", "reports") } else { String::new() }
 }
@@ -220,10 +221,10 @@ fn image_status(image: &ImageView) -> (&'static str, &'static str, &'static str)
     }
 }
 
-/// The backtrace of a report's crash, for the page of its group; `None` for a report about memory.
+/// Returns the backtrace of a report's crash, for the page of its group; `None` for a report about memory.
 ///
 /// # Errors
-/// As [`whole`].
+/// Those of [`whole`].
 pub async fn crashed_stack(
     api: &Api,
     access: &Access<ReportsRead>,
@@ -242,7 +243,7 @@ pub async fn crashed_stack(
     api.cpu.run_for(access.tenant(), work).await?
 }
 
-/// `GET /console/reports/{id}/json`: the report as the API answers it.
+/// `GET /console/reports/{id}/json`: the report as the API returns it.
 pub async fn json(
     state: State<Api>,
     signed: SignedIn<ReportsRead>,

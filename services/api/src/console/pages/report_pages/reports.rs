@@ -9,7 +9,7 @@ use crate::operations::reports::list::{ReportQuery, list_reports};
 use unslide_store::queries::reports::ReportRow;
 
 pub(in crate::console::pages) const PATH: &str = "/console/reports";
-/// Filters that have no field: a link sets them, and each is shown with a way to take it away.
+/// Filters without a field: a link sets them, and each is shown with a link that removes it.
 const LINKED: [&str; 5] = ["kind", "group", "model", "os_version", "debug_id"];
 const FILTERS: [&str; 9] =
     ["app", "version", "q", "status", "kind", "group", "model", "os_version", "debug_id"];
@@ -22,7 +22,7 @@ struct ReportsPage {
     next: Option<String>,
     links: Vec<ListLink>,
     filtered: bool,
-    /// True if the search text is an id that nothing has.
+    /// True if the search text is an id that was not found.
     is_unknown_id: bool,
 }
 
@@ -61,7 +61,7 @@ pub async fn page(
     })
 }
 
-/// What the page's address asks for.
+/// Returns the query in the page's address.
 pub(in crate::console::pages) fn query(state: &PageState) -> ReportQuery {
     ReportQuery {
         app: state.text("app"),
@@ -78,7 +78,7 @@ pub(in crate::console::pages) fn query(state: &PageState) -> ReportQuery {
     }
 }
 
-/// A filter that came by a link, and the address without it.
+/// Returns a filter that a link has set, and the address without it.
 fn chip(state: &PageState, name: &str) -> Option<(String, String)> {
     let value = state.get(name)?;
     let others = FILTERS.iter().filter(|other| **other != name);

@@ -36,7 +36,7 @@ fn facts(entry: &AuditEntry) -> String {
     facts.map(|(name, value)| format!("{name}: {}", plain(value))).collect::<Vec<_>>().join(", ")
 }
 
-/// A JSON value; a text without its quotation marks.
+/// Formats a JSON value; a text has no quotation marks.
 fn plain(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -7,7 +7,7 @@ use crate::requests::access::TenantAdmin;
 use std::fmt::Write as _;
 use unslide_store::dead_letters::DeadLetter;
 
-/// Characters of a key, or of the name or value of a header.
+/// Maximum characters of a key, or of the name or value of a header.
 const LONGEST: usize = 500;
 /// Bytes in a line of a value that is not text.
 const IN_A_LINE: usize = 16;
@@ -17,7 +17,7 @@ const IN_A_LINE: usize = 16;
 struct DeadLetterPage {
     shell: Shell,
     letter: DeadLetter,
-    /// Says what Kafka does not have any more.
+    /// Describes the data that Kafka has deleted.
     lost: Option<String>,
     key: Option<String>,
     headers: Vec<(String, String)>,
@@ -27,7 +27,7 @@ struct DeadLetterPage {
 /// The beginning of a record's value.
 struct Preview {
     text: String,
-    /// Which part of the value it is.
+    /// The range of the value.
     part: String,
 }
 
@@ -50,7 +50,7 @@ pub async fn page(
 }
 
 impl Preview {
-    /// The first bytes of a value of `whole` bytes: as text where they are UTF-8, else in hexadecimal.
+    /// Shows the first bytes of a value of `whole` bytes: as text if they are UTF-8, else in hexadecimal.
     fn of(first: &[u8], whole: Option<u64>) -> Preview {
         let read = first.len() as u64;
         let part = match whole.filter(|whole| *whole > read) {

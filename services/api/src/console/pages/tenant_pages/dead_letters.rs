@@ -1,4 +1,4 @@
-//! `/console/dead-letters`: records that could not be processed, why, and another try.
+//! `/console/dead-letters`: records that could not be processed, the reasons, and their replay.
 
 use crate::console::bar::{BarSelect, FilterBar};
 use crate::console::prelude::*;
@@ -54,7 +54,7 @@ pub async fn page(
     })
 }
 
-/// The dead letters with the same reason.
+/// Returns the address of the dead letters with the same reason.
 fn same_reason(letter: &DeadLetter) -> String {
     link(PATH, &[("reason", Some(&letter.reason))])
 }

@@ -1,4 +1,4 @@
-//! `/console/keys`: the tenant's keys, new ones, and their end.
+//! `/console/keys`: lists, creates and revokes the tenant's keys.
 
 use crate::console::form::SentForm;
 use crate::console::prelude::*;
@@ -25,7 +25,7 @@ struct KeysPage {
     keys: Vec<ApiKey>,
     descent: HashMap<Uuid, KeyDescent>,
     next: Option<String>,
-    /// Whose page it is.
+    /// The principal that sees the page.
     by: Principal,
 }
 
@@ -50,7 +50,7 @@ impl KeysPage {
         }
     }
 
-    /// Keys in force that it made, that these made, and so on.
+    /// Returns the number of valid keys that descend from this key.
     fn made(&self, key: &ApiKey) -> i64 {
         self.descent.get(&key.id).map_or(0, |descent| descent.made)
     }
@@ -67,7 +67,7 @@ pub async fn page(
     let query = PageQuery { limit: None, cursor: state.text("cursor") };
     let Json(found) = list_keys(State(api.clone()), access.clone(), Query(query)).await?;
     let ids: Vec<Uuid> = found.items.iter().map(|key| key.id).collect();
-    // As a revocation counts them.
+    // The same scope as in a revocation.
     let within = (!by.may(Scope::Operator)).then_some(&by.tenant);
     let mut tx = api.tenant(access.tenant()).await?;
     let descent = keys::descent(&mut tx, &ids, by.app.as_deref(), within).await?;
@@ -88,7 +88,7 @@ struct NewKeyPage {
     made: CreatedKey,
 }
 
-/// `POST /console/keys`: makes a key and shows its text this one time.
+/// `POST /console/keys`: creates a key and shows its text only once.
 pub async fn create(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
@@ -108,14 +108,14 @@ pub async fn create(
     Ok(html_with(status, &NewKeyPage { shell: Shell::of(signed.viewer, "keys", "New key"), made }))
 }
 
-/// The first moment of a day.
+/// Returns the first moment of a day.
 fn first_moment(day: &str) -> Result<OffsetDateTime, Problem> {
     let read = Date::parse(day, format_description!("[year]-[month]-[day]"));
     let day = read.map_err(|_| Problem::new(Kind::InvalidBody, "ends: a day such as 2027-03-31"))?;
     Ok(day.midnight().assume_utc())
 }
 
-/// `POST /console/keys/{id}/revoke`: with the field `cascade`, the keys too that it made.
+/// `POST /console/keys/{id}/revoke`: with the field `cascade`, also revokes the keys that descend from it.
 pub async fn revoke(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,

@@ -1,4 +1,4 @@
-//! The pages of what a tenant's people, and operators, set and watch.
+//! Pages for a tenant's administrators and for operators.
 
 pub mod audit_log;
 pub mod dead_letter;

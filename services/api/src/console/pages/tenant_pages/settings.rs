@@ -1,5 +1,5 @@
-//! `/console/settings`: what the tenant chose: where its apps' source code is, which signals they keep, and its rules of
-//! grouping.
+//! `/console/settings`: the tenant's settings: where its apps' source code is, which signals they keep, and
+//! its grouping rules.
 
 use crate::console::form::SentForm;
 use crate::console::prelude::*;
@@ -18,9 +18,9 @@ use unslide_store::queries::apps;
 use unslide_symbolicate::grouping::GroupingRules;
 
 const PATH: &str = "/console/settings";
-/// Apps with settings that the page shows.
+/// Maximum number of apps with settings on the page.
 const MOST_SHOWN: u32 = 200;
-/// Apps without settings that the page offers.
+/// Maximum number of apps without settings that the page offers.
 const MOST_OFFERED: u32 = 50;
 
 #[derive(Template)]
@@ -29,13 +29,13 @@ struct SettingsPage {
     shell: Shell,
     apps: Vec<AppWithSettings>,
     others: Vec<String>,
-    /// What an app without settings has.
+    /// Defaults for an app without settings.
     usual: SignalSettings,
-    /// Absent for a key of one app: the rules are of all apps.
+    /// Absent for a key of one app, because rules apply to all apps.
     rules: Option<RulesForm>,
 }
 
-/// What a signal is called.
+/// Returns the display name of a signal.
 fn signal_word(signal: AppSignal) -> &'static str {
     match signal {
         AppSignal::Hangs => "Hangs, slow launches, much CPU and many writes",
@@ -48,24 +48,25 @@ fn signal_word(signal: AppSignal) -> &'static str {
     }
 }
 
-/// The tenant's rules of grouping.
+/// The tenant's grouping rules.
 #[derive(Default)]
 struct RulesForm {
     text: String,
-    /// The rules that are set; absent where the tenant never had any.
+    /// The current rules; absent if the tenant never had any.
     set: Option<TenantGroupingRules>,
     /// The first line of `text` is the suggestion of a group's page.
     suggested: bool,
-    /// What a trial of `text` found.
+    /// The result of a trial of `text`.
     effect: Option<GroupingRulesEffect>,
 }
 
 impl RulesForm {
-    /// The same with one more rule, which is not set yet: a text that is no rule of one line is left out.
+    /// Adds a rule that is not set yet. Ignores a text that is not a rule of one line.
     fn with_suggestion(mut self, rule: &str) -> RulesForm {
         let known = self.text.lines().any(|line| line.trim() == rule);
         if !known && !rule.contains(is_obeyed) && GroupingRules::parse(rule).is_ok() {
-            // The first rule that matches a function decides: behind one that does, it would say nothing.
+            // The first rule that matches a function decides: after another match, the new rule would have no
+            // effect.
             self.text = format!("{rule}\n{}", self.text).trim_end().to_owned();
             self.suggested = true;
         }
@@ -129,7 +130,7 @@ pub async fn set_rules(
     Ok(Redirect::to(PATH).into_response())
 }
 
-/// `POST /console/settings/grouping-rules/trial`: what the rules of the form would do.
+/// `POST /console/settings/grouping-rules/trial`: shows the effect of the rules in the form.
 pub async fn try_rules(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
@@ -144,7 +145,7 @@ pub async fn try_rules(
     answer(&api, signed, rules).await
 }
 
-/// The rules of a form: browsers send lines that end in a carriage return and a line feed.
+/// Returns the rules of a form: browsers send lines that end in a carriage return and a line feed.
 fn lines(form: &SentForm) -> String {
     form.text("text").replace("\r\n", "\n")
 }

@@ -1,4 +1,4 @@
-//! `/console/tenants`: what each tenant uses beside its limits, for operators.
+//! `/console/tenants`: the usage of each tenant beside its limits, for operators.
 
 use crate::console::bar::{BarSelect, FilterBar};
 use crate::console::prelude::*;
@@ -9,7 +9,7 @@ use unslide_store::figures::TenantFigures;
 use unslide_store::tenants::TenantStanding;
 
 const PATH: &str = "/console/tenants";
-/// From this percentage of its limit on, a tenant is near it.
+/// A tenant is near its limit from this percentage on.
 const NEAR_PERCENT: u64 = 90;
 
 /// A class of the stylesheet, a mark and words.
@@ -21,12 +21,12 @@ struct TenantsPage {
     shell: Shell,
     tenants: Vec<TenantFigures>,
     next: Option<String>,
-    /// Cost units a second of a tenant without a limit of its own; 0 for no limit.
+    /// Cost units per second of a tenant without its own limit; 0 for no limit.
     default_units: u32,
 }
 
 impl TenantsPage {
-    /// The limit on the tenant's rate.
+    /// Formats the limit on the tenant's rate.
     fn rate(&self, tenant: &TenantFigures) -> String {
         let own = Some(tenant.limits.units_per_second).filter(|units| *units > 0);
         match own.unwrap_or(self.default_units) {
@@ -36,33 +36,33 @@ impl TenantsPage {
     }
 }
 
-/// The used share of the limit on symbols in percent, 100 only if the limit is reached.
+/// Returns the used share of the limit on symbols in percent, 100 only if the limit is reached.
 fn percent(tenant: &TenantFigures) -> u64 {
     round_share_below_whole(tenant.used_bytes(), tenant.symbol_limit_bytes, 100)
 }
 
-/// The width of the bar, up to 100.
+/// Returns the width of the bar, up to 100.
 fn width(tenant: &TenantFigures) -> u64 {
     percent(tenant).min(100)
 }
 
-/// What is used of the limit on symbols.
+/// Formats the used part of the limit on symbols.
 fn used(tenant: &TenantFigures) -> String {
     let (used, limit) = (words::bytes(tenant.used_bytes()), words::bytes(tenant.symbol_limit_bytes));
     format!("{used} of {limit}, {} %", percent(tenant))
 }
 
-/// True if the tenant is near its limit, or over it.
+/// Returns true if the tenant is near its limit, or over it.
 fn is_near(tenant: &TenantFigures) -> bool {
     nearness_at(percent(tenant)).is_some()
 }
 
-/// A class of the stylesheet, a mark and words for a tenant that is near its limit.
+/// Returns a class of the stylesheet, a mark and words for a tenant that is near its limit.
 fn nearness(tenant: &TenantFigures) -> Nearness {
     nearness_at(percent(tenant)).unwrap_or_default()
 }
 
-/// The class of the bar in the stylesheet.
+/// Returns the class of the bar in the stylesheet.
 fn class(tenant: &TenantFigures) -> &'static str {
     nearness(tenant).0
 }
