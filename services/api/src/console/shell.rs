@@ -143,7 +143,7 @@ pub fn html(page: &impl Template) -> Result<Response, Problem> {
     Ok(Html(page.render().map_err(Problem::internal)?).into_response())
 }
 
-/// Returns a page whose memory is reserved.
+/// Returns a response with a page of reserved bytes.
 pub fn html_answer(page: ReservedAnswer) -> Response {
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
 }

@@ -96,7 +96,7 @@ impl ThreadStack {
     }
 }
 
-/// Keeps the note on missing symbols only at the first frame of each image.
+/// Keeps an image's id and upload command only at its first frame.
 fn say_once(lines: &mut [FrameLine]) {
     let mut said = HashSet::new();
     for line in lines {

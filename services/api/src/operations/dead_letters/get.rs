@@ -77,8 +77,8 @@ pub async fn get_dead_letter(
     Ok(Json(shown))
 }
 
-/// Returns the part of a dead letter's record that can be shown, with the first bytes of its value. Returns
-/// `None` for the record if it is gone or there was none.
+/// Returns the part of a dead letter's record that can be shown, and the first bytes of its value. The bytes
+/// are `None` if the value is gone or there was none.
 ///
 /// # Errors
 /// There is no such dead letter, or Kafka does not answer.

@@ -168,7 +168,7 @@ async fn sign(
     Ok(())
 }
 
-/// Returns the topic where the dead letter's history began: an input, or the topic of requests. Returns the
+/// Returns the first topic in the dead letter's history: an input, or the topic of requests. Returns the
 /// shared input for any other topic.
 fn target(api: &Api, letter: &DeadLetter) -> String {
     let names = &api.topics;

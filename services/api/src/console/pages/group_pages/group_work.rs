@@ -77,8 +77,8 @@ async fn similar(
     Ok(found.into_iter().filter(|other| other.id != group.id).collect())
 }
 
-/// Returns the address where the tenant's rules are changed, with a rule that would split the group. Returns
-/// `None` if the key may not change them.
+/// Returns the address of the settings page, with a rule that would split the group. Returns `None` if the
+/// key may not change the rules.
 fn rules(access: &Access<ReportsRead>, group: &ListedGroup) -> Option<String> {
     let may = access.principal.may(Scope::TenantAdmin) && access.only_app().is_none();
     let rule = suggested_rule(&group.culprit).filter(|_| !group.provisional);

@@ -17,7 +17,7 @@ const IN_A_LINE: usize = 16;
 struct DeadLetterPage {
     shell: Shell,
     letter: DeadLetter,
-    /// Describes the data that Kafka has deleted.
+    /// The reason why the record or its value is missing.
     lost: Option<String>,
     key: Option<String>,
     headers: Vec<(String, String)>,
