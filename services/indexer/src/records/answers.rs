@@ -58,17 +58,13 @@ pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
     }))
 }
 
-/// Reason of dead letters that leave their request open: it or its output was too large for a topic, and a
-/// later try may end differently.
-const FOR_NOW: &str = "too_large";
-
 /// Returns the request that permanently ended with a dead letter, or `None` for other dead letters.
 /// `requests` is the topic of requests.
 pub fn of_letter(record: &Record, requests: &str) -> Option<Answered> {
     // Only workers write this topic and its headers.
     let text = |name| record.headers.text(name);
     let reason = text(headers::REASON)?;
-    if text(headers::ORIGIN_TOPIC)? != requests || reason == FOR_NOW {
+    if text(headers::ORIGIN_TOPIC)? != requests {
         return None;
     }
     let Some(value) = record.value.clone() else { return of_headers(record) };
@@ -110,13 +106,13 @@ mod tests {
     #[test]
     fn a_letter_whose_value_was_left_out_names_its_request_in_its_headers() {
         let id = ReportId([7; 16]);
-        let letter = |topic: &'static str, reason: &'static str| Record {
+        let letter = |topic: &'static str| Record {
             at: RecordRef { topic: "unslide.dead-letter".into(), partition: 0, offset: 0 },
             time_millis: None,
             key: None,
             value: None,
             headers: Headers::new()
-                .with(headers::REASON, reason)
+                .with(headers::REASON, "too_large")
                 .with(headers::ORIGIN_TOPIC, topic)
                 .with(headers::TENANT, "acme")
                 .with(headers::REPORT_ID, id.to_string())
@@ -124,11 +120,10 @@ mod tests {
                 .with(headers::VARIANT, "1")
                 .with(headers::REQUESTED_AT, "5"),
         };
-        let ended = of_letter(&letter("requests", "panicked"), "requests").unwrap();
+        let ended = of_letter(&letter("requests"), "requests").unwrap();
         assert_eq!((ended.report_id, ended.variant, ended.revision), (id, 1, 3));
         assert_eq!((ended.answer, ended.requested_at_micros), (RequestOutcome::Dead, 5));
-        assert_eq!(of_letter(&letter("crash.reports", "panicked"), "requests"), None);
-        assert_eq!(of_letter(&letter("requests", FOR_NOW), "requests"), None);
+        assert_eq!(of_letter(&letter("crash.reports"), "requests"), None);
     }
 
     #[test]
