@@ -23,7 +23,7 @@ pub trait GatewayEvent: Sized + Send + 'static {
     /// [`EventError`], which names the field.
     fn read(json: &[u8]) -> Result<Self, EventError>;
 
-    /// What tells the events of an app apart.
+    /// The id that distinguishes the events of an app.
     fn id(&self) -> &str;
 
     /// Bundle identifier.
@@ -77,7 +77,7 @@ pub struct EventArrival<E> {
 }
 
 impl<E: GatewayEvent> EventArrival<E> {
-    /// True where the event's time lies so long before its arrival that it is not counted any more.
+    /// Returns true if the event's time is so long before its arrival that it is not counted any more.
     #[must_use]
     pub fn is_late(&self) -> bool {
         is_late(&self.event, self.received_at)
@@ -109,7 +109,7 @@ pub enum EventError {
     Field {
         /// The field.
         field: &'static str,
-        /// What is wrong with its value, and what would be right.
+        /// The problem with its value, and which values are right.
         problem: String,
     },
 }
@@ -155,7 +155,7 @@ pub fn check_texts<'e>(
     Ok(())
 }
 
-/// Checks the share that is sampled; all where none is named.
+/// Checks the share that is sampled. Returns 1 if no share is named.
 ///
 /// # Errors
 /// [`EventError::Field`].

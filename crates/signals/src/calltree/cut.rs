@@ -12,7 +12,7 @@ const MOST_TEXT: usize = 1 << 20;
 /// The heaviest nodes of a call tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutTree {
-    /// What weights are counted in: `samples` or `bytes`.
+    /// The unit of weights: `samples` or `bytes`.
     pub unit: String,
     /// How often, of the whole tree.
     pub count: u64,
@@ -30,7 +30,7 @@ pub struct CutNode {
     /// The position of its caller; absent for an outermost one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<usize>,
-    /// The function's name; for a node that stands for others their number.
+    /// The function's name. If the node represents several others, their number.
     pub name: String,
     /// The file name of its image.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -47,7 +47,7 @@ pub struct CutNode {
     /// The line, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// True for a node that stands for others.
+    /// True if the node represents several others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rest: bool,
 }

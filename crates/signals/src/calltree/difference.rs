@@ -30,19 +30,20 @@ impl TreeDifference {
         &self.tree
     }
 
-    /// What a node had in the first tree.
+    /// Returns the amount of a node in the first tree.
     #[must_use]
     pub fn before(&self, index: NodeIndex) -> Amount {
         self.before[index.at()]
     }
 
-    /// What a node has in the second tree.
+    /// Returns the amount of a node in the second tree.
     #[must_use]
     pub fn after(&self, index: NodeIndex) -> Amount {
         self.tree.node(index).total.without(self.before(index))
     }
 
-    /// What a node had in the first tree, and has in the second, without what it calls.
+    /// Returns the amounts of a node in the first and in the second tree, without the functions that it
+    /// calls.
     #[must_use]
     pub fn own(&self, index: NodeIndex) -> (Amount, Amount) {
         let (mut before, mut after) = (Amount::default(), Amount::default());

@@ -1,5 +1,5 @@
-//! Folded stacks: a line for each stack, its frames from the outermost on with `;` between them, and how
-//! much it stands for.
+//! Folded stacks: one line for each stack, with its frames from the outermost on, `;` between them, and its
+//! weight.
 
 use super::{CallTree, FrameOrigin, NodeIndex};
 use std::fmt::Write as _;
@@ -8,26 +8,26 @@ use unslide_report::text::is_obeyed;
 /// The most bytes of folded stacks: each repeats the names of all its callers.
 const MOST_BYTES: usize = 256 << 20;
 
-/// The name of the last line, which stands for all stacks that are left out.
+/// The name of the last line, which sums all stacks that are left out.
 const LEFT_OUT: &str = "(left out)";
 
-/// What other tools put behind the names of the kernel's functions.
+/// The suffix that other tools add to the names of the kernel's functions.
 const KERNEL_MARK: &str = "_[k]";
 
-/// A name without the kernel's mark, and whether it had one.
+/// Returns a name without the kernel's mark, and whether it had one.
 pub(crate) fn folded_kernel_name(name: &str) -> (&str, bool) {
     name.strip_suffix(KERNEL_MARK).map_or((name, false), |name| (name, true))
 }
 
 impl CallTree {
-    /// The tree as folded stacks with their own weights, in the order of the nodes. What no frame stands
-    /// for is the root's. Stacks beyond 256 MiB are one last line, `(left out) N`.
+    /// Returns the tree as folded stacks with their own weights, in the order of the nodes. Weight without a
+    /// frame belongs to the root. Stacks beyond 256 MiB are one last line, `(left out) N`.
     #[must_use]
     pub fn folded(&self) -> String {
         self.folded_within(MOST_BYTES)
     }
 
-    /// The same with other bytes, in which the last line does not count.
+    /// Returns the same with another limit in bytes, in which the last line does not count.
     #[must_use]
     pub fn folded_within(&self, most_bytes: usize) -> String {
         let mut left_out: u64 = 0;

@@ -1,4 +1,4 @@
-//! Functions wherever they were called: how much each has by itself.
+//! Functions, independent of their callers: how much each uses without the functions that it calls.
 
 use super::{CallFrame, CallTree, FrameOrigin};
 use std::cmp::Reverse;

@@ -18,7 +18,7 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 use unslide_model::first_bytes;
 
-/// The most nodes of a tree. What is added after that counts for the callers that are there.
+/// The most nodes of a tree. Later ones are counted for their callers that are in the tree.
 pub const MOST_NODES: usize = 1 << 20;
 /// The most callers above a node.
 pub const MOST_DEPTH: usize = 1024;
@@ -27,7 +27,7 @@ const MOST_NAME: usize = 1024;
 /// Bytes that a node takes, and what finds it.
 const NODE_BYTES: u64 = 256;
 
-/// What a node stands for.
+/// The amount of a node: how often, and how much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     /// How often: samples, or allocations.
@@ -43,7 +43,7 @@ impl Amount {
         Amount { count, weight: count }
     }
 
-    /// What is left without `other`; nothing where that is more.
+    /// Returns the rest without `other`, or 0 if `other` is larger.
     #[must_use]
     pub fn without(self, other: Amount) -> Amount {
         Amount {
@@ -92,9 +92,9 @@ impl FrameOrigin {
 /// A function, or a label, of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallFrame {
-    /// The function's name; the image and an offset where it is not known.
+    /// The function's name, or the image and an offset if the name is not known.
     pub name: Arc<str>,
-    /// The file name of its image; empty where that is not known.
+    /// The file name of its image; empty if that is not known.
     pub image: Arc<str>,
     /// Who wrote it.
     pub origin: FrameOrigin,
@@ -107,7 +107,7 @@ impl CallFrame {
         CallFrame { name: shortened(name).into(), image: "".into(), origin: FrameOrigin::Label }
     }
 
-    /// A function.
+    /// Returns the frame of a function.
     #[must_use]
     pub fn function(name: &str, image: &str, origin: FrameOrigin) -> CallFrame {
         CallFrame { name: shortened(name).into(), image: shortened(image).into(), origin }
@@ -141,7 +141,7 @@ pub struct CallNode {
     pub parent: Option<NodeIndex>,
     /// The amount of the node and all below it.
     pub total: Amount,
-    /// The line that is running or calls; `None` where it is not known or several are merged.
+    /// The line that is running or calls. `None` if it is not known, or if several are merged.
     pub place: Option<SourcePlace>,
     depth: u32,
     children: Vec<NodeIndex>,
@@ -168,13 +168,13 @@ impl CallTree {
     /// The position of the root.
     pub const ROOT: NodeIndex = NodeIndex(0);
 
-    /// A tree of the root alone. `unit` is what weights are counted in, such as `samples`.
+    /// Creates a tree of the root alone. `unit` is the unit of weights, such as `samples`.
     #[must_use]
     pub fn new(unit: &'static str) -> CallTree {
         CallTree::bounded(unit, MOST_NODES)
     }
 
-    /// The same with at most `most_nodes` nodes, and never more than [`MOST_NODES`].
+    /// Creates a tree with at most `most_nodes` nodes, and never more than [`MOST_NODES`].
     #[must_use]
     pub fn bounded(unit: &'static str, most_nodes: usize) -> CallTree {
         let mut tree = CallTree {
@@ -200,67 +200,68 @@ impl CallTree {
         tree
     }
 
-    /// What weights are counted in.
+    /// Returns the unit of weights.
     #[must_use]
     pub fn unit(&self) -> &'static str {
         self.unit
     }
 
-    /// Frames that were left out because the tree is too large or too deep. Their amounts are those of
-    /// their callers.
+    /// Returns the number of frames that were left out because the tree is too large or too deep. Their
+    /// amounts are those of their callers.
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut
     }
 
-    /// The number of nodes, the root among them.
+    /// Returns the number of nodes, including the root.
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// About how many bytes of memory the tree takes.
+    /// Returns about how many bytes of memory the tree takes.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         CallTree::most_bytes(self.nodes.len()).saturating_add(self.name_bytes)
     }
 
-    /// About how many bytes of memory a tree of `nodes` nodes takes without the names of its functions.
+    /// Returns about how many bytes of memory a tree of `nodes` nodes takes without the names of its
+    /// functions.
     #[must_use]
     pub fn most_bytes(nodes: usize) -> u64 {
         (nodes as u64).saturating_mul(NODE_BYTES)
     }
 
-    /// The positions of all nodes, callers before what they call.
+    /// Returns the positions of all nodes, callers before the functions that they call.
     pub fn indices(&self) -> impl DoubleEndedIterator<Item = NodeIndex> + use<> {
         (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(NodeIndex)
     }
 
-    /// A node of this tree.
+    /// Returns a node of this tree.
     #[must_use]
     pub fn node(&self, index: NodeIndex) -> &CallNode {
         &self.nodes[index.at()]
     }
 
-    /// The frame of a node of this tree.
+    /// Returns the frame of a node of this tree.
     #[must_use]
     pub fn frame(&self, index: NodeIndex) -> &CallFrame {
         &self.frames[self.node(index).frame as usize]
     }
 
-    /// The amount of the whole tree.
+    /// Returns the amount of the whole tree.
     #[must_use]
     pub fn total(&self) -> Amount {
         self.node(CallTree::ROOT).total
     }
 
-    /// The amount of a node without what it calls.
+    /// Returns the amount of a node without the functions that it calls.
     #[must_use]
     pub fn own(&self, index: NodeIndex) -> Amount {
         self.node(index).total.without(self.below(index))
     }
 
-    /// The amounts of what a node calls, together.
+    /// Returns the sum of the amounts of a node's children.
     fn below(&self, index: NodeIndex) -> Amount {
         let mut sum = Amount::default();
         for child in &self.node(index).children {
@@ -269,7 +270,7 @@ impl CallTree {
         sum
     }
 
-    /// What a node calls, the heaviest first; of equals by name.
+    /// Returns the nodes that a node calls, the heaviest first, those of equal weight by name.
     #[must_use]
     pub fn children(&self, index: NodeIndex) -> Vec<NodeIndex> {
         let mut children = self.node(index).children.clone();
@@ -280,8 +281,8 @@ impl CallTree {
         children
     }
 
-    /// The node of a frame under `parent`, which is made where there is none. Where the tree is full or too
-    /// deep it is `parent` itself.
+    /// Returns the node of a frame under `parent`, and creates it if there is none. If the tree is full or
+    /// too deep, returns `parent`.
     pub fn child(&mut self, parent: NodeIndex, frame: &CallFrame, place: Option<&SourcePlace>) -> NodeIndex {
         match self.frame_ids.get(frame).copied() {
             Some(number) => self.child_of_number(parent, number, place),
@@ -296,7 +297,7 @@ impl CallTree {
         }
     }
 
-    /// The same by the number of the frame.
+    /// Does the same as `child` by the number of the frame.
     pub(crate) fn child_of_number(
         &mut self,
         parent: NodeIndex,
@@ -333,14 +334,14 @@ impl CallTree {
         self.nodes.len() >= self.most_nodes || self.node(parent).depth as usize >= MOST_DEPTH
     }
 
-    /// The number of a frame, which it gets where it has none; `None` where the tree has as many as it may have nodes,
-    /// so that no node is left for it.
+    /// Returns the number of a frame, and assigns one if it has none. Returns `None` if the tree has as many
+    /// frames as it may have nodes, so that no node is left for it.
     pub(crate) fn number(&mut self, frame: &CallFrame) -> Option<u32> {
         let known = self.frame_ids.get(frame).copied();
         known.or_else(|| (self.frames.len() < self.most_nodes).then(|| self.intern(frame)))
     }
 
-    /// The number of a node's frame.
+    /// Returns the number of a node's frame.
     pub(crate) fn number_at(&self, index: NodeIndex) -> u32 {
         self.node(index).frame
     }
@@ -370,8 +371,8 @@ impl CallTree {
         }
     }
 
-    /// Adds an amount to a node alone: for trees with amounts that already include what is called.
-    /// [`CallTree::settle`] has to follow.
+    /// Adds an amount to a node alone, for trees with amounts that already include callees. Call
+    /// [`CallTree::settle`] afterwards.
     pub fn add_inclusive(&mut self, index: NodeIndex, amount: Amount) {
         self.nodes[index.at()].total += amount;
     }
@@ -386,7 +387,7 @@ impl CallTree {
         }
     }
 
-    /// Adds all of another tree of the same unit.
+    /// Adds all nodes of another tree of the same unit.
     pub fn merge(&mut self, other: &CallTree) {
         let mut places = vec![CallTree::ROOT; other.nodes.len()];
         for index in other.indices() {
@@ -406,7 +407,7 @@ impl CallTree {
     }
 }
 
-/// A name of at most [`MOST_NAME`] bytes.
+/// Returns at most [`MOST_NAME`] bytes of a name.
 fn shortened(name: &str) -> &str {
     first_bytes(name, MOST_NAME)
 }

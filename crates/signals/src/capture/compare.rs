@@ -7,10 +7,11 @@ use crate::memory_graph::{MemoryComparison, MemoryTables, compare};
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// What has changed between two captures. Functions that only one of two cut trees has count for their callers in the other.
+/// The changes between two captures. Functions that only one of two cut trees has count for their callers in
+/// the other.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaptureComparison {
-    /// What weights are counted in: `samples` or `bytes`.
+    /// The unit of weights: `samples` or `bytes`.
     pub unit: String,
     /// The weight of all of the earlier one.
     pub before: u64,
@@ -24,7 +25,7 @@ pub struct CaptureComparison {
     /// The memory of two logs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<ComparedMemory>,
-    /// What changed between two graphs of memory.
+    /// The changes between two memory graphs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graph: Option<MemoryComparison>,
     /// Stacks that have changed and were left out, and functions that the two analyses have summed.
@@ -72,7 +73,7 @@ pub enum NotComparable {
 }
 
 impl CaptureComparison {
-    /// What has changed between two captures of a kind.
+    /// Compares two captures of one kind.
     ///
     /// # Errors
     /// [`NotComparable`].

@@ -37,10 +37,10 @@ const MOST_COMPARED_TEXT: usize = 128 << 10;
 /// The most functions of a row.
 const MOST_FUNCTIONS: usize = 24;
 
-/// What is said of addresses that have no names because there are too many.
+/// The remark about addresses that have no names because there are too many.
 const LEFT_OUT: &str = "addresses have no names: the functions at all of them are too many";
 
-/// What a capture says.
+/// The result of analysing a capture.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaptureAnalysis {
     /// The heaviest nodes of the call tree; of a log, that of the heap.
@@ -48,7 +48,7 @@ pub struct CaptureAnalysis {
     /// The heaviest nodes of the call tree of a log's virtual memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vm_tree: Option<CutTree>,
-    /// What was skipped.
+    /// The parts that were skipped.
     pub skipped: Vec<SkippedPart>,
     /// The images with frames that have no names for want of symbols: the app's first, those with the most
     /// frames before others.
@@ -56,12 +56,12 @@ pub struct CaptureAnalysis {
     /// The memory of a log of allocations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemorySummary>,
-    /// What a graph of memory says.
+    /// The tables of a memory graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<MemoryTables>,
 }
 
-/// What was skipped of a capture.
+/// A part of a capture that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedPart {
     /// How many.
@@ -78,7 +78,7 @@ pub struct LackingImage {
     /// Its debug id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub debug_id: Option<DebugId>,
-    /// What became of its symbols, such as `missing`.
+    /// The outcome of the search for its symbols, such as `missing`.
     pub status: String,
     /// Frames that refer to it.
     pub frames: u64,
@@ -136,10 +136,10 @@ impl From<MemoryGraphError> for CaptureError {
     }
 }
 
-/// Analyses a capture. `file` gives the bytes of a part by its name: nothing of one that was not sent.
+/// Analyses a capture. `file` returns the bytes of a part by its name, and none for a part that was not sent.
 ///
 /// # Errors
-/// [`CaptureError`] where it is not what its sender said.
+/// Returns a [`CaptureError`] if the capture is not of the form that its sender named.
 pub fn analyse<'f, 's>(
     form: &CaptureForm,
     file: &dyn Fn(&str) -> &'f [u8],
@@ -223,7 +223,7 @@ fn memory_graph<'s>(
     Ok((memory_answer(tables, &tree, named), graph.images))
 }
 
-/// What is said of a `.memgraph`, which is stored as it is.
+/// Returns the analysis of a `.memgraph`, which is stored unread.
 fn opaque() -> CaptureAnalysis {
     let what = "file is a .memgraph, whose layout Apple does not publish: it is stored as it is and opaque; send the \
                 text that heap, leaks, vmmap or footprint prints for it, too";

@@ -11,8 +11,8 @@ const MOST_BLOCKS: usize = 1 << 22;
 /// The fewest events between two of them.
 const FEWEST_EVENTS: usize = 64;
 
-/// Replays that were kept at some events of a log. Their memory is bounded: where the live sets are large, they are
-/// fewer.
+/// Replays that were kept at some events of a log. Their memory is bounded, so there are fewer if the live
+/// sets are large.
 #[derive(Clone, Debug)]
 pub struct Checkpoints<'a> {
     log: EventLog<'a>,
@@ -55,14 +55,14 @@ impl<'a> Checkpoints<'a> {
         replay
     }
 
-    /// Where the next one stands: after at least as many events as the copy of this one takes blocks, so that copies
-    /// cost less than the replay.
+    /// Returns the position of the next checkpoint: after at least as many events as the copy of this one
+    /// takes blocks, so that copies cost less than the replay.
     fn next_after(&self, replay: &Replay<'a>) -> Option<usize> {
         replay.position().checked_add(self.spacing.max(replay.live().room()))
     }
 
-    /// Keeps a copy of a replay that stands behind all others, unless it alone is too large. Where they would become
-    /// too large with it, every second one goes first, and from then on they are twice as far apart.
+    /// Keeps a copy of a replay that is further than all others, unless it alone is too large. If the copies
+    /// would become too large with it, every second one is dropped first and their spacing doubles.
     fn keep(&mut self, replay: &Replay<'a>) {
         let room = replay.live().room();
         if room > self.most_blocks {

@@ -7,7 +7,8 @@ const VM_ALLOCATED: u32 = 16;
 const VM_DEALLOCATED: u32 = 32;
 /// Bits of a type that has a meaning: the low byte, and the tag in the high one.
 const KNOWN_BITS: u32 = 0xFF00_00FF;
-/// What stored addresses are combined with, so that tools that look for leaks do not take them for references.
+/// The mask that stored addresses are combined with (XOR), so that tools that look for leaks do not take them
+/// for references.
 const DISGUISE: u64 = 0x5555;
 const STACK_BITS: u64 = (1 << 48) - 1;
 
@@ -68,21 +69,21 @@ impl EventLayout {
     }
 }
 
-/// What an event did.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Memory was allocated.
     Allocation,
     /// Memory was freed.
     Deallocation,
-    /// A block has a new size or place. Where it moved, the old one is freed by an event of its own.
+    /// A block has a new size or place. If it moved, an event of its own frees the old one.
     Reallocation,
 }
 
 /// An event of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MallocEvent {
-    /// What happened.
+    /// The kind of the event.
     pub kind: EventKind,
     /// True for pages of virtual memory, false for a block of the heap.
     pub vm: bool,
@@ -96,7 +97,7 @@ pub struct MallocEvent {
     pub stack: u64,
 }
 
-/// Why a record is no event.
+/// The reason why a record is no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoEvent {
     /// It was not written.
@@ -137,7 +138,7 @@ impl AddressSteps {
         self.rises.min(self.falls)
     }
 
-    /// True where the order has few enough breaks to be one.
+    /// Returns true if few enough steps break the order.
     fn is_sorted(self) -> bool {
         let steps = self.rises + self.falls;
         steps >= FEWEST_NEIGHBOURS && self.breaks() * NEIGHBOURS_OF_ONE_BREAK < steps
@@ -145,31 +146,31 @@ impl AddressSteps {
 }
 
 impl<'a> EventLog<'a> {
-    /// The log in these bytes.
+    /// Creates a log over these bytes.
     #[must_use]
     pub fn new(bytes: &'a [u8], layout: EventLayout) -> EventLog<'a> {
         EventLog { bytes, layout }
     }
 
-    /// The number of whole records.
+    /// Returns the number of whole records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() / self.layout.record_size()
     }
 
-    /// True without a whole record.
+    /// Returns true if there is no whole record.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes after the last whole record: its block was not written to the end.
+    /// Returns the number of bytes after the last whole record, which was not written to the end.
     #[must_use]
     pub fn trailing_bytes(&self) -> usize {
         self.bytes.len() % self.layout.record_size()
     }
 
-    /// The records from `first` to before `end`, as events or why they are none.
+    /// Returns the records from `first` to before `end`, as events or the reasons why they are none.
     pub fn events(
         &self,
         first: usize,
@@ -181,8 +182,9 @@ impl<'a> EventLog<'a> {
         records.chunks_exact(size).map(move |record| event(layout, record))
     }
 
-    /// The number of records that break the order of addresses; `None` where the log is not sorted by them. A tool
-    /// may have sorted addresses as they are or as they are stored, up or down: then what came first is not known.
+    /// Returns the number of records that break the order of addresses. Returns `None` if the log is not
+    /// sorted by them. A tool may have sorted plain or stored addresses, up or down. The order of events is
+    /// then not known.
     #[must_use]
     pub fn out_of_order(&self) -> Option<u64> {
         let most = self.len() as u64 / NEIGHBOURS_OF_ONE_BREAK;

@@ -39,7 +39,8 @@ pub struct StackHistory {
 }
 
 impl MemoryHistory {
-    /// What these stacks held, and all, at each moment of a replay. `allocator` names a stack.
+    /// Returns the memory of these stacks, and of all, at each moment of a replay. `allocator` returns the
+    /// name of a stack.
     pub(super) fn of(
         mut replay: Replay<'_>,
         moments: Vec<usize>,
@@ -70,15 +71,15 @@ impl MemoryHistory {
     }
 }
 
-/// The moments of a history of this many events.
+/// Returns the moments of a history of this many events.
 pub(super) fn moments(events: usize) -> Vec<usize> {
     let step = events.div_ceil(MOST_MOMENTS).max(FEWEST_EVENTS);
     (step..events).step_by(step).chain([events]).collect()
 }
 
-/// The stacks that held most at any moment of a replay, each with the most that it held. The log is replayed again for
-/// what they held at the others, so that no more than the sums of one moment are in memory. The replay then stands at
-/// the last moment.
+/// Returns the stacks that held most at any moment of a replay, each with the most that it held. The log is
+/// replayed again for their memory at the other moments, so that only the sums of one moment are in memory.
+/// The replay then stands at the last moment.
 pub(super) fn largest_stacks(replay: &mut Replay<'_>, moments: &[usize]) -> StackTotals {
     let mut most = StackTotals::new();
     for end in moments {

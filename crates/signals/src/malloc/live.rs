@@ -12,7 +12,7 @@ pub struct LiveBlock {
     pub stack: u64,
     /// The position of the event that allocated it.
     pub born: u64,
-    /// Its tag, where it is virtual memory.
+    /// Its tag, if it is virtual memory.
     pub tag: u8,
 }
 
@@ -45,7 +45,7 @@ impl LiveSet {
         self.heap.insert(address, block)
     }
 
-    /// Removes a block; `None` where there is none.
+    /// Removes a block. Returns `None` if there is none.
     pub(super) fn remove_block(&mut self, address: u64) -> Option<LiveBlock> {
         let removed = self.heap.remove(&address);
         if self.heap.len() < self.heap.capacity() / 8 {
@@ -54,7 +54,7 @@ impl LiveSet {
         removed
     }
 
-    /// Adds a range; what was there before is no longer. True where there was something.
+    /// Adds a range in place of the memory that was there. Returns true if there was some.
     pub(super) fn map(&mut self, address: u64, range: LiveBlock) -> bool {
         if range.size == 0 {
             return false;
@@ -64,12 +64,12 @@ impl LiveSet {
         replaced
     }
 
-    /// Removes the range that begins at an address; true where there was one.
+    /// Removes the range that begins at an address. Returns true if there is one.
     pub(super) fn unmap_whole(&mut self, address: u64) -> bool {
         self.vm.remove(&address).is_some()
     }
 
-    /// Removes a range, which may be parts of several; true where there was something.
+    /// Removes a range, which may be parts of several. Returns true if something was removed.
     pub(super) fn unmap(&mut self, address: u64, size: u64) -> bool {
         let end = address.saturating_add(size);
         if size == 0 {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[error("the log is sorted by address: what was live at any time cannot be said of it, only totals can")]
 pub struct SortedByAddress;
 
-/// What the records of a log were.
+/// The number of records of each kind in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventCounts {
     /// Allocations.
@@ -81,13 +81,13 @@ impl<'a> Replay<'a> {
         self.at
     }
 
-    /// What is live.
+    /// Returns the live memory.
     #[must_use]
     pub fn live(&self) -> &LiveSet {
         &self.live
     }
 
-    /// What the records so far were.
+    /// Returns the counts of the records so far.
     #[must_use]
     pub fn counts(&self) -> EventCounts {
         self.counts

@@ -19,7 +19,7 @@ pub enum SlotForm {
     Counted,
 }
 
-/// Where the walk along a stack ended.
+/// The reason why the walk along a stack ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackEnd {
     /// At its thread.
@@ -39,9 +39,9 @@ pub enum StackEnd {
 pub struct StackWalk {
     /// Return addresses, the innermost first.
     pub frames: Vec<LoadAddress>,
-    /// The thread; `None` where the walk ended before it.
+    /// The thread. `None` if the walk ended before it.
     pub thread: Option<u64>,
-    /// Where it ended.
+    /// The reason why it ended.
     pub end: StackEnd,
 }
 

@@ -1,4 +1,4 @@
-//! What is said of a log: how much memory is held, by which stacks, and what has grown.
+//! The summary of a log: how much memory is held, by which stacks, and what has grown.
 
 use super::checkpoints::Checkpoints;
 use super::event::EventLog;
@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use unslide_model::DebugId;
 use unslide_symbolicate::ImageSymbols;
 
-/// What is asked of a log.
+/// A log with its stacks and images, and the options of its summary.
 #[derive(Clone, Copy, Debug)]
 pub struct LogQuestion<'a> {
     /// The events.
@@ -26,7 +26,7 @@ pub struct LogQuestion<'a> {
     pub table: StackTable<'a>,
     /// The binaries that addresses lie in.
     pub images: &'a [ProfileImage],
-    /// What is live after this many events; `None` for all.
+    /// Summarises the memory that is live after this many events; `None` for all.
     pub at: Option<usize>,
     /// Also what has grown since this many events, and what was allocated before and is still live.
     pub from: Option<usize>,
@@ -38,7 +38,7 @@ pub struct LogQuestion<'a> {
     pub most_functions: usize,
 }
 
-/// What a log says.
+/// The summary of a log with its call trees.
 #[derive(Clone, Debug)]
 pub struct LogAnswer {
     /// The memory in numbers.
@@ -54,12 +54,12 @@ pub struct LogAnswer {
 pub struct MemorySummary {
     /// Records of the log.
     pub events: usize,
-    /// Records that were replayed; left out where the log is sorted by address and only summed.
+    /// Records that were replayed. Absent if the log is sorted by address and only summed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
     /// Bytes behind the last whole record.
     pub trailing_bytes: usize,
-    /// What the records were.
+    /// The number of records of each kind.
     pub counts: EventCounts,
     /// All memory.
     pub memory: MemoryRow,
@@ -69,7 +69,7 @@ pub struct MemorySummary {
     pub threads: Vec<ThreadRow>,
     /// The stacks with the most memory.
     pub stacks: Vec<StackRow>,
-    /// Stacks that the table has not to the end.
+    /// Stacks that are not complete in the table.
     pub broken_stacks: u64,
     /// Addresses that have no names because there are too many.
     #[serde(default)]
@@ -77,10 +77,10 @@ pub struct MemorySummary {
     /// The stacks with changed memory, the largest growth first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub growth: Option<Vec<GrowthRow>>,
-    /// What was allocated before [`LogQuestion::from`] and is live: it may be leaked.
+    /// Memory that was allocated before [`LogQuestion::from`] and is live: it may be leaked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older: Option<Vec<StackRow>>,
-    /// The live memory over time; left out where it is not asked for or too few events were replayed.
+    /// The live memory over time. Absent if it was not requested or too few events were replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<MemoryHistory>,
 }
@@ -144,11 +144,11 @@ pub struct GrowthRow {
     /// The kind of the memory.
     #[serde(default)]
     pub kind: MemoryKind,
-    /// What it held first; 0 for the other kind.
+    /// The memory that it held first; 0 for the other kind.
     pub before: MemoryRow,
-    /// What it holds now; 0 for the other kind.
+    /// The memory that it holds now; 0 for the other kind.
     pub after: MemoryRow,
-    /// Bytes that came to it.
+    /// The bytes by which it has grown.
     pub grown_bytes: i64,
     /// The innermost function of the app, or of all.
     pub allocator: String,
@@ -157,10 +157,10 @@ pub struct GrowthRow {
 }
 
 impl LogQuestion<'_> {
-    /// Replays the log. One that is sorted by address is summed, where nothing is asked of a moment.
+    /// Replays the log. A log that is sorted by address is summed, if no moment is requested.
     ///
     /// # Errors
-    /// [`SortedByAddress`].
+    /// Returns [`SortedByAddress`] if a moment of such a log is requested.
     pub fn answer<'s>(
         &self,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
@@ -194,11 +194,11 @@ impl LogQuestion<'_> {
         self.of_replay(before, &checkpoints.replay_to(self.at.unwrap_or(usize::MAX)), symbols)
     }
 
-    /// What was live at moments up to [`LogQuestion::at`]; `None` where these are too few events. The log is replayed
-    /// twice for it.
+    /// Returns the live memory at moments up to [`LogQuestion::at`]. Returns `None` if these are too few
+    /// events. Replays the log twice.
     ///
     /// # Errors
-    /// [`SortedByAddress`].
+    /// Returns [`SortedByAddress`] if the log is sorted by address.
     pub fn history<'s>(
         &self,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,

@@ -19,7 +19,7 @@ const PAGED_BEGINNINGS: [usize; 2] = [8_192, 16_384];
 const PAGE_SIZES: [u64; 2] = [4_096, 16_384];
 const SLOT_BYTES: u64 = 16;
 
-/// Why bytes are no table of stacks.
+/// The reason why bytes are no table of stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StackTableError {
     /// The table begins later.
@@ -37,26 +37,26 @@ pub enum StackTableError {
          first slot"
     )]
     Header,
-    /// Its slots have the form of the lite mode, and were said to have the other.
+    /// Its slots have the form of the lite mode, but the caller named the other form.
     #[error("the table of stacks is of the lite mode, which `lite` says")]
     IsLite,
-    /// The same the other way round.
+    /// Its slots have the other form, but the caller named the lite mode.
     #[error("the table of stacks is not of the lite mode: leave out `lite`")]
     IsNotLite,
-    /// Most of its slots can be none.
+    /// Most of its slots are impossible.
     #[error(
         "no table of stacks: {impossible} of its {slots} slots have a caller or an address that cannot be. It must begin with \
          its first slot, without a header"
     )]
     Impossible {
-        /// Slots that can be none.
+        /// Slots that are impossible.
         impossible: u64,
         /// Slots that are not empty.
         slots: u64,
     },
 }
 
-/// What the slots of a table look like.
+/// The number of slots of each kind in a table.
 #[derive(Clone, Copy, Debug, Default)]
 struct SlotCounts {
     /// Slots that are not empty.
@@ -65,7 +65,7 @@ struct SlotCounts {
     roots: u64,
     /// Frames without code at their address, or with a caller that is no used slot of the table.
     broken: u64,
-    /// Those of them that no part of any table can have.
+    /// Broken frames that no part of any table can have.
     impossible: u64,
 }
 
@@ -110,7 +110,7 @@ impl<'a> StackTable<'a> {
         Ok(())
     }
 
-    /// True for a file that begins with the numbers of pages, slots and bytes of the table behind them.
+    /// Returns true if the file begins with the numbers of pages, slots and bytes of the table behind them.
     fn has_header(&self) -> bool {
         let word = |at: usize| {
             let bytes = self.bytes().get(at * 8..)?.first_chunk()?;
@@ -130,7 +130,8 @@ impl<'a> StackTable<'a> {
         counts
     }
 
-    /// True if at least `least_used` slots are used, none of them is broken, and their stacks end at threads.
+    /// Returns true if at least `least_used` slots are used, none of them is broken, and their stacks end at
+    /// threads.
     fn is_whole(&self, least_used: u64) -> bool {
         let mut counts = SlotCounts::default();
         for number in 0..self.len().min(MOST_TRIED_SLOTS) {
@@ -161,7 +162,7 @@ impl<'a> StackTable<'a> {
 }
 
 impl StackEnd {
-    /// True for a stack that ends at its thread, and for a slot that is not used.
+    /// Returns true for a stack that ends at its thread, and for a slot that is not used.
     fn is_possible_in_whole(self) -> bool {
         matches!(self, StackEnd::Root | StackEnd::Empty)
     }

@@ -157,9 +157,9 @@ fn one(size: u64) -> Amount {
 pub struct StackGrowth {
     /// The stack and the kind.
     pub of: StackMemory,
-    /// What it held first.
+    /// The memory that it held first.
     pub before: Amount,
-    /// What it holds now.
+    /// The memory that it holds now.
     pub after: Amount,
 }
 
@@ -189,9 +189,9 @@ pub fn growth(before: &StackTotals, after: &StackTotals) -> Vec<StackGrowth> {
 /// All that a log allocates and frees, in any order of its events.
 #[derive(Clone, Debug, Default)]
 pub struct LogTotals {
-    /// What its records are.
+    /// The number of its records of each kind.
     pub counts: EventCounts,
-    /// What each stack allocates, whether it is freed or not.
+    /// The memory that each stack allocates, including freed memory.
     pub allocated: StackTotals,
 }
 

@@ -37,7 +37,7 @@ impl<'g> GraphAnalysis<'g> {
         GraphAnalysis { graph, dominators, retained, paths, leaks }
     }
 
-    /// The bytes that would be free without a node; 0 where no root reaches it.
+    /// Returns the bytes that would be free without a node, or 0 if no root reaches it.
     #[must_use]
     pub fn retained(&self, node: u32) -> u64 {
         self.retained.get(node as usize).copied().unwrap_or(0)
@@ -103,7 +103,7 @@ impl<'g> GraphAnalysis<'g> {
         }
     }
 
-    /// What refers to a node from outside of the heap: its kind, and the image that it lies in.
+    /// Describes the reference to a node from outside of the heap: its kind, and the image that contains it.
     fn root(&self, node: u32) -> String {
         let at = self.graph.roots.partition_point(|root| root.node < node);
         let Some(root) = self.graph.roots.get(at) else { return snake_case(&RootKind::Unknown) };

@@ -6,10 +6,10 @@ use unslide_model::{DebugId, RelativeAddress};
 use unslide_symbolicate::symcache::{ClassSymbol, SymCache};
 use unslide_symbolicate::{ImageOutcome, ImageSymbols};
 
-/// What the demangler says before the name of a class.
+/// The prefixes that the demangler adds to the name of a class.
 const BEFORE_NAMES: [&str; 2] = ["type metadata for ", "vtable for "];
 
-/// What symbols did for the names of classes.
+/// The result of naming classes by symbols.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedClasses {
     /// Classes that symbols have named.

@@ -1,11 +1,11 @@
-//! What changed between two snapshots: classes and regions that grew or shrank, and leaks that are new.
+//! The changes between two snapshots: classes and regions that grew or shrank, and leaks that are new.
 
 use super::tables::{ClassRow, LeakRow, MemoryTables, RegionRow};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-/// What changed between two snapshots.
+/// The changes between two snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryComparison {
     /// Classes with another number of blocks or bytes, those that grew most first.
@@ -14,7 +14,7 @@ pub struct MemoryComparison {
     pub regions: Vec<RegionGrowth>,
     /// Leaks of shapes that are new, or that there are more of: what came to them.
     pub leaks: Vec<LeakRow>,
-    /// Rows that were left out, also those that may be in the other snapshot, where its list was cut.
+    /// Rows that were left out, including those that may be in the other snapshot because its list was cut.
     pub left_out: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct MemoryComparison {
 pub struct ClassGrowth {
     /// Its name.
     pub name: String,
-    /// The image that has it; empty where it is not known.
+    /// The image that has it; empty if it is not known.
     pub image: String,
     /// Blocks before.
     pub blocks_before: u64,
@@ -36,7 +36,7 @@ pub struct ClassGrowth {
 }
 
 impl ClassGrowth {
-    /// The bytes that came to it; below 0 where it shrank.
+    /// Returns the bytes by which it grew; below 0 if it shrank.
     #[must_use]
     pub fn bytes(&self) -> i128 {
         i128::from(self.bytes_after) - i128::from(self.bytes_before)
@@ -46,7 +46,7 @@ impl ClassGrowth {
 /// How the ranges of pages of one kind have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RegionGrowth {
-    /// What they are for.
+    /// The purpose of the ranges.
     pub name: String,
     /// Bytes that were written before.
     pub dirty_before: u64,
@@ -67,7 +67,7 @@ impl RegionGrowth {
     }
 }
 
-/// Compares two snapshots. A row that only one of them has is left out where the other's list was cut.
+/// Compares two snapshots. A row that only one of them has is left out if the other's list was cut.
 #[must_use]
 pub fn compare(before: &MemoryTables, after: &MemoryTables) -> MemoryComparison {
     let mut left_out = 0;
@@ -90,8 +90,8 @@ impl MemoryComparison {
     }
 }
 
-/// The rows of two lists by their keys, those of the first and those of the second snapshot. What only one of them has
-/// is left out where the list of the other was cut.
+/// Pairs the rows of two lists by their keys, with those of the first and those of the second snapshot. A row
+/// that only one list has is left out if the other list was cut.
 fn paired<'t, K: Ord, T>(
     (before, after): (&'t [T], &'t [T]),
     is_cut: (bool, bool),

@@ -59,14 +59,14 @@ impl NodeReference {
         ReferenceKind::ALL.get(code).copied().unwrap_or(ReferenceKind::Conservative)
     }
 
-    /// Where in its source it lies, in bytes; `None` where that is not known.
+    /// Returns the offset of the reference in its source, in bytes. Returns `None` if it is not known.
     #[must_use]
     pub fn offset(self) -> Option<u32> {
         Some(self.0 >> KIND_BITS).filter(|offset| *offset != NO_OFFSET)
     }
 }
 
-/// What a node is referred to from, outside of the heap.
+/// The kind of place outside of the heap that refers to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootKind {
@@ -87,9 +87,9 @@ pub enum RootKind {
 pub struct GraphRoot {
     /// The node.
     pub node: u32,
-    /// What refers to it.
+    /// The kind of place that refers to it.
     pub kind: RootKind,
-    /// Where the reference lies; 0 where it is not known.
+    /// The address of the reference; 0 if it is not known.
     pub address: u64,
 }
 
@@ -109,14 +109,14 @@ pub enum ClassKind {
     CoreFoundation,
 }
 
-/// What nodes are instances of.
+/// A class of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphClass {
     /// Its name; empty where neither the file nor symbols have one.
     pub name: String,
     /// Its language.
     pub kind: ClassKind,
-    /// The address of its class object, its metadata or in its vtable; 0 where it is not known.
+    /// The address of its class object, of its metadata or in its vtable; 0 if it is not known.
     pub address: u64,
     /// The position of the image that the address lies in.
     pub image: Option<u32>,
@@ -125,7 +125,7 @@ pub struct GraphClass {
 /// A range of pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphRegion {
-    /// Where it begins.
+    /// The address of its first byte.
     pub address: u64,
     /// Its bytes.
     pub size: u64,
@@ -148,11 +148,11 @@ pub struct GraphRegion {
 pub struct MemoryGraph {
     /// The name of the process.
     pub process: String,
-    /// When it was taken, in microseconds since 1970; 0 where that is not known.
+    /// The time of the snapshot, in microseconds since 1970; 0 if it is not known.
     pub at_micros: i64,
     /// The binaries of the process.
     pub images: Vec<ProfileImage>,
-    /// What nodes are instances of.
+    /// The classes of nodes.
     pub classes: Vec<GraphClass>,
     /// The names of malloc's zones.
     pub zones: Vec<String>,
@@ -216,7 +216,7 @@ impl MemoryGraph {
         self.references.get(edge).copied().unwrap_or(NodeReference::new(ReferenceKind::Conservative, None))
     }
 
-    /// True where an edge keeps its target alive.
+    /// Returns true if an edge keeps its target alive.
     #[must_use]
     pub fn keeps_alive(&self, edge: usize) -> bool {
         self.references.get(edge).is_some_and(|reference| reference.kind().keeps_alive())
@@ -228,7 +228,7 @@ impl MemoryGraph {
         self.class(node).map_or_else(|| NO_CLASS.to_owned(), |class| self.name_of_class(class))
     }
 
-    /// The name of a class for people: where it lies in its image, if nothing names it.
+    /// Returns the name of a class for people: its offset in its image, if nothing names it.
     #[must_use]
     pub fn name_of_class(&self, class: u32) -> String {
         let Some(class) = self.classes.get(class as usize) else { return NO_CLASS.to_owned() };
@@ -242,7 +242,7 @@ impl MemoryGraph {
     }
 }
 
-/// What nodes without a class are called.
+/// The name of nodes without a class.
 pub const NO_CLASS: &str = "non-object";
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::io::Read;
 /// Bytes that tell what a file is.
 const HEAD_BYTES: u64 = 64;
 
-/// What a file about memory holds.
+/// The content of a file about memory.
 #[derive(Debug)]
 pub enum MemoryFile {
     /// A snapshot.
@@ -21,7 +21,8 @@ pub enum MemoryFile {
 /// Reads a snapshot, or the text of `heap`, `leaks`, `vmmap` or `footprint`; the first bytes say which.
 ///
 /// # Errors
-/// Where it is neither, is damaged or cut, or is beyond the limits. A `.memgraph` is recognised and not read.
+/// Returns an error if the input is neither, is damaged or cut, or is beyond the limits. A `.memgraph` is
+/// recognised and not read.
 pub fn read_memory(mut input: impl Read, limits: &MemoryGraphLimits) -> Result<MemoryFile, MemoryGraphError> {
     let mut bytes = Vec::new();
     (&mut input).take(HEAD_BYTES).read_to_end(&mut bytes)?;

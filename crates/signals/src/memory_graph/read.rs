@@ -58,15 +58,15 @@ pub enum MemoryGraphError {
     /// A chunk is damaged, or says what cannot be.
     #[error("memory graph, chunk at byte {at}: {problem}")]
     Wrong {
-        /// Where the chunk begins.
+        /// The position at which the chunk begins.
         at: u64,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
     /// Larger than allowed.
     #[error("the memory graph has more than {limit} {what}")]
     TooMany {
-        /// What there is too much of.
+        /// The kind of part of which there are too many.
         what: &'static str,
         /// How much is taken.
         limit: usize,
@@ -87,7 +87,7 @@ pub fn is_memory_graph(head: &[u8]) -> bool {
 /// Reads a snapshot.
 ///
 /// # Errors
-/// Where it is none, is damaged or cut, or is beyond the limits.
+/// Returns an error if the input is no snapshot, is damaged or cut, or is beyond the limits.
 pub fn read_memory_graph(
     input: impl Read,
     limits: &MemoryGraphLimits,
@@ -108,7 +108,7 @@ struct Chunks<R> {
     input: R,
     /// Bytes that were read.
     at: u64,
-    /// Where the chunk in memory begins.
+    /// The position at which the chunk in memory begins.
     start: u64,
     bytes: Vec<u8>,
 }
@@ -161,7 +161,7 @@ impl<R: Read> Chunks<R> {
     }
 }
 
-/// What is wrong with a chunk.
+/// A problem with a chunk.
 enum GraphProblem {
     Wrong(String),
     TooMany { what: &'static str, limit: usize },
@@ -190,7 +190,7 @@ struct GraphReader {
     /// The field that was read last.
     field: u64,
     name_bytes: usize,
-    /// The first address after the last node, and where the node begins.
+    /// The first address after the last node.
     node_end: u64,
     last_address: u64,
     last_source: u32,

@@ -6,15 +6,16 @@ use super::tables::MemoryTables;
 use crate::calltree::{Amount, CallFrame, CallTree, FrameOrigin, NodeIndex};
 use std::collections::HashMap;
 
-/// What weights are counted in.
+/// The unit of weights.
 const BYTES: &str = "bytes";
 /// The node above what no root reaches.
 const LEAKED: &str = "leaked";
 
 impl GraphAnalysis<'_> {
-    /// The dominator tree by class: below a class stands what its blocks keep alive each by itself. What only several
-    /// blocks together keep alive stands below what keeps all of these alive. Blocks of one class that keep each other
-    /// alive are one node, such as a list. What is leaked stands by class below a label.
+    /// Returns the dominator tree by class. Below a class are the blocks that each of its blocks keeps alive
+    /// alone. Blocks that only several blocks together keep alive are below the node that keeps all of these
+    /// alive. Blocks of one class that keep each other alive, such as a list, are one node. Leaked blocks are
+    /// grouped by class below a label.
     #[must_use]
     pub fn retained_tree(&self) -> CallTree {
         let graph = self.graph();

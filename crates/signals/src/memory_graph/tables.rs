@@ -1,4 +1,5 @@
-//! What is said of memory, whatever it was read from: totals by class, by tag and by zone, what retains most, and leaks.
+//! Tables about memory, independent of their source: totals by class, by tag and by zone, the largest
+//! retainers, and leaks.
 
 use serde::{Deserialize, Serialize};
 use unslide_model::first_bytes;
@@ -8,7 +9,7 @@ const MOST_NAME: usize = 1_024;
 /// The most bytes of a name on a way: 100 blocks have up to 64 steps each.
 const MOST_STEP_NAME: usize = 128;
 
-/// What tables were read from.
+/// The source of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemorySource {
@@ -24,12 +25,12 @@ pub enum MemorySource {
     Footprint,
 }
 
-/// What is said of memory. Lists that the source does not have are empty.
+/// Tables about memory. Lists that the source does not have are empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryTables {
-    /// What they were read from.
+    /// Their source.
     pub source: MemorySource,
-    /// The name of the process; empty where it is not known.
+    /// The name of the process; empty if it is not known.
     pub process: String,
     /// Sums over all.
     pub totals: MemoryTotals,
@@ -78,7 +79,7 @@ pub struct MemoryTotals {
     pub leaked_blocks: u64,
     /// Their bytes.
     pub leaked_bytes: u64,
-    /// What the system charges the process with, where the source says so.
+    /// The memory that the system charges to the process, if the source says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub footprint: Option<u64>,
 }
@@ -86,7 +87,7 @@ pub struct MemoryTotals {
 /// Ranges of pages of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionRow {
-    /// What they are for.
+    /// The purpose of the ranges.
     pub name: String,
     /// The number of ranges.
     pub regions: u64,
@@ -121,14 +122,14 @@ pub struct ClassRow {
     pub name: String,
     /// Its language; empty if it is not known, or classes of several have this name.
     pub kind: String,
-    /// The image that has it; empty where it is not known.
+    /// The image that has it; empty if it is not known.
     pub image: String,
     /// The number of blocks.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The sum of what they keep alive each by itself: a lower bound, for what only several of them together keep
-    /// alive is not in it.
+    /// The sum of the bytes that each of them keeps alive alone. It is a lower bound: it does not include
+    /// memory that only several of them together keep alive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retained: Option<u64>,
 }
@@ -177,7 +178,7 @@ pub struct LeakRow {
     pub signature: String,
     /// True for objects that keep each other alive.
     pub cycle: bool,
-    /// What is at the top: class names with counts.
+    /// The classes at the top, with counts.
     pub name: String,
     /// The number of leaks.
     pub leaks: u64,
@@ -185,7 +186,7 @@ pub struct LeakRow {
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The address of a block at the top of one of them; empty where it is not known.
+    /// The address of a block at the top of one of them; empty if it is not known.
     pub example: String,
 }
 

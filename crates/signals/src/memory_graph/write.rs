@@ -8,7 +8,7 @@ use unslide_proto::signal::{
     MemoryRoots, MemoryZone,
 };
 
-/// What the header of a snapshot says.
+/// The format that the header of a snapshot names.
 pub const FORMAT: &str = "unslide.memory-graph";
 /// Rows of a chunk.
 const CHUNK_ROWS: usize = 1 << 15;
@@ -25,7 +25,7 @@ pub struct MemoryGraphWriter<W: Write> {
     counts: MemoryGraphEnd,
 }
 
-/// What the next row of each table is counted from.
+/// The values that the next row of each table is relative to.
 #[derive(Debug, Default)]
 struct LastRows {
     address: u64,
@@ -37,7 +37,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     /// Begins a snapshot.
     ///
     /// # Errors
-    /// Where the output fails.
+    /// Returns an error if the output fails.
     pub fn new(mut output: W, process: &str, at_micros: i64) -> io::Result<MemoryGraphWriter<W>> {
         let header = MemoryGraphHeader { format: FORMAT.to_owned(), process: process.to_owned(), at_micros };
         write_chunk(&mut output, 1, &header)?;
@@ -54,7 +54,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     /// Adds an image.
     ///
     /// # Errors
-    /// Where the output fails.
+    /// Returns an error if the output fails.
     pub fn image(&mut self, image: &MemoryImage) -> io::Result<()> {
         write_chunk(&mut self.output, 2, image)
     }
@@ -62,7 +62,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     /// Adds a class. Its position is the number of those before it.
     ///
     /// # Errors
-    /// Where the output fails.
+    /// Returns an error if the output fails.
     pub fn class(&mut self, name: &str, kind: ClassKind, address: u64) -> io::Result<()> {
         let class = MemoryClass { name: name.to_owned(), kind: kind as i32, address };
         write_chunk(&mut self.output, 3, &class)
@@ -71,7 +71,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     /// Adds a malloc zone.
     ///
     /// # Errors
-    /// Where the output fails.
+    /// Returns an error if the output fails.
     pub fn zone(&mut self, name: &str) -> io::Result<()> {
         write_chunk(&mut self.output, 4, &MemoryZone { name: name.to_owned() })
     }
@@ -79,7 +79,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     /// Adds a range of pages.
     ///
     /// # Errors
-    /// Where the output fails.
+    /// Returns an error if the output fails.
     pub fn region(&mut self, region: &MemoryRegion) -> io::Result<()> {
         write_chunk(&mut self.output, 5, region)
     }
@@ -87,7 +87,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     /// Adds a node. Its class and its zone are positions.
     ///
     /// # Errors
-    /// Where the output fails.
+    /// Returns an error if the output fails.
     pub fn node(&mut self, address: u64, size: u64, class: Option<u32>, zone: Option<u32>) -> io::Result<()> {
         self.nodes.address_deltas.push(address.wrapping_sub(self.last.address));
         self.nodes.sizes.push(size);
@@ -101,7 +101,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     /// Adds a reference between two nodes.
     ///
     /// # Errors
-    /// Where the output fails.
+    /// Returns an error if the output fails.
     pub fn reference(
         &mut self,
         source: u32,
@@ -123,7 +123,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     /// Adds a reference to a node from outside of the heap.
     ///
     /// # Errors
-    /// Where the output fails.
+    /// Returns an error if the output fails.
     pub fn root(&mut self, node: u32, kind: RootKind, address: u64) -> io::Result<()> {
         self.write_nodes()?;
         self.write_references()?;
@@ -138,7 +138,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     /// Ends the snapshot.
     ///
     /// # Errors
-    /// Where the output fails.
+    /// Returns an error if the output fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.write_nodes()?;
         self.write_references()?;

@@ -4,8 +4,8 @@ use super::MetricUnit;
 use super::name::is_countable;
 use unslide_report::RegionalNumber;
 
-/// The value of a text in `unit`; `None` where the number or its unit is not understood, or is of another kind.
-/// `region` decides what neither does: `1.234` is more than a thousand in Germany.
+/// Returns the value of a text in `unit`. Returns `None` if the number or its unit is not understood, or is
+/// of another kind. `region` decides if the text is ambiguous: `1.234` is more than a thousand in Germany.
 #[must_use]
 pub fn measurement(text: &str, unit: MetricUnit, region: &str) -> Option<f64> {
     let (RegionalNumber::Clear(number), known) = unslide_report::measurement(text, region)? else {

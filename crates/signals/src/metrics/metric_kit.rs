@@ -9,7 +9,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Values of a period, with where they are. Several of one metric are added up.
+/// The values of a period, with their keys. Several of one metric are added up.
 const TOTALS: [(&str, &str, MetricName); 12] = [
     ("cpuMetrics", "cumulativeCPUTime", MetricName::CpuTime),
     ("gpuMetrics", "cumulativeGPUTime", MetricName::GpuTime),
@@ -24,7 +24,7 @@ const TOTALS: [(&str, &str, MetricName); 12] = [
     ("animationMetrics", "hitchTimeRatio", MetricName::HitchRatio),
     ("animationMetrics", "scrollHitchTimeRatio", MetricName::HitchRatio),
 ];
-/// Histograms, with where they are.
+/// The histograms, with their keys.
 const HISTOGRAMS: [(&str, &str, MetricName); 3] = [
     ("applicationLaunchMetrics", "histogrammedTimeToFirstDrawKey", MetricName::LaunchTime),
     ("applicationLaunchMetrics", "histogrammedResumeTime", MetricName::ResumeTime),

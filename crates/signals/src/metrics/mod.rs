@@ -1,5 +1,5 @@
-//! What apps measure of themselves: launch times, processor time, disk writes, network requests and more, for one device
-//! and period. MetricKit's payloads are read, and a JSON of our own.
+//! Metrics that apps measure about themselves: launch times, processor time, disk writes, network requests
+//! and more, for one device and period. Reads MetricKit's payloads and a JSON format of our own.
 
 mod measurement;
 mod metric_kit;

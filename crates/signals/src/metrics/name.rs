@@ -1,7 +1,7 @@
 //! The metrics that are counted, and their units.
 
 unslide_model::words! {
-    /// What is measured.
+    /// A metric.
     #[derive(PartialOrd, Ord)]
     pub enum MetricName {
         /// From the start of the process to the first frame.
@@ -54,12 +54,12 @@ unslide_model::words! {
         RequestTls = "request_tls",
         /// From a request's first byte to the first byte of its answer.
         RequestFirstByte = "request_first_byte",
-        /// A whole request, where its time is known.
+        /// A whole request, if its time is known.
         RequestTotal = "request_total",
     }
 }
 
-/// What a metric's values are stored in.
+/// The unit in which a metric's values are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricUnit {
     /// Milliseconds.
@@ -99,7 +99,8 @@ impl MetricUnit {
         }
     }
 
-    /// How many of this unit one of another is, by the other's symbol; `None` where the two measure different things.
+    /// Returns how many of this unit one of another is, by the other's symbol. Returns `None` if the two
+    /// measure different things.
     #[must_use]
     pub fn factor(self, symbol: &str) -> Option<f64> {
         let known: &[(&str, f64)] = match self {
@@ -149,7 +150,7 @@ impl MetricName {
         (MetricName::Energy, MetricName::EnergyPerHour),
     ];
 
-    /// What its values are stored in.
+    /// Returns the unit in which its values are stored.
     #[must_use]
     pub fn unit(self) -> MetricUnit {
         match self {

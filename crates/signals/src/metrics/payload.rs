@@ -29,16 +29,16 @@ const HOST_CHARS: usize = 253;
 pub struct RequestTiming {
     /// The host, in lower case.
     pub host: String,
-    /// True where no answer came, or the app counts it as failed.
+    /// True if no answer came, or if the app counts it as failed.
     pub failed: bool,
     /// Milliseconds of each of [`MetricName::REQUEST_PHASES`].
     pub phases: [Option<f64>; 5],
 }
 
-/// What one device measured in one period.
+/// The metrics of one device in one period.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricPayload {
-    /// What tells the payloads of an app apart.
+    /// The id that distinguishes the payloads of an app.
     pub id: String,
     /// Bundle identifier.
     pub app: String,
@@ -54,9 +54,9 @@ pub struct MetricPayload {
     pub session: Option<String>,
     /// The end of the period.
     pub measured_at: OffsetDateTime,
-    /// What each observation stands for, in thousandths.
+    /// The weight of each observation, in thousandths.
     pub weight: u64,
-    /// What was measured.
+    /// The measured values.
     pub samples: Vec<Sample>,
     /// Network requests.
     pub requests: Vec<RequestTiming>,
@@ -254,7 +254,7 @@ impl Envelope {
     }
 }
 
-/// What each observation stands for where this share of them is sent.
+/// Returns the weight of each observation if this share of them is sent, in thousandths.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

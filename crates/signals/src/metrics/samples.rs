@@ -1,4 +1,5 @@
-//! What a payload has of each metric, however it is written, and what follows from it.
+//! The samples of each metric in a payload, independent of its format, and the metrics that are computed from
+//! them.
 
 use super::MetricName;
 use super::name::is_countable;
@@ -13,7 +14,7 @@ const LEAST_RUNNING_MILLIS: f64 = 60_000.0;
 /// Values of one metric that are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// What was measured.
+    /// The metric.
     pub metric: MetricName,
     /// The value, in the metric's unit.
     pub value: f64,
@@ -67,7 +68,7 @@ impl PayloadBuilder {
         }
     }
 
-    /// Adds a sample that stands for something.
+    /// Adds a sample, unless its count is 0.
     pub(super) fn sample(&mut self, sample: Sample) {
         if sample.count > 0 {
             self.samples.push(sample);

@@ -46,10 +46,10 @@ impl ListedNumber {
     }
 }
 
-/// Reads a list of images. What has no address is left out.
+/// Reads a list of images. Entries without an address are left out.
 ///
 /// # Errors
-/// Where it is no such list.
+/// Returns an error if the bytes are no such list.
 pub fn read_images(bytes: &[u8]) -> Result<Vec<ProfileImage>, ProfileError> {
     let failed = |error: JsonError| ProfileError::Json(error.to_string());
     let list = |bytes: &[u8]| match bytes.trim_ascii_start().starts_with(b"[") {

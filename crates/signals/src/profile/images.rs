@@ -9,22 +9,22 @@ use unslide_symbolicate::{is_system_path, lies_in_shared_cache};
 /// A binary that addresses lie in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProfileImage {
-    /// Its file name, or its bundle identifier where no path is known.
+    /// Its file name, or its bundle identifier if no path is known.
     pub name: String,
-    /// Its path; empty where it is not known.
+    /// Its path; empty if it is not known.
     pub path: String,
     /// Its debug id.
     pub debug_id: Option<DebugId>,
-    /// Where it was loaded.
+    /// Its load address.
     pub start: u64,
-    /// The first address after it; `None` where it is not known.
+    /// The first address after it. `None` if it is not known.
     pub end: Option<u64>,
     /// True for the kernel and what it has loaded.
     pub kernel: bool,
 }
 
 impl ProfileImage {
-    /// True for an image of the operating system: by its path, or else by where it lies.
+    /// Returns true for an image of the operating system. Its path decides, or else its address.
     #[must_use]
     pub fn is_system(&self) -> bool {
         match self.path.as_str() {
@@ -33,7 +33,7 @@ impl ProfileImage {
         }
     }
 
-    /// Whose code it is, where nothing but the image says so.
+    /// Returns the origin of its code, if only the image tells it.
     pub(crate) fn origin(&self) -> FrameOrigin {
         if self.is_system() { FrameOrigin::System } else { FrameOrigin::App }
     }

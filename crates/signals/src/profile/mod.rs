@@ -24,7 +24,7 @@ const MOST_FRAMES: usize = 1 << 20;
 /// The most images that are read.
 const MOST_IMAGES: usize = 1 << 16;
 
-/// What a profile was read from.
+/// The format of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfileFormat {
     /// The text of `sample`.
@@ -67,7 +67,7 @@ pub enum ProfileError {
 /// A call tree as its file has it.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// What it was read from.
+    /// The format that it was read from.
     pub format: ProfileFormat,
     /// The binaries that addresses lie in.
     pub images: Vec<ProfileImage>,
@@ -90,11 +90,11 @@ pub struct ProfileFrame {
     pub symbol: Option<String>,
     /// The position of its image.
     pub image: Option<u32>,
-    /// The image's name in the file's words; empty where it has none.
+    /// The image's name as the file writes it; empty if it has none.
     pub image_name: String,
     /// Addresses in the process. Several are of one function.
     pub addresses: Vec<u64>,
-    /// True where the addresses are program counters; else they are return addresses.
+    /// True if the addresses are program counters. Otherwise they are return addresses.
     pub exact: bool,
     /// True for the kernel's code.
     pub kernel: bool,
@@ -107,7 +107,7 @@ impl Profile {
         Profile { format, images: Vec::new(), frames: Vec::new(), skipped: 0 }
     }
 
-    /// Adds a frame and gives its position; `None` where there are too many.
+    /// Adds a frame and returns its position. Returns `None` if there are too many.
     fn push(&mut self, frame: ProfileFrame) -> Option<u32> {
         if self.frames.len() >= MOST_FRAMES {
             self.skipped += 1;

@@ -13,17 +13,17 @@ const INLINED_NODES: usize = 8;
 const LEAST_NODES: usize = 1 << 12;
 /// The most functions of all nodes that are looked at.
 const MOST_STEPS: usize = 1 << 22;
-/// Characters of an image's name that stand for a function.
+/// Characters of an image's name that are shown instead of a function.
 const IMAGE_CHARS: usize = 100;
 
-/// Where the time of a report went.
+/// A call tree of the samples of a report, with the order of the samples.
 #[derive(Clone, Debug)]
 pub struct ReportTree {
     /// The tree. Its unit is samples.
     pub tree: CallTree,
     /// Samples and frames that were left out.
     pub skipped: u64,
-    /// Where each sample ends, in the order of time; empty where that is not known.
+    /// The node at which each sample ends, in the order of time; empty if the order is not known.
     order: Vec<NodeIndex>,
 }
 
@@ -34,15 +34,15 @@ pub struct TimeSlice {
     pub from: usize,
     /// The first sample after it.
     pub to: usize,
-    /// The app's innermost function in most of its samples, or the innermost one where none is the app's.
+    /// The app's innermost function in most of its samples, or the innermost function if none is the app's.
     pub frame: CallFrame,
     /// How many of its samples.
     pub samples: usize,
 }
 
 impl ReportTree {
-    /// The samples in the order of time, in at most `most` slices of equal length. Slices beside one another in which
-    /// the same function ran most are one. None where the order is not known.
+    /// Returns the samples in the order of time, in at most `most` slices of equal length. Joins neighbouring
+    /// slices in which the same function ran most. Returns none if the order is not known.
     #[must_use]
     pub fn slices(&self, most: usize) -> Vec<TimeSlice> {
         let length = self.order.len().div_ceil(most.max(1)).max(1);

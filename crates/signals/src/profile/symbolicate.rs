@@ -129,8 +129,8 @@ impl<'f, 's> AddressNames<'f, 's> {
         vec![NamedCall { frame: CallFrame::function(&own, name, origin), place }]
     }
 
-    /// The functions at the addresses of a frame. Where these have different inlined functions, only those that
-    /// they share; lines only where they agree.
+    /// Returns the functions at the addresses of a frame. If these have different inlined functions, returns
+    /// only the shared ones. Returns a line only if they agree on it.
     fn shared_calls(
         &mut self,
         frame: &ProfileFrame,
@@ -158,7 +158,8 @@ impl<'f, 's> AddressNames<'f, 's> {
         shared.unwrap_or_default()
     }
 
-    /// The functions at an offset into an image, the outermost first; none where no function is known.
+    /// Returns the functions at an offset into an image, the outermost first. Returns none if no function is
+    /// known.
     fn named_calls(
         &mut self,
         (position, image): (u32, &ProfileImage),

@@ -1,4 +1,4 @@
-//! Which boxes there are, and where.
+//! Computes which boxes a graph has, and their positions.
 
 use crate::calltree::{CallTree, NodeIndex};
 
@@ -11,7 +11,7 @@ pub(super) struct FlameBox {
     pub(super) shown: BoxContent,
 }
 
-/// What a box stands for.
+/// The node or the merged functions that a box represents.
 pub(super) enum BoxContent {
     Node(NodeIndex),
     /// Functions beside one another that are too narrow for boxes of their own.

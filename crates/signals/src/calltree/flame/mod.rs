@@ -12,9 +12,9 @@ use unslide_model::figures::{format_percent, format_points};
 
 /// Width of the graph.
 const WIDTH: f64 = 1200.0;
-/// What is less wide is merged.
+/// The least width of a box. Narrower boxes are merged.
 const LEAST_WIDTH: f64 = 1.0;
-/// The most boxes of a file, and of a page; where there are more, wider ones are merged too.
+/// The most boxes of a file, and of a page. If there are more, wider ones are merged too.
 const MOST_BOXES: usize = 8_000;
 const MOST_PAGE_BOXES: usize = 3_000;
 /// Boxes from this width on have a name.
@@ -22,7 +22,7 @@ const NAMED_WIDTH: f64 = 20.0;
 /// Boxes from this width on are reached with the keyboard.
 const REACHED_WIDTH: f64 = 6.0;
 
-/// Where a graph is shown.
+/// The document that shows a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphPlace {
     /// In a file of its own, which brings its style along.
@@ -31,7 +31,7 @@ pub enum GraphPlace {
     Page,
 }
 
-/// The flame graph of a tree, under a title.
+/// Returns the flame graph of a tree, under a title.
 #[must_use]
 pub fn flame_graph(tree: &CallTree, title: &str, place: GraphPlace) -> String {
     let legend =
@@ -39,7 +39,7 @@ pub fn flame_graph(tree: &CallTree, title: &str, place: GraphPlace) -> String {
     paint(tree, (title, legend), place, &|index| described(tree, index))
 }
 
-/// The flame graph of a difference, under a title: widths are those of both trees together.
+/// Returns the flame graph of a difference, under a title. Widths are those of both trees together.
 #[must_use]
 pub fn difference_graph(difference: &TreeDifference, title: &str, place: GraphPlace) -> String {
     let legend =
@@ -47,7 +47,7 @@ pub fn difference_graph(difference: &TreeDifference, title: &str, place: GraphPl
     paint(difference.tree(), (title, legend), place, &|index| compared(difference, index))
 }
 
-/// What is written on a box and about it.
+/// The label, the description and the style of a box.
 struct Description {
     label: String,
     about: String,
@@ -136,7 +136,7 @@ fn compared(difference: &TreeDifference, index: NodeIndex) -> Description {
     Description { label: format!("{mark}{}", tree.frame(index).name), about, style }
 }
 
-/// A node's function with its image, origin and line.
+/// Returns a node's function with its image, origin and line.
 fn named(tree: &CallTree, index: NodeIndex) -> String {
     let frame = tree.frame(index);
     let mut text = frame.name.to_string();

@@ -15,11 +15,11 @@ pub(super) const APP: &str = "fill=\"#f6b26b\" stroke=\"#ffffff\"|font-weight=\"
 pub(super) const PLAIN: &str = "fill=\"#d5dbe0\" stroke=\"#ffffff\"|";
 /// The kernel's code.
 pub(super) const KERNEL: &str = "fill=\"#e3c5d6\" stroke=\"#60304a\" stroke-dasharray=\"3 2\"|";
-/// Labels and code of which nothing is known.
+/// Labels, and code of unknown origin.
 pub(super) const LABEL: &str = "fill=\"#f4f4f1\" stroke=\"#9a9a94\"|font-style=\"italic\"";
-/// What has grown.
+/// Functions that have grown.
 pub(super) const GROWN: &str = "fill=\"#f2a59d\" stroke=\"#ffffff\"|font-weight=\"bold\"";
-/// What has shrunk.
+/// Functions that have shrunk.
 pub(super) const SHRUNK: &str = "fill=\"#a9c9ee\" stroke=\"#ffffff\"|";
 
 /// Details are shown for the box under the pointer or with the focus.
@@ -36,7 +36,7 @@ pub(super) struct DrawnBox {
     pub(super) about: String,
     /// Attributes of the box, `|`, attributes of its text.
     pub(super) style: &'static str,
-    /// True where the keyboard reaches it.
+    /// True if the keyboard reaches it.
     pub(super) reached: bool,
 }
 
@@ -74,7 +74,8 @@ impl FlameCanvas {
         canvas
     }
 
-    /// The nested `svg` cuts off what its box has no room for, and keeps the whole name for a search.
+    /// Adds a box. The nested `svg` cuts off text that does not fit its box, and keeps the whole name for a
+    /// search.
     pub(super) fn add(&mut self, one: &DrawnBox) {
         let (box_style, text_style) = one.style.split_once('|').unwrap_or((one.style, ""));
         let reached = match self.place {
@@ -115,8 +116,8 @@ impl FlameCanvas {
     }
 }
 
-/// A text for XML: what has a meaning there as a reference; what XML forbids, and what changes the direction
-/// of writing, as U+FFFD.
+/// Escapes a text for XML. Characters with a meaning in XML become references. Those that XML forbids, and
+/// those that change the direction of writing, become U+FFFD.
 fn escaped(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| reference(c).is_some() || is_forbidden(c)) {
         return Cow::Borrowed(text);

@@ -5,11 +5,11 @@ use super::edges::EdgeLists;
 /// The components of some nodes of a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Components {
-    /// For each node its component, and one more; 0 where it was not asked for.
+    /// The component of each node plus one; 0 if it was not requested.
     of_node: Vec<u32>,
     /// The nodes, component by component. What a component reaches comes before it.
     nodes: Vec<u32>,
-    /// Where each component ends among the nodes.
+    /// The end of each component among the nodes.
     ends: Vec<u32>,
 }
 
@@ -52,7 +52,7 @@ impl Components {
         self.ends.is_empty()
     }
 
-    /// The component of a node; `None` where it was not asked for.
+    /// Returns the component of a node. Returns `None` if it was not requested.
     #[must_use]
     pub fn component(&self, node: u32) -> Option<u32> {
         self.of_node.get(node as usize)?.checked_sub(1)

@@ -1,5 +1,5 @@
-//! What keeps what alive: the dominator tree, by Lengauer and Tarjan with path compression. No step recurses, and the
-//! time is bounded by edges times the logarithm of nodes, whatever the graph.
+//! Computes which node keeps which alive: the dominator tree, by Lengauer and Tarjan with path compression.
+//! No step recurses. The time is bounded by edges times the logarithm of nodes, for every graph.
 
 use super::edges::EdgeLists;
 
@@ -11,7 +11,7 @@ const NONE: u32 = u32::MAX;
 pub struct Dominators {
     /// The nodes in the order of a depth-first search.
     order: Vec<u32>,
-    /// For each node its position in the order, and one more; 0 where no root reaches it.
+    /// The position of each node in the order plus one; 0 if no root reaches it.
     numbers: Vec<u32>,
     /// By number: the number of the node right above in the tree. Number 0 is the virtual node.
     above: Vec<u32>,
@@ -33,7 +33,7 @@ impl Dominators {
         Dominators { order: search.order, numbers: search.numbers, above }
     }
 
-    /// True where a root reaches the node.
+    /// Returns true if a root reaches the node.
     #[must_use]
     pub fn is_reached(&self, node: u32) -> bool {
         self.numbers.get(node as usize).is_some_and(|number| *number > 0)
@@ -45,8 +45,8 @@ impl Dominators {
         self.order.len()
     }
 
-    /// The node that would free this one with its own end; `None` where there is none but the virtual one, or no root
-    /// reaches it.
+    /// Returns the node that would free this one with its own end. Returns `None` if that is only the virtual
+    /// root, or if no root reaches the node.
     #[must_use]
     pub fn immediate(&self, node: u32) -> Option<u32> {
         let number = *self.numbers.get(node as usize)?;

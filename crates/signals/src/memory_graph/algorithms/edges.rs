@@ -1,11 +1,12 @@
-//! The edges of a graph by their sources: one list of targets, and where each source's begin in it.
+//! The edges of a graph by their sources: one list of targets, and the position at which each source's
+//! targets begin.
 
 use std::ops::Range;
 
 /// Edges by source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EdgeLists {
-    /// Where the targets of each node begin; one more than there are nodes.
+    /// The position at which the targets of each node begin; one more than there are nodes.
     starts: Vec<u32>,
     targets: Vec<u32>,
 }

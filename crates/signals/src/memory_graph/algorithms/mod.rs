@@ -1,4 +1,4 @@
-//! What is computed of any graph, whatever its nodes stand for.
+//! Graph algorithms that do not depend on the meaning of nodes.
 
 mod components;
 mod dominators;

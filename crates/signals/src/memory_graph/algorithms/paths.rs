@@ -1,4 +1,4 @@
-//! What holds a node: the shortest way to it from a root.
+//! Finds the shortest path from a root to a node, which shows what holds the node.
 
 use super::edges::EdgeLists;
 use std::collections::VecDeque;
@@ -37,7 +37,8 @@ impl ShortestPaths {
         }
     }
 
-    /// The nodes of the way, the root first, each with the edge that leads to it; empty where no root reaches the node.
+    /// Returns the nodes of the path, the root first, each with the edge that leads to it. Returns an empty
+    /// list if no root reaches the node.
     #[must_use]
     pub fn to(&self, node: u32, edges: &EdgeLists) -> Vec<(u32, Option<usize>)> {
         let mut path = Vec::new();

@@ -15,17 +15,17 @@ pub const MOST_TEXT_BYTES: usize = 64 << 20;
 /// The most columns of a table: each is looked for in each row.
 const MOST_COLUMNS: usize = 16;
 
-/// The most bytes of a line: a row has many words, and each costs more than its letters.
+/// The most bytes of a line. A row has many words, and each costs more memory than its characters.
 const MOST_LINE_BYTES: usize = 64 << 10;
 /// The most rows of a list. No process has as many classes or regions; further rows are only counted.
 const MOST_ROWS: usize = 100_000;
 
-/// The lines of a text, each as far as it is read.
+/// Returns the lines of a text, each cut to the bytes that are read.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.get(..line.floor_char_boundary(MOST_LINE_BYTES)).unwrap_or(line))
 }
 
-/// Adds a row where there is room for it.
+/// Adds a row, or counts it as left out if there are [`MOST_ROWS`] rows.
 fn push<T>(rows: &mut Vec<T>, row: T, left_out: &mut u64) {
     if rows.len() < MOST_ROWS {
         rows.push(row);
@@ -34,7 +34,7 @@ fn push<T>(rows: &mut Vec<T>, row: T, left_out: &mut u64) {
     }
 }
 
-/// The row of a name, where there is one or room for it.
+/// Returns the row of a name. Creates it if there is none and the limit allows it.
 fn entry<'r, K: Ord, T>(
     rows: &'r mut BTreeMap<K, T>,
     name: K,
@@ -55,7 +55,7 @@ fn entry<'r, K: Ord, T>(
     }
 }
 
-/// Reads the text of one of the tools; `None` where it is of none.
+/// Reads the text of one of the tools. Returns `None` if no tool wrote it.
 #[must_use]
 pub fn read_tool_text(text: &str) -> Option<MemoryTables> {
     let mut tables = MemoryTables::new(lines(text).find_map(source)?);
@@ -91,7 +91,7 @@ fn process(line: &str) -> Option<String> {
     Some(rest.rsplit_once(" [").map_or(rest, |(name, _)| name).trim().to_owned())
 }
 
-/// What the system charges the process with, as `heap`, `leaks` and `vmmap` say it.
+/// Returns the memory that the system charges to the process, as `heap`, `leaks` and `vmmap` print it.
 fn footprint_line(line: &str) -> Option<u64> {
     size(line.strip_prefix("Physical footprint:")?.trim())
 }

@@ -3,10 +3,10 @@
 use super::super::tables::{MemoryTables, RegionRow, ZoneRow};
 use super::{MOST_COLUMNS, footprint_line, lines, push, size};
 
-/// Which table lines are rows of.
+/// The table that lines belong to.
 enum VmmapTable {
     None,
-    /// What each column of sizes has.
+    /// The rows of regions, with the names of the columns of sizes.
     Regions(Vec<String>),
     Zones,
 }
@@ -74,7 +74,8 @@ fn zone(words: &[&str]) -> Option<ZoneRow> {
     Some(ZoneRow { name: words.get(..at)?.join(" "), blocks, bytes: size(words.get(at + ZONE_SIZES + 1)?)? })
 }
 
-/// Where this number of sizes and a count stand behind a name. The name may end with a number, so the last such place counts.
+/// Returns the position of the first of `sizes` sizes that a count follows. A name comes before them and may
+/// end with a number, so the last such position is right.
 fn numbers_at(sizes: usize, words: &[&str]) -> Option<usize> {
     let fits = |at: &usize| {
         let has_count = words.get(at + sizes).is_some_and(|word| word.parse::<u64>().is_ok());

@@ -4,7 +4,7 @@
 use serde::de::IgnoredAny;
 use std::borrow::Cow;
 
-/// What stands at a place of the document.
+/// A token of the document.
 #[derive(Debug, PartialEq)]
 pub(super) enum Token<'a> {
     Object,
@@ -28,10 +28,10 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// The tokens of one JSON value.
+    /// Creates the tokens of one JSON value.
     ///
     /// # Errors
-    /// Where it is none.
+    /// Returns an error if the text is no JSON value.
     pub(super) fn new(text: &'a str) -> Result<Tokens<'a>, serde_json::Error> {
         // What is ignored is checked, and takes no stack.
         let IgnoredAny = serde_json::from_str(text)?;

@@ -21,7 +21,7 @@ pub(super) fn read(text: &str) -> Result<Profile, ProfileError> {
     Ok(reader.finish())
 }
 
-/// What is open in the document.
+/// An element of the document that is open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Open {
     /// A payload, a diagnostic or a tree: they have no keys in common.
@@ -42,7 +42,7 @@ enum Open {
 /// A call stack tree while it is read.
 #[derive(Default)]
 struct Tree {
-    /// What the diagnostic is, such as `hang 20 sec`.
+    /// The kind of the diagnostic, such as `hang 20 sec`.
     kind: String,
     measured: String,
     per_thread: bool,
@@ -176,7 +176,7 @@ impl Reader {
         self.key.clear();
     }
 
-    /// The profile of the diagnostics that were sampled; of crashes only where there are no others.
+    /// Returns the profile of the sampled diagnostics. It has crashes only if there are no others.
     fn finish(mut self) -> Profile {
         let mut profile = Profile::new(ProfileFormat::MetricKit);
         profile.skipped = self.skipped;

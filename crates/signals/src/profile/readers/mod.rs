@@ -14,7 +14,7 @@ pub use recognise::read_profile;
 
 use super::hex;
 
-/// The most addresses that are kept of a frame that stands for several.
+/// The most addresses that are kept of a frame that represents several.
 const MOST_ADDRESSES: usize = 16;
 
 /// The open frames of a text that shows depth by columns.

@@ -11,7 +11,7 @@ const SHOWN_LINES: usize = 20;
 /// Reads a profile in any of the formats.
 ///
 /// # Errors
-/// Where it is too large, in no known format, or has no frames.
+/// Returns an error if the profile is too large, has no known format, or has no frames.
 pub fn read_profile(bytes: &[u8]) -> Result<Profile, ProfileError> {
     if bytes.len() > MOST_BYTES {
         return Err(ProfileError::TooLarge);

@@ -158,7 +158,7 @@ impl Reader {
         (self.in_stacks, self.in_images, self.debug_id) = (false, false, None);
     }
 
-    /// Adds the process's own binary where the list of images lacks it and a frame says where it lies.
+    /// Adds the process's own binary if the list of images lacks it and a frame has its address.
     fn list_own_image(&mut self) {
         let Some(debug_id) = self.debug_id else { return };
         let images = &self.profile.images[self.first_image..];
@@ -213,7 +213,7 @@ fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
     (frame, base)
 }
 
-/// What stands in the last pair of parentheses, where the text ends with one, and what stands before it.
+/// Returns the text before the last pair of parentheses and the text in it, if the text ends with one.
 fn parenthesis_at_end(text: &str) -> Option<(&str, &str)> {
     let inside = text.trim_end().strip_suffix(')')?;
     let mut depth = 1;

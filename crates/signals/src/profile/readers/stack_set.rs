@@ -36,7 +36,7 @@ impl From<&StackSet> for Profile {
     }
 }
 
-/// A position that the message counts from 1; 0 stands for none.
+/// Returns a position that the message counts from 1. Returns `None` for 0, which means no position.
 fn above(position: u32) -> Option<u32> {
     position.checked_sub(1)
 }

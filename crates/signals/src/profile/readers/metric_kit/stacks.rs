@@ -21,7 +21,7 @@ pub(super) struct RawFrame {
     pub(super) count: Option<u64>,
 }
 
-/// What stands at the root of a tree.
+/// The end of a stack that is at the root of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// The beginning of a thread.
@@ -52,7 +52,7 @@ impl Direction {
     }
 }
 
-/// Adds the stacks of a tree to a profile, below a label where there is one.
+/// Adds the stacks of a tree to a profile, below the label if there is one.
 pub(super) fn append(
     profile: &mut Profile,
     label: Option<String>,
