@@ -12,7 +12,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// What to run.
+/// A program to run, and how to run it.
 pub(crate) struct ServerProgram<'a> {
     /// For messages.
     pub(crate) what: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct ServerProgram<'a> {
     pub(crate) folder: &'a Path,
     /// Its output; its process id is kept beside it.
     pub(crate) log: &'a Path,
-    /// What it logs when it is ready, and how long that may take.
+    /// The line that it logs when it is ready, and how long that may take.
     pub(crate) ready: (&'static str, Duration),
     /// The signals that end it, each with the seconds that it then has.
     pub(crate) end: &'static [(Signal, u64)],
@@ -132,7 +132,7 @@ impl Child {
         *self.exited.0.lock()
     }
 
-    /// Ends it cleanly; kills it where it does not end in time.
+    /// Ends it cleanly. Kills it if it does not end in time.
     pub(crate) fn stop(&self) {
         self.signal(self.end);
         self.kill();

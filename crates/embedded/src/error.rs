@@ -1,4 +1,4 @@
-//! What can go wrong with an embedded server.
+//! The errors of an embedded server.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub enum Error {
     /// A file or folder cannot be used.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// On what.
         path: PathBuf,

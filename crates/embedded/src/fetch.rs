@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What is fetched, and in which version: the one place that pins it.
+/// The programs to fetch, with their versions: the only place that pins them.
 const POM: &str = include_str!("../pom.xml");
 
 /// Where progress is reported: one short line for people a call.
@@ -22,11 +22,11 @@ pub struct Distribution {
     pub postgres: PathBuf,
 }
 
-/// The servers from the cache, fetched first where they are not there. Two processes that ask at
-/// the same time fetch once; an interrupted fetch is never taken for a whole one.
+/// Returns the servers from the cache, and fetches them first if they are not there. Two processes that ask
+/// at the same time fetch once. An interrupted fetch is never taken for a whole one.
 ///
 /// # Errors
-/// Where Maven or `tar` is missing or fails, or the cache cannot be written.
+/// Returns an error if Maven or `tar` is missing or fails, or if the cache cannot be written.
 pub fn fetch(progress: &Progress<'_>) -> Result<Distribution, Error> {
     let platform = platform()?;
     let cache = cache_folder();

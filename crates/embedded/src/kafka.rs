@@ -59,7 +59,7 @@ pub(crate) struct Kafka {
     pub(crate) bootstrap: SocketAddr,
 }
 
-/// Starts the broker on `data/kafka`, formatting that first where it is new.
+/// Starts the broker on `data/kafka`. Formats that folder first if it is new.
 pub(crate) fn start(
     jars: &Path,
     data: &Path,

@@ -1,5 +1,5 @@
-//! Who may go where: PostgreSQL refuses to run as root, so under root its processes get another
-//! user, and its files must lie where that user can go.
+//! Users and folders of servers. PostgreSQL refuses to run as root, so under root its processes get another
+//! user. Its files must be in a folder that this user can reach.
 
 use crate::error::{AtPath, Error};
 use crate::random::random_text;
@@ -8,11 +8,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The user that PostgreSQL runs as where we are root: `nobody`.
+/// The user that PostgreSQL runs as if we are root: `nobody`, by its usual number.
 pub(crate) const SERVER_UID: u32 = 65534;
 /// Where root keeps what the server's user must reach and our own folders do not let through.
 const STATE_OUTSIDE: &str = "/var/lib/unslide";
-/// The file in a data folder that says where its database went.
+/// The file in a data folder that has the path of its database.
 const LOCATION: &str = "postgres-location";
 /// The file beside such a database that names its data folder.
 const OWNER: &str = "owner";
@@ -22,7 +22,7 @@ pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// True where the server's user can go through every folder down to `path`, as far as it exists.
+/// Returns true if the server's user can go through every folder down to `path`, as far as it exists.
 pub(crate) fn reachable(path: &Path) -> bool {
     path.ancestors().filter_map(|folder| fs::metadata(folder).ok()).all(|folder| {
         let mode = folder.mode();
@@ -39,7 +39,7 @@ pub(crate) fn private_folder(path: &Path) -> Result<(), Error> {
 /// Writes a file that only this user may read.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn private_file(path: &Path, content: &str) -> Result<(), Error> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
@@ -48,7 +48,7 @@ pub fn private_file(path: &Path, content: &str) -> Result<(), Error> {
     options.open(path).and_then(|mut file| file.write_all(content.as_bytes())).at("write", path)
 }
 
-/// The text of a private file, made by `make` where there is none yet.
+/// Returns the text of a private file. If there is none yet, `make` creates the text.
 pub(crate) fn kept(path: &Path, make: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
     match fs::read_to_string(path) {
         Ok(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
@@ -60,7 +60,7 @@ pub(crate) fn kept(path: &Path, make: impl FnOnce() -> Result<String, Error>) ->
     }
 }
 
-/// Makes the server's user the owner of a file or folder, where that user is another than ours.
+/// Makes the server's user the owner of a file or folder, if that user is not ours.
 pub(crate) fn give_to_server(path: &Path) -> Result<(), Error> {
     if is_root() {
         std::os::unix::fs::chown(path, Some(SERVER_UID), Some(SERVER_UID)).at("give away", path)?;
@@ -99,8 +99,8 @@ pub(crate) fn database_folder(data: &Path) -> Result<PathBuf, Error> {
     Ok(database)
 }
 
-/// Removes the databases of data folders that were temporary and are gone. Others are kept: a data
-/// folder that is not where it was may have been moved.
+/// Removes the databases of temporary data folders that are gone. Keeps others: a data folder that is not
+/// where it was may have been moved.
 fn forget_temporary(state: &Path) {
     for outside in fs::read_dir(state).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let Ok(owner) = fs::read_to_string(outside.join(OWNER)) else { continue };

@@ -15,11 +15,11 @@ const COUNT: u16 = 12_000;
 /// Ports that are tried before any will do.
 const TRIES: usize = 64;
 
-/// A port of the loopback interface that is free now and that this function did not return before: an earlier
-/// caller may not listen on its port yet.
+/// Returns a port of the loopback interface that is free now and that this function did not return before. An
+/// earlier caller may not listen on its port yet.
 ///
 /// # Errors
-/// Where there is none.
+/// Returns an error if there is none.
 pub fn free_port() -> Result<u16, Error> {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let found = some_port(loopback)?;
@@ -27,9 +27,8 @@ pub fn free_port() -> Result<u16, Error> {
     Ok(found?.local_addr().at("listen on", Path::new("a port"))?.port())
 }
 
-/// Listens on the wanted address; else on the port that is written in `kept`, if it is free; else on a
-/// free one. The port that was taken is written to `kept`, so that clients find a restarted server
-/// where it was.
+/// Listens on the wanted address, else on the port that is written in `kept` if it is free, else on a free
+/// one. Writes the port to `kept`, so that clients find a restarted server at the same port.
 pub(crate) fn listen(wanted: Option<SocketAddr>, kept: &Path) -> Result<TcpListener, Error> {
     let wanted = wanted.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let before = fs::read_to_string(kept).ok().and_then(|text| text.trim().parse().ok());

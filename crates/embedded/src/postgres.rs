@@ -40,7 +40,7 @@ pub(crate) struct Postgres {
     pub(crate) port: u16,
 }
 
-/// Starts the server of a data folder, making its database first where that is new.
+/// Starts the server of a data folder. Creates its database first if the folder is new.
 pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool) -> Result<Postgres, Error> {
     if place::is_root() && !place::reachable(binaries) {
         let source = std::io::Error::other(

@@ -12,10 +12,10 @@ pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
     Ok(bytes)
 }
 
-/// Thirty-two random hexadecimal digits (128 bits), for passwords and keys.
+/// Returns thirty-two random hexadecimal digits (128 bits), for passwords and keys.
 ///
 /// # Errors
-/// Where the operating system gives no random bytes.
+/// Returns an error if the operating system gives no random bytes.
 pub fn random_text() -> Result<String, Error> {
     Ok(random_bytes::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }

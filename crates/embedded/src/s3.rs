@@ -32,11 +32,11 @@ pub struct S3Endpoint {
 }
 
 impl S3Endpoint {
-    /// Serves the folder `data/s3` with one bucket, which is made where there is none, on the port
-    /// of the run before or a free one.
+    /// Serves the folder `data/s3` with one bucket, and creates the bucket if there is none. Uses the port of
+    /// the run before, or a free one.
     ///
     /// # Errors
-    /// Where the folder or the port cannot be had.
+    /// Returns an error if the folder cannot be used or no port is free.
     pub fn start(data: &Path, bucket: &str) -> Result<S3Endpoint, Error> {
         let root = data.join("s3");
         private_folder(&root)?;
@@ -62,7 +62,7 @@ impl S3Endpoint {
         Ok(S3Endpoint { url: format!("http://{address}"), access_key, secret_key, stop, running })
     }
 
-    /// Where it listens, as a URL.
+    /// Returns the URL that it listens on.
     #[must_use]
     pub fn url(&self) -> String {
         self.url.clone()

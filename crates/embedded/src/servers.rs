@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 /// How to run the servers.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The folder of their state; made where there is none.
+    /// The folder of their state. It is created if there is none.
     pub data: PathBuf,
     /// Where Kafka listens; port 0 or `None` takes the port of the run before, or a free one.
     pub kafka_listen: Option<SocketAddr>,
-    /// Where Kafka tells its clients to come back to; `None`: where it listens. Another address is
-    /// that of a proxy in front of it.
+    /// The address that Kafka tells its clients to connect to. `None`: the address that it listens on.
+    /// Another address is that of a proxy in front of it.
     pub kafka_advertised: Option<SocketAddr>,
     /// PostgreSQL's port on the loopback interface; `None` as above.
     pub postgres_port: Option<u16>,
@@ -127,7 +127,7 @@ impl Servers {
         [self.kafka.lock().child.id(), self.postgres.lock().child.id()]
     }
 
-    /// Which server has ended by itself, and how; `None` while both run.
+    /// Returns which server has ended unexpectedly, and how. Returns `None` while both run.
     #[must_use]
     pub fn failed(&self) -> Option<String> {
         let ended = |name, child: &Child| Some(format!("{name} has ended: {}", child.exit_status()?));
@@ -135,12 +135,11 @@ impl Servers {
             .or_else(|| ended("PostgreSQL", &self.postgres.lock().child))
     }
 
-    /// Ends one server and starts it again on its state and its port, for tests of what its clients
-    /// do then. `sudden`: it is killed, as by the loss of a machine but not of its disk. Blocks until
-    /// the server answers again.
+    /// Ends one server and starts it again on its state and its port, to test its clients. `sudden` kills it,
+    /// as in the loss of a machine but not of its disk. Blocks until the server answers again.
     ///
     /// # Errors
-    /// Where it does not start again, or its port was taken meanwhile.
+    /// Returns an error if the server does not start again, or if its port was taken in between.
     pub fn restart(&self, server: Server, sudden: bool) -> Result<(), Error> {
         let Options { data, kafka_advertised, kafka_logins, fast, .. } = &self.options;
         let end = |child: &Child| if sudden { child.kill() } else { child.stop() };
