@@ -92,7 +92,7 @@ async fn described(
     Ok(rule)
 }
 
-/// Checks where a rule's messages go.
+/// Checks the receiver of a rule's messages.
 fn check_receiver(policy: &ReceiverPolicy, receiver: &AlertReceiver) -> Result<(), Problem> {
     wrong_receiver(policy, receiver).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))
 }

@@ -110,7 +110,7 @@ fn rule_status(rule: &AlertRule, now: OffsetDateTime) -> (&'static str, &'static
     }
 }
 
-/// What of a condition its threshold says.
+/// Describes the threshold of a rule's condition.
 fn threshold(rule: &AlertRule) -> String {
     match rule.condition {
         AlertCondition::NewGroup | AlertCondition::Regression => String::new(),

@@ -26,16 +26,16 @@ pub struct AlertRequest {
     pub url: Secret,
     /// Headers beside the content type.
     pub headers: Vec<(&'static str, String)>,
-    /// What the body is.
+    /// The content type of the body.
     pub content_type: TemplateType,
     /// The body.
     pub body: String,
 }
 
-/// Checks that a channel can sign with a secret; the empty one stands for none.
+/// Checks that a channel can sign with a secret. The empty secret means none.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns a text that says what is wrong with the secret.
 pub fn check_secret(channel: AlertChannel, secret: &Secret) -> Result<(), String> {
     match channel {
         _ if secret.is_empty() => Ok(()),
@@ -61,10 +61,10 @@ fn signature(key: &[u8], signed: &[u8]) -> Result<String, String> {
     Ok(STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-/// The request for a message, at a time in seconds since 1970.
+/// Builds the request for a message, at a time in seconds since 1970.
 ///
 /// # Errors
-/// Where the secret cannot be used.
+/// Returns an error if the secret cannot be used.
 pub fn request(message: &ClaimedAlertMessage, public_url: &str, now: i64) -> Result<AlertRequest, String> {
     let text = plain(message, public_url);
     let mut url = message.address.clone();

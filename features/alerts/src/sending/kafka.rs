@@ -18,7 +18,7 @@ impl AlertTopic {
     /// Writes a message as the JSON that webhooks get.
     ///
     /// # Errors
-    /// Where the broker did not take it.
+    /// Returns an error if the broker does not accept the message.
     pub async fn send(
         &self,
         tenant: &TenantId,

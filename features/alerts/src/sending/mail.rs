@@ -78,8 +78,8 @@ impl Mailer {
         self.deliver(&message.id.to_string(), &subject, format!("{text}\n\n{footer}\n"), to).await
     }
 
-    /// Asks a recipient to confirm that it wants alerts of a tenant. Nothing in the text is the tenant's but its name, which
-    /// has letters, digits and hyphens.
+    /// Asks a recipient to confirm that it wants alerts of a tenant. Of the tenant, the text has only its
+    /// name, which consists of letters, digits and hyphens.
     ///
     /// # Errors
     /// As for [`Mailer::send`].
@@ -114,7 +114,7 @@ impl Mailer {
     }
 }
 
-/// The text for the tenant, which has the server's words only where they are about a recipient.
+/// Returns the text for the tenant. It has the server's words only if they are about a recipient.
 fn explained(error: &lettre::transport::smtp::Error) -> String {
     let reply = error.source().filter(|_| error.status().is_some()).map(ToString::to_string);
     match reply.filter(|reply| is_about_recipient(reply)) {

@@ -1,7 +1,7 @@
-//! Sends the alerts of all tenants to where they want them.
+//! Sends the alerts of all tenants to their receivers.
 //!
-//! Every process of the api does: the database gives each message to one of them at a time.
-//! `store` decides what is sent; here are the channels.
+//! Every process of the api runs it. The database gives each message to one process at a time. `store`
+//! decides which messages are sent. This module has the channels.
 
 mod channels;
 mod kafka;
@@ -45,7 +45,7 @@ const SENDS: usize = 32;
 /// How long a delivery may take, whatever its channel waits for. Shorter than the lease of a message.
 const LONGEST_DELIVERY: Duration = Duration::from_secs(45);
 
-/// What delivers messages.
+/// Delivers messages.
 pub struct AlertSender {
     store: Store,
     http: HttpSender,
@@ -53,7 +53,7 @@ pub struct AlertSender {
     policy: MailPolicy,
     entropy: Entropy,
     topic: AlertTopic,
-    /// Where the console is, for links; empty where that is not known.
+    /// The URL of the console, for links; empty if it is not known.
     public_url: String,
     outcomes: IntCounterVec,
     clock: Arc<dyn Clock>,
@@ -61,10 +61,10 @@ pub struct AlertSender {
 }
 
 impl AlertSender {
-    /// Makes the sender. Settings that cannot be used were refused with the configuration.
+    /// Creates the sender. Unusable settings were refused with the configuration.
     ///
     /// # Errors
-    /// Where no HTTP client can be made.
+    /// Returns an error if no HTTP client can be created.
     pub fn new(
         store: Store,
         settings: &Alerts,

@@ -74,7 +74,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !special
 }
 
-/// Only what is allocated for unicast, and none that stands for an address of IPv4: it may be translated on the way.
+/// Returns true only for addresses that are allocated for unicast and do not embed an IPv4 address. An
+/// embedded one may be translated on the way.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
     let unicast = a & 0xE000 == 0x2000;

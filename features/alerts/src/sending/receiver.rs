@@ -19,7 +19,7 @@ const LONGEST_ANSWER: usize = 16 << 10;
 pub struct HttpSender {
     /// Reaches the internet and the operator's networks.
     https: Client,
-    /// Reaches the operator's networks only, where there may be no certificates.
+    /// Reaches the operator's networks only, which may have no certificates.
     plain_http: Client,
     receivers: AllowedReceivers,
 }

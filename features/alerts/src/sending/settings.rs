@@ -49,10 +49,10 @@ impl Default for Alerts {
 }
 
 impl Alerts {
-    /// What sends mail, where there is a server for it.
+    /// Returns the client that sends mail, if a mail server is set.
     ///
     /// # Errors
-    /// Which setting cannot be used, and why.
+    /// Returns the setting that cannot be used, and why.
     pub fn mailer(&self) -> Result<Option<Mailer>, (&'static str, String)> {
         if self.smtp_url.is_empty() {
             Ok(None)
@@ -123,8 +123,8 @@ fn is_domain(text: &str) -> bool {
     format!("a@{text}").parse::<lettre::Address>().is_ok()
 }
 
-/// Returns true for the URL of an SMTP server with a password that does not require TLS. Neither does `tls=opportunistic`:
-/// whoever is between the two can leave the offer of TLS out.
+/// Returns true for the URL of an SMTP server with a password that does not require TLS. `tls=opportunistic`
+/// does not require it: an attacker between the two can remove the offer of TLS.
 fn sends_password_in_clear(url: &Secret) -> bool {
     let Ok(url) = reqwest::Url::parse(url.reveal()) else { return false };
     let requires_tls = url.query_pairs().any(|(name, value)| name == "tls" && value == "required");

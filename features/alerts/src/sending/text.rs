@@ -1,4 +1,4 @@
-//! What a message says.
+//! Writes the texts of messages.
 
 use crate::store::events::AlertEvent;
 use crate::store::messages::ClaimedAlertMessage;
@@ -18,7 +18,7 @@ pub fn headline(message: &ClaimedAlertMessage) -> String {
     }
 }
 
-/// The page about an event, where the console's address is known.
+/// Returns the URL of an event's page, if the console's address is known.
 pub fn link(event: &AlertEvent, public_url: &str) -> String {
     if public_url.is_empty() { String::new() } else { format!("{public_url}{}", event.path) }
 }

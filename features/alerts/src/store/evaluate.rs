@@ -9,7 +9,8 @@ use unslide_store::{Result, TenantTx, Uuid};
 
 /// The time between two evaluations of a rule.
 const EVERY: Duration = Duration::minutes(5);
-/// How long symbols may come after reports before they count as missing: a build's pipeline uploads them meanwhile.
+/// How long symbols may come after reports before they count as missing. A build's pipeline uploads them
+/// during this time.
 const SYMBOLS_MAY_TAKE: Duration = Duration::minutes(30);
 /// Crashes that an hour must have to be a spike.
 const LEAST_OF_A_SPIKE: i64 = 20;
@@ -70,7 +71,7 @@ async fn take(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCondition, E
     Ok(evaluated)
 }
 
-/// New groups whose symbols did not come in time.
+/// Finds new groups with symbols that did not come in time.
 async fn still_provisional(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
     let (connection, tenant, now) = tx.parts();
     let rows = sqlx::query!(
@@ -187,7 +188,7 @@ async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>
     Ok(causes.collect())
 }
 
-/// Images of apps whose symbols did not come in time.
+/// Finds images of apps with symbols that did not come in time.
 async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
     let images = UnnotedImages {
         rule: rule.id,

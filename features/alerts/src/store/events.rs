@@ -14,9 +14,9 @@ const GROUP_PAGE: &str = "/console/groups/";
 /// Something that may fulfil rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertCause {
-    /// What identifies it, such as `new:GROUP`: a rule gets one event for it.
+    /// The key of the event, such as `new:GROUP`. A rule gets one event for each key.
     pub cause: String,
-    /// What happened, in one line.
+    /// The event in one line.
     pub headline: String,
     /// More, in one line.
     pub detail: String,
@@ -48,7 +48,7 @@ impl AlertCause {
 pub struct AlertEvent {
     /// When it happened.
     pub occurred_at: OffsetDateTime,
-    /// What happened, in one line.
+    /// The event in one line.
     pub headline: String,
     /// More, in one line.
     pub detail: String,
@@ -129,8 +129,8 @@ async fn continue_events(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()>
     hand_over(tx, &former).await
 }
 
-/// Moves the events of groups that are gone to the groups that continue them: where a former group comes back with
-/// other reports, it is new. The text of a message stays as it is.
+/// Moves the events of groups that are gone to the groups that continue them. If a former group comes back
+/// with other reports, it is new. The text of a message does not change.
 pub async fn hand_over(tx: &mut TenantTx, former: &[Uuid]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(

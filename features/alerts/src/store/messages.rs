@@ -89,11 +89,11 @@ pub struct ClaimedAlertMessage {
     pub channel: AlertChannel,
     /// Where to.
     pub address: Secret,
-    /// What it is signed with; empty for none.
+    /// The secret that signs it; empty for none.
     pub secret: Secret,
     /// The body of a webhook; empty for the usual one.
     pub template: String,
-    /// What the template is.
+    /// The content type of the template.
     pub content_type: TemplateType,
     /// Events that it tells of.
     pub events: i64,

@@ -18,12 +18,12 @@ pub struct UnnotedImages<'r> {
     pub last_seen_since: OffsetDateTime,
 }
 
-/// An image without symbols, and whose it is.
+/// An image without symbols, with the apps and versions that use it.
 pub struct UnnotedImage {
     pub image: WantedImage,
-    /// The apps whose reports refer to it, at most 50.
+    /// The apps with reports that refer to it, at most 50.
     pub apps: Vec<String>,
-    /// The versions whose reports refer to it, at most 50.
+    /// The versions with reports that refer to it, at most 50.
     pub versions: Vec<String>,
 }
 

@@ -39,7 +39,7 @@ fn groups_deleted<'t>(tx: &'t mut TenantTx, ids: &'t [Uuid]) -> HookFuture<'t> {
 const KEPT: Duration = Duration::days(90);
 
 words! {
-    /// What is to be done for a rule.
+    /// A step of the work on a rule.
     pub enum AlertStep {
         /// Look whether its condition is fulfilled.
         Evaluate = "evaluate",
@@ -57,7 +57,7 @@ pub struct DueAlert {
     pub tenant: TenantId,
     /// The rule.
     pub rule: Uuid,
-    /// What is to be done.
+    /// The next step.
     pub step: AlertStep,
 }
 

@@ -27,8 +27,8 @@ words! {
 }
 
 impl AlertCondition {
-    /// The threshold where none is given: how many times the usual hour a spike has, how many reports lack symbols,
-    /// the least share of sessions without a crash, in per cent.
+    /// Returns the default threshold: how many times the usual hour a spike has, how many reports lack
+    /// symbols, or the least share of sessions without a crash, in per cent.
     #[must_use]
     pub fn usual_threshold(self) -> f64 {
         match self {
@@ -169,7 +169,7 @@ pub struct NewAlertRule {
     pub quiet_hours: Option<QuietHours>,
 }
 
-/// Where a rule's messages go.
+/// The receiver of a rule's messages.
 #[derive(Clone, Debug)]
 pub struct AlertReceiver {
     /// How they are delivered.
@@ -180,12 +180,12 @@ pub struct AlertReceiver {
     pub secret: Secret,
     /// The body of a webhook; empty for the usual one.
     pub template: String,
-    /// What the template is.
+    /// The content type of the template.
     pub content_type: TemplateType,
 }
 
 impl NewAlertRule {
-    /// Where its messages go.
+    /// Returns the receiver of its messages.
     #[must_use]
     pub fn receiver(&self) -> AlertReceiver {
         let NewAlertRule { channel, address, secret, template, content_type, .. } = self.clone();
@@ -194,14 +194,14 @@ impl NewAlertRule {
 }
 
 impl AlertRuleChange {
-    /// True where a receiver has fields besides its channel.
+    /// Returns true if a receiver has fields besides its channel.
     #[must_use]
     pub fn names_parts_of_a_receiver(&self) -> bool {
         let texts = [self.address.reveal(), self.secret.reveal(), self.template.as_str()];
         texts.iter().any(|text| !text.is_empty()) || self.content_type != TemplateType::default()
     }
 
-    /// Where its messages go from now on; `None` where that stays.
+    /// Returns the new receiver of its messages. Returns `None` if the receiver does not change.
     #[must_use]
     pub fn receiver(&self) -> Option<AlertReceiver> {
         let AlertRuleChange { channel, address, secret, template, content_type, .. } = self.clone();
@@ -299,7 +299,7 @@ fn shown(channel: AlertChannel, address: &str) -> String {
     format!("{scheme}://{host}/…")
 }
 
-/// Makes a rule; `None` where the tenant has 100.
+/// Creates a rule. Returns `None` if the tenant has 100.
 pub async fn create(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<AlertRule>> {
     let (connection, tenant, now) = tx.parts();
     // Two at once must not both be the last one.
