@@ -99,8 +99,8 @@ pub(crate) fn database_folder(data: &Path) -> Result<PathBuf, Error> {
     Ok(database)
 }
 
-/// Removes the databases of temporary data folders that are gone. Keeps others: a data folder that is not
-/// where it was may have been moved.
+/// Removes the databases of temporary data folders that are gone. Keeps others: a data folder that is missing
+/// may have been moved.
 fn forget_temporary(state: &Path) {
     for outside in fs::read_dir(state).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let Ok(owner) = fs::read_to_string(outside.join(OWNER)) else { continue };

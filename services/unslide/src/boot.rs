@@ -66,7 +66,7 @@ impl Default for ProcessSettings {
 }
 
 impl Process {
-    /// What is wrong with these sections.
+    /// Returns the problems of these sections.
     pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = self.log.validate();
         problems.extend(self.traces.problems.iter().cloned());
@@ -79,10 +79,11 @@ impl Process {
         problems
     }
 
-    /// A host as these sections say, which listens for signals; the process keeps freed memory from now on. To be called on the async runtime.
+    /// Creates a host from these sections, which listens for signals. From now on the process keeps freed
+    /// memory. Call this on the async runtime.
     ///
     /// # Errors
-    /// Where a thread, a signal handler or a metric is refused.
+    /// Returns an error if a thread, a signal handler or a metric is refused.
     pub fn host(&self) -> Result<Host, BoxError> {
         #[cfg(target_env = "gnu")]
         unslide_runtime::memory::keep_freed()?;
@@ -94,10 +95,10 @@ impl Process {
     }
 }
 
-/// Runs a command's async part. Blocking work that it has left behind is not waited for.
+/// Runs a command's async part. Does not wait for blocking work that it has left behind.
 ///
 /// # Errors
-/// The command's own, or where the runtime cannot be started.
+/// Returns the command's own error, or one if the runtime cannot be started.
 pub fn block_on<T>(future: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(future);

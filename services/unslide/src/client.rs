@@ -83,7 +83,7 @@ impl ClientError {
         }
     }
 
-    /// True where the same request may succeed a little later.
+    /// Returns true if the same request may succeed a little later.
     fn may_pass(&self) -> bool {
         match self {
             ClientError::Unreachable { .. } | ClientError::NoAnswer { .. } => true,
@@ -134,17 +134,17 @@ pub struct Client {
     /// That the API does not answer has been said, and it has not answered since.
     told: Arc<AtomicBool>,
     url: String,
-    /// What is said behind the address.
+    /// The remark that is printed after the address.
     origin: &'static str,
     key: Secret,
     symbols: &'static str,
 }
 
 impl Client {
-    /// A client; nothing is sent yet.
+    /// Creates a client, and sends nothing yet.
     ///
     /// # Errors
-    /// Where the HTTP client cannot be made.
+    /// Returns an error if the HTTP client cannot be created.
     pub fn new(server: &ApiServer) -> Result<Client, ClientError> {
         let (url, key) = (server.address()?, server.key()?);
         // The second time there is one already, which is as good.
@@ -165,7 +165,7 @@ impl Client {
         })
     }
 
-    /// The address, and that it is the default where nobody has chosen it.
+    /// Returns the address, with a remark if it is the default.
     fn shown_url(&self) -> String {
         format!("{}{}", self.url, self.origin)
     }
@@ -206,7 +206,8 @@ impl Client {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(self.key.reveal())
     }
 
-    /// As [`Client::answer`], of a request that is answered at once: where it is not, that is told.
+    /// Sends a request like [`Client::answer`], if it needs no work at the server. Prints a note if the
+    /// answer is late.
     async fn prompt_answer(
         &self,
         request: RequestBuilder,
@@ -284,7 +285,7 @@ impl Client {
         self.tries(|| self.get_once(path)).await
     }
 
-    /// POSTs JSON and reads JSON. It is sent again only where no connection was made.
+    /// POSTs JSON and reads JSON. Sends it again only if no connection was made.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -319,7 +320,7 @@ impl Client {
         self.read(answer).await
     }
 
-    /// GETs bytes of a media type; `None` where the answer has none by design.
+    /// GETs bytes of a media type. Returns `None` if the answer has none by design.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -335,10 +336,10 @@ impl Client {
         self.bytes(answer).await.map(Some)
     }
 
-    /// GETs bytes, and hands them on as they come, until `take` says false.
+    /// GETs bytes and passes them to `take` as they arrive, until it returns false.
     ///
     /// # Errors
-    /// [`ClientError`]; also where the answer breaks off.
+    /// Returns a [`ClientError`], also if the answer breaks off.
     pub async fn get_pieces(
         &self,
         path: &str,

@@ -1,4 +1,4 @@
-//! What nearly every command uses.
+//! Imports of nearly every command.
 
 pub(crate) use crate::boot;
 pub(crate) use crate::client::{ApiServer, Client};

@@ -4,18 +4,18 @@ use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
 use unslide_model::units;
 
-/// Bytes, such as `100GB`.
+/// Parses bytes, such as `100GB`.
 ///
 /// # Errors
-/// Where the text is no size.
+/// Returns an error if the text is no size.
 pub fn bytes(text: &str) -> Result<u64, String> {
     text.parse().or_else(|_| units::bytes::deserialize(input(text))).map_err(|error| error.to_string())
 }
 
-/// Seconds, such as `5min`.
+/// Parses seconds, such as `5min`.
 ///
 /// # Errors
-/// Where the text is no duration, or a longer one than any command waits.
+/// Returns an error if the text is no duration, or a longer one than any command waits.
 pub fn seconds(text: &str) -> Result<u32, String> {
     text.parse().or_else(|_| units::seconds::deserialize(input(text))).map_err(|error| error.to_string())
 }

@@ -12,10 +12,10 @@ use unslide_runtime::{Host, Supervised, admin, supervise, telemetry};
 /// The subcommand of a builder's child process.
 pub const BUILD_SYMCACHE: &str = "build-symcache";
 
-/// The service's run, to be supervised.
+/// Prepares the service's run, to be supervised.
 ///
 /// # Errors
-/// Where its metrics cannot have a registry.
+/// Returns an error if its metrics cannot have a registry.
 pub fn prepare(service: Service, configuration: &Configuration, host: &Host) -> Result<Supervised, BoxError> {
     let host = host.for_service(service.name())?;
     let run: BoxFuture<'static, Result<(), BoxError>> = match service {

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 pub const MOST_RULES: i64 = 100;
 
 words! {
-    /// What a rule waits for.
+    /// The condition that a rule watches.
     pub enum AlertCondition {
         /// A bug that was not known.
         NewGroup = "new_group",
@@ -21,7 +21,7 @@ words! {
         Spike = "spike",
         /// Reports that lack symbols of an app's own image.
         MissingSymbols = "missing_symbols",
-        /// A version too many of whose sessions crash.
+        /// Too many sessions of a version crash.
         CrashFree = "crash_free",
     }
 }

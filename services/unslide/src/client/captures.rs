@@ -20,7 +20,7 @@ pub struct FormFile {
     pub content: FormContent,
 }
 
-/// Where the bytes of a file are.
+/// The source of a file's bytes.
 #[derive(Clone)]
 pub enum FormContent {
     #[cfg_attr(not(feature = "dev"), expect(dead_code, reason = "what is sent from memory is the demo's"))]

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// After this time without an answer a person is told.
+/// The time without an answer after which a note is printed.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// The pause after the first failed try; doubled each time, up to the longest.
@@ -22,7 +22,8 @@ impl Client {
         }
     }
 
-    /// Waits for an answer that takes no time by itself, `within` at most, and tells where it does not come.
+    /// Waits at most `within` for an answer that needs no work at the server, and prints a note if it is
+    /// late.
     pub(super) async fn prompt<T>(&self, answer: impl Future<Output = T>, within: Duration) -> T {
         let mut answer = pin!(answer);
         if let Ok(answer) = timeout(TELL_AFTER, &mut answer).await {

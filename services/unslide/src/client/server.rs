@@ -74,7 +74,7 @@ impl ApiServer {
         Duration::from_secs(self.retry_for.into())
     }
 
-    /// What to say of an address that does not answer: nobody may have chosen it.
+    /// Returns a remark for an address that does not answer: it may be the default.
     pub(super) fn origin(&self) -> &'static str {
         match self.url.as_deref().map(str::trim) {
             None | Some("") => " (the default: UNSLIDE_URL or --url sets another)",

@@ -1,4 +1,4 @@
-//! Uploads of symbols, and what became of them.
+//! Uploads symbols, and reads the outcome of uploads.
 
 use super::{Client, ClientError, PATIENCE, SHORT};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ pub struct Upload {
     pub detail: Option<String>,
     #[serde(default)]
     pub objects: Vec<BuiltObject>,
-    /// Where the next page of objects begins.
+    /// The cursor of the next page of objects.
     #[serde(default)]
     next_cursor: Option<String>,
     #[serde(default)]
@@ -82,7 +82,7 @@ struct CheckedId {
 }
 
 impl Client {
-    /// Sends bytes whose SHA-256 is `sha256`.
+    /// Sends bytes with the SHA-256 `sha256`.
     async fn send_body(
         &self,
         request: RequestBuilder,
@@ -149,7 +149,7 @@ impl Client {
         self.read(answer).await
     }
 
-    /// The upload of these bytes; `None` where the server has none that it would point to.
+    /// Finds the upload of these bytes. Returns `None` if the server has none to refer to.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -170,7 +170,7 @@ impl Client {
         }
     }
 
-    /// What became of an upload, waiting for its end for some seconds.
+    /// Reads the state of an upload, and waits some seconds for its end.
     ///
     /// # Errors
     /// [`ClientError`].

@@ -27,7 +27,7 @@ pub struct Configured {
     pub config: Option<PathBuf>,
 }
 
-/// What each part reads from the sources. A part knows its own sections only; a key that none of
+/// The settings that each part reads from the sources. A part knows its own sections only. A key that none of
 /// them knows is a mistake.
 pub struct Configuration {
     pub process: Process,
@@ -56,7 +56,7 @@ impl Configuration {
         configuration
     }
 
-    /// What is wrong with the parts that the given service uses; with all parts for `None`.
+    /// Returns the problems of the parts that the given service uses, or of all parts for `None`.
     pub fn validate(&self, service: Option<Service>) -> Vec<ConfigProblem> {
         let mut problems = self.process.validate();
         let of = |one: Service| service.is_none_or(|service| service == one);
@@ -80,7 +80,7 @@ impl Configuration {
         problems
     }
 
-    /// What the api sends, symbolizers that ask for signatures have to take.
+    /// Checks that symbolizers that require signatures accept those of the api.
     fn signing(&self) -> Option<ConfigProblem> {
         let (own, asked) = (&self.api.api.signing, &self.symbolizer.symbolizer.signatures);
         if !asked.required {
@@ -213,7 +213,7 @@ pub fn kafka(configured: &Configured) -> Result<unslide_stream::Settings, Proble
     read(configured, Configuration::kafka_problems, |configuration| configuration.api.kafka)
 }
 
-/// `unslide config show`: each value and where it comes from.
+/// `unslide config show`: prints each value and its source.
 pub fn show(configured: &Configured, json: bool) -> Outcome {
     let mut reader = Sources::process(configured.config.as_deref()).read();
     let configuration = Configuration::read(&mut reader);

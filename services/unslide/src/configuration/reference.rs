@@ -4,7 +4,7 @@ use super::settings::{Setting, all, shown};
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// What each section is for, in the order in which they are shown.
+/// The purpose of each section, in the order of the page.
 const SECTIONS: [(&str, &str); 11] = [
     ("kafka", "Kafka. Every service reads it."),
     ("postgres", "PostgreSQL. Symbolizers do not read it."),

@@ -11,9 +11,9 @@ use unslide_runtime::config::ConfigPart;
 pub struct Setting {
     /// The key with dots, such as `kafka.bootstrap`.
     pub key: String,
-    /// What it means: the documentation of its field.
+    /// Its meaning: the documentation of its field.
     pub meaning: String,
-    /// What it is where nothing sets it.
+    /// Its value if nothing sets it.
     pub default: Value,
     /// A configuration without it is refused.
     pub required: bool,
@@ -106,7 +106,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// The value and where it comes from, of each setting: what `config show --json` prints.
+/// The value and the source of each setting, as `config show --json` prints them.
 #[derive(Serialize)]
 pub struct Effective {
     pub key: String,

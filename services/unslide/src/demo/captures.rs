@@ -1,5 +1,5 @@
-//! The captures of the demo's traffic: what a device sampled and allocated where the demo crashes, and what kept
-//! memory alive.
+//! The captures of the demo's traffic: the samples and allocations of a device at the place of the crash, and
+//! the objects that kept memory alive.
 
 use crate::client::{Client, FormContent, FormFile};
 use crate::failure::BoxError;
@@ -11,7 +11,7 @@ use unslide_proto::signal::{MemoryRegion, StackImage, StackNode, StackSet};
 use unslide_signals::memory_graph::ReferenceKind::Strong;
 use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, RootKind};
 
-/// What an address of the log is combined with.
+/// The mask that addresses of the log are combined with.
 const DISGUISE: u64 = 0x5555;
 /// Allocations of the log.
 const ALLOCATIONS: u64 = 4_000;
@@ -20,10 +20,11 @@ const GRAPHS: [(u32, u32); 2] = [(250, 15), (400, 60)];
 /// A slot without a caller.
 const ROOT: u64 = u64::MAX;
 
-/// Sends a set of stacks and a log of allocations, with the stack of a report, and two graphs of memory; `of` says which app and session they are of.
+/// Sends a set of stacks and a log of allocations, with the stack of a report, and two memory graphs. `of`
+/// has the fields of their app and session.
 ///
 /// # Errors
-/// Where the API does not take them.
+/// Returns an error if the API does not accept them.
 pub async fn send(client: &Client, of: [(&'static str, &str); 3], report: &Value) -> Result<(), BoxError> {
     let frames = report["crash"]["threads"][0]["backtrace"]["contents"].as_array();
     // The outermost first, as callers come before what they call.

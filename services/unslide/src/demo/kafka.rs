@@ -16,7 +16,7 @@ use unslide_proto::{headers, topics};
 /// Sends reports and waits until the broker has them.
 ///
 /// # Errors
-/// Where it does not take them.
+/// Returns an error if the broker does not accept them.
 pub async fn produce(facts: &Installation, reports: &[(&str, Vec<u8>)]) -> Result<(), BoxError> {
     let producer: FutureProducer =
         ClientConfig::new().set("bootstrap.servers", &facts.kafka_bootstrap).set("acks", "all").create()?;
@@ -41,11 +41,11 @@ pub struct TimedReport<'r> {
     pub body: &'r [u8],
 }
 
-/// Sends many reports at once and waits until the broker has them. For as long as that takes, the topic has the times
-/// that its producers name.
+/// Sends many reports at once and waits until the broker has them. During this time, the topic has the
+/// timestamps of its producers.
 ///
 /// # Errors
-/// Where it does not take them.
+/// Returns an error if the broker does not accept them.
 pub async fn produce_all<'r>(
     facts: &Installation,
     records: impl Iterator<Item = TimedReport<'r>>,
@@ -102,7 +102,7 @@ async fn send_all<'r>(
 /// Reads enriched reports from the start until those of all ids are there.
 ///
 /// # Errors
-/// Where they are not there in time.
+/// Returns an error if they do not arrive in time.
 pub async fn consume(
     facts: &Installation,
     ids: &[String],

@@ -1,4 +1,4 @@
-//! What the demo prints of reports.
+//! Prints reports for the demo.
 
 use crate::dev::Installation;
 use serde_json::Value;
@@ -53,7 +53,7 @@ pub fn enriched(report: &Value) -> String {
     page
 }
 
-/// What became of the report without symbols.
+/// Describes the outcome of the report without symbols.
 pub fn waiting(report: &Value) -> String {
     let status = text(&report["symbolication"], "status");
     format!(

@@ -33,7 +33,7 @@ use unslide_model::{Clock, DebugId, SystemClock, first_bytes};
 const DAYS: i64 = 6;
 /// Reports of crashes for each one about memory.
 const REPORTS_PER_MEMORY_EVENT: u32 = 12;
-/// What the ids of reports about memory begin from, so that they differ from those of crashes.
+/// The first id of reports about memory. It differs from those of crashes.
 const MEMORY_IDS: u64 = 1 << 20;
 /// The id of the report that captures are made of.
 const CAPTURE_ID: u64 = 1 << 21;

@@ -29,7 +29,7 @@ use unslide_stream::admin::Created;
 
 /// The bucket of the embedded S3 endpoint.
 const BUCKET: &str = "unslide";
-/// What is logged where nobody has said so. Kafka's clients warn while the broker gets up.
+/// The log filter if none is set. Kafka's clients warn while the broker starts.
 const QUIET: &str = "warn,unslide_stream::client=error";
 /// Database connections at most: few, because each is a process with megabytes. The api and the
 /// builder keep one for listening, the builder one more for the lock of the relay.
@@ -66,7 +66,7 @@ pub struct Arguments {
     verbose: bool,
 }
 
-/// What an installation is started with.
+/// The options of an installation.
 pub struct Start {
     pub data: PathBuf,
     pub listen: Option<SocketAddr>,
@@ -146,17 +146,17 @@ pub fn run(arguments: &Arguments) -> Outcome {
     })
 }
 
-/// Where nobody has said what to log, only what goes wrong: the page that is printed is for people.
+/// Logs only failures if no log filter is set: the page that is printed is for people.
 pub fn quiet(configuration: &mut Configuration, verbose: bool) {
     if !verbose && std::env::var_os("UNSLIDE_LOG__FILTER").is_none() {
         QUIET.clone_into(&mut configuration.process.log.filter);
     }
 }
 
-/// Starts everything; `None` where it was stopped before it was ready.
+/// Starts everything. Returns `None` if it was stopped before it was ready.
 ///
 /// # Errors
-/// Where a server or service does not start. Nothing is left running.
+/// Returns an error if a server or service does not start. Nothing is left running.
 pub async fn start_or_stop(
     configuration: Configuration,
     host: &Host,
@@ -294,8 +294,8 @@ fn aim(configuration: &mut Configuration, start: &Start, servers: &Servers, s3: 
     symbolizer.symbolizer.cache_dir = cache.join("symbolizer");
 }
 
-/// The tenant and the key of the data folder; made on the first start. The number is that of the
-/// tenant's announcement, where one is to be waited for.
+/// Returns the tenant and the key of the data folder, and creates them on the first start. The number is that
+/// of the tenant's announcement, if it has to be waited for.
 async fn tenant_and_key(
     store: &Store,
     start: &Start,
@@ -344,10 +344,10 @@ async fn ready(host: &Host, services: usize) -> Result<(), BoxError> {
 }
 
 impl Running {
-    /// Serves until the shutdown begins or something ends by itself, then stops everything in order.
+    /// Serves until the shutdown begins or a part ends unexpectedly, then stops everything in order.
     ///
     /// # Errors
-    /// Where something ended by itself.
+    /// Returns an error if a part ended unexpectedly.
     pub async fn until_stopped(mut self) -> Result<(), BoxError> {
         let failed = loop {
             tokio::select! {
@@ -370,7 +370,7 @@ impl Running {
     /// Drains the services, then stops the servers.
     ///
     /// # Errors
-    /// Where a service failed.
+    /// Returns an error if a service failed.
     pub async fn stop(mut self) -> Result<(), BoxError> {
         self.host.shutdown.begin();
         let ended = if self.services.is_finished() { None } else { Some((&mut self.services).await?) };

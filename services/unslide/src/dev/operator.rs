@@ -8,7 +8,7 @@ use unslide_embedded::private_file;
 /// Its name in the data folder.
 const FILE: &str = "unslide.toml";
 
-/// True where a configuration file is the one of this data folder.
+/// Returns true if a configuration file is the one of this data folder.
 pub fn is_of(config: Option<&Path>, data: &Path) -> bool {
     let Some(config) = config else { return false };
     let own = data.join(FILE);
@@ -19,11 +19,11 @@ pub fn is_of(config: Option<&Path>, data: &Path) -> bool {
     }
 }
 
-/// Writes where PostgreSQL, Kafka and the object storage are, readable by this user alone. Returns the file's
-/// absolute path.
+/// Writes the addresses of PostgreSQL, Kafka and the object storage to a file that only this user can read.
+/// Returns the file's absolute path.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn write(data: &Path, api: &unslide_api::Config) -> Result<PathBuf, BoxError> {
     let path = std::path::absolute(data.join(FILE))?;
     private_file(&path, &text(api)?)?;

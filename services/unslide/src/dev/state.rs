@@ -1,4 +1,4 @@
-//! What `unslide dev` keeps in its data folder.
+//! The state that `unslide dev` keeps in its data folder.
 
 use crate::failure::BoxError;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 use unslide_embedded::private_file;
 
-/// Where the api listens if it can and nothing else was said.
+/// The address of the api if it is free and no other was given.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// The tenant and key of the first start.
@@ -24,24 +24,24 @@ impl Credentials {
         data.join("credentials.json")
     }
 
-    /// The kept ones; `None` where there are none that can be read.
+    /// Reads the kept credentials. Returns `None` if there are none that can be read.
     pub fn read(data: &Path) -> Option<Credentials> {
         serde_json::from_slice(&fs::read(Credentials::path(data)).ok()?).ok()
     }
 
-    /// Keeps them for the next start, for our eyes only.
+    /// Keeps them for the next start, readable by this user alone.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, data: &Path) -> Result<(), BoxError> {
         Ok(private_file(&Credentials::path(data), &serde_json::to_string_pretty(self)?)?)
     }
 }
 
-/// Makes the data folder and what the services keep in it.
+/// Creates the data folder and the folders of the services in it.
 ///
 /// # Errors
-/// Where it cannot be made.
+/// Returns an error if they cannot be created.
 pub fn make(data: &Path) -> Result<(), BoxError> {
     // The data folder may have to let PostgreSQL's user through: what lies in it is private by itself.
     for folder in [data.to_path_buf(), data.join("cache"), data.join("work")] {
@@ -51,11 +51,11 @@ pub fn make(data: &Path) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The api's listener: where it was said; else the usual address, the one of the run before, or any
-/// that is free. The port is kept for the next start.
+/// Returns the api's listener: on the given address, else on the usual one, that of the run before, or any
+/// that is free. Keeps the port for the next start.
 ///
 /// # Errors
-/// Where the address that was said cannot be had.
+/// Returns an error if the given address cannot be used.
 pub async fn listen(wanted: Option<SocketAddr>, data: &Path) -> Result<TcpListener, BoxError> {
     let kept = data.join("api-port");
     let before = fs::read_to_string(&kept).ok().and_then(|text| text.trim().parse::<u16>().ok());

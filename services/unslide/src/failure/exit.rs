@@ -9,7 +9,7 @@ pub enum Exit {
     Failed = 1,
     /// The command line or the configuration is wrong. clap ends with the same code.
     Usage = 2,
-    /// What was asked for is not there.
+    /// The requested thing does not exist.
     Missing = 3,
     /// A server does not answer.
     Unreachable = 4,
@@ -20,7 +20,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// What the codes mean, as `--help` shows it.
+    /// The meaning of the codes, as `--help` prints it.
     pub const HELP: &str = "\
 Exit codes:
   0  done: what was asked for is there

@@ -17,7 +17,7 @@ use unslide_stream::audit::AuditError;
 /// Any error, on its way to the edge.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What a command gives back: how it ended, or the error that is shown for it.
+/// The result of a command: how it ended, or the error that is shown for it.
 pub type Outcome = Result<Exit, BoxError>;
 
 /// An error that a command names itself, with the code that it ends with.
@@ -35,12 +35,12 @@ impl CommandError {
         CommandError { exit: Exit::Usage, text: text.into(), source: None }
     }
 
-    /// What was asked for is not there.
+    /// The requested thing does not exist.
     pub fn missing(text: impl Into<String>) -> CommandError {
         CommandError { exit: Exit::Missing, text: text.into(), source: None }
     }
 
-    /// A file could not be read, or is not what it should be. Where it is not there, the command line is wrong.
+    /// A file could not be read, or has the wrong content. If it does not exist, the command line is wrong.
     pub fn cannot_read(path: &Path, source: impl Into<BoxError>) -> CommandError {
         let source = source.into();
         let is_absent =
@@ -49,7 +49,7 @@ impl CommandError {
         CommandError { exit, text: format!("cannot read {}", path.display()), source: Some(source) }
     }
 
-    /// What was named is no file, and nothing else that the command takes.
+    /// The argument is no file, and nothing else that the command accepts.
     pub fn neither_file_nor(what: &str, named: &str) -> CommandError {
         CommandError::usage(format!("{named} is neither a file nor {what}"))
     }
@@ -112,7 +112,7 @@ fn own_exit(error: &(dyn Error + 'static)) -> Option<Exit> {
     unreachable.then_some(Exit::Unreachable)
 }
 
-/// Prints an error with its causes, each on a line. Leaves out a cause whose text was printed before.
+/// Prints an error with its causes, each on a line. Leaves out a cause if its text was printed before.
 pub fn show(error: &(dyn Error + 'static)) {
     if let Some(Problems(problems)) = error.downcast_ref().filter(|Problems(problems)| problems.len() > 1) {
         note!("{} things are wrong with the configuration:", problems.len());

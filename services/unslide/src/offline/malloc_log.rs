@@ -181,7 +181,7 @@ fn check(arguments: &Arguments) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// What is said of the log at each event that was asked for.
+/// The summaries of the log at the requested events.
 struct ShownLog<'a> {
     arguments: &'a Arguments,
     lacking: Lacking,
@@ -189,7 +189,7 @@ struct ShownLog<'a> {
 }
 
 impl ShownLog<'_> {
-    /// Adds an answer, and writes its flame graph where one is wanted.
+    /// Adds an answer, and writes its flame graph if one is requested.
     fn add(&mut self, answer: LogAnswer) -> Result<(), BoxError> {
         if answer.memory.position.is_none() {
             note!("{SortedByAddress}");

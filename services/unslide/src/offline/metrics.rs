@@ -37,7 +37,7 @@ pub struct Arguments {
 /// App and version.
 type AppVersion = (String, String);
 
-/// What the payloads say of one metric or host.
+/// The sums of one metric or host over the payloads.
 #[derive(Default)]
 struct MetricTotals {
     /// In thousandths, as weights are.
@@ -73,7 +73,7 @@ impl MetricTotals {
     }
 }
 
-/// What all payloads say.
+/// The tables of all payloads.
 #[derive(Default)]
 struct PayloadTables {
     payloads: usize,

@@ -10,15 +10,15 @@ use unslide_artifacts::archive::{self, ArchiveError, Member, SkippedEntry, ToFol
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// True where a file that begins like this is packed.
+/// Returns true if a file that begins like this is packed.
 pub fn is_packed(head: &[u8]) -> bool {
     head.starts_with(GZIP) || head.starts_with(ZSTD)
 }
 
-/// The input, unpacked where it is packed. No more of it is read than tells.
+/// Returns the input, unpacked if it is packed. Reads only the bytes that show it.
 ///
 /// # Errors
-/// Where the input cannot be read.
+/// Returns an error if the input cannot be read.
 pub fn unpacked(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let mut head = Vec::with_capacity(ZSTD.len());
     let may_be = |head: &[u8], mark: &[u8]| head.len() < mark.len() && mark.starts_with(head);
@@ -41,20 +41,21 @@ pub fn unpacked(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn Re
     })
 }
 
-/// The input, unpacked; one byte more than `most` of it at most, so that its reader sees that it is too long.
+/// Reads the input, unpacked. Reads at most one byte more than `most`, so that the caller sees that it is too
+/// long.
 ///
 /// # Errors
-/// Where the input cannot be read.
+/// Returns an error if the input cannot be read.
 pub fn read_unpacked(source: impl Read + Send + 'static, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     unpacked(source)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A file, unpacked, or standard input where the path is `-`.
+/// Reads a file, unpacked, or standard input if the path is `-`.
 ///
 /// # Errors
-/// Where the input cannot be read, or has more than `most` bytes.
+/// Returns an error if the input cannot be read, or has more than `most` bytes.
 pub fn read_input(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let bytes = match path.as_os_str() == "-" {
         true => read_unpacked(io::stdin(), most)?,
@@ -67,11 +68,11 @@ pub fn read_input(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What an archive holds.
+/// The content of an archive.
 pub struct UnpackedArchive {
     /// The Mach-O files.
     pub members: Vec<Member>,
-    /// What was skipped.
+    /// The entries that were skipped.
     pub skipped: Vec<SkippedEntry>,
     /// Deleted after the files in it.
     _folder: TempDir,
@@ -80,7 +81,7 @@ pub struct UnpackedArchive {
 /// Unpacks an archive as an upload of it would be unpacked.
 ///
 /// # Errors
-/// Where the file is no archive, or is damaged, or the disk fails.
+/// Returns an error if the file is no archive, or is damaged, or if the disk fails.
 pub fn unpack_archive(path: &Path) -> Result<UnpackedArchive, ArchiveError> {
     let folder = tempfile::tempdir().map_err(ArchiveError::Disk)?;
     let file = File::open(path).map_err(ArchiveError::Disk)?;

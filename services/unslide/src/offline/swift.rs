@@ -1,12 +1,12 @@
-//! Swift's demangler in processes of its own.
+//! Runs Swift's demangler in separate processes.
 //!
 //! It is C++, and some names end its process (see [`unslide_symbolicate::demangle`]). So this binary starts
-//! itself again as `unslide swift-demangler`, without this process's environment, and asks over a socket:
-//! a request is names, each as its length (u32, little-endian) and its bytes, with a length of [`LAST`]
-//! behind them; each answer is a length and bytes, or a length of [`LAST`] where there is none. An answer is
-//! sent as soon as it is there, so that the one that is missing tells which name ended the process. A
-//! request is read whole before the first answer is written, so neither side waits for the other. Before
-//! the first request the process says with a length of [`LAST`] that it is ready.
+//! itself again as `unslide swift-demangler`, without this process's environment, and sends requests over a
+//! socket. A request is names, each as its length (u32, little-endian) and its bytes, with a length of
+//! [`LAST`] after them. Each answer is a length and bytes, or a length of [`LAST`] if there is none. An
+//! answer is sent as soon as it is there, so that the missing one shows which name ended the process. A
+//! request is read whole before the first answer is written, so neither side waits for the other. Before the
+//! first request the process sends a length of [`LAST`] to say that it is ready.
 
 use crate::failure::Exit;
 use parking_lot::Mutex;
@@ -35,8 +35,8 @@ pub fn isolate() {
     demangle_with(Pool::default());
 }
 
-/// Processes that wait for names. A thread that asks takes one, or starts one where none is left, so there
-/// are no more of them than threads.
+/// Idle processes. A thread that asks takes one, or starts one if there is none, so there are no more of them
+/// than threads.
 #[derive(Default)]
 struct Pool(Mutex<Vec<Process>>);
 

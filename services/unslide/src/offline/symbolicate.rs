@@ -50,8 +50,8 @@ pub struct Arguments {
     files: Vec<PathBuf>,
 }
 
-/// Answers every report in the order in which they come. What cannot be read is passed on as it is
-/// and named on standard error; then the exit code is 1.
+/// Answers every report in the order of the input. Passes reports that cannot be read on unchanged, and names
+/// them on standard error. The exit code is then 1.
 pub fn run(arguments: &Arguments) -> Outcome {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let files = input_files(&arguments.files)?;

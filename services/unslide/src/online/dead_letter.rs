@@ -101,7 +101,7 @@ impl Which {
     }
 }
 
-/// Where the dead letters are: the tenant's own, or all.
+/// Returns the path of the dead letters: the tenant's own, or all.
 fn base(all: bool) -> &'static str {
     if all { "/v1/operator/dead-letters" } else { "/v1/dead-letters" }
 }

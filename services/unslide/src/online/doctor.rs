@@ -9,7 +9,7 @@ use unslide_model::{Clock, SystemClock};
 /// The largest difference between two clocks that is not worth a warning.
 const CLOCK_DIFFERENCE: Duration = Duration::minutes(1);
 
-/// What each scope is good for.
+/// The purpose of each scope.
 const USES: [(&str, &str); 7] = [
     ("symbols:write", "upload symbols"),
     ("symbols:read", "ask for symbols and symbolicate"),

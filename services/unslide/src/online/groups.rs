@@ -1,4 +1,4 @@
-//! `unslide groups`: the bugs that reports are about, and what becomes of them.
+//! `unslide groups`: the bugs that reports are about, and their states.
 
 pub mod rules;
 

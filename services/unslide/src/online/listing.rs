@@ -30,7 +30,7 @@ impl ListForm {
     /// Reads the list and prints it.
     ///
     /// # Errors
-    /// Where the API does not answer.
+    /// Returns an error if the API does not answer.
     pub async fn print<const N: usize>(self, mut listing: Listing<N>, client: &Client) -> Outcome {
         let forms = [(self.csv, "csv"), (self.ndjson, "ndjson"), (self.elasticsearch, "elasticsearch")];
         let Some((_, format)) = forms.into_iter().find(|(is_wanted, _)| *is_wanted) else {
@@ -55,7 +55,7 @@ pub struct Listing<const N: usize> {
     pub path: &'static str,
     /// The query that narrows it.
     pub query: Vec<(&'static str, String)>,
-    /// The most items to show, where none is asked for.
+    /// The most items to show, if no number is requested.
     pub limit: usize,
     pub head: &'static [&'static str; N],
     pub row: fn(&Value) -> [String; N],
@@ -65,7 +65,7 @@ impl<const N: usize> Listing<N> {
     /// Reads the list and prints it.
     ///
     /// # Errors
-    /// Where the API does not answer.
+    /// Returns an error if the API does not answer.
     pub async fn print(self, client: &Client, as_json: bool) -> Outcome {
         let (mut found, mut cursor): (Vec<Value>, Option<String>) = (Vec::new(), None);
         while found.len() < self.limit {
@@ -105,7 +105,7 @@ fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxError> 
     Ok(format!("{path}?{}", url.query().unwrap_or_default()))
 }
 
-/// A text of an item; empty where there is none.
+/// Returns a text of an item, or an empty one if there is none.
 pub fn text(item: &Value, name: &str) -> String {
     item[name].as_str().unwrap_or_default().to_owned()
 }

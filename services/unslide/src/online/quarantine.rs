@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two questions how a replay is.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Where the records are.
+/// The path of the records.
 const BASE: &str = "/v1/operator/quarantine";
 
 /// The commands on quarantined records.

@@ -3,7 +3,7 @@
 use crate::failure::{BoxError, CommandError};
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// True where a person is at a terminal.
+/// Returns true if a person is at a terminal.
 pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

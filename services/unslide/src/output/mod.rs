@@ -1,9 +1,9 @@
-//! What commands print: every line on standard output and standard error goes through here.
+//! The output of commands: every line on standard output and standard error goes through here.
 //!
-//! A reader that goes away (`unslide key list | head -1`) ends no command: what is printed after that is
-//! dropped, so the work goes on and the exit code says how the work ended. Names and texts come from
-//! reports, archives and customers, so this module escapes every character that a terminal obeys. A line stays one line:
-//! a line break in an argument is escaped too, because a build system takes some lines for commands.
+//! A reader that closes the output (`unslide key list | head -1`) ends no command. Later output is dropped,
+//! so the work goes on and the exit code says how the work ended. Names and texts come from reports, archives
+//! and customers, so this module escapes every character that a terminal obeys. A line stays one line: a line
+//! break in an argument is escaped too, because a build system takes some lines for commands.
 
 mod confirm;
 mod table;
@@ -38,9 +38,9 @@ pub struct Console {
 
 struct State {
     quiet: bool,
-    /// Nobody reads standard output any more.
+    /// True if the reader has closed standard output.
     closed: bool,
-    /// Why standard output could not be written, where it is still read.
+    /// The reason why standard output could not be written, if it is still read.
     failed: Option<io::Error>,
 }
 
@@ -57,7 +57,7 @@ impl Console {
         self.state.lock().quiet = true;
     }
 
-    /// True where nobody reads standard output, or it fails: a command that only lists can stop.
+    /// Returns true if standard output is closed or fails: a command that only lists can stop.
     pub fn is_closed(&self) -> bool {
         let state = self.state.lock();
         state.closed || state.failed.is_some()
@@ -89,11 +89,11 @@ impl Console {
         let _ = writeln!(io::stderr().lock(), "unslide: {}", printable(&line.to_string()));
     }
 
-    /// A JSON document on standard output. What a terminal obeys and JSON leaves as it is (such as DEL, and what
-    /// changes the direction of writing) is escaped too.
+    /// Prints a JSON document on standard output. Also escapes characters that a terminal obeys and JSON does
+    /// not escape, such as DEL and those that change the direction of writing.
     ///
     /// # Errors
-    /// Where the value is none of JSON's.
+    /// Returns an error if the value cannot be written as JSON.
     pub fn json(&self, value: &impl Serialize) -> serde_json::Result<()> {
         self.bytes(json_text(value, true)?.as_bytes());
         Ok(())
@@ -122,10 +122,10 @@ impl Console {
     }
 }
 
-/// A JSON document as [`Console::json`] prints it, or on one line.
+/// Returns a JSON document as [`Console::json`] prints it, or on one line.
 ///
 /// # Errors
-/// Where the value is none of JSON's.
+/// Returns an error if the value cannot be written as JSON.
 pub fn json_text(value: &impl Serialize, is_indented: bool) -> serde_json::Result<String> {
     let json = match is_indented {
         true => serde_json::to_string_pretty(value)?,

@@ -11,7 +11,7 @@ use unslide_model::{Scope, Secret, TenantId};
 use unslide_store::keys::{self, NewApiKey};
 use unslide_store::{Store, Uuid, audit};
 
-/// What `key list` shows.
+/// The columns of `key list`.
 const HEAD: [&str; 9] = ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
 /// Keys that are asked for with one question.
 const PAGE: u32 = 500;
@@ -109,10 +109,10 @@ pub fn run(command: Command) -> Outcome {
     }
 }
 
-/// Makes a key and gives its text.
+/// Creates a key and returns its text.
 ///
 /// # Errors
-/// Where the database or the source of randomness fails.
+/// Returns an error if the database or the source of randomness fails.
 pub async fn make(store: &Store, tenant: &TenantId, new: &NewApiKey) -> Result<Secret, BoxError> {
     let entropy = Entropy::default().key()?;
     let mut tx = store.tenant(tenant).await?;

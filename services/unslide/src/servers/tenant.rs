@@ -184,7 +184,7 @@ pub fn run(command: Command) -> Outcome {
 /// Works with the database of an installation.
 ///
 /// # Errors
-/// Where the configuration is wrong, or the database cannot be reached.
+/// Returns an error if the configuration is wrong, or if the database cannot be reached.
 pub fn with(configured: &Configured, work: impl AsyncFnOnce(Store, Administration) -> Outcome) -> Outcome {
     let administration = administration(configured, false)?;
     boot::block_on(async {
@@ -223,7 +223,7 @@ async fn find(store: &Store, slug: &TenantId) -> Result<Option<TenantRecord>, Bo
     Ok(found)
 }
 
-/// Makes a tenant. Gives the number of its announcement; `None` where it exists already.
+/// Creates a tenant. Returns the number of its announcement, or `None` if the tenant exists already.
 pub async fn make(
     store: &Store,
     tenant: &TenantId,
@@ -269,8 +269,10 @@ fn change(one: &One, change: impl FnOnce(&mut tenants::TenantRecord)) -> Outcome
     })
 }
 
+/// Checks that a tenant exists.
+///
 /// # Errors
-/// Where there is no such tenant, or none any more.
+/// Returns an error if there is no such tenant, or if it was deleted.
 pub async fn there(store: &Store, slug: &TenantId) -> Result<(), BoxError> {
     let found = find(store, slug).await?;
     if found.is_none_or(|tenant| tenant.state == TenantStanding::Deleted) {

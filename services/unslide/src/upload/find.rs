@@ -15,7 +15,7 @@ const DEEPEST: usize = 64;
 /// A file to upload.
 pub struct Found {
     pub path: PathBuf,
-    /// The path for people, where it is another one.
+    /// The path for people, if it is another one.
     pub shown: PathBuf,
     /// The name that the server shows.
     pub name: String,
@@ -115,8 +115,8 @@ impl Search {
     }
 }
 
-/// What an archive made on macOS leaves beside the files when it is unpacked elsewhere: their attributes,
-/// and the Finder's notes.
+/// Returns true for files that an archive made on macOS leaves beside the others when it is unpacked
+/// elsewhere: their attributes, and the Finder's notes.
 fn is_left_by_macos(name: &OsStr) -> bool {
     name == ".DS_Store" || name == "__MACOSX" || name.as_encoded_bytes().starts_with(b"._")
 }
@@ -125,7 +125,7 @@ fn in_bundle(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("dsym"))
 }
 
-/// What a file is by its first bytes.
+/// Returns the kind of a file by its first bytes.
 fn kind(path: &Path) -> std::io::Result<FileKind> {
     Ok(detect(&head(path)?))
 }
@@ -144,34 +144,34 @@ pub fn describe_file(path: &Path) -> std::io::Result<String> {
     Ok(describe(&head(path)?))
 }
 
-/// True for a file that begins as a Mach-O file does.
+/// Returns true for a file that begins as a Mach-O file does.
 ///
 /// # Errors
-/// Where the file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn starts_as_mach_o(path: &Path) -> std::io::Result<bool> {
     Ok(matches!(kind(path)?, FileKind::Binary(Binary::Thin | Binary::Fat)))
 }
 
-/// True for a file that begins as a source map does.
+/// Returns true for a file that begins as a source map does.
 ///
 /// # Errors
-/// Where the file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn starts_as_source_map(path: &Path) -> std::io::Result<bool> {
     Ok(matches!(kind(path)?, FileKind::Binary(Binary::SourceMap)))
 }
 
-/// True for a file that the archive reader takes: zip, gzip or tar.
+/// Returns true for a file that the archive reader accepts: zip, gzip or tar.
 ///
 /// # Errors
-/// Where the file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn is_archive(path: &Path) -> std::io::Result<bool> {
     Ok(matches!(kind(path)?, FileKind::Zip | FileKind::Gzip | FileKind::Tar))
 }
 
-/// Reads the debug ids and hashes of a Mach-O file or a source map; `None` for another file. Blocks.
+/// Reads the debug ids and hashes of a Mach-O file or a source map. Returns `None` for another file. Blocks.
 ///
 /// # Errors
-/// Where the file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn mach_o(path: &Path) -> std::io::Result<Option<MachOFile>> {
     if !matches!(kind(path)?, FileKind::Binary(_)) {
         return Ok(None);
@@ -199,10 +199,10 @@ pub fn mach_o(path: &Path) -> std::io::Result<Option<MachOFile>> {
     Ok(Some(found))
 }
 
-/// The SHA-256 of a file, in hexadecimal. Blocks.
+/// Returns the SHA-256 of a file, in hexadecimal. Blocks.
 ///
 /// # Errors
-/// Where the file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn file_hash(path: &Path) -> std::io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();

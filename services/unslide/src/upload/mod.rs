@@ -76,22 +76,22 @@ fn shown(path: &Path) -> String {
 /// The SHA-256 of no bytes, of which there is no upload.
 const NO_BYTES: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// What became of all files.
+/// The outcome of all files.
 #[derive(Default)]
 struct Report {
     new: usize,
     known: usize,
     lacking: usize,
     failed: Vec<(PathBuf, String)>,
-    /// What could not be read of files that are ready.
+    /// The parts of ready files that could not be read.
     warnings: Vec<(PathBuf, String)>,
     /// One JSON value a file.
     files: Vec<Value>,
-    /// What ended the run before its end.
+    /// The error that ended the run early.
     ended: Option<ClientError>,
 }
 
-/// Uploads, and says of each file what became of it.
+/// Uploads files, and prints the outcome of each.
 pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.quiet || arguments.json {
         Console::get().be_quiet();

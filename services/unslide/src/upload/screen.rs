@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use unslide_report::text::printable;
 use unslide_store::uploads::SkippedMember;
 
-/// What an upload shows while it runs.
+/// The output of an upload while it runs.
 pub struct Screen {
     bars: MultiProgress,
     all: ProgressBar,
@@ -16,7 +16,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Bars only where somebody is to look at them.
+    /// Creates bars only if standard error is a terminal and `quiet` is false.
     pub fn new(files: usize, quiet: bool) -> Screen {
         let terminal = std::io::stderr().is_terminal() && !quiet;
         let bars = MultiProgress::new();

@@ -14,12 +14,12 @@ use unslide_artifacts::archive::SkipReason;
 use unslide_runtime::causes;
 use unslide_store::uploads::SkippedMember;
 
-/// What became of a file.
+/// The outcome of a file.
 pub enum Sent {
     /// The server has all of it from before, and whatever was still to be built was waited for; what it found in it,
     /// if that was asked.
     Known(Vec<BuiltObject>),
-    /// It was sent; what the server found in it, where that was waited for.
+    /// It was sent. The objects are those that the server found in it, if the command waited for that.
     New(Vec<BuiltObject>),
     /// The server lacks it, and it was only asked for.
     Lacking,
@@ -147,13 +147,13 @@ fn may_hide_symbols(skipped: &SkippedMember) -> bool {
     !skipped.path.is_empty() && !SkipReason::HARMLESS.iter().any(|harmless| skipped.reason == harmless.word())
 }
 
-/// What was skipped, for people.
+/// Describes a skipped member for people.
 pub fn told(skipped: &SkippedMember) -> String {
     let why = skipped.detail.as_ref().unwrap_or(&skipped.reason);
     if skipped.path.is_empty() { why.clone() } else { format!("{}: {why}", skipped.path) }
 }
 
-/// What was found in a file that was sent, for people.
+/// Describes the objects of a sent file for people.
 pub fn ready(objects: &[BuiltObject]) -> String {
     if objects.is_empty() {
         return "uploaded".to_owned();

@@ -35,8 +35,8 @@ pub struct SourceMapArguments {
 }
 
 impl SourceMapArguments {
-    /// Adds the source maps to what is sent: the file itself where it has a debug id, and a copy in `folder` with that
-    /// of the app.
+    /// Adds the source maps to the files to send: the file itself if it has a debug id, and a copy in
+    /// `folder` with that of the app.
     pub fn find(
         &self,
         folder: &Path,

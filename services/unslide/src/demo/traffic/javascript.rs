@@ -6,7 +6,7 @@ use rand::rngs::SmallRng;
 use serde_json::json;
 use unslide_symbolicate::{BundleIdentity, with_debug_id};
 
-/// What the ids of the reports begin from.
+/// The first id of the reports.
 const IDS: u64 = 1 << 22;
 /// Reports, one each ten minutes.
 const REPORTS: i64 = 3;

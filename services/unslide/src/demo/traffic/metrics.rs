@@ -1,4 +1,5 @@
-//! What the devices of the week measured: the broken release launches slower, writes more and fails more requests.
+//! The metrics of the week's devices: the broken release launches slower, writes more and fails more
+//! requests.
 
 use super::{BUILDS, BoxError, Build, Client, DAY_MILLIS, DEVICES, Run, SYSTEMS, days};
 use rand::RngExt;

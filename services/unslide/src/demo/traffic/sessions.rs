@@ -56,7 +56,8 @@ fn any_installation(app: &str, random: &mut SmallRng) -> (String, String) {
     (format!("{app}-{number}"), format!("{app}-user-{}", number % 2_000))
 }
 
-/// The session of a run: it ends with the report where that is of its end, and a little later where it is not.
+/// Creates the session of a run. It ends with the report if the report is about its end, and otherwise a
+/// little later.
 fn session_of(run: &Run, random: &mut SmallRng) -> Result<Value, BoxError> {
     let before = random.random_range(20..600_i64);
     let started = OffsetDateTime::from_unix_timestamp(run.at_millis / 1_000 - before)?.format(&Rfc3339)?;

@@ -6,24 +6,25 @@ use serde_json::{Value, json};
 
 /// The framework's dSYM, as an upload. It is the same for all builds of the apps.
 pub const DSYM: &[u8] = include_bytes!("../../../demo/Loyalty.dSYM.zip");
-/// Where the framework crashes.
+/// The id, the size and the crash offsets of the framework, as JSON.
 const FRAMEWORK: &[u8] = include_bytes!("../../../demo/loyalty.json");
-/// Where it is loaded, behind the app's image.
+/// The offset of its load address from the app's image.
 const BEHIND_APP: u64 = 0x10_0000;
 /// Calls of the recursion in a report.
 const CALLS: usize = 300;
 
-/// The framework in the process of a report: its id and size, where it is loaded, and offsets in its code.
+/// The framework in the process of a report: its id and size, its load address, and offsets in its code.
 #[derive(Deserialize)]
 pub struct Framework {
     uuid: String,
     size: u64,
     #[serde(skip)]
     base: u64,
-    /// Where the sum of points overflows, and where its caller goes on.
+    /// The offsets at which the sum of points overflows, and at which its caller continues.
     trap: u64,
     after_add: u64,
-    /// Where the recursion finds no more stack, where each of its calls goes on, and the first one's caller.
+    /// The offsets at which the recursion exhausts the stack, at which each of its calls continues, and of
+    /// its first caller.
     stack_full: u64,
     after_recursion: u64,
     after_next: u64,

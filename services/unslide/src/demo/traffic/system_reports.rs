@@ -1,12 +1,12 @@
-//! What the system itself tells of the broken release: Jetsam event logs, and MetricKit's diagnostics of CPU use and of
-//! slow launches.
+//! The system's own reports about the broken release: Jetsam event logs, and MetricKit's diagnostics of CPU
+//! use and of slow launches.
 
 use super::builds::{BUILDS, Build};
 use super::{BoxError, HANG, MEMORY, RunEnd, Sent, made};
 use rand::rngs::SmallRng;
 use serde_json::{Value, json};
 
-/// What the ids of the reports begin from.
+/// The first id of the reports.
 const IDS: u64 = 1 << 23;
 /// Reports, one each twenty minutes.
 const REPORTS: i64 = 9;

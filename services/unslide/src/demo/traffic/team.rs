@@ -1,4 +1,4 @@
-//! What the team of the Cafe does before the bad release comes.
+//! The actions of the Cafe's team before the bad release.
 
 use super::builds::CAFE;
 use super::{BoxError, Client, DEADLOCK, HANG, Sent};
@@ -35,7 +35,7 @@ async fn groups(client: &Client, reports: &[Sent]) -> Result<BTreeMap<usize, Str
     Ok(reports.iter().filter_map(|sent| Some((sent.bug, group_of(&sent.id)?))).collect())
 }
 
-/// What is sent to the API, in this order.
+/// Returns the requests to the API, in this order.
 fn actions(
     group: &impl Fn(usize) -> Result<String, &'static str>,
 ) -> Result<[(Method, String, Value); 7], &'static str> {

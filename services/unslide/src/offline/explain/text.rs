@@ -4,12 +4,12 @@ use serde_json::Value;
 use std::fmt::{self, Write as _};
 use unslide_report::text::printable;
 
-/// What was noticed while a report was explained.
+/// Remarks from explaining a report.
 #[derive(Default)]
 pub struct Noticed {
     /// For standard error.
     pub notes: Vec<String>,
-    /// True where the report lacks the thread or the frame that was asked for.
+    /// True if the report lacks the requested thread or frame.
     pub is_missing: bool,
 }
 
@@ -24,7 +24,7 @@ impl Lines {
     }
 }
 
-/// The explanation as text: of one thread and one frame where these are given, else of the crash.
+/// Returns the explanation as text: of one thread and one frame if these are given, else of the crash.
 pub fn explanation_text(explanation: &Value, thread: Option<i64>, frame: Option<u64>) -> (String, Noticed) {
     let mut out = Lines::default();
     let id = text(explanation, "report_id");
@@ -78,7 +78,7 @@ fn show_group(out: &mut Lines, grouping: &Value) {
     }
 }
 
-/// Shows the frames of an error of JavaScript, or one of them; true where there were some.
+/// Shows the frames of an error of JavaScript, or one of them. Returns true if there are any.
 fn show_javascript(out: &mut Lines, explanation: &Value, only: Option<u64>) -> bool {
     let frames = explanation["javascript"].as_array().map(Vec::as_slice).unwrap_or_default();
     let chosen: Vec<&Value> =
@@ -115,7 +115,7 @@ fn backtraces(explanation: &Value, thread: Option<i64>) -> Result<Vec<&Value>, S
     }
 }
 
-/// Shows the frames of a backtrace, or one of them; true where there were some.
+/// Shows the frames of a backtrace, or one of them. Returns true if there are any.
 fn show_backtrace(out: &mut Lines, explanation: &Value, backtrace: &Value, only: Option<u64>) -> bool {
     let frames = backtrace["frames"].as_array().map(Vec::as_slice).unwrap_or_default();
     let chosen: Vec<&Value> =

@@ -1,4 +1,4 @@
-//! What is said of a log, for people.
+//! Prints the summary of a log for people.
 
 use crate::output::{Table, note, say};
 use unslide_signals::malloc::{EventCounts, MemoryKind, MemoryRow, MemorySummary, StackRow};

@@ -1,4 +1,4 @@
-//! What is said of memory, as JSON and for people.
+//! Shows tables about memory, as JSON and for people.
 
 use crate::output::{Table, note, say};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use unslide_signals::memory_graph::{
 /// Rows of each list that people are shown.
 const SHOWN_ROWS: usize = 20;
 
-/// What is said of one snapshot or two.
+/// The tables of one snapshot, or of two with their comparison.
 #[derive(Serialize)]
 pub struct GraphAnswer {
     pub memory: MemoryTables,

@@ -1,11 +1,11 @@
-//! What comes out for a record.
+//! The answer for a record.
 
 use crate::offline::records::files::RecordSource;
 use crate::offline::records::input::describe;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use unslide_report::{ReadError, ReadLimits, foreign_format};
 
-/// What comes out for a record. A command notices `N` beside it.
+/// The answer for a record. `N` has the remarks of a command.
 #[derive(Default)]
 pub struct AnsweredRecord<N> {
     /// The file that the record is from.
@@ -14,11 +14,11 @@ pub struct AnsweredRecord<N> {
     pub line: u64,
     /// The bytes to write.
     pub bytes: Vec<u8>,
-    /// What is wrong with the record.
+    /// The problem of the record.
     pub problem: Option<String>,
-    /// True where the record is a log in Apple's form.
+    /// True if the record is a log in Apple's form.
     pub foreign: bool,
-    /// What the command noticed.
+    /// The remarks of the command.
     pub noticed: N,
 }
 

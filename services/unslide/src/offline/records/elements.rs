@@ -20,7 +20,7 @@ pub fn elements(record: InputRecord) -> Vec<InputRecord> {
     }
 }
 
-/// What is wrong with an element of an array, its number from 1.
+/// Describes the problem of an element of an array, with its number from 1.
 pub fn element_problem(number: usize, problem: &str) -> String {
     format!("element {number} of the array: {problem}")
 }

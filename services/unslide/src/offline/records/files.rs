@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::slice::Iter;
 use std::vec::IntoIter;
 
-/// Where a record is from.
+/// The source of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordSource {
     /// The number of the file, from 0.
     pub file: usize,
-    /// True where the file is one record.
+    /// True if the file is one record.
     pub is_whole: bool,
 }
 

@@ -1,9 +1,9 @@
-//! From bytes to records: the whole input, or each of its lines.
+//! Splits bytes into records: the whole input, or each of its lines.
 //!
-//! Crash handlers write one report over many lines; pipelines send one report a line. Where the
-//! first line is a JSON value, or a later one is a report and all of them are no single value, there
-//! is a report a line. Else the input is one report, sound or not, as long as it is no longer than a
-//! report may be. Memory is bounded by that size, however long the input or a line is.
+//! Crash handlers write one report over many lines; pipelines send one report a line. If the first line is a
+//! JSON value, there is a report a line. The same is true if a later line is a report and all lines are no
+//! single value. Otherwise the input is one report, sound or not, as long as it is no longer than a report
+//! may be. Memory is bounded by that size, for any length of the input or of a line.
 
 use std::io::{self, BufRead, BufReader, Read};
 use unslide_report::{ReadError, ReadLimits, Report, split};
@@ -11,7 +11,7 @@ use unslide_report::{ReadError, ReadLimits, Report, split};
 /// A piece of the input. Put one after the other, the pieces are the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputRecord {
-    /// What may be a report, and the white space after it.
+    /// Bytes that may be a report, and the white space after it.
     Report {
         /// The number of the line, from 1; 1 for the whole input.
         line: u64,
@@ -20,11 +20,11 @@ pub enum InputRecord {
     },
     /// The beginning of a line that is longer than a report may be.
     TooLong { line: u64, bytes: Vec<u8> },
-    /// What is passed on without a word: blank lines, and the rest of long ones.
+    /// Bytes that are passed on without a note: blank lines, and the rest of long ones.
     Filler(Vec<u8>),
     /// A report of an array, its number from 1, and the most bytes that its answer may have.
     Element { line: u64, number: usize, bytes: Vec<u8>, room: usize },
-    /// What is wrong with an array or with an element of it, and the log that this element is. Its bytes are in the
+    /// The problem of an array or of its element, and the log that this element is. Its bytes are in the
     /// records around it.
     NoReport { line: u64, problem: String, log: Option<String> },
     /// The bytes of an array that belong to no report.
@@ -58,7 +58,7 @@ pub enum InputRecords {
 pub struct Input<R> {
     pub records: InputRecords,
     limit: usize,
-    /// What was read to find out how the input is read.
+    /// The bytes that were read to find out how to split the input.
     ahead: io::Cursor<Vec<u8>>,
     rest: BufReader<R>,
 }
@@ -152,7 +152,7 @@ pub fn is_filler(byte: &u8) -> bool {
     byte.is_ascii_whitespace() || *byte == 0
 }
 
-/// What is wrong with a record, in one word and in a sentence.
+/// Describes the problem of a record, in one word and in a sentence.
 pub fn describe(error: &ReadError) -> String {
     format!("{}: {error}", error.reason())
 }
@@ -167,7 +167,7 @@ fn report(line: u64, mut bytes: Vec<u8>) -> InputRecord {
     InputRecord::Report { line, bytes, ending }
 }
 
-/// True where the first thing behind a byte order mark is an array.
+/// Returns true if the first value after a byte order mark is an array.
 pub fn is_array(bytes: &[u8]) -> bool {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start().first() == Some(&b'[')
 }
@@ -176,7 +176,7 @@ fn is_one_line(bytes: &[u8]) -> bool {
     !bytes.trim_ascii().contains(&b'\n')
 }
 
-/// True where the bytes are one JSON value.
+/// Returns true if the bytes are one JSON value.
 fn is_value(bytes: &[u8], limits: &ReadLimits) -> bool {
     if is_array(bytes) {
         return split(bytes, limits).is_ok();
@@ -184,8 +184,8 @@ fn is_value(bytes: &[u8], limits: &ReadLimits) -> bool {
     matches!(Report::read(bytes, limits), Ok(_) | Err(ReadError::NotAReport { .. }))
 }
 
-/// True where a line that is not indented is a whole report, as no line of a report over many lines
-/// is, however broken that report may be.
+/// Returns true if a line that is not indented is a whole report. No line of a report over many lines is one,
+/// even if that report is broken.
 fn has_report_in_a_line(bytes: &[u8], limits: &ReadLimits) -> bool {
     bytes.split(|b| *b == b'\n').any(|line| {
         line.starts_with(b"{") && line.ends_with(b"}") | line.ends_with(b"}\r") && is_value(line, limits)

@@ -30,21 +30,21 @@ pub enum AnswerError {
     Write(#[source] io::Error),
 }
 
-/// What a command does with records.
+/// How a command handles records.
 pub struct RecordHandling<W> {
     /// Answers one record.
     pub answer: W,
     /// Is written between two answers.
     pub separator: &'static str,
-    /// What happens to a record that cannot be read, for its note.
+    /// The outcome of a record that cannot be read, for its note.
     pub unreadable: &'static str,
 }
 
 /// How the answers ended.
 pub struct AnswerEnd {
-    /// True where a record could not be read.
+    /// True if a record could not be read.
     has_unreadable: bool,
-    /// True where the reader of the output has gone away.
+    /// True if the reader of the output has closed it.
     pub is_closed: bool,
 }
 
@@ -59,20 +59,20 @@ impl AnswerEnd {
     }
 }
 
-/// The files that a command line names, or standard input where it names none.
+/// Returns the files that a command line names, or standard input if it names none.
 ///
 /// # Errors
-/// Where one is not there.
+/// Returns an error if a file does not exist.
 pub fn input_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     check_paths(named.iter().map(PathBuf::as_path))?;
     Ok(if named.is_empty() { vec![PathBuf::from("-")] } else { named.to_vec() })
 }
 
-/// Answers every record of `files` on standard output, in order. A record that cannot be read is named on standard
-/// error. `written` gets each answer after it was written.
+/// Answers every record of `files` on standard output, in order. Names a record that cannot be read on
+/// standard error. `written` receives each answer after it was written.
 ///
 /// # Errors
-/// Where the input or the output fails.
+/// Returns an error if the input or the output fails.
 pub fn answer_files<N: Send>(
     files: &[PathBuf],
     handling: &RecordHandling<impl Fn(InputRecord) -> AnsweredRecord<N> + Sync>,

@@ -23,11 +23,12 @@ pub enum Stopped {
 
 type Work<R, N> = (R, SyncSender<AnsweredRecord<N>>);
 
-/// Answers every record with `threads` workers and writes the answers in order, with a separator between two that have
-/// bytes. `written` gets each answer after it was written.
+/// Answers every record with `threads` workers and writes the answers in order, with a separator between two
+/// that have bytes. `written` receives each answer after it was written.
 ///
 /// # Errors
-/// Where the input or the output fails; what was read before a failure of the input is written.
+/// Returns an error if the input or the output fails. Answers to records that were read before a failure of
+/// the input are written.
 pub fn run<R: Send, N: Send>(
     records: impl Iterator<Item = io::Result<R>> + Send,
     threads: usize,

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What was answered since it began.
+/// The number of answers and bytes since the start.
 pub struct AnswerRate {
     begun: Instant,
     reports: u64,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Names each record that cannot be read.
 pub struct UnreadableRecords<'f> {
     files: &'f [PathBuf],
-    /// What happens to them.
+    /// Their outcome.
     outcome: &'static str,
     any: bool,
     /// The number of a file that begins as a log in Apple's form: what follows is the rest of it.
@@ -21,12 +21,12 @@ impl<'f> UnreadableRecords<'f> {
         UnreadableRecords { files, outcome, any: false, foreign: None }
     }
 
-    /// True where there was one.
+    /// Returns true if there was one.
     pub fn any(&self) -> bool {
         self.any
     }
 
-    /// Names the record where it cannot be read.
+    /// Names the record if it cannot be read.
     pub fn add<N>(&mut self, answer: &AnsweredRecord<N>) {
         if let Some(text) = self.named(answer) {
             note!("{text}");

@@ -21,7 +21,7 @@ pub enum OutputFormat {
 /// An answer, and what its report lacks.
 type SymbolicatedRecord = AnsweredRecord<LackedByReport>;
 
-/// Answers a record. One that cannot be read comes out as it is.
+/// Answers a record. Returns one that cannot be read unchanged.
 pub fn answer(
     job: InputRecord,
     library: &Library,

@@ -13,7 +13,7 @@ use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::{SymCache, SymCacheError};
 
-/// What the child is started with.
+/// The arguments of the child.
 #[cfg(not(test))]
 const CHILD: &[&str] = &[crate::serve::BUILD_SYMCACHE];
 #[cfg(test)]
@@ -41,7 +41,7 @@ impl Default for BuildArguments {
 /// The symbols of a file.
 pub struct LocalSymbols {
     pub symbols: ImageSymbols,
-    /// What in the file could not be read.
+    /// The parts of the file that could not be read.
     pub warnings: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ pub enum LocalBuildError {
 }
 
 impl LocalBuildError {
-    /// What is said of an image that was to get its symbols from the file.
+    /// Returns the outcome for an image that needed its symbols from the file.
     pub fn symbols(&self) -> ImageSymbols {
         match self {
             LocalBuildError::Io(_) | LocalBuildError::Build(BuildError::Failed(_)) => {
@@ -71,10 +71,10 @@ impl LocalBuildError {
 }
 
 impl BuildArguments {
-    /// The symbols of a slice of a file, or of the source map of a bundle with a debug id of its own.
+    /// Builds the symbols of a slice of a file, or of the source map of a bundle with a debug id of its own.
     ///
     /// # Errors
-    /// Where the file gives none, or no child can work.
+    /// Returns an error if the file has none, or if no child can work.
     pub fn build(
         &self,
         file: &Path,

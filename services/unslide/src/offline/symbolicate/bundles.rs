@@ -30,7 +30,7 @@ pub struct Bundles {
 /// The source map of a bundle.
 struct BundleMap {
     path: PathBuf,
-    /// The path for people: that in the archive where it comes from one.
+    /// The path for people: that in the archive if it comes from one.
     shown: String,
 }
 

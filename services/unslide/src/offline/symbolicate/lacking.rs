@@ -12,7 +12,7 @@ const MOST_NAMED: usize = 50;
 /// Members of a wrong type that are named; the others are counted.
 const MOST_FIELDS: usize = 20;
 
-/// What keeps frames of one report from being symbolicated.
+/// The problems that keep frames of one report from being symbolicated.
 #[derive(Default)]
 pub struct LackedByReport {
     pub images: Vec<ImageOutcome>,
@@ -21,7 +21,7 @@ pub struct LackedByReport {
 }
 
 impl LackedByReport {
-    /// Adds what an enriched report lacks. `bytes` is the report as it came.
+    /// Adds the missing parts of an enriched report. `bytes` is the original report.
     pub fn add(&mut self, enriched: &Enrichment, report: &Report<'_>, bytes: &[u8]) {
         self.images.extend(enriched.images.iter().filter(|image| image.lacks_symbols()).cloned());
         let frames = &enriched.frames;

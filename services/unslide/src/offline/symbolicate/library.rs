@@ -54,11 +54,11 @@ pub struct Library {
     build: BuildArguments,
     /// Source maps by the names of their bundles.
     bundles: Bundles,
-    /// What archives held; deleted with this.
+    /// The unpacked archives, which are deleted with this.
     archives: Vec<UnpackedArchive>,
 }
 
-/// What there is for a debug id.
+/// The files for a debug id, and the symbols that were built from them.
 #[derive(Default)]
 struct Entry {
     /// The best first.
@@ -70,7 +70,7 @@ struct Candidate {
     path: PathBuf,
     /// The name of the file, which is that of its image.
     name: String,
-    /// The path for people: that in the archive where it comes from one.
+    /// The path for people: that in the archive if it comes from one.
     shown: String,
     range: Range<usize>,
     quality: Quality,
@@ -85,11 +85,11 @@ impl Library {
         Ok(Library { build, ..library })
     }
 
-    /// Looks through the paths, folders to any depth. Gives notes about files in folders and archives that
-    /// look like symbols and are broken.
+    /// Looks through the paths, folders to any depth. Returns notes about broken symbol files in folders and
+    /// archives.
     ///
     /// # Errors
-    /// Where one of the paths itself is not there, or is a file without symbols.
+    /// Returns an error if one of the paths itself does not exist, or is a file without symbols.
     pub fn search(paths: &[PathBuf]) -> Result<(Library, Vec<String>), Unusable> {
         let mut library = Library::default();
         let mut notes = Vec::new();
@@ -187,20 +187,21 @@ impl Library {
         broken.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// The symbols for what a report needs: by debug id, and a bundle's by its name where there is nothing else.
+    /// Returns the symbols that a report needs: by debug id, and a bundle's by its name if there is no other
+    /// way.
     pub fn for_report(&self, needs: &[SymbolNeed]) -> ReportSymbols<'_> {
         ReportSymbols { library: self, bundles: self.bundles.of(needs, self.build) }
     }
 
-    /// The symbols for a debug id, built at the first call. Other debug ids are built meanwhile;
-    /// callers of the same one wait.
+    /// Returns the symbols for a debug id, and builds them at the first call. Other debug ids are built at
+    /// the same time; callers of the same one wait.
     pub fn symbols(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
         let entry = self.objects.get(debug_id)?;
         Some(entry.built.get_or_init(|| self.build(&entry.candidates)))
     }
 
-    /// Returns the files whose debug ids no report has named yet, each with its debug id: those of an image of this
-    /// name, or all if there are none and there are few.
+    /// Returns the files with debug ids that no report has named yet, each with its debug id: those of an
+    /// image of this name, or all if there are none and there are few.
     pub fn unused(&self, image: &str) -> Vec<(DebugId, &str)> {
         let unused = self.objects.iter().filter(|(_, entry)| entry.built.get().is_none());
         let files = unused.flat_map(|(id, entry)| entry.candidates.iter().map(|candidate| (*id, candidate)));

@@ -9,18 +9,19 @@ use std::path::Path;
 /// Unpacked bytes of one file at most. They lie in a temporary file.
 const MOST_UNPACKED: u64 = 16 << 30;
 
-/// The bytes of a file.
+/// Maps the bytes of a file.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn map(path: &Path) -> io::Result<Mmap> {
     map_file(&File::open(path)?)
 }
 
-/// The same, unpacked where it is packed; of a pipe too, and of standard input where the path is `-`.
+/// Maps the bytes of a file, unpacked if it is packed. Also reads a pipe, and standard input if the path is
+/// `-`.
 ///
 /// # Errors
-/// Where it cannot be read, or is too large.
+/// Returns an error if the input cannot be read, or is too large.
 pub fn map_unpacked(path: &Path) -> io::Result<Mmap> {
     if path.as_os_str() == "-" {
         return map_spooled(io::stdin(), MOST_UNPACKED);
@@ -35,7 +36,7 @@ pub fn map_unpacked(path: &Path) -> io::Result<Mmap> {
     if is_packed(&head) { map_spooled(file, MOST_UNPACKED) } else { map_file(&file) }
 }
 
-/// What a source gives, unpacked into a temporary file.
+/// Maps the bytes of a source, unpacked into a temporary file.
 fn map_spooled(source: impl Read + Send + 'static, most: u64) -> io::Result<Mmap> {
     let mut spool = tempfile::tempfile()?;
     let bytes = io::copy(&mut unpacked(source)?.take(most + 1), &mut spool)?;

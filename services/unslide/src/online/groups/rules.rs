@@ -165,7 +165,7 @@ pub fn read_rules(path: Option<&Path>) -> Result<GroupingRules, CommandError> {
     parse(path, &read_file(path)?)
 }
 
-/// The text of a file whose rules are sound.
+/// Reads the text of a file, and checks that its rules are valid.
 fn read_text(path: &Path) -> Result<String, CommandError> {
     let text = read_file(path)?;
     parse(path, &text)?;

@@ -29,11 +29,11 @@ pub struct Arguments {
     yes: bool,
 }
 
-/// Adds a job for each tenant that has something to be built anew. Begun again it adds none where
-/// one is not over.
+/// Adds a job for each tenant that has something to rebuild. If it is run again, it adds none for a tenant
+/// with an unfinished job.
 ///
 /// # Errors
-/// Where the configuration is wrong or the database fails.
+/// Returns an error if the configuration is wrong or the database fails.
 pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.tenant.is_none() {
         let which = if arguments.all { "all symcaches" } else { "symcaches of an older format" };

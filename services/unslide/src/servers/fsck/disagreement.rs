@@ -56,7 +56,7 @@ pub struct Disagreements {
 }
 
 impl Disagreements {
-    /// Keeps at most so many of each kind.
+    /// Keeps at most `most` of each kind.
     pub fn new(most: usize) -> Disagreements {
         Disagreements { most, kept: Vec::new(), counts: BTreeMap::new() }
     }
