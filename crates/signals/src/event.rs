@@ -1,4 +1,4 @@
-//! Events that apps and gateways send: what session events and metric payloads have in common.
+//! Events that apps and gateways send: the common parts of session events and metric payloads.
 
 use std::ops::RangeInclusive;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
@@ -23,13 +23,13 @@ pub trait GatewayEvent: Sized + Send + 'static {
     /// [`EventError`], which names the field.
     fn read(json: &[u8]) -> Result<Self, EventError>;
 
-    /// The id that distinguishes the events of an app.
+    /// Returns the id that distinguishes the events of an app.
     fn id(&self) -> &str;
 
-    /// Bundle identifier.
+    /// Returns the bundle identifier.
     fn app(&self) -> &str;
 
-    /// The time that the event is counted for, and the field that has it.
+    /// Returns the time that the event is counted for, and the field that has it.
     fn time(&self) -> (&'static str, OffsetDateTime);
 
     /// Keys with values that were not understood.
@@ -37,7 +37,7 @@ pub trait GatewayEvent: Sized + Send + 'static {
         &[]
     }
 
-    /// The day that the event is counted for.
+    /// Returns the day that the event is counted for.
     fn day(&self) -> Date {
         let (_, at) = self.time();
         at.checked_to_offset(UtcOffset::UTC).unwrap_or(at).date()
@@ -84,7 +84,7 @@ impl<E: GatewayEvent> EventArrival<E> {
     }
 }
 
-/// True if an event's time lies so long before its arrival that it is not counted any more.
+/// Returns true if an event's time is so long before its arrival that it is not counted any more.
 #[must_use]
 pub fn is_late<E: GatewayEvent>(event: &E, received_at: OffsetDateTime) -> bool {
     event.day() < received_at.date().saturating_sub(Duration::days(LATEST_DAYS))
@@ -120,7 +120,7 @@ impl From<JsonError> for EventError {
     }
 }
 
-/// The refusal of a field's value.
+/// Returns the refusal of a field's value.
 pub fn wrong(field: &'static str, problem: impl Into<String>) -> EventError {
     EventError::Field { field, problem: problem.into() }
 }

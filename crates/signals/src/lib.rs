@@ -1,4 +1,5 @@
-//! Signals beside crashes, without I/O: call trees of samples and hangs, logs of allocations, graphs of memory, and metrics.
+//! Signals other than crashes, without I/O: call trees of samples and hangs, logs of allocations, memory
+//! graphs, and metrics.
 
 pub mod calltree;
 pub mod capture;

@@ -1,10 +1,10 @@
-//! A call tree that is small enough to be sent: its heaviest nodes, and what the others are together.
+//! A call tree that is small enough to be sent: its heaviest nodes, and the sums of the others.
 
 use crate::calltree::{Amount, CallFrame, CallTree, FrameOrigin, NodeIndex, SourcePlace};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 
-/// The most nodes of a cut tree, those not counted that stand for others.
+/// The most nodes of a cut tree, without those that represent others.
 const MOST_NODES: usize = 4_000;
 /// The most bytes of its names and paths.
 const MOST_TEXT: usize = 1 << 20;
@@ -20,7 +20,7 @@ pub struct CutTree {
     pub weight: u64,
     /// Nodes that were summed.
     pub summed: u64,
-    /// The nodes, callers before what they call.
+    /// The nodes, callers before the functions that they call.
     pub nodes: Vec<CutNode>,
 }
 
@@ -35,7 +35,7 @@ pub struct CutNode {
     /// The file name of its image.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
-    /// `app`, `system`, `kernel`, `unknown`, or `label` for what is no function.
+    /// `app`, `system`, `kernel`, `unknown`, or `label` if it is no function.
     pub origin: String,
     /// How often, with all that it calls.
     pub count: u64,
@@ -53,7 +53,8 @@ pub struct CutNode {
 }
 
 impl CutTree {
-    /// The heaviest nodes of a tree where callers have at least the weight of what they call.
+    /// Returns the heaviest nodes of a tree in which callers have at least the weight of the functions that
+    /// they call.
     #[must_use]
     pub fn of(tree: &CallTree) -> CutTree {
         let mut heaviest: Vec<NodeIndex> = tree.indices().skip(1).collect();
@@ -115,14 +116,14 @@ impl CutTree {
         }
     }
 
-    /// The tree again.
+    /// Returns the tree again.
     #[must_use]
     pub fn tree(&self) -> CallTree {
         self.tree_of(&|_| true)
     }
 
-    /// The tree without the nodes that stand for others: their amounts are their callers' own. So it can be compared with
-    /// a tree that was cut elsewhere.
+    /// Returns the tree without the nodes that represent others. Their amounts are those of their callers. So
+    /// it can be compared with a tree that was cut elsewhere.
     #[must_use]
     pub fn tree_without_rests(&self) -> CallTree {
         self.tree_of(&|node| !node.rest)
@@ -131,7 +132,7 @@ impl CutTree {
     fn tree_of(&self, is_in_it: &dyn Fn(&CutNode) -> bool) -> CallTree {
         let mut tree = CallTree::new(if self.unit == "bytes" { "bytes" } else { "samples" });
         let mut places: Vec<NodeIndex> = Vec::with_capacity(self.nodes.len());
-        // What stands for others comes last and calls nothing.
+        // Nodes that represent others come last and call nothing.
         for node in self.nodes.iter().filter(|node| is_in_it(node)) {
             let above = node.parent.and_then(|parent| places.get(parent)).copied().unwrap_or(CallTree::ROOT);
             let place = node.file.as_deref().zip(node.line);

@@ -1,4 +1,4 @@
-//! Two trees in one: what each function had before and has after.
+//! Two trees in one: the amounts of each function before and after.
 
 use super::{Amount, CallTree, NodeIndex};
 use unslide_model::figures::{Share, round_growth};
@@ -12,7 +12,7 @@ pub struct TreeDifference {
 }
 
 impl TreeDifference {
-    /// The difference between two trees of the same unit.
+    /// Returns the difference between two trees of the same unit.
     #[must_use]
     pub fn between(before: &CallTree, after: &CallTree) -> TreeDifference {
         let mut tree = CallTree::new(after.unit);
@@ -24,7 +24,7 @@ impl TreeDifference {
         TreeDifference { tree, before: earlier }
     }
 
-    /// The nodes of both trees. Their amounts are the sums of both.
+    /// Returns the nodes of both trees. Their amounts are the sums of both.
     #[must_use]
     pub fn tree(&self) -> &CallTree {
         &self.tree

@@ -58,7 +58,7 @@ impl CallTree {
         lines
     }
 
-    /// The most bytes of [`CallTree::folded_name`], which makes nothing longer but by the mark.
+    /// Returns the most bytes of [`CallTree::folded_name`], which makes a name longer only by the mark.
     fn most_folded_bytes(&self, index: NodeIndex) -> usize {
         let frame = self.frame(index);
         let mark = if frame.origin == FrameOrigin::Kernel { KERNEL_MARK.len() } else { 0 };

@@ -8,14 +8,14 @@ use std::cmp::Reverse;
 pub struct FunctionTotals {
     /// The function.
     pub frame: CallFrame,
-    /// The weight without what it calls.
+    /// The weight without the functions that it calls.
     pub own: u64,
-    /// The weight with what it calls; a recursion counts once.
+    /// The weight with the functions that it calls; a recursion counts once.
     pub total: u64,
 }
 
 impl CallTree {
-    /// The functions with the most weight by themselves, at most `most`; of equals by name.
+    /// Returns the functions with the most own weight, at most `most`, those of equal weight by name.
     #[must_use]
     pub fn functions(&self, most: usize) -> Vec<FunctionTotals> {
         let mut totals = vec![(0_u64, 0_u64); self.frames.len()];

@@ -1,4 +1,4 @@
-//! Call trees: what ran, by who called it, and how much of it.
+//! Call trees: which functions ran, by their callers, and how much.
 
 mod cut;
 mod difference;
@@ -32,12 +32,12 @@ const NODE_BYTES: u64 = 256;
 pub struct Amount {
     /// How often: samples, or allocations.
     pub count: u64,
-    /// How much, in the tree's unit: what shares and widths go by.
+    /// How much, in the tree's unit: the basis of shares and widths.
     pub weight: u64,
 }
 
 impl Amount {
-    /// An amount that is counted once for each unit of its weight, as samples are.
+    /// Returns an amount that is counted once for each unit of its weight, as samples are.
     #[must_use]
     pub fn samples(count: u64) -> Amount {
         Amount { count, weight: count }
@@ -76,7 +76,7 @@ pub enum FrameOrigin {
 }
 
 impl FrameOrigin {
-    /// The origin in a word, for people.
+    /// Returns the origin in a word, for people.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -101,7 +101,7 @@ pub struct CallFrame {
 }
 
 impl CallFrame {
-    /// A label: a frame without code.
+    /// Returns a label: a frame without code.
     #[must_use]
     pub fn label(name: &str) -> CallFrame {
         CallFrame { name: shortened(name).into(), image: "".into(), origin: FrameOrigin::Label }
@@ -396,7 +396,7 @@ impl CallTree {
                 let above = places[parent.at()];
                 let at = self.child(above, other.frame(index), node.place.as_ref());
                 places[index.at()] = at;
-                // The amount of what was cut is in that of its caller.
+                // The amount of a cut node is in that of its caller.
                 if at == above {
                     continue;
                 }

@@ -3,21 +3,22 @@
 use super::{CallTree, FrameOrigin, NodeIndex};
 
 impl CallTree {
-    /// From the root's heaviest child to a node that calls nothing, always to the heaviest.
+    /// Returns the path from the root's heaviest child to a node that calls nothing, always to the heaviest
+    /// child.
     #[must_use]
     pub fn heaviest_path(&self) -> Vec<NodeIndex> {
         let heaviest = |index: &NodeIndex| self.children(*index).first().copied();
         std::iter::successors(heaviest(&CallTree::ROOT), heaviest).collect()
     }
 
-    /// A node and its callers up to below the root, the innermost first.
+    /// Returns a node and its callers up to below the root, the innermost first.
     #[must_use]
     pub fn stack(&self, index: NodeIndex) -> Vec<NodeIndex> {
         let callers = std::iter::successors(Some(index), |at| self.node(*at).parent);
         callers.take_while(|at| *at != CallTree::ROOT).collect()
     }
 
-    /// A function in a line: its name, image and place.
+    /// Describes a function in a line: its name, image and place.
     pub(crate) fn described(&self, index: NodeIndex) -> String {
         let frame = self.frame(index);
         let place = &self.node(index).place;
@@ -27,13 +28,15 @@ impl CallTree {
         format!("{}{image}{place}", frame.name)
     }
 
-    /// The innermost function of the app in a line, or of all of a stack; nothing of an empty one.
+    /// Describes the innermost function of the app in a line, or of all if none is the app's. Returns an
+    /// empty text for an empty stack.
     pub(crate) fn described_of_app(&self, stack: &[NodeIndex]) -> String {
         let own = stack.iter().find(|at| self.frame(**at).origin == FrameOrigin::App);
         own.or(stack.first()).map_or_else(String::new, |at| self.described(*at))
     }
 
-    /// The tree of the app's own functions: what the system calls counts for the app's function above it.
+    /// Returns the tree of the app's own functions. Callees in the system count for the app's function above
+    /// them.
     #[must_use]
     pub fn of_app(&self) -> CallTree {
         let mut tree = CallTree::new(self.unit);
@@ -51,7 +54,7 @@ impl CallTree {
                 _ => above,
             };
             places[index.at()] = at;
-            // The amount of what has no node is in that of its caller.
+            // The amount of a callee without a node is in that of its caller.
             if at != above {
                 tree.add_inclusive(at, node.total);
             }

@@ -1,4 +1,4 @@
-//! Two captures of one kind: what has changed from the earlier to the later one.
+//! Compares two captures of one kind: the changes from the earlier to the later one.
 
 use super::{CaptureAnalysis, CaptureKind, MOST_FUNCTIONS, MOST_ROWS};
 use crate::calltree::{Amount, CallTree, CutTree, NodeIndex, TreeDifference};

@@ -7,7 +7,7 @@ unslide_model::words! {
     pub enum CaptureKind {
         /// A log of allocations.
         MallocLog = "malloc_log",
-        /// A graph of memory, or what Apple's tools print of one.
+        /// A memory graph, or the text that Apple's tools print of one.
         MemoryGraph = "memory_graph",
         /// Samples of any form that `unslide flame` reads.
         Profile = "profile",

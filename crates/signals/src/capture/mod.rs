@@ -27,7 +27,7 @@ use unslide_symbolicate::{ImageOutcome, ImageSymbols};
 pub const MOST_ANALYSIS_BYTES: usize = 4 << 20;
 /// The most images for which a capture asks for symbols.
 const MOST_WANTED: usize = 2_000;
-/// The most images that are named for want of symbols.
+/// The most images without symbols that are named.
 const MOST_LACKING: usize = 200;
 /// The most rows of a list of stacks.
 const MOST_ROWS: usize = 100;
@@ -50,8 +50,8 @@ pub struct CaptureAnalysis {
     pub vm_tree: Option<CutTree>,
     /// The parts that were skipped.
     pub skipped: Vec<SkippedPart>,
-    /// The images with frames that have no names for want of symbols: the app's first, those with the most
-    /// frames before others.
+    /// The images with frames that have no names because symbols are missing: the app's first, those with the
+    /// most frames before others.
     pub lacking: Vec<LackingImage>,
     /// The memory of a log of allocations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub struct SkippedPart {
     pub what: String,
 }
 
-/// An image with frames that have no names for want of symbols.
+/// An image with frames that have no names because symbols are missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LackingImage {
     /// Its file name.
@@ -107,7 +107,7 @@ pub struct CaptureReading {
 /// Why a capture cannot be analysed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
-    /// It is not what its sender said.
+    /// It is not of the form that its sender named.
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// It is no set of stacks.
@@ -162,13 +162,13 @@ pub fn analyse<'f, 's>(
     Ok(CaptureReading { analysis, wanted })
 }
 
-/// Those of the images that were asked for, the app's first, `most` at most.
+/// Returns the requested ones of the images, the app's first, at most `most`.
 fn wanted(images: &[ProfileImage], asked: &BTreeSet<DebugId>, most: usize) -> Vec<CaptureImage> {
     let of_asked = |image: &ProfileImage| {
         let debug_id = image.debug_id.filter(|id| asked.contains(id))?;
         Some(CaptureImage { debug_id, system: image.is_system() || image.kernel })
     };
-    // Each debug id once; it is the system's where all of its images are.
+    // Each debug id once. It is the system's if all of its images are.
     let mut wanted: BTreeMap<DebugId, bool> = BTreeMap::new();
     for image in images.iter().filter_map(of_asked) {
         *wanted.entry(image.debug_id).or_insert(true) &= image.system;

@@ -24,22 +24,22 @@ pub struct Checkpoints<'a> {
 }
 
 impl<'a> Checkpoints<'a> {
-    /// The one before the first event. Others are kept when a replay passes them.
+    /// Creates the checkpoint before the first event. Others are kept when a replay passes them.
     ///
     /// # Errors
-    /// [`SortedByAddress`].
+    /// Returns [`SortedByAddress`] if the log is sorted by address.
     pub fn new(log: EventLog<'a>) -> Result<Checkpoints<'a>, SortedByAddress> {
         Checkpoints::within(MOST_BLOCKS, log)
     }
 
-    /// The same with room for another number of blocks.
+    /// Does the same with another limit of blocks.
     fn within(most_blocks: usize, log: EventLog<'a>) -> Result<Checkpoints<'a>, SortedByAddress> {
         let kept = vec![Replay::new(log)?];
         let spacing = log.len().div_ceil(MOST_CHECKPOINTS).max(FEWEST_EVENTS);
         Ok(Checkpoints { log, kept, spacing, most_blocks })
     }
 
-    /// The replay after `end` events, or all. It goes on from the last checkpoint before them.
+    /// Returns the replay after `end` events, or all. It continues from the last checkpoint before them.
     #[must_use]
     pub fn replay_to(&mut self, end: usize) -> Replay<'a> {
         let end = end.min(self.log.len());

@@ -1,6 +1,6 @@
 //! The records of a log. Their layout cannot be detected from the bytes, so that it is always stated.
 
-/// The bits of a record's type that say what happened.
+/// The bits of a record's type that name its event.
 const ALLOCATED: u32 = 2;
 const DEALLOCATED: u32 = 4;
 const VM_ALLOCATED: u32 = 16;
@@ -20,14 +20,14 @@ pub enum EventLayout {
     Disk64,
     /// 16 bytes, of 32-bit processes: the same with a size and an address of 32 bits.
     Disk32,
-    /// 32 bytes: type, stack, size, address, each in 64 bits; what an enumerator of the API is given.
+    /// 32 bytes: type, stack, size, address, each in 64 bits; the record that the API gives to an enumerator.
     Enumerator,
     /// 32 bytes: size, disguised address, stack, type, each in 64 bits; the index of newer systems.
     Index,
 }
 
 impl EventLayout {
-    /// Bytes of a record.
+    /// Returns the bytes of a record.
     #[must_use]
     pub fn record_size(self) -> usize {
         match self {
@@ -37,7 +37,7 @@ impl EventLayout {
         }
     }
 
-    /// The raw fields of a record of the right size: size, address, stack, type.
+    /// Returns the raw fields of a record of the right size: size, address, stack, type.
     #[inline]
     fn fields(self, record: &[u8]) -> (u64, u64, u64, u32) {
         let wide = |at: usize| {
@@ -49,7 +49,7 @@ impl EventLayout {
             let [.., tag, kind] = word.to_le_bytes();
             (word & STACK_BITS, u32::from_le_bytes([kind, 0, 0, tag]))
         };
-        // What is above the 32 bits of a type may be padding that nobody has cleared.
+        // The bits above the 32 bits of a type may be padding that was not cleared.
         let low = |word: u64| {
             let [a, b, c, d, ..] = word.to_le_bytes();
             u32::from_le_bytes([a, b, c, d])

@@ -25,17 +25,17 @@ pub struct LiveSet {
 }
 
 impl LiveSet {
-    /// The blocks of the heap with their addresses, in no order.
+    /// Returns the blocks of the heap with their addresses, in no order.
     pub fn heap(&self) -> impl Iterator<Item = (u64, &LiveBlock)> {
         self.heap.iter().map(|(address, block)| (*address, block))
     }
 
-    /// The ranges of virtual memory with their addresses, in order of these.
+    /// Returns the ranges of virtual memory with their addresses, in order of these.
     pub fn vm(&self) -> impl Iterator<Item = (u64, &LiveBlock)> {
         self.vm.iter().map(|(address, block)| (*address, block))
     }
 
-    /// The number of blocks that its memory has room for, which a copy takes, too.
+    /// Returns the number of blocks that its memory has room for. A copy takes the same room.
     pub(super) fn room(&self) -> usize {
         self.heap.capacity() + self.vm.len()
     }

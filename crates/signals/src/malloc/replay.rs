@@ -1,4 +1,5 @@
-//! A log event by event: what is allocated after any of them. Memory is what the live blocks take.
+//! Replays a log event by event: the allocated memory after any of them. Its own memory is that of the live
+//! blocks.
 
 use super::event::{EventKind, EventLog, MallocEvent, NoEvent};
 use super::live::{LiveBlock, LiveSet};
@@ -21,7 +22,7 @@ pub struct EventCounts {
     /// Deallocations of blocks that are not live: the block was allocated before the log began, or its record
     /// is lost.
     pub unknown_deallocations: u64,
-    /// Allocations where something is live: the record of its deallocation is lost.
+    /// Allocations at the address of live memory: the record of its deallocation is lost.
     pub replaced: u64,
     /// Records that were not written.
     pub empty: u64,
@@ -64,10 +65,10 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A replay before the first event.
+    /// Creates a replay before the first event.
     ///
     /// # Errors
-    /// [`SortedByAddress`].
+    /// Returns [`SortedByAddress`] if the log is sorted by address.
     pub fn new(log: EventLog<'a>) -> Result<Replay<'a>, SortedByAddress> {
         if log.out_of_order().is_some() {
             return Err(SortedByAddress);
@@ -75,7 +76,7 @@ impl<'a> Replay<'a> {
         Ok(Replay { log, at: 0, live: LiveSet::default(), counts: EventCounts::default() })
     }
 
-    /// The number of records that were read.
+    /// Returns the number of records that were read.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
@@ -116,7 +117,7 @@ impl<'a> Replay<'a> {
             }
             (EventKind::Deallocation, true) => {
                 let known = match size {
-                    // The size of what is freed may be left out.
+                    // A deallocation may leave the size out.
                     0 => self.live.unmap_whole(address),
                     _ => self.live.unmap(address, size),
                 };

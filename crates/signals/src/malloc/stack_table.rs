@@ -59,13 +59,13 @@ pub(super) struct FrameSlot16 {
 }
 
 impl<'a> StackTable<'a> {
-    /// Returns the table in these bytes, whatever they are. [`StackTable::read`] checks them.
+    /// Returns the table in these bytes without checks. [`StackTable::read`] checks them.
     #[must_use]
     pub fn new(bytes: &'a [u8], form: SlotForm) -> StackTable<'a> {
         StackTable { bytes, form }
     }
 
-    /// The frames of the stack with its innermost frame in this slot.
+    /// Returns the frames of the stack with its innermost frame in this slot.
     #[must_use]
     pub fn walk(&self, stack: u64) -> StackWalk {
         let mut walk = StackWalk { frames: Vec::new(), thread: None, end: StackEnd::TooDeep };

@@ -28,7 +28,7 @@ pub struct LogQuestion<'a> {
     pub images: &'a [ProfileImage],
     /// Summarises the memory that is live after this many events; `None` for all.
     pub at: Option<usize>,
-    /// Also what has grown since this many events, and what was allocated before and is still live.
+    /// Also compares with the memory after this many events: growth, and older memory that is still live.
     pub from: Option<usize>,
     /// Also the live memory over time, which takes a second replay.
     pub history: bool,
@@ -184,7 +184,7 @@ impl LogQuestion<'_> {
         Ok(answer)
     }
 
-    /// The same without a history, by checkpoints of its log, which more than one question of it can share.
+    /// Does the same without a history. Uses checkpoints of its log, which several questions can share.
     pub fn answer_from<'s>(
         &self,
         checkpoints: &mut Checkpoints<'_>,
@@ -208,7 +208,7 @@ impl LogQuestion<'_> {
         Ok(self.history_of(start, moments, &largest, symbols))
     }
 
-    /// The moments of the history; without one only that of the answer.
+    /// Returns the moments of the history; without one only that of the answer.
     fn moments(&self) -> Vec<usize> {
         let end = self.at.unwrap_or(usize::MAX).min(self.log.len());
         if self.history { moments(end) } else { vec![end] }
@@ -343,7 +343,7 @@ fn nodes<'t>(of: StackMemory, trees: &[&'t StackTree]) -> (&'t CallTree, Vec<Nod
     (tree, tree.stack(node))
 }
 
-/// The innermost function of the app, or of all.
+/// Returns the innermost function of the app, or of all.
 fn allocator((tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> String {
     tree.described_of_app(nodes)
 }

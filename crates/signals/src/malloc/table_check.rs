@@ -1,5 +1,6 @@
-//! Whether bytes are a table of stacks from their first byte on. A file may have something in front of the table, such as
-//! the header of the system's serialiser: read from byte 0, every slot would be another one and every stack wrong.
+//! Checks that bytes are a table of stacks from their first byte on. A file may have something before the
+//! table, such as the header of the system's serialiser. Read from byte 0, every slot would then be another
+//! one and every stack wrong.
 
 use super::stack_table::{ADDRESS_BITS, FrameSlot16, SlotForm, StackEnd, StackTable};
 
@@ -70,11 +71,11 @@ struct SlotCounts {
 }
 
 impl<'a> StackTable<'a> {
-    /// Returns the table in these bytes, if they are one from the first byte on. A table that is cut or has some damaged
-    /// slots is one.
+    /// Returns the table in these bytes, if they are one from the first byte on. A table that is cut or has
+    /// some damaged slots is one.
     ///
     /// # Errors
-    /// [`StackTableError`], which says what fits instead.
+    /// Returns a [`StackTableError`], which says what fits instead.
     pub fn read(bytes: &'a [u8], form: SlotForm) -> Result<StackTable<'a>, StackTableError> {
         let table = StackTable::new(bytes, form);
         table.check()?;

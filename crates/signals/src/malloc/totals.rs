@@ -91,8 +91,8 @@ impl LiveSet {
         self.sum(|_| true)
     }
 
-    /// Returns the memory of each stack that was allocated before an event: what is still there much later may be
-    /// leaked.
+    /// Returns the memory of each stack that was allocated before an event. Memory that is still live much
+    /// later may be leaked.
     #[must_use]
     pub fn older_than(&self, event: u64) -> StackTotals {
         self.sum(|block| block.born < event)
@@ -196,7 +196,7 @@ pub struct LogTotals {
 }
 
 impl EventLog<'_> {
-    /// The sums over all events. They need no order, so that they can be had of a sorted log.
+    /// Returns the sums over all events. They need no order, so that a sorted log has them too.
     #[must_use]
     pub fn totals(&self) -> LogTotals {
         let mut totals = LogTotals::default();

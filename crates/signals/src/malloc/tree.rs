@@ -16,7 +16,7 @@ pub struct StackTree {
     pub heap: CallTree,
     /// The tree of virtual memory. Its unit is bytes, and counts are of ranges.
     pub vm: CallTree,
-    /// The images with frames that have no names for want of symbols.
+    /// The images with frames that have no names because symbols are missing.
     pub lacking: Vec<ImageOutcome>,
     /// Addresses that have no names because there are too many.
     pub left_out: u64,
@@ -77,7 +77,7 @@ pub fn stack_tree<'s>(
             let calls = known.entry(address.0).or_insert_with(|| names.at_return_address(address.0).into());
             for call in calls.iter() {
                 let node = tree.child(at, &call.frame, call.place.as_ref());
-                // What is cut counts for its caller.
+                // A cut function counts for its caller.
                 if node == at {
                     break 'stack;
                 }
@@ -92,7 +92,7 @@ pub fn stack_tree<'s>(
     StackTree { heap, vm, left_out, lacking: names.into_lacking(), broken, threads, nodes }
 }
 
-/// The distinct addresses of stacks. Stacks are walked twice, so that no more than these are kept.
+/// Returns the distinct addresses of stacks. Walks the stacks twice, so that only these are kept.
 fn addresses(totals: &StackTotals, table: &StackTable<'_>) -> HashSet<u64> {
     let frames = totals.keys().flat_map(|of| table.walk(of.stack).frames);
     frames.map(|address| address.0).collect()

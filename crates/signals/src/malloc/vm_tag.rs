@@ -1,9 +1,9 @@
-//! The tags of virtual memory: what a range of pages is for, as its allocator says. From xnu's
+//! The tags of virtual memory: the purpose of a range of pages, as its allocator names it. From xnu's
 //! `vm_statistics.h`.
 
 use std::borrow::Cow;
 
-/// The name of a tag.
+/// Returns the name of a tag.
 #[must_use]
 pub fn vm_tag_name(tag: u8) -> Cow<'static, str> {
     let found = NAMES.binary_search_by_key(&tag, |(number, _)| *number).ok().and_then(|at| NAMES.get(at));

@@ -1,4 +1,4 @@
-//! The analysis of a snapshot: what is large, what keeps it alive, and what leaked.
+//! The analysis of a snapshot: large objects, the references that keep them alive, and leaks.
 
 use super::algorithms::{Dominators, ShortestPaths};
 use super::graph::{ClassKind, MemoryGraph, NO_CLASS, RootKind};
@@ -43,18 +43,19 @@ impl<'g> GraphAnalysis<'g> {
         self.retained.get(node as usize).copied().unwrap_or(0)
     }
 
-    /// The snapshot.
+    /// Returns the snapshot.
     pub(super) fn graph(&self) -> &'g MemoryGraph {
         self.graph
     }
 
-    /// The dominator tree.
+    /// Returns the dominator tree.
     #[must_use]
     pub fn dominators(&self) -> &Dominators {
         &self.dominators
     }
 
-    /// The node of a class, by the name that people are shown, that retains most, else the largest one.
+    /// Returns the node of a class that retains most, else the largest one. The class is given by the name
+    /// that people see.
     #[must_use]
     pub fn largest_of_class(&self, name: &str) -> Option<u32> {
         let numbers = 0..u32::try_from(self.graph.classes.len()).unwrap_or(u32::MAX);
@@ -67,7 +68,7 @@ impl<'g> GraphAnalysis<'g> {
         nodes.max_by_key(|node| (self.retained(*node), self.graph.size(*node), Reverse(*node)))
     }
 
-    /// A node with the shortest way to it.
+    /// Returns a node with the shortest path to it.
     #[must_use]
     pub fn block(&self, node: u32) -> BlockRow {
         BlockRow {
@@ -116,7 +117,7 @@ impl<'g> GraphAnalysis<'g> {
         }
     }
 
-    /// All that is said of the snapshot.
+    /// Returns all tables about the snapshot.
     #[must_use]
     pub fn tables(&self) -> MemoryTables {
         let mut tables = MemoryTables::new(MemorySource::MemoryGraph);
@@ -252,7 +253,7 @@ fn hexadecimal(address: u64) -> String {
     format!("{address:#x}")
 }
 
-/// The name of a variant as JSON has it.
+/// Returns the name of a variant as JSON has it.
 fn snake_case(kind: &impl serde::Serialize) -> String {
     serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

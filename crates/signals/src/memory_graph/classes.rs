@@ -16,7 +16,7 @@ pub struct NamedClasses {
     pub named: u64,
     /// Classes without a name although their image has symbols: those have no symbol at the class's address.
     pub without_symbol: u64,
-    /// The images with classes that have no names for want of symbols. Their frames are classes.
+    /// The images with classes that have no names because symbols are missing. Their frames are classes.
     pub lacking: Vec<ImageOutcome>,
 }
 

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 pub struct MemoryComparison {
     /// Classes with another number of blocks or bytes, those that grew most first.
     pub classes: Vec<ClassGrowth>,
-    /// Ranges of pages by what they are for, with other dirty or swapped memory, those that grew most first.
+    /// Ranges of pages by their purpose, with other dirty or swapped memory, those that grew most first.
     pub regions: Vec<RegionGrowth>,
-    /// Leaks of shapes that are new, or that there are more of: what came to them.
+    /// Leaks of shapes that are new or have become more: the additional ones.
     pub leaks: Vec<LeakRow>,
     /// Rows that were left out, including those that may be in the other snapshot because its list was cut.
     pub left_out: u64,
@@ -59,7 +59,7 @@ pub struct RegionGrowth {
 }
 
 impl RegionGrowth {
-    /// The bytes that count for the process, before and after.
+    /// Returns the bytes that count for the process, before and after.
     #[must_use]
     pub fn charged(&self) -> (u64, u64) {
         let before = self.dirty_before.saturating_add(self.swapped_before);

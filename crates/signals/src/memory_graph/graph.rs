@@ -29,14 +29,14 @@ impl ReferenceKind {
         ReferenceKind::Conservative,
     ];
 
-    /// True where what is referred to counts as used.
+    /// Returns true if a reference of this kind keeps its target in use.
     #[must_use]
     pub fn keeps_alive(self) -> bool {
         matches!(self, ReferenceKind::Strong | ReferenceKind::Conservative)
     }
 }
 
-/// A reference: its kind, and where in its source it lies.
+/// A reference: its kind, and its offset in its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeReference(u32);
 
@@ -45,14 +45,14 @@ const NO_OFFSET: u32 = u32::MAX >> KIND_BITS;
 const KIND_BITS: u32 = 3;
 
 impl NodeReference {
-    /// A reference. An offset of half a gigabyte or more is not kept.
+    /// Creates a reference. Drops an offset of half a gigabyte or more.
     #[must_use]
     pub fn new(kind: ReferenceKind, offset: Option<u32>) -> NodeReference {
         let offset = offset.filter(|offset| *offset < NO_OFFSET).unwrap_or(NO_OFFSET);
         NodeReference(offset << KIND_BITS | kind as u32)
     }
 
-    /// Its kind.
+    /// Returns its kind.
     #[must_use]
     pub fn kind(self) -> ReferenceKind {
         let code = (self.0 & ((1 << KIND_BITS) - 1)) as usize;
@@ -70,7 +70,7 @@ impl NodeReference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootKind {
-    /// It is not known what.
+    /// Not known.
     Unknown,
     /// A global variable.
     Global,
@@ -112,7 +112,7 @@ pub enum ClassKind {
 /// A class of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphClass {
-    /// Its name; empty where neither the file nor symbols have one.
+    /// Its name; empty if neither the file nor symbols have one.
     pub name: String,
     /// Its language.
     pub kind: ClassKind,
@@ -172,31 +172,31 @@ pub struct MemoryGraph {
 }
 
 impl MemoryGraph {
-    /// The number of nodes.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.addresses.len()
     }
 
-    /// The address of a node.
+    /// Returns the address of a node.
     #[must_use]
     pub fn address(&self, node: u32) -> u64 {
         self.addresses.get(node as usize).copied().unwrap_or(0)
     }
 
-    /// The bytes of a node.
+    /// Returns the bytes of a node.
     #[must_use]
     pub fn size(&self, node: u32) -> u64 {
         self.sizes.get(node as usize).copied().unwrap_or(0)
     }
 
-    /// The position of a node's class.
+    /// Returns the position of a node's class.
     #[must_use]
     pub fn class(&self, node: u32) -> Option<u32> {
         self.node_classes.get(node as usize)?.checked_sub(1)
     }
 
-    /// The node that an address lies in.
+    /// Returns the node that contains an address.
     #[must_use]
     pub fn node_at(&self, address: u64) -> Option<u32> {
         let at = self.addresses.partition_point(|start| *start <= address).checked_sub(1)?;
@@ -204,13 +204,13 @@ impl MemoryGraph {
         u32::try_from(at).ok().filter(|_| inside)
     }
 
-    /// The references between nodes.
+    /// Returns the references between nodes.
     #[must_use]
     pub fn edges(&self) -> &EdgeLists {
         &self.edges
     }
 
-    /// The kind and the place of an edge.
+    /// Returns the kind and the place of an edge.
     #[must_use]
     pub fn reference(&self, edge: usize) -> NodeReference {
         self.references.get(edge).copied().unwrap_or(NodeReference::new(ReferenceKind::Conservative, None))
@@ -222,7 +222,7 @@ impl MemoryGraph {
         self.references.get(edge).is_some_and(|reference| reference.kind().keeps_alive())
     }
 
-    /// The name of a node's class for people.
+    /// Returns the name of a node's class for people.
     #[must_use]
     pub fn class_name(&self, node: u32) -> String {
         self.class(node).map_or_else(|| NO_CLASS.to_owned(), |class| self.name_of_class(class))

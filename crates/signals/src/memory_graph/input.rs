@@ -6,7 +6,7 @@ use super::tables::MemoryTables;
 use super::tool_text::{MOST_TEXT_BYTES, read_tool_text};
 use std::io::Read;
 
-/// Bytes that tell what a file is.
+/// The bytes that show the format of a file.
 const HEAD_BYTES: u64 = 64;
 
 /// The content of a file about memory.
@@ -40,7 +40,8 @@ pub fn read_memory(mut input: impl Read, limits: &MemoryGraphLimits) -> Result<M
     Ok(MemoryFile::Text(Box::new(tables)))
 }
 
-/// The text, with a question mark for what is no UTF-8: no longer than the bytes.
+/// Returns the text, with a question mark for bytes that are no UTF-8, so that it is no longer than the
+/// bytes.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| {
         let chunks = error.as_bytes().utf8_chunks();

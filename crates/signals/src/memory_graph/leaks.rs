@@ -28,7 +28,7 @@ pub struct LeakGroup {
     pub example: u32,
 }
 
-/// The leaks of a snapshot, the largest group first.
+/// Returns the leaks of a snapshot, the largest group first.
 #[must_use]
 pub fn leak_groups(graph: &MemoryGraph, dominators: &Dominators) -> Vec<LeakGroup> {
     let is_leaked = |node: u32| !dominators.is_reached(node);
@@ -50,7 +50,7 @@ pub fn leak_groups(graph: &MemoryGraph, dominators: &Dominators) -> Vec<LeakGrou
     groups
 }
 
-/// The components that no other one refers to, in the order of their lowest addresses.
+/// Returns the components that no other one refers to, in the order of their lowest addresses.
 fn tops(graph: &MemoryGraph, components: &Components) -> Vec<u32> {
     let mut is_top = vec![true; components.len()];
     let mut first = vec![u32::MAX; components.len()];
@@ -70,7 +70,7 @@ fn tops(graph: &MemoryGraph, components: &Components) -> Vec<u32> {
     tops
 }
 
-/// A leak: its component at the top, and what hangs on it and on no leak before.
+/// A leak: its component at the top, and the components that it reaches and no leak before it does.
 struct Leak {
     first: u32,
     is_cycle: bool,
@@ -106,7 +106,7 @@ impl Leak {
             *counts.entry(class).or_default() += 1;
             for edge in graph.edges.range(node).filter(|edge| graph.keeps_alive(*edge)) {
                 let target = graph.edges.target(edge);
-                // What a root reaches belongs to no leak.
+                // A node that a root reaches belongs to no leak.
                 let Some(component) = components.component(target) else { continue };
                 if is_member && component == top {
                     leak.is_cycle = true;
@@ -120,7 +120,7 @@ impl Leak {
         leak
     }
 
-    /// A hash of names, so that leaks of two snapshots are compared.
+    /// Returns a hash of names, so that leaks of two snapshots can be compared.
     fn signature(&self, graph: &MemoryGraph) -> String {
         let name = |class: Option<u32>| class.map_or_else(String::new, |class| graph.name_of_class(class));
         let references: BTreeSet<(String, String)> =
@@ -141,7 +141,7 @@ impl Leak {
         hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The group of this leak, without one in it.
+    /// Returns the group of this leak, without one in it.
     fn group(&self, graph: &MemoryGraph, signature: &str) -> LeakGroup {
         let name = |class: Option<u32>| {
             class.map_or_else(|| super::graph::NO_CLASS.to_owned(), |class| graph.name_of_class(class))

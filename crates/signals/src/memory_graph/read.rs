@@ -55,7 +55,7 @@ pub enum MemoryGraphError {
         "a .memgraph file, whose layout Apple does not publish; send the text that heap, leaks, vmmap or footprint prints for it"
     )]
     Opaque,
-    /// A chunk is damaged, or says what cannot be.
+    /// A chunk is damaged, or has impossible values.
     #[error("memory graph, chunk at byte {at}: {problem}")]
     Wrong {
         /// The position at which the chunk begins.
@@ -73,7 +73,7 @@ pub enum MemoryGraphError {
     },
 }
 
-/// True where bytes begin like a snapshot.
+/// Returns true if bytes begin like a snapshot.
 #[must_use]
 pub fn is_memory_graph(head: &[u8]) -> bool {
     // The header is the first field, and the format is the first field of the header.
@@ -114,7 +114,7 @@ struct Chunks<R> {
 }
 
 impl<R: Read> Chunks<R> {
-    /// The number of the field that was read into memory; `None` at the end.
+    /// Returns the number of the field that was read into memory, or `None` at the end.
     fn next(&mut self) -> Result<Option<u64>, MemoryGraphError> {
         self.start = self.at;
         let Some(key) = self.number()? else { return Ok(None) };
@@ -139,7 +139,7 @@ impl<R: Read> Chunks<R> {
         Ok(Some(key >> 3))
     }
 
-    /// A number of up to ten bytes; `None` at the end.
+    /// Reads a number of up to ten bytes. Returns `None` at the end.
     fn number(&mut self) -> Result<Option<u64>, MemoryGraphError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -410,7 +410,7 @@ fn at_most(what: &'static str, found: usize, limit: usize) -> Result<(), GraphPr
     if found > limit { Err(GraphProblem::TooMany { what, limit }) } else { Ok(()) }
 }
 
-/// A column that may be left out.
+/// Checks a column that may be left out.
 fn optional(rows: usize, found: usize) -> Result<(), GraphProblem> {
     if found == 0 || found == rows { Ok(()) } else { Err("its columns are not equally long".into()) }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// The unit of weights.
 const BYTES: &str = "bytes";
-/// The node above what no root reaches.
+/// The node above nodes that no root reaches.
 const LEAKED: &str = "leaked";
 
 impl GraphAnalysis<'_> {
@@ -48,7 +48,7 @@ impl GraphAnalysis<'_> {
 }
 
 impl MemoryTables {
-    /// The classes of a tool's text, each with its bytes, or else the kinds of its regions.
+    /// Returns the classes of a tool's text, each with its bytes, or else the kinds of its regions.
     #[must_use]
     pub fn tree(&self) -> CallTree {
         let mut tree = RetainedTree::new();
@@ -90,7 +90,7 @@ impl RetainedTree {
     }
 }
 
-/// The frames that stand for classes.
+/// The frames that represent classes.
 struct ClassFrames {
     classes: Vec<CallFrame>,
     none: CallFrame,

@@ -34,7 +34,7 @@ pub struct MemoryTables {
     pub process: String,
     /// Sums over all.
     pub totals: MemoryTotals,
-    /// Ranges of pages by what they are for, those with most dirty and swapped memory first.
+    /// Ranges of pages by their purpose, those with most dirty and swapped memory first.
     pub regions: Vec<RegionRow>,
     /// Blocks by malloc zone, the largest first.
     pub zones: Vec<ZoneRow>,
@@ -53,7 +53,7 @@ pub struct MemoryTables {
     pub cut: CutLists,
 }
 
-/// Lists of which rows were left out: the memory may still hold what a list lacks.
+/// The lists from which rows were left out: the memory may still hold rows that a list lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutLists {
     /// Ranges of pages.
@@ -158,7 +158,7 @@ pub struct PathStep {
     pub class: String,
     /// How it is referred to: the kind of the root for the first, and of the reference for the others.
     pub by: String,
-    /// Where in the block before the reference lies, in bytes.
+    /// The offset of the reference in the block before, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u32>,
     /// Steps that were left out before this one.
@@ -191,7 +191,7 @@ pub struct LeakRow {
 }
 
 impl MemoryTables {
-    /// Empty tables.
+    /// Creates empty tables.
     pub(super) fn new(source: MemorySource) -> MemoryTables {
         MemoryTables {
             source,

@@ -180,7 +180,7 @@ impl<W: Write> MemoryGraphWriter<W> {
     }
 }
 
-/// A chunk is a field of the message `MemoryGraph`: its number and kind, its length, its bytes.
+/// Writes a chunk, which is a field of the message `MemoryGraph`: its number and kind, its length, its bytes.
 fn write_chunk(output: &mut impl Write, field: u8, message: &impl Message) -> io::Result<()> {
     let mut bytes = vec![field << 3 | 2];
     message.encode_length_delimited(&mut bytes).map_err(io::Error::other)?;

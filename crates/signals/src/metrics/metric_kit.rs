@@ -31,12 +31,12 @@ const HISTOGRAMS: [(&str, &str, MetricName); 3] = [
     ("applicationResponsivenessMetrics", "histogrammedAppHangTime", MetricName::HangTime),
 ];
 
-/// True for a payload of MetricKit without anything around it.
+/// Returns true for a payload of MetricKit without anything around it.
 pub(super) fn is_payload(json: &Value) -> bool {
     json.get("id").is_none() && json.get("timeStampEnd").is_some() && json.get("metaData").is_some()
 }
 
-/// A text of the payload's description.
+/// Returns a text of the payload's description.
 pub(super) fn text<'p>(payload: &'p Value, key: &str) -> Option<&'p str> {
     let found = match key {
         "appVersion" | "timeStampEnd" => payload.get(key),
@@ -45,7 +45,7 @@ pub(super) fn text<'p>(payload: &'p Value, key: &str) -> Option<&'p str> {
     found?.as_str()
 }
 
-/// The end of the payload's period.
+/// Returns the end of the payload's period.
 pub(super) fn end(payload: &Value) -> Option<OffsetDateTime> {
     let text = text(payload, "timeStampEnd")?;
     let mut words = text.split_whitespace();
@@ -54,7 +54,7 @@ pub(super) fn end(payload: &Value) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(&format!("{date}T{clock}{hours}:{minutes}"), &Rfc3339).ok()
 }
 
-/// Reads what is counted.
+/// Reads the counted metrics.
 pub(super) fn read(payload: &Value, into: &mut PayloadBuilder) {
     let region = text(payload, "regionFormat").unwrap_or_default();
     let mut totals: Vec<(MetricName, f64)> = Vec::new();
@@ -66,7 +66,8 @@ pub(super) fn read(payload: &Value, into: &mut PayloadBuilder) {
             continue;
         };
         match totals.iter_mut().find(|(known, _)| *known == metric) {
-            // The ratio of late frames of all animations, not of scrolling alone, where both are there.
+            // If both are there, this takes the ratio of late frames of all animations, not of scrolling
+            // alone.
             Some(_) if metric == MetricName::HitchRatio => {}
             Some((_, total)) => *total += value,
             None => totals.push((metric, value)),
@@ -82,7 +83,7 @@ pub(super) fn read(payload: &Value, into: &mut PayloadBuilder) {
     }
 }
 
-/// A histogram's buckets, each with its middle: true where all of them were read.
+/// Reads a histogram's buckets, each with its middle. Returns true if all of them were read.
 fn histogram(histogram: &Value, metric: MetricName, region: &str, into: &mut PayloadBuilder) -> bool {
     let Some(buckets) = histogram.get("histogramValue").and_then(Value::as_object) else { return false };
     let bound = |bucket: &Value, key: &str| {

@@ -83,7 +83,7 @@ pub enum MetricUnit {
 }
 
 impl MetricUnit {
-    /// The unit's symbol.
+    /// Returns the unit's symbol.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ impl MetricUnit {
     }
 }
 
-/// True for a value that is counted: not negative, and not beyond what any metric can be.
+/// Returns true for a value that is counted: not negative, and not beyond the limit of any metric.
 pub(super) fn is_countable(value: f64) -> bool {
     (0.0..=1e15).contains(&value)
 }
@@ -168,8 +168,8 @@ impl MetricName {
         }
     }
 
-    /// True where more is better, false where less is; `None` where neither is. Totals of periods say nothing by
-    /// themselves, as periods are not of one length: see [`MetricName::PER_HOUR`].
+    /// Returns true if more is better, false if less is, and `None` if neither is. Totals of periods alone
+    /// say nothing, as periods are not of one length: see [`MetricName::PER_HOUR`].
     #[must_use]
     pub fn more_is_better(self) -> Option<bool> {
         match self {
@@ -185,13 +185,13 @@ impl MetricName {
         }
     }
 
-    /// True for what is computed of other metrics of a payload.
+    /// Returns true if it is computed from other metrics of a payload.
     #[must_use]
     pub fn is_derived(self) -> bool {
         self == MetricName::HangRate || MetricName::PER_HOUR.iter().any(|(_, rate)| *rate == self)
     }
 
-    /// True for what is counted of requests alone.
+    /// Returns true if it is counted for requests alone.
     #[must_use]
     pub fn is_of_requests(self) -> bool {
         self == MetricName::Requests || MetricName::REQUEST_PHASES.contains(&self)

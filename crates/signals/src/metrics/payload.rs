@@ -42,7 +42,7 @@ pub struct MetricPayload {
     pub id: String,
     /// Bundle identifier.
     pub app: String,
-    /// `CFBundleShortVersionString`; empty where unknown.
+    /// `CFBundleShortVersionString`; empty if unknown.
     pub version: String,
     /// `CFBundleVersion`.
     pub build: Option<String>,
@@ -164,8 +164,8 @@ impl Request {
 }
 
 impl GatewayEvent for MetricPayload {
-    /// Our own JSON, which may have one of MetricKit in it, or one of MetricKit alone. The latter is recognised by
-    /// its bytes.
+    /// Reads our own JSON, which may contain one of MetricKit, or one of MetricKit alone. The latter is
+    /// recognised by its bytes.
     fn read(text: &[u8]) -> Result<MetricPayload, EventError> {
         check_size(text, MAX_PAYLOAD_BYTES)?;
         let value: Value = json::from_slice(text)?;

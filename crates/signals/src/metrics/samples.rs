@@ -8,7 +8,7 @@ use super::name::is_countable;
 pub(super) const MOST_BUCKETS: usize = 1_000;
 /// Keys that a payload names which could not be read.
 const MOST_UNREAD: usize = 20;
-/// Time that an app has to run where anything is said for each hour.
+/// The least running time of an app for rates per hour.
 const LEAST_RUNNING_MILLIS: f64 = 60_000.0;
 
 /// Values of one metric that are alike.
@@ -22,7 +22,7 @@ pub struct Sample {
     pub count: u32,
 }
 
-/// Collects what is read.
+/// Collects the values that are read.
 #[derive(Default)]
 pub(super) struct PayloadBuilder {
     pub(super) samples: Vec<Sample>,
@@ -37,7 +37,8 @@ impl PayloadBuilder {
         self.hangs_measured |= metric == MetricName::HangTime;
     }
 
-    /// Adds what follows from other metrics: how often the app hung, and the totals for each hour that it ran.
+    /// Adds the metrics that follow from others: how often the app hung, and the totals for each hour that it
+    /// ran.
     pub(super) fn derive(&mut self) {
         let total = |metric: MetricName| {
             let own = self.samples.iter().filter(|sample| sample.metric == metric);

@@ -19,7 +19,7 @@ pub struct ProfileImage {
     pub start: u64,
     /// The first address after it. `None` if it is not known.
     pub end: Option<u64>,
-    /// True for the kernel and what it has loaded.
+    /// True for the kernel and the images that it has loaded.
     pub kernel: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ImageRanges {
 }
 
 impl ImageRanges {
-    /// The ranges of the images from position `first` on. One without an end reaches to the next.
+    /// Returns the ranges of the images from position `first` on. One without an end reaches to the next.
     pub(crate) fn of(images: &[ProfileImage], first: usize) -> ImageRanges {
         let from = u32::try_from(first).unwrap_or(u32::MAX);
         let mut starts: Vec<(u64, Option<u64>, u32)> = (from..)
@@ -61,7 +61,7 @@ impl ImageRanges {
         ImageRanges { ranges: starts.iter().enumerate().map(range).collect() }
     }
 
-    /// The image that an address lies in.
+    /// Returns the image that contains an address.
     pub(crate) fn find(&self, address: u64) -> Option<u32> {
         let after = self.ranges.partition_point(|(start, ..)| *start <= address);
         let (_, end, position) = self.ranges.get(after.checked_sub(1)?)?;
@@ -89,7 +89,7 @@ impl Profile {
             frame.image = unlisted.get(&key).copied().or_else(|| {
                 let image = ProfileImage {
                     name: frame.image_name.clone(),
-                    // Spindump has the UUID of an image where it does not know the name.
+                    // Spindump has the UUID of an image if it does not know the name.
                     debug_id: frame.image_name.trim_matches(['<', '>']).parse().ok(),
                     start: *base,
                     kernel: frame.kernel,

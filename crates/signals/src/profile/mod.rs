@@ -71,7 +71,7 @@ pub struct Profile {
     pub format: ProfileFormat,
     /// The binaries that addresses lie in.
     pub images: Vec<ProfileImage>,
-    /// Its frames and labels, callers before what they call.
+    /// Its frames and labels, callers before the functions that they call.
     pub frames: Vec<ProfileFrame>,
     /// Lines or objects among the frames that could not be read, and frames beyond the limits.
     pub skipped: u64,
@@ -132,7 +132,7 @@ impl Profile {
     }
 }
 
-/// A hexadecimal number with `0x` in front.
+/// Parses a hexadecimal number that begins with `0x`.
 fn hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }

@@ -8,7 +8,8 @@ use unslide_report::{Frame, OurImage, Report, ReportProfile, Text};
 
 /// The most nodes of the tree of a report, and of several together. Each takes some hundred bytes.
 pub const MOST_REPORT_NODES: usize = 1 << 17;
-/// Nodes of a tree for each node of its profile, and in any case: what was inlined into a frame has nodes of its own.
+/// Nodes of a tree for each node of its profile, and in any case. Functions inlined into a frame have nodes
+/// of their own.
 const INLINED_NODES: usize = 8;
 const LEAST_NODES: usize = 1 << 12;
 /// The most functions of all nodes that are looked at.
@@ -27,7 +28,7 @@ pub struct ReportTree {
     order: Vec<NodeIndex>,
 }
 
-/// A part of the time, and what ran most in it.
+/// A part of the time, and the function that ran most in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeSlice {
     /// The first sample of it, from 0.
@@ -74,20 +75,22 @@ impl ReportTree {
     }
 }
 
-/// The most nodes of the tree of a profile.
+/// Returns the most nodes of the tree of a profile.
 fn most_nodes(profile: &ReportProfile<'_, '_>) -> usize {
     profile.nodes.len().saturating_mul(INLINED_NODES).clamp(LEAST_NODES, MOST_REPORT_NODES)
 }
 
-/// The most bytes of memory that the tree of a report's profile takes, for those who reserve it before it is made.
+/// Returns the most bytes of memory that the tree of a report's profile takes, so that callers can reserve
+/// them first.
 #[must_use]
 pub fn report_tree_bytes(report: &Report<'_>, profile: &ReportProfile<'_, '_>) -> u64 {
-    // The tree has no more functions than nodes. Names are the report's, but those of images that stand for functions.
+    // The tree has no more functions than nodes. Names are the report's, except those of images in place of
+    // functions.
     let unnamed = profile.backtrace.frames.len() * (4 * IMAGE_CHARS);
     CallTree::most_bytes(most_nodes(profile)).saturating_add((report.input.len() + unnamed) as u64)
 }
 
-/// The call tree of what was sampled of a report: of its profile, or of the one stack of a hang.
+/// Returns the call tree of a report's samples: of its profile, or of the one stack of a hang.
 #[must_use]
 pub fn report_tree(report: &Report<'_>, profile: &ReportProfile<'_, '_>) -> ReportTree {
     let images = report.ours.iter().flat_map(|ours| &ours.images);
@@ -116,7 +119,7 @@ pub fn report_tree(report: &Report<'_>, profile: &ReportProfile<'_, '_>) -> Repo
         left_out += u64::from(looked_at.len() < calls.len());
         for call in looked_at {
             let below = tree.child_of_number(at, *call, None);
-            // What is cut counts for its caller.
+            // A cut function counts for its caller.
             if below == at {
                 break;
             }
@@ -130,7 +133,7 @@ pub fn report_tree(report: &Report<'_>, profile: &ReportProfile<'_, '_>) -> Repo
     ReportTree { skipped, tree, order }
 }
 
-/// The samples of each node with those of what it calls.
+/// Returns the samples of each node with those of its callees.
 fn totals(profile: &ReportProfile<'_, '_>) -> Vec<u64> {
     let mut totals: Vec<u64> = profile.nodes.iter().map(|node| node.samples).collect();
     for (at, node) in profile.nodes.iter().enumerate().rev() {
@@ -142,7 +145,7 @@ fn totals(profile: &ReportProfile<'_, '_>) -> Vec<u64> {
     totals
 }
 
-/// The functions of a frame, the outermost first: what was inlined follows its caller.
+/// Returns the functions of a frame, the outermost first: inlined functions follow their callers.
 fn calls(report: &Report<'_>, frame: &Frame<'_>, images: &HashMap<DebugId, &OurImage>) -> Vec<CallFrame> {
     let ours = report.our_frame(frame).unwrap_or_default();
     let known = ours.debug_id().or(frame.object_uuid).and_then(|id| images.get(&id));

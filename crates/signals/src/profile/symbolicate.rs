@@ -16,7 +16,7 @@ use unslide_symbolicate::{ImageOutcome, ImageStatus, ImageSymbols};
 pub struct SymbolicatedTree {
     /// The tree. Its unit is samples.
     pub tree: CallTree,
-    /// The images with frames that have no names for want of symbols.
+    /// The images with frames that have no names because symbols are missing.
     pub lacking: Vec<ImageOutcome>,
     /// Addresses that have no names because there are too many.
     pub left_out: u64,
@@ -29,8 +29,8 @@ pub(crate) struct NamedCall {
 }
 
 impl Profile {
-    /// The call tree: names are those of the symbols, else the file's own, else offsets. A return address is
-    /// looked up one lower. Functions of one name and image are one below the same caller.
+    /// Returns the call tree. Names are those of the symbols, else the file's own, else offsets. A return
+    /// address is looked up one lower. Functions of one name and image below the same caller are one node.
     #[must_use]
     pub fn symbolicate<'s>(
         &self,
@@ -45,7 +45,7 @@ impl Profile {
             if !is_cut {
                 for call in names.calls(frame) {
                     let node = tree.child(at, &call.frame, call.place.as_ref());
-                    // The samples of what is cut are among those of its caller.
+                    // The samples of a cut function are among those of its caller.
                     is_cut = node == at;
                     if is_cut {
                         break;
@@ -104,7 +104,7 @@ impl<'f, 's> AddressNames<'f, 's> {
         }
     }
 
-    /// The functions of a frame, the outermost first: those that were inlined follow their callers.
+    /// Returns the functions of a frame, the outermost first: inlined functions follow their callers.
     fn calls(&mut self, frame: &ProfileFrame) -> Vec<NamedCall> {
         if frame.label {
             let name = frame.symbol.as_deref().unwrap_or_default();
@@ -188,13 +188,13 @@ impl<'f, 's> AddressNames<'f, 's> {
     }
 }
 
-/// The image of a frame, with its position.
+/// Returns the image of a frame, with its position.
 fn image_of<'i>(frame: &ProfileFrame, images: &'i [ProfileImage]) -> Option<(u32, &'i ProfileImage)> {
     let position = frame.image?;
     Some((position, images.get(position as usize)?))
 }
 
-/// True for an image of 32-bit ARM code, by its symbols.
+/// Returns true for an image of 32-bit ARM code, by its symbols.
 fn may_be_thumb<'s>(image: &ProfileImage, symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>) -> bool {
     match image.debug_id.and_then(|id| symbols(&id)) {
         Some(ImageSymbols::Found { symcache, .. }) => symcache.cpu().family() == CpuFamily::Arm,
@@ -223,7 +223,7 @@ pub(crate) struct FrameNames<'f, 's> {
 }
 
 impl<'f, 's> FrameNames<'f, 's> {
-    /// For these addresses.
+    /// Creates the names for these addresses.
     pub(crate) fn of(
         images: &'f [ProfileImage],
         addresses: impl IntoIterator<Item = u64>,
@@ -234,17 +234,17 @@ impl<'f, 's> FrameNames<'f, 's> {
         FrameNames { names: AddressNames::of(images, frames, symbols), ranges }
     }
 
-    /// The functions at a return address, the outermost first; at least one.
+    /// Returns the functions at a return address, the outermost first; at least one.
     pub(crate) fn at_return_address(&mut self, address: u64) -> Vec<NamedCall> {
         self.names.calls(&return_address(&self.ranges, address))
     }
 
-    /// Addresses that have no names because there are too many.
+    /// Returns the number of addresses that have no names because there are too many.
     pub(crate) fn left_out(&self) -> u64 {
         self.names.table.left_out()
     }
 
-    /// The images with frames that have no names.
+    /// Returns the images with frames that have no names.
     pub(crate) fn into_lacking(self) -> Vec<ImageOutcome> {
         self.names.lacking.into_list()
     }
@@ -271,7 +271,7 @@ fn origin(frame: &ProfileFrame, image: Option<&ProfileImage>) -> FrameOrigin {
     }
 }
 
-/// The name of a frame of which nothing but its address is known.
+/// Returns the name of a frame if only its address is known.
 fn unnamed(frame: &ProfileFrame, image: Option<&ProfileImage>, name: &str) -> String {
     match (frame.addresses.first(), image) {
         (Some(address), Some(image)) => format!("{name} + {}", address.wrapping_sub(image.start)),

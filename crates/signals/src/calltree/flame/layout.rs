@@ -21,8 +21,8 @@ pub(super) enum BoxContent {
     },
 }
 
-/// The boxes, callers first, `most` at most. Functions narrower than `least` are merged, and of more than there is room
-/// for the narrowest.
+/// Returns at most `most` boxes, callers first. Merges functions narrower than `least`, and the narrowest
+/// ones if there are too many.
 pub(super) fn lay_out(tree: &CallTree, width: f64, least: f64, most: usize) -> Vec<FlameBox> {
     let scale = width / weight_as_width(tree.total().weight.max(1));
     let lightest = lightest(tree, most);
@@ -57,8 +57,8 @@ pub(super) fn lay_out(tree: &CallTree, width: f64, least: f64, most: usize) -> V
     boxes
 }
 
-/// The least weight of a function with a box of its own. None weighs more than its caller, so the boxes are those of
-/// the heaviest functions, and each may have one beside what it calls for the rest.
+/// Returns the least weight of a function with a box of its own. No function weighs more than its caller, so
+/// the boxes are those of the heaviest functions. Each may have one more box for the rest of its callees.
 fn lightest(tree: &CallTree, most: usize) -> u64 {
     let mut weights: Vec<u64> = tree.indices().map(|index| tree.node(index).total.weight).collect();
     let most = most / 2;

@@ -7,7 +7,7 @@ use super::edges::EdgeLists;
 pub struct Components {
     /// The component of each node plus one; 0 if it was not requested.
     of_node: Vec<u32>,
-    /// The nodes, component by component. What a component reaches comes before it.
+    /// The nodes, component by component. A component comes after all others that it reaches.
     nodes: Vec<u32>,
     /// The end of each component among the nodes.
     ends: Vec<u32>,
@@ -22,7 +22,8 @@ struct OpenNode {
 }
 
 impl Components {
-    /// The components of the nodes for which `is_asked`, over the edges that `keeps_alive` by position.
+    /// Returns the components of the nodes for which `is_asked`, over the edges that `keeps_alive` by
+    /// position.
     #[must_use]
     pub fn of(
         edges: &EdgeLists,
@@ -40,13 +41,13 @@ impl Components {
         found
     }
 
-    /// The number of components.
+    /// Returns the number of components.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// True without a component.
+    /// Returns true if there is no component.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -58,7 +59,7 @@ impl Components {
         self.of_node.get(node as usize)?.checked_sub(1)
     }
 
-    /// The nodes of a component.
+    /// Returns the nodes of a component.
     #[must_use]
     pub fn nodes(&self, component: u32) -> &[u32] {
         let at = component as usize;

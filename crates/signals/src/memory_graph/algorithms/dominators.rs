@@ -6,7 +6,7 @@ use super::edges::EdgeLists;
 /// In the place of a node: none.
 const NONE: u32 = u32::MAX;
 
-/// The dominator tree of the nodes that roots reach. A virtual node stands above the roots.
+/// The dominator tree of the nodes that roots reach. A virtual node is above the roots.
 #[derive(Clone, Debug)]
 pub struct Dominators {
     /// The nodes in the order of a depth-first search.
@@ -18,7 +18,7 @@ pub struct Dominators {
 }
 
 impl Dominators {
-    /// The tree of the nodes that the roots reach over the edges that `keeps_alive` by position.
+    /// Returns the tree of the nodes that the roots reach over the edges that `keeps_alive` by position.
     #[must_use]
     pub fn of(edges: &EdgeLists, roots: &[u32], keeps_alive: impl Fn(usize) -> bool) -> Dominators {
         let search = DepthFirst::of(edges, roots, &keeps_alive);
@@ -39,7 +39,7 @@ impl Dominators {
         self.numbers.get(node as usize).is_some_and(|number| *number > 0)
     }
 
-    /// The number of nodes that roots reach.
+    /// Returns the number of nodes that roots reach.
     #[must_use]
     pub fn reached(&self) -> usize {
         self.order.len()
@@ -54,12 +54,13 @@ impl Dominators {
         self.order.get(above as usize).copied()
     }
 
-    /// The nodes that roots reach, each after the one right above it.
+    /// Returns the nodes that roots reach, each after its immediate dominator.
     pub fn order(&self) -> impl Iterator<Item = u32> {
         self.order.iter().copied()
     }
 
-    /// The bytes that would be free without each node: its own, and those of all below it in the tree. By node.
+    /// Returns the bytes that would be free without each node: its own, and those of all below it in the
+    /// tree. By node.
     #[must_use]
     pub fn retained(&self, size: impl Fn(u32) -> u64) -> Vec<u64> {
         let mut retained = vec![0; self.numbers.len()];
@@ -76,8 +77,9 @@ impl Dominators {
         retained
     }
 
-    /// For each group of nodes, the sum of the retained sizes of those that no other of the group keeps alive: a lower
-    /// bound of what would be free without all of them. `group` is below `groups`.
+    /// Returns for each group of nodes the sum of the retained sizes of those that no other of the group
+    /// keeps alive. This is a lower bound of the bytes that would be free without all of them. `group` is
+    /// below `groups`.
     #[must_use]
     pub fn retained_by_group(&self, groups: usize, group: impl Fn(u32) -> u32, retained: &[u64]) -> Vec<u64> {
         let mut sums = vec![0_u64; groups];
@@ -102,7 +104,7 @@ impl Dominators {
         sums
     }
 
-    /// The tree from above, by number.
+    /// Returns the children of each node of the tree, by number.
     fn children(&self) -> EdgeLists {
         let mut upward = EdgeLists::default();
         for (number, above) in (0_u32..).zip(&self.above).skip(1) {
@@ -157,8 +159,8 @@ impl DepthFirst {
     }
 }
 
-/// The immediate dominators by number. `parents` come before their children; `sources` are the edges by target, without
-/// those of the virtual node, which leads to each root.
+/// Returns the immediate dominators by number. `parents` come before their children. `sources` are the edges
+/// by target, without those of the virtual node, which leads to each root.
 fn immediate(parents: &[u32], sources: &EdgeLists, is_root: &[bool]) -> Vec<u32> {
     let count = u32::try_from(parents.len()).unwrap_or(NONE);
     let mut forest = Forest::of(parents);
@@ -179,7 +181,7 @@ fn immediate(parents: &[u32], sources: &EdgeLists, is_root: &[bool]) -> Vec<u32>
         let mut waiting = std::mem::replace(&mut first[parent as usize], NONE);
         while waiting != NONE {
             let best = forest.best(waiting, number - 1);
-            // Where its dominator is not known yet, it is that of `best`.
+            // If its dominator is not known yet, it is that of `best`.
             above[waiting as usize] = if forest.semi(best) < forest.semi(waiting) { best } else { parent };
             waiting = next[waiting as usize];
         }
@@ -215,13 +217,14 @@ impl Forest {
         self.semis[number as usize] = semi;
     }
 
-    /// The least semidominator on the way up from a node, among those with numbers above `last`.
+    /// Returns the least semidominator on the way up from a node, among those with numbers above `last`.
     fn least_semi(&mut self, number: u32, last: u32) -> u32 {
         let best = self.best(number, last);
         self.semi(best)
     }
 
-    /// The node with the least semidominator on the way up from a node, among those with numbers above `last`.
+    /// Returns the node with the least semidominator on the way up from a node, among those with numbers
+    /// above `last`.
     fn best(&mut self, number: u32, last: u32) -> u32 {
         let mut at = number;
         loop {

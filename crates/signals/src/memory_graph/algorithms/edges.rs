@@ -12,7 +12,7 @@ pub struct EdgeLists {
 }
 
 impl EdgeLists {
-    /// The edges of a number of nodes, in any order. Edges of nodes beyond that number are left out.
+    /// Creates the edges of a number of nodes, in any order. Leaves out edges of nodes beyond that number.
     #[must_use]
     pub fn of(nodes: u32, edges: &[(u32, u32)]) -> EdgeLists {
         let there = |(source, target): &&(u32, u32)| *source < nodes && *target < nodes;
@@ -46,25 +46,25 @@ impl EdgeLists {
         }
     }
 
-    /// The number of nodes.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn nodes(&self) -> u32 {
         u32::try_from(self.starts.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
-    /// The number of edges.
+    /// Returns the number of edges.
     #[must_use]
     pub fn len(&self) -> usize {
         self.targets.len()
     }
 
-    /// True without an edge.
+    /// Returns true if there is no edge.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }
 
-    /// The positions of the edges of a node.
+    /// Returns the positions of the edges of a node.
     #[inline]
     #[must_use]
     pub fn range(&self, node: u32) -> Range<usize> {
@@ -72,21 +72,21 @@ impl EdgeLists {
         bounds.map_or(0..0, |bounds| bounds[0] as usize..bounds[1] as usize)
     }
 
-    /// The target of an edge.
+    /// Returns the target of an edge.
     #[inline]
     #[must_use]
     pub fn target(&self, edge: usize) -> u32 {
         self.targets.get(edge).copied().unwrap_or(u32::MAX)
     }
 
-    /// The source of an edge.
+    /// Returns the source of an edge.
     pub(super) fn source(&self, edge: u32) -> u32 {
         let after = self.starts.partition_point(|start| *start <= edge);
         u32::try_from(after.saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
-    /// The same edges by target, those that `is_wanted` by position. Nodes are renamed by `number`; edges of nodes
-    /// without a number are left out, and sources with one are all below `count`.
+    /// Returns the same edges by target, those that `is_wanted` by position. Nodes are renamed by `number`.
+    /// Leaves out edges of nodes without a number. Sources with one are all below `count`.
     pub(super) fn reversed(
         &self,
         count: u32,

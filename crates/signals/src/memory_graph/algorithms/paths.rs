@@ -14,7 +14,7 @@ pub struct ShortestPaths {
 }
 
 impl ShortestPaths {
-    /// The ways over the edges that `keeps_alive` by position.
+    /// Finds the paths over the edges that `keeps_alive` by position.
     #[must_use]
     pub fn of(edges: &EdgeLists, roots: &[u32], keeps_alive: impl Fn(usize) -> bool) -> ShortestPaths {
         let mut paths = ShortestPaths { edges: vec![NONE; edges.nodes() as usize] };

@@ -44,12 +44,12 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     tables.regions = rows.into_values().collect();
 }
 
-/// `195 MB (16384 bytes per page)`.
+/// Reads `195 MB (16384 bytes per page)`.
 fn footprint(text: &str) -> Option<u64> {
     size(text.split('(').next().unwrap_or_default())
 }
 
-/// A row: a number and its unit for each column, the number of regions, and the name.
+/// Reads a row: a number and its unit for each column, the number of regions, and the name.
 fn row(columns: &[&str], words: &[&str]) -> Option<RegionRow> {
     let mut row = RegionRow::default();
     let mut at = 0;

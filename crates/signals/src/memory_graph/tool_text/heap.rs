@@ -33,7 +33,7 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     }
 }
 
-/// `202503 nodes (47995927 bytes)` or `202503 nodes (46M)`.
+/// Reads `202503 nodes (47995927 bytes)` or `202503 nodes (46M)`.
 fn sum(text: &str) -> Option<(u64, u64)> {
     let (blocks, rest) = text.split_once(" nodes ")?;
     let bytes = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
@@ -41,7 +41,8 @@ fn sum(text: &str) -> Option<(u64, u64)> {
     Some((blocks.trim().parse().ok()?, bytes.unwrap_or(0)))
 }
 
-/// Count, bytes and average, then the name, the type and the binary with two spaces or more between them.
+/// Reads count, bytes and average, then the name, the type and the binary with two spaces or more between
+/// them.
 fn row(line: &str) -> Option<ClassRow> {
     let (blocks, rest) = line.trim_start().split_once(' ')?;
     let (bytes, rest) = rest.trim_start().split_once(' ')?;

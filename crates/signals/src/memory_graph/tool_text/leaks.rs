@@ -1,4 +1,4 @@
-//! The text of `leaks`: its sums, and what stands at the top of each leak.
+//! The text of `leaks`: its sums, and the top of each leak.
 
 use super::super::graph::NO_CLASS;
 use super::super::tables::{LeakRow, MemoryTables};
@@ -28,14 +28,15 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     tables.leaks = rows.into_values().collect();
 }
 
-/// `3 leaks for 4096 total leaked bytes.`
+/// Reads `3 leaks for 4096 total leaked bytes.`
 fn leaked(rest: &str) -> Option<(u64, u64)> {
     let (leaks, bytes) = rest.strip_suffix(" total leaked bytes.")?.split_once(" for ")?;
     let leaks = leaks.strip_suffix(" leaks").or_else(|| leaks.strip_suffix(" leak"))?;
     Some((leaks.parse().ok()?, bytes.parse().ok()?))
 }
 
-/// The line at the top of a tree: what stands before the mark, which it is, and what is leaked.
+/// Returns the parts of the line at the top of a tree: the numbers before the mark, whether it is a cycle,
+/// and the leaked object.
 fn top(line: &str) -> Option<(&str, bool, &str)> {
     if line.starts_with("STACK OF ") {
         return None;
@@ -44,7 +45,7 @@ fn top(line: &str) -> Option<(&str, bool, &str)> {
     Some((numbers, line.contains("ROOT CYCLE: "), name))
 }
 
-/// `17 (1.91K) `.
+/// Reads `17 (1.91K) `.
 fn counted(numbers: &str) -> Option<(u64, u64)> {
     let (blocks, bytes) = numbers.trim().split_once(" (")?;
     Some((blocks.parse().ok()?, size(bytes.strip_suffix(')')?)?))
@@ -73,7 +74,7 @@ fn add(
     row.bytes = row.bytes.saturating_add(bytes);
 }
 
-/// The class and the address of `<Cart 0x600001>  [64]` or `0x600001 [64]`.
+/// Returns the class and the address of `<Cart 0x600001>  [64]` or `0x600001 [64]`.
 fn object(text: &str) -> (&str, &str) {
     let inner = text.strip_prefix('<').and_then(|rest| rest.split_once('>')).map(|(inner, _)| inner);
     match inner {

@@ -71,7 +71,7 @@ pub fn read_tool_text(text: &str) -> Option<MemoryTables> {
     Some(tables)
 }
 
-/// The tool that writes such a line, and no other does.
+/// Returns the tool that writes such a line and that no other tool writes.
 fn source(line: &str) -> Option<MemorySource> {
     let has = |words: &[&str]| words.iter().all(|word| line.split_whitespace().any(|own| own == *word));
     if line.starts_with("leaks Report Version") || line.ends_with(" total leaked bytes.") {
@@ -85,7 +85,7 @@ fn source(line: &str) -> Option<MemorySource> {
     heads.into_iter().find(|(words, _)| has(words)).map(|(_, source)| source)
 }
 
-/// The name of the process, from the lines that all tools but `footprint` begin with.
+/// Returns the name of the process, from the lines that all tools but `footprint` begin with.
 fn process(line: &str) -> Option<String> {
     let rest = line.strip_prefix("Process:")?.trim();
     Some(rest.rsplit_once(" [").map_or(rest, |(name, _)| name).trim().to_owned())
@@ -96,7 +96,8 @@ fn footprint_line(line: &str) -> Option<u64> {
     size(line.strip_prefix("Physical footprint:")?.trim())
 }
 
-/// Bytes from a number with a unit, such as `4.2M`, `16 KB`, `400 bytes` or `17`. The tools round to few digits.
+/// Parses bytes from a number with a unit, such as `4.2M`, `16 KB`, `400 bytes` or `17`. The tools round to
+/// few digits.
 fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

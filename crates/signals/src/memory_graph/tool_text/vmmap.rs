@@ -14,7 +14,7 @@ enum VmmapTable {
 /// Sizes of a zone: virtual, resident, dirty, swapped.
 const ZONE_SIZES: usize = 4;
 
-/// Reads the summary. Single regions, which stand before it, are in its sums.
+/// Reads the summary. Its sums include the single regions, which come before it.
 pub(super) fn read(text: &str, tables: &mut MemoryTables) {
     let mut table = VmmapTable::None;
     let mut above = "";
@@ -23,7 +23,7 @@ pub(super) fn read(text: &str, tables: &mut MemoryTables) {
         if let Some(footprint) = footprint_line(line) {
             tables.totals.footprint = Some(footprint);
         } else if line.starts_with("REGION TYPE") && words.contains(&"COUNT") {
-            // The names of the columns stand over two lines. The one above has a word for each size, and `REGION`.
+            // The names of the columns take two lines. The upper one has a word for each size, and `REGION`.
             let sizes = words.iter().filter(|word| **word == "SIZE").take(MOST_COLUMNS).count();
             table = VmmapTable::Regions(above.split_whitespace().take(sizes).map(str::to_owned).collect());
         } else if line.starts_with("MALLOC ZONE") && words.contains(&"COUNT") {
@@ -51,7 +51,7 @@ fn read_row(table: &VmmapTable, words: &[&str], tables: &mut MemoryTables) {
     }
 }
 
-/// A name of some words, the sizes, the number of regions, and perhaps a remark.
+/// Reads a name of some words, the sizes, the number of regions, and perhaps a remark.
 fn region(columns: &[String], words: &[&str]) -> Option<RegionRow> {
     let at = numbers_at(columns.len(), words)?;
     let mut row = RegionRow { name: words.get(..at)?.join(" "), ..RegionRow::default() };

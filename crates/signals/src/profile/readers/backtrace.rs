@@ -5,13 +5,15 @@ use crate::profile::hex;
 /// Lines that are searched for frames of a backtrace.
 const SEARCHED_LINES: usize = 1_000;
 
-/// True if a text has lines of a backtrace near its beginning, as crash logs, debuggers and `callStackSymbols` write them.
+/// Returns true if a text has lines of a backtrace near its beginning, as crash logs, debuggers and
+/// `callStackSymbols` write them.
 pub(super) fn is_backtrace(text: &str) -> bool {
     text.lines().filter(|line| !line.trim().is_empty()).take(SEARCHED_LINES).any(is_frame)
 }
 
-/// True for a line with an index and an address, or with ` + offset` at its end, such as
-/// `0  CoreFoundation  0x00007fff23e3cf0e __exceptionPreprocess + 350`. Frames of folded stacks have `;` between them.
+/// Returns true for a line with an index and an address, or with ` + offset` at its end, such as `0
+/// CoreFoundation  0x00007fff23e3cf0e __exceptionPreprocess + 350`. Frames of folded stacks have `;` between
+/// them.
 pub(super) fn is_frame(line: &str) -> bool {
     if line.contains(';') {
         return false;
@@ -25,7 +27,7 @@ pub(super) fn is_frame(line: &str) -> bool {
     has_index && has_address || ends_with_offset(line)
 }
 
-/// True for a text that ends with ` + ` and a decimal number, behind a name.
+/// Returns true for a text that ends with ` + ` and a decimal number, after a name.
 fn ends_with_offset(line: &str) -> bool {
     let Some((name, offset)) = line.rsplit_once(" + ") else { return false };
     !name.trim().is_empty() && !offset.is_empty() && offset.bytes().all(|byte| byte.is_ascii_digit())

@@ -4,7 +4,7 @@ use crate::calltree::{MOST_DEPTH, folded_kernel_name};
 use crate::profile::{Profile, ProfileFormat, ProfileFrame};
 use std::collections::HashMap;
 
-/// A line's frames and its count.
+/// Returns a line's frames and its count.
 pub(super) fn folded_line(line: &str) -> Option<(&str, u64)> {
     let (stack, count) = line.trim_end().rsplit_once([' ', '\t'])?;
     Some((stack.trim_end(), count.parse().ok()?)).filter(|(stack, _)| !stack.is_empty())

@@ -2,8 +2,8 @@
 
 use crate::profile::{ProfileImage, hex};
 
-/// `0xSTART - 0xEND +name (version) <UUID> path`. The end is the last address, or `???` if it is not known.
-/// `*` marks images that the kernel has loaded.
+/// Reads `0xSTART - 0xEND +name (version) <UUID> path`. The end is the last address, or `???` if it is not
+/// known. `*` marks images that the kernel has loaded.
 pub(super) fn image_line(line: &str) -> Option<ProfileImage> {
     let (start, rest) = next_word(line)?;
     let (kernel_start, start) = starred(start);

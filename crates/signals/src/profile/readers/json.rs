@@ -33,7 +33,7 @@ impl<'a> Tokens<'a> {
     /// # Errors
     /// Returns an error if the text is no JSON value.
     pub(super) fn new(text: &'a str) -> Result<Tokens<'a>, serde_json::Error> {
-        // What is ignored is checked, and takes no stack.
+        // Ignored values are checked, and take no stack.
         let IgnoredAny = serde_json::from_str(text)?;
         Ok(Tokens { text, at: 0, objects: Vec::new(), key_next: false })
     }
@@ -108,7 +108,7 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// A number of 64 bits without sign; floats that are integers are some.
+/// Parses a number of 64 bits without sign, which may be a float that is an integer.
 pub(super) fn unsigned(number: &str) -> Option<u64> {
     number.parse().ok().or_else(|| {
         let float: f64 = number.parse().ok()?;

@@ -119,7 +119,7 @@ impl Reader {
         self.key.clear();
     }
 
-    /// A new frame of the current stack.
+    /// Adds a frame to the current stack.
     fn frame(&mut self, caller: Option<u32>) -> Option<u32> {
         self.frames += 1;
         if self.frames > MOST_RAW_FRAMES {
@@ -131,7 +131,7 @@ impl Reader {
         u32::try_from(frames.len() - 1).ok()
     }
 
-    /// The frame that is open.
+    /// Returns the frame that is open.
     fn current(&mut self) -> Option<&mut RawFrame> {
         let Some(Open::Frame(Some(frame))) = self.open.last() else { return None };
         self.tree.stacks.last_mut()?.1.get_mut(*frame as usize)

@@ -22,7 +22,7 @@ const MOST_ADDRESSES: usize = 16;
 struct OpenFrames(Vec<(usize, u32)>);
 
 impl OpenFrames {
-    /// Closes what begins at `column` or right of it, and gives the frame that is open then.
+    /// Closes all frames that begin at `column` or right of it, and returns the frame that is open then.
     fn caller_at(&mut self, column: usize) -> Option<u32> {
         while self.0.last().is_some_and(|(open, _)| *open >= column) {
             self.0.pop();
@@ -30,7 +30,7 @@ impl OpenFrames {
         self.0.last().map(|(_, frame)| *frame)
     }
 
-    /// The open frame at exactly this column is the caller of the deeper frames.
+    /// Adds an open frame at this column. It is the caller of deeper frames that follow.
     fn open(&mut self, column: usize, frame: u32) {
         self.0.push((column, frame));
     }
@@ -40,13 +40,13 @@ impl OpenFrames {
     }
 }
 
-/// A count at the start of a text and what follows it.
+/// Returns a count at the start of a text, and the text after it.
 fn leading_count(text: &str) -> Option<(u64, &str)> {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     Some((text.strip_suffix(rest)?.parse().ok()?, rest))
 }
 
-/// The addresses of a list such as `0x10,0x20,...`, without the brackets.
+/// Returns the addresses of a list such as `0x10,0x20,...`, without the brackets.
 fn address_list(text: &str) -> Vec<u64> {
     text.split(',').filter_map(|part| hex(part.trim())).take(MOST_ADDRESSES).collect()
 }

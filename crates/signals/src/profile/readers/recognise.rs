@@ -25,7 +25,7 @@ pub fn read_profile(bytes: &[u8]) -> Result<Profile, ProfileError> {
     Ok(profile)
 }
 
-/// JSON, or a text behind a header of JSON on the first line, as `.ips` files have it.
+/// Reads JSON, or a text after a header of JSON on the first line, as `.ips` files have it.
 fn read_json(text: &str) -> Result<Profile, ProfileError> {
     metric_kit::read(text).or_else(|error| {
         let (header, body) = text.split_once('\n').unwrap_or((text, ""));
@@ -50,7 +50,7 @@ fn read_text(text: &str) -> Result<Profile, ProfileError> {
     if is_folded(text) { Ok(folded::read(text)) } else { Err(ProfileError::Unknown) }
 }
 
-/// True if each line ends with a count, and what stands before it are stacks: one has `;` between its frames, or all are
+/// Returns true if each line is a stack and a count. Either a stack has `;` between its frames, or all are
 /// names of one word. Other texts end their lines with numbers, too.
 fn is_folded(text: &str) -> bool {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));

@@ -47,7 +47,7 @@ pub(super) fn read(text: &str) -> Profile {
     profile
 }
 
-/// The column of the count, the count, and what follows it.
+/// Returns the column of the count, the count, and the text after it.
 fn counted(line: &str) -> Option<(usize, u64, &str)> {
     let counted = line.trim_start_matches([' ', '\t', '+', '!', ':', '|']);
     let (count, rest) = leading_count(counted)?;
@@ -55,13 +55,13 @@ fn counted(line: &str) -> Option<(usize, u64, &str)> {
     Some((line.len() - counted.len(), count, rest.trim()))
 }
 
-/// The name of a thread with its queue, in one blank each.
+/// Returns the name of a thread with its queue, with single blanks.
 fn thread(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `symbol  (in image) + offset  [addresses]  file:line`, or `???  (in image)  load address 0xBASE + 0xOFFSET`;
-/// the frame and the load address that it states.
+/// Reads `symbol  (in image) + offset  [addresses]  file:line`, or `???  (in image)  load address 0xBASE +
+/// 0xOFFSET`. Returns the frame and the load address that it states.
 fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
     let mut frame = ProfileFrame::default();
     let (symbol, tail) = match image_at(text) {
@@ -84,8 +84,8 @@ fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
     (frame, base)
 }
 
-/// The symbol, the image and what follows: `(in …)` is the last that is followed by nothing but what follows
-/// an image.
+/// Returns the symbol, the image and the rest. `(in …)` is the last one after which there is only text that
+/// may follow an image.
 fn image_at(text: &str) -> Option<(&str, &str, &str)> {
     let (symbol, image) = text.rsplit_once(" (in ")?;
     let mut ends = image.match_indices(')').filter_map(|(end, _)| {
@@ -99,7 +99,7 @@ fn image_at(text: &str) -> Option<(&str, &str, &str)> {
     Some((symbol, image, tail))
 }
 
-/// `file:line`.
+/// Reads `file:line`.
 fn source_place(text: &str) -> Option<SourcePlace> {
     let (file, line) = text.rsplit_once(':')?;
     let line = line.parse().ok().filter(|line| *line > 0)?;

@@ -10,7 +10,7 @@ use unslide_model::{DebugId, SymbolName};
 /// Lines that begin the section of a process.
 const PROCESS_HEADS: [&str; 2] = ["Process:", "Powerstats for:"];
 
-/// Returns what follows the head of a process's section. `Process::run` is a function.
+/// Returns the text after the head of a process's section. `Process::run` is a function.
 pub(super) fn process_head(line: &str) -> Option<&str> {
     let rest = PROCESS_HEADS.iter().find_map(|head| line.strip_prefix(head))?;
     rest.starts_with([' ', '\t']).then(|| rest.trim())
@@ -32,7 +32,7 @@ struct Reader {
     debug_id: Option<DebugId>,
     label: Option<u32>,
     open: OpenFrames,
-    /// True where indented counts are frames: not in the summary of the heaviest stack.
+    /// True if indented counts are frames: not in the summary of the heaviest stack.
     in_stacks: bool,
     in_images: bool,
     first_frame: usize,
@@ -78,7 +78,7 @@ impl Reader {
         }
     }
 
-    /// True for a section with frames that stand below the process itself.
+    /// Returns true for a section with frames directly below the process itself.
     fn is_without_threads(&self) -> bool {
         self.profile.frames.len() <= self.first_frame + 1
     }
@@ -179,14 +179,14 @@ impl Reader {
     }
 }
 
-/// The count of `N samples`, with or without a range behind it.
+/// Returns the count of `N samples`, with or without a range after it.
 fn sample_count(part: &str) -> Option<u64> {
     let (count, rest) = leading_count(part)?;
     rest.starts_with(" sample").then_some(count)
 }
 
-/// `symbol + offset (file:line,column in image + offset) [address] ranges`, of which all but the symbol may be
-/// missing; the frame and the load address that it states.
+/// Reads `symbol + offset (file:line,column in image + offset) [address] ranges`, of which all but the symbol
+/// may be missing. Returns the frame and the load address that it states.
 fn frame(text: &str) -> (ProfileFrame, Option<u64>) {
     let mut frame = ProfileFrame::default();
     let (named, listed) = match text.rsplit_once(" [0x") {
@@ -231,7 +231,7 @@ fn parenthesis_at_end(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// `name + offset`.
+/// Splits `name + offset`.
 fn with_offset(text: &str) -> (&str, Option<u64>) {
     let split = text.rsplit_once(" + ");
     let offset = split.and_then(|(name, offset)| {
@@ -241,7 +241,7 @@ fn with_offset(text: &str) -> (&str, Option<u64>) {
     offset.map_or((text, None), |(name, offset)| (name.trim_end(), Some(offset)))
 }
 
-/// `file:line`, perhaps with `,column` or `:column`.
+/// Reads `file:line`, perhaps with `,column` or `:column`.
 fn source_place(text: &str) -> Option<SourcePlace> {
     let (file, position) = text.trim().split_once(':')?;
     let line = position.split([',', ':']).next()?.trim().parse().ok().filter(|line| *line > 0)?;

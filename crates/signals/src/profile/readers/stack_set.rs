@@ -4,8 +4,8 @@ use crate::profile::{Profile, ProfileFormat, ProfileFrame, ProfileImage};
 use unslide_proto::signal::StackSet;
 
 impl From<&StackSet> for Profile {
-    /// A set that [`unslide_proto::stacks::read`] has checked. Its addresses are offsets into images, so these start
-    /// at 0.
+    /// Reads a set that [`unslide_proto::stacks::read`] has checked. Its addresses are offsets into images,
+    /// so these start at 0.
     fn from(set: &StackSet) -> Profile {
         let images = set.images.iter().map(|image| ProfileImage {
             name: image.name.rsplit('/').next().unwrap_or_default().to_owned(),

@@ -31,7 +31,7 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    /// By where threads begin.
+    /// Finds the direction by the frames at which threads begin.
     pub(super) fn of<'f>(stacks: impl Iterator<Item = &'f [RawFrame]>, per_thread: bool) -> Direction {
         let mut ends = TreeEnds::default();
         for frames in stacks {
@@ -88,7 +88,7 @@ fn push_label(profile: &mut Profile, parent: Option<u32>, name: String) -> Optio
 
 /// The samples of each frame.
 struct Counted {
-    /// With what is below.
+    /// Including the frames below.
     total: Vec<u64>,
     /// Without it.
     own: Vec<u64>,
@@ -137,7 +137,8 @@ fn append_down(
     profile.mark_leaves(first);
 }
 
-/// Each stack ends where samples are left over: it is added from there up to the root.
+/// Adds stacks in the other direction. Each ends at a frame with samples of its own, and is added from there
+/// up to the root.
 fn append_turned(
     profile: &mut Profile,
     images: &mut Images,
