@@ -1,13 +1,13 @@
-//! Where fetched servers are kept.
+//! The folder that keeps fetched servers.
 
 use crate::place;
 use std::path::PathBuf;
 
-/// Where root keeps the cache when its own folder does not let the servers' user through.
+/// Root's cache folder, if the servers' user cannot reach root's own.
 const CACHE_OUTSIDE: &str = "/var/cache/unslide";
 
-/// The cache folder: `$UNSLIDE_CACHE`, else `$XDG_CACHE_HOME/unslide`, else `~/.cache/unslide`. As
-/// root, where PostgreSQL's user cannot reach that, `/var/cache/unslide`.
+/// Returns the cache folder: `$UNSLIDE_CACHE`, else `$XDG_CACHE_HOME/unslide`, else `~/.cache/unslide`. For
+/// root it is `/var/cache/unslide`, if PostgreSQL's user cannot reach that folder.
 #[must_use]
 pub fn cache_folder() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! A server's process. It ends when we end, whatever ends us.
+//! A server's process. It ends when our process ends, for any reason.
 
 use crate::error::{AtPath, Error, tail};
 use crate::fetch::missing;
@@ -122,12 +122,12 @@ impl Child {
         Ok(())
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> i32 {
         self.pid.as_raw()
     }
 
-    /// How it ended; `None` while it runs.
+    /// Returns how it ended, or `None` while it runs.
     pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
         *self.exited.0.lock()
     }
@@ -161,7 +161,8 @@ impl Child {
     }
 }
 
-/// `setpriv`, which becomes the program: as another user where `unprivileged` and we are root.
+/// Returns `setpriv`, which becomes the program. It runs as another user if `unprivileged` is true and we are
+/// root.
 fn setpriv(unprivileged: bool) -> Command {
     let mut command = Command::new("setpriv");
     if unprivileged && place::is_root() {

@@ -19,7 +19,7 @@ pub enum Error {
     File {
         /// The action that failed.
         action: &'static str,
-        /// On what.
+        /// The path that it was tried on.
         path: PathBuf,
         /// Why not.
         source: std::io::Error,
@@ -74,7 +74,7 @@ impl<T> AtPath<T> for std::io::Result<T> {
     }
 }
 
-/// The last lines of a log file, for an error message.
+/// Returns the last lines of a log file, for an error message.
 pub(crate) fn tail(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The programs to fetch, with their versions: the only place that pins them.
 const POM: &str = include_str!("../pom.xml");
 
-/// Where progress is reported: one short line for people a call.
+/// Reports progress: one short line for people a call.
 pub type Progress<'a> = dyn Fn(&str) + Sync + 'a;
 
 /// Fetched servers, complete and ready to run.
@@ -141,7 +141,7 @@ fn unpack(part: &Path) -> Result<(), Error> {
     fs::remove_dir_all(&folder).at("remove", &folder)
 }
 
-/// The error for a program that could not be started.
+/// Returns the error for a program that could not be started.
 pub(crate) fn missing(
     error: &std::io::Error,
     tool: &'static str,
@@ -155,7 +155,7 @@ pub(crate) fn missing(
     }
 }
 
-/// The name of this machine's kind in the PostgreSQL packages.
+/// Returns the name of this machine's kind in the PostgreSQL packages.
 fn platform() -> Result<&'static str, Error> {
     match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => Ok("linux-amd64"),
@@ -164,13 +164,13 @@ fn platform() -> Result<&'static str, Error> {
     }
 }
 
-/// The pinned version of a server, from the pom's properties.
+/// Returns the pinned version of a server, from the pom's properties.
 fn version(name: &str) -> &'static str {
     let (open, close) = (format!("<{name}.version>"), format!("</{name}.version>"));
     POM.split_once(&open).and_then(|(_, rest)| rest.split_once(&close)).map_or("", |(version, _)| version)
 }
 
-/// FNV-1a, 64 bits: a name for the pinned set, so that another pin gets another folder.
+/// Returns the FNV-1a hash of 64 bits. It names the pinned set, so that another pin gets another folder.
 fn fingerprint(parts: &[&str]) -> u64 {
     parts.iter().flat_map(|part| part.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

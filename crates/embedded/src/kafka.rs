@@ -120,8 +120,8 @@ fn java() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("java"))
 }
 
-/// The address that clients have to come back to: that of the listener, or for a listener on
-/// all interfaces the machine's own address.
+/// Returns the address that clients have to connect to: that of the listener, or for a listener on all
+/// interfaces the machine's own address.
 fn advertised(listen: SocketAddr) -> SocketAddr {
     if !listen.ip().is_unspecified() {
         return listen;

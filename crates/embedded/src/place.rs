@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 /// The user that PostgreSQL runs as if we are root: `nobody`, by its usual number.
 pub(crate) const SERVER_UID: u32 = 65534;
-/// Where root keeps what the server's user must reach and our own folders do not let through.
+/// Root's folder for state that the server's user must reach, if our own folders do not let it through.
 const STATE_OUTSIDE: &str = "/var/lib/unslide";
 /// The file in a data folder that has the path of its database.
 const LOCATION: &str = "postgres-location";
-/// The file beside such a database that names its data folder.
+/// The file next to such a database that names its data folder.
 const OWNER: &str = "owner";
 
-/// True where we are root and the server needs another user.
+/// Returns true if we are root, so that the server needs another user.
 pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
@@ -68,8 +68,8 @@ pub(crate) fn give_to_server(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The folder for the database of a data folder. Normally inside it; where root's data folder lies
-/// behind a folder that the server's user cannot pass (a home folder), one outside. The data folder keeps its
+/// Returns the folder for the database of a data folder. It is normally inside. It is outside if root's data
+/// folder is below a folder that the server's user cannot pass (a home folder). The data folder keeps its
 /// name.
 pub(crate) fn database_folder(data: &Path) -> Result<PathBuf, Error> {
     let location = data.join(LOCATION);
@@ -82,8 +82,8 @@ pub(crate) fn database_folder(data: &Path) -> Result<PathBuf, Error> {
     if !is_root() {
         return Ok(inside);
     }
-    // The data folder itself is ours: letting others through (not in) is enough, because what
-    // lies in it is private by itself.
+    // The data folder itself is ours. It is enough to let others through (not in), because everything in it
+    // is private.
     if data.parent().is_none_or(reachable) {
         let mode = fs::metadata(data).at("look at", data)?.mode();
         fs::set_permissions(data, fs::Permissions::from_mode((mode & 0o7777) | 0o001)).at("open", data)?;
@@ -112,7 +112,7 @@ fn forget_temporary(state: &Path) {
     }
 }
 
-/// Removes what [`database_folder`] put outside of a data folder that is about to be deleted.
+/// Removes the database that [`database_folder`] put outside of a data folder that is about to be deleted.
 pub(crate) fn remove_outside(data: &Path) -> Result<(), Error> {
     let Ok(kept) = fs::read_to_string(data.join(LOCATION)) else { return Ok(()) };
     match Path::new(kept.trim()).parent() {

@@ -46,12 +46,12 @@ pub(crate) fn listen(wanted: Option<SocketAddr>, kept: &Path) -> Result<TcpListe
     Ok(listener)
 }
 
-/// The address of [`listen`], left again for a server that is a process of its own.
+/// Returns the address of [`listen`], closed again for a server that is a process of its own.
 pub(crate) fn address(wanted: Option<SocketAddr>, kept: &Path) -> Result<SocketAddr, Error> {
     listen(wanted, kept)?.local_addr().at("listen on", kept)
 }
 
-/// One port after the other, from one at random.
+/// Tries one port after the other, from a random one on.
 fn some_port(ip: IpAddr) -> Result<std::io::Result<TcpListener>, Error> {
     static NEXT: OnceLock<AtomicU16> = OnceLock::new();
     let random = AtomicU16::new(u16::from_le_bytes(random_bytes::<2>()?));

@@ -98,7 +98,7 @@ pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool)
     Ok(Postgres { child, url, port: listen.port() })
 }
 
-/// Makes a new database beside its final place and renames it, so that a half-made one is never used.
+/// Creates a new database next to its final place and renames it, so that an incomplete one is never used.
 fn create(binaries: &Path, folder: &Path, password: &str) -> Result<(), Error> {
     let part = folder.with_extension("part");
     let password_file = folder.with_extension("password");

@@ -4,7 +4,7 @@ use crate::error::{AtPath, Error};
 use std::io::Read;
 use std::path::Path;
 
-/// `N` random bytes from the operating system.
+/// Returns `N` random bytes from the operating system.
 pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
     let source = Path::new("/dev/urandom");
     let mut bytes = [0; N];
@@ -20,8 +20,8 @@ pub fn random_text() -> Result<String, Error> {
     Ok(random_bytes::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A Kafka cluster id: URL-safe base64 of sixteen bytes, without padding. Hexadecimal digits are digits of it
-/// too; the last one is of two bits, here zero.
+/// Returns a Kafka cluster id: URL-safe base64 of sixteen bytes, without padding. Hexadecimal digits are
+/// digits of it too; the last one is of two bits, here zero.
 pub(crate) fn cluster_id() -> Result<String, Error> {
     let digits: String = random_text()?.chars().take(21).collect();
     Ok(digits + "A")

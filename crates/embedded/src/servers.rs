@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// The folder of their state. It is created if there is none.
     pub data: PathBuf,
-    /// Where Kafka listens; port 0 or `None` takes the port of the run before, or a free one.
+    /// The address that Kafka listens on. Port 0 or `None` takes the port of the run before, or a free one.
     pub kafka_listen: Option<SocketAddr>,
     /// The address that Kafka tells its clients to connect to. `None`: the address that it listens on.
     /// Another address is that of a proxy in front of it.
@@ -52,11 +52,11 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Fetches what is missing, starts both servers at the same time, and returns when both answer.
-    /// Blocks; on an async runtime call it where blocking is allowed.
+    /// Fetches missing programs, starts both servers at the same time, and returns when both answer. Blocks;
+    /// on an async runtime call it where blocking is allowed.
     ///
     /// # Errors
-    /// [`Error`]; nothing is left running.
+    /// Returns an [`Error`] if a program cannot be fetched or started. Nothing is left running.
     pub fn start(options: &Options, progress: &Progress<'_>) -> Result<Servers, Error> {
         let distribution = fetch(progress)?;
         if !options.data.exists() {
@@ -103,25 +103,25 @@ impl Servers {
         }
     }
 
-    /// Kafka's address for clients.
+    /// Returns Kafka's address for clients.
     #[must_use]
     pub fn kafka_bootstrap(&self) -> String {
         self.kafka.lock().bootstrap.to_string()
     }
 
-    /// Where Kafka listens.
+    /// Returns the address that Kafka listens on.
     #[must_use]
     pub fn kafka_listen(&self) -> SocketAddr {
         self.kafka.lock().listen
     }
 
-    /// The URL of a superuser's connection, with its password.
+    /// Returns the URL of a superuser's connection, with its password.
     #[must_use]
     pub fn postgres_url(&self) -> &str {
         &self.url
     }
 
-    /// The process ids of both servers, for measurements.
+    /// Returns the process ids of both servers, for measurements.
     #[must_use]
     pub fn process_ids(&self) -> [i32; 2] {
         [self.kafka.lock().child.id(), self.postgres.lock().child.id()]
@@ -160,16 +160,16 @@ impl Servers {
         Ok(())
     }
 
-    /// Stops both servers cleanly, at the same time; kills what does not stop. Blocks up to half a
+    /// Stops both servers cleanly, at the same time. Kills those that do not stop. Blocks up to half a
     /// minute. Dropping does the same.
     pub fn stop(self) {
         drop(self);
     }
 
-    /// Deletes the state of servers that do not run, also what had to be put outside of the folder.
+    /// Deletes the state of servers that do not run, including a database outside of the folder.
     ///
     /// # Errors
-    /// Where something cannot be deleted.
+    /// Returns an error if something cannot be deleted.
     pub fn delete(data: &Path) -> Result<(), Error> {
         place::remove_outside(data)?;
         match fs::remove_dir_all(data) {

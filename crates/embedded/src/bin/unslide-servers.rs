@@ -142,7 +142,7 @@ fn up(arguments: &Arguments) -> Result<(), Failure> {
     wait_ready(folder, Some(&mut child))
 }
 
-/// Prints what the background process says, until it is ready.
+/// Prints the output of the background process, until it is ready.
 fn wait_ready(folder: &Path, mut child: Option<&mut std::process::Child>) -> Result<(), Failure> {
     let mut shown = 0;
     for _ in 0..6000 {
@@ -189,7 +189,7 @@ fn down(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a process holds the data folder's lock.
+/// Returns true if a process holds the data folder's lock.
 fn in_use(folder: &Path) -> Result<bool, Failure> {
     let lock = File::options().create(true).write(true).truncate(false).open(folder.join("servers.lock"))?;
     Ok(lock.try_lock().is_err())
