@@ -8,7 +8,7 @@ pub type PolicyExtension = axum::Extension<Arc<ReceiverPolicy>>;
 
 /// The operator's rules for receivers.
 pub struct ReceiverPolicy {
-    /// Where messages may be posted to beside the internet.
+    /// The addresses outside of the internet that messages may be posted to.
     pub allowed: AllowedReceivers,
     /// True if messages can be mails.
     pub sends_mail: bool,

@@ -1,4 +1,4 @@
-//! Alerts: rules, and the log of what was sent.
+//! The operations of alerts: rules, and the log of sent messages.
 
 mod change;
 mod create;
@@ -25,7 +25,7 @@ use unslide_store::TenantTx;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The routes of this folder.
+/// Returns the routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(create::create_alert_rule, list::list_alert_rules))
@@ -38,12 +38,12 @@ pub fn routes() -> OpenApiRouter<Api> {
 /// Units of a message that a person asks for, as many as those of 100 reports.
 const ALERT_UNITS: usize = 100;
 
-/// There is no such rule of this tenant.
+/// Returns the problem that the tenant has no such rule.
 fn no_rule() -> Problem {
     Problem::new(Kind::NotFound, "there is no such alert rule")
 }
 
-/// Checks what a rule's schema can't say.
+/// Checks the limits that a rule's schema cannot express.
 fn check(
     name: Option<&str>,
     condition: Option<AlertCondition>,
@@ -67,7 +67,7 @@ fn check(
     Err(Problem::new(Kind::InvalidBody, wrong))
 }
 
-/// Has the recipients of a rule asked that have to confirm.
+/// Asks the recipients of a rule that have to confirm.
 async fn ask_recipients(
     policy: &ReceiverPolicy,
     tx: &mut TenantTx,

@@ -88,7 +88,7 @@ fn channel_word(channel: AlertChannel) -> &'static str {
     }
 }
 
-/// The recipients that get no alerts, with the reason.
+/// Returns the recipients that get no alerts, with the reason.
 fn recipient_notes(rule: &AlertRule) -> Vec<String> {
     let note = |one: &AlertRecipient| match one.status {
         RecipientStatus::Allowed | RecipientStatus::Confirmed => None,
@@ -120,7 +120,7 @@ fn threshold(rule: &AlertRule) -> String {
     }
 }
 
-/// When messages of a rule are sent.
+/// Describes when messages of a rule are sent.
 fn pace(rule: &AlertRule) -> String {
     let digest = (rule.digest_minutes > 0).then(|| format!("at most every {} min", rule.digest_minutes));
     let clock = time::macros::format_description!("[hour]:[minute]");

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use unslide_api::feature::Api;
 
-/// The routes of the pages.
+/// Returns the routes of the pages.
 pub fn routes() -> Router<Api> {
     Router::new()
         .route("/console/mail/{token}", get(mail::page))

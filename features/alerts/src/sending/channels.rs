@@ -22,9 +22,9 @@ const LONGEST_ANSWER: usize = 200;
 
 /// A POST that is to be sent.
 pub struct AlertRequest {
-    /// Where to, a secret.
+    /// The URL to post to, a secret.
     pub url: Secret,
-    /// Headers beside the content type.
+    /// Headers other than the content type.
     pub headers: Vec<(&'static str, String)>,
     /// The content type of the body.
     pub content_type: TemplateType,
@@ -72,7 +72,7 @@ pub fn request(message: &ClaimedAlertMessage, public_url: &str, now: i64) -> Res
     let secret = message.secret.reveal();
     let body = match message.channel {
         AlertChannel::Webhook => webhook(message, public_url, now, &mut headers)?,
-        // What stands in angle brackets is a mention or a link.
+        // Text in angle brackets is a mention or a link.
         AlertChannel::Slack => {
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             json!({"text": text}).to_string()
@@ -128,11 +128,11 @@ fn webhook(
     Ok(body)
 }
 
-/// Checks that the receiver took the message. Some chats answer with status 200 that they did not.
+/// Checks that the receiver accepted the message. Some chats answer with status 200 and an error.
 ///
 /// # Errors
-/// Returns what the receiver said instead, for the tenant. Of a receiver in the operator's networks that is the status
-/// alone: a rule must not read what servers there answer.
+/// Returns the receiver's answer, for the tenant. For a receiver in the operator's networks it is the status
+/// alone: a rule must not read the answers of servers there.
 pub fn check_answer(channel: AlertChannel, answer: &ReceiverAnswer) -> Result<(), String> {
     let ReceiverAnswer { status, body, is_in_networks } = answer;
     let refused = || {

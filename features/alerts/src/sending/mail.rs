@@ -34,7 +34,7 @@ pub struct AlertMail<'m> {
 /// Reads recipients, separated by commas.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Returns a text that says what is wrong with them.
 pub fn recipients(address: &Secret) -> Result<Vec<Mailbox>, String> {
     let texts: Vec<&str> = address.reveal().split(',').map(str::trim).collect();
     if texts.len() > MAX_RECIPIENTS as usize {
@@ -66,7 +66,7 @@ impl Mailer {
     /// Sends a message of a tenant. Its id stays the same when it is sent again.
     ///
     /// # Errors
-    /// Why not, for the tenant: the server is the operator's, and so is what goes wrong with it.
+    /// Returns the reason for the tenant. The server is the operator's, so its details are not included.
     pub async fn send(&self, mail: &AlertMail<'_>, public_url: &str) -> Result<(), String> {
         let AlertMail { tenant, message, to } = mail;
         let text = plain(message, public_url);
@@ -123,8 +123,8 @@ fn explained(error: &lettre::transport::smtp::Error) -> String {
     }
 }
 
-/// True for a reply with a status about the address or the mailbox of a recipient (RFC 3463 §3.2 and §3.3): 7 and 8
-/// are about the sender's.
+/// Returns true for a reply with a status about the address or the mailbox of a recipient (RFC 3463 §3.2 and
+/// §3.3). 7 and 8 are about the sender's.
 fn is_about_recipient(reply: &str) -> bool {
     let mut status = reply.split_whitespace().next().unwrap_or_default().split('.');
     let (_class, subject, detail) = (status.next(), status.next(), status.next());

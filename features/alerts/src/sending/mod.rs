@@ -36,7 +36,7 @@ use unslide_model::{Clock, TenantId};
 use unslide_report::text::escaped;
 use unslide_store::{Store, StoreError, Uuid};
 
-/// Between two looks at what is due after the database has failed.
+/// The interval between two polls for due work after the database has failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// Rules that one look gives for each step.
 const AT_ONCE: u16 = 100;
@@ -87,8 +87,8 @@ impl AlertSender {
         })
     }
 
-    /// Begins to send, until `stop`. What is being sent then is sent again by another process, if its outcome was
-    /// not noted.
+    /// Begins to send, until `stop`. Another process sends an interrupted message again, if its outcome was
+    /// not recorded.
     pub fn start(self, stop: CancellationToken) -> JoinHandle<()> {
         let sender = Arc::new(self);
         tokio::spawn(async move {
@@ -230,7 +230,7 @@ impl AlertSender {
         tx.commit().await
     }
 
-    /// Says why not, for the tenant: nothing of the service's inside.
+    /// Delivers a message by its channel. Errors are for the tenant: they name no internals of the service.
     async fn deliver(&self, mail: &AlertMail<'_>) -> Result<(), String> {
         let AlertMail { tenant, message, .. } = mail;
         match message.channel {

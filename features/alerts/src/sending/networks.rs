@@ -1,6 +1,6 @@
-//! The receivers that a tenant may name: addresses of the internet on port 443, and the networks and ports that the
-//! operator allows. Without this, a rule could reach what only the service can: its neighbours, and the metadata of its
-//! cloud.
+//! The receivers that a tenant may name: addresses of the internet on port 443, and the networks and ports
+//! that the operator allows. Without this, a rule could reach servers that only the service can reach: its
+//! neighbours, and the metadata of its cloud.
 
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,7 @@ pub struct AllowedReceivers {
 }
 
 impl AllowedReceivers {
-    /// Reads networks such as `10.0.0.0/8`, and takes the ports beside 443.
+    /// Reads networks such as `10.0.0.0/8`, and the ports that are allowed besides 443.
     ///
     /// # Errors
     /// Returns the text that is not a network.
@@ -51,7 +51,7 @@ impl AllowedReceivers {
     }
 }
 
-/// True for an address of the internet, by the IANA's registries of special-purpose addresses.
+/// Returns true for an address of the internet, by the IANA's registries of special-purpose addresses.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),

@@ -30,7 +30,7 @@ pub struct ReceiverAnswer {
     pub status: u16,
     /// The beginning of the body.
     pub body: Vec<u8>,
-    /// True if the receiver lies in one of the operator's networks. A tenant does not read what it says.
+    /// True if the receiver is in one of the operator's networks. A tenant does not read its answer.
     pub is_in_networks: bool,
 }
 

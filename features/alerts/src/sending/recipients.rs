@@ -34,17 +34,17 @@ pub enum MailAdmission {
 }
 
 impl MailPolicy {
-    /// True if the operator allows the domain of an address.
+    /// Returns true if the operator allows the domain of an address.
     fn allows(&self, address: &str) -> bool {
         address
             .rsplit_once('@')
             .is_some_and(|(_, domain)| self.domains.iter().any(|allowed| allowed == domain))
     }
 
-    /// Checks that each recipient can come to get alerts.
+    /// Checks that each recipient can get alerts.
     ///
     /// # Errors
-    /// Returns what is wrong with one of them.
+    /// Returns the problem of one of them.
     pub fn check(&self, address: &Secret) -> Result<(), String> {
         let read = recipients(address)?;
         let outside = read.iter().map(address_of).find(|one| !self.can_ask && !self.allows(one));
@@ -54,7 +54,7 @@ impl MailPolicy {
         ))
     }
 
-    /// Has each recipient of a receiver asked that needs to confirm. Returns false if too many have not confirmed.
+    /// Asks each recipient of a receiver that needs to confirm. Returns false if too many have not confirmed.
     ///
     /// # Errors
     /// Returns an error if the database fails.
@@ -65,7 +65,7 @@ impl MailPolicy {
         self.ask_all(tx, &receiver.address).await
     }
 
-    /// Has each of these recipients asked that needs to confirm. Returns false if too many have not confirmed.
+    /// Asks each of these recipients that needs to confirm. Returns false if too many have not confirmed.
     ///
     /// # Errors
     /// Returns an error if the database fails.

@@ -91,7 +91,7 @@ impl Alerts {
         problems
     }
 
-    /// Returns what is wrong with the settings of a service with this address of its console.
+    /// Returns the problems of the settings, for a service with this address of its console.
     pub fn problems(&self, public_url: &str) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         if let Err(network) = self.receivers() {
@@ -118,7 +118,7 @@ impl Alerts {
     }
 }
 
-/// Returns true for what can stand behind the @ of an address.
+/// Returns true for a text that can follow the @ of an address.
 fn is_domain(text: &str) -> bool {
     format!("a@{text}").parse::<lettre::Address>().is_ok()
 }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use unslide_report::text::escaped;
 
-/// Bytes of a text: what the smallest of the chats takes.
+/// The most bytes of a text: the limit of the strictest chat.
 const LONGEST: usize = 2_000;
 
-/// The subject: what happened, or how much.
+/// Returns the subject: the event, or the number of events.
 pub fn headline(message: &ClaimedAlertMessage) -> String {
     match message.named.as_slice() {
         [one] if message.events == 1 => escaped(&one.headline).into_owned(),
@@ -23,7 +23,7 @@ pub fn link(event: &AlertEvent, public_url: &str) -> String {
     if public_url.is_empty() { String::new() } else { format!("{public_url}{}", event.path) }
 }
 
-/// The whole as lines of text, at most 2,000 bytes. Nothing in it changes how it is read.
+/// Returns the whole as lines of text, at most 2,000 bytes. No character in it changes how it is read.
 pub fn plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
     let mut text = headline(message);
     let mut told = 0;
@@ -48,7 +48,7 @@ fn event_lines(event: &AlertEvent, with_headline: bool, public_url: &str) -> Str
     lines.iter().filter(|line| !line.is_empty()).map(|line| format!("\n{line}")).collect()
 }
 
-/// The whole as JSON, for webhooks.
+/// Returns the whole as JSON, for webhooks.
 pub fn document(message: &ClaimedAlertMessage, public_url: &str) -> Value {
     let events = message.named.iter().map(|event| {
         json!({
@@ -70,7 +70,8 @@ pub fn document(message: &ClaimedAlertMessage, public_url: &str) -> Value {
     })
 }
 
-/// A template with its fields replaced, each escaped to stand between the quotes of a JSON text, or as a value of a form.
+/// Replaces the fields of a template. Each is escaped for its place between the quotes of a JSON text, or as
+/// a value of a form.
 pub fn fill(template: &str, message: &ClaimedAlertMessage, public_url: &str) -> String {
     let first = message.named.first();
     let of_first = |read: fn(&AlertEvent) -> &str| first.map(read).unwrap_or_default().to_owned();

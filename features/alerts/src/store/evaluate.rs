@@ -29,8 +29,8 @@ struct Evaluated {
     created_at: OffsetDateTime,
 }
 
-/// Notes what fulfils a rule now, with the moment of the next evaluation in the same transaction, unless it is too
-/// early. Returns the number of new events.
+/// Records the events that fulfil a rule now, and the moment of the next evaluation in the same transaction,
+/// unless it is too early. Returns the number of new events.
 pub async fn evaluate(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
     let Some((condition, found)) = take(tx, rule).await? else { return Ok(0) };
     let causes = match condition {
@@ -48,7 +48,7 @@ pub async fn postpone(tx: &mut TenantTx, rule: Uuid) -> Result<()> {
     take(tx, rule).await.map(drop)
 }
 
-/// A rule that is due, with the moment of its next evaluation set.
+/// Takes a rule that is due, and sets the moment of its next evaluation.
 async fn take(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCondition, Evaluated)>> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
@@ -218,7 +218,7 @@ async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Aler
     Ok(causes.collect())
 }
 
-/// A page of the console for an app.
+/// Returns a page of the console for an app.
 fn path(page: &str, app: &str) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("app", app).finish();
     format!("{page}?{query}")

@@ -1,4 +1,4 @@
-//! Events: what fulfilled a rule's condition.
+//! Events, which fulfilled a rule's condition.
 
 use super::rules::{AlertCondition, AlertRule};
 use serde_json::json;
@@ -29,7 +29,7 @@ pub struct AlertCause {
 }
 
 impl AlertCause {
-    /// A group that is new.
+    /// Returns the cause for a new group.
     #[must_use]
     pub fn new_group(id: Uuid, title: &str, culprit: &str, app: &str, version: &str) -> AlertCause {
         AlertCause {
@@ -113,7 +113,7 @@ async fn continue_events(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()>
         return Ok(());
     }
     let (connection, tenant, _) = tx.parts();
-    // Where reports of one group move to several new ones, any of them continues it.
+    // If reports of one group move to several new ones, any of them continues it.
     sqlx::query!(
         "UPDATE alert_events e SET continued_by = $4::text || n.id
          FROM unnest($2::uuid[], $3::uuid[]) AS n (former, id)
@@ -158,7 +158,8 @@ pub async fn hand_over(tx: &mut TenantTx, former: &[Uuid]) -> Result<()> {
 /// The cause of a rule's test.
 const TEST: &str = "test";
 
-/// Has a rule send a test. One that waits is sent once, and one that was sent makes way: a rule has one test.
+/// Makes a rule send a test. A waiting test is sent once. A sent one is replaced, because a rule has one
+/// test.
 pub async fn raise_test(tx: &mut TenantTx, rule: &AlertRule) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     // The message goes with its only event.
@@ -194,7 +195,7 @@ pub async fn raise_test(tx: &mut TenantTx, rule: &AlertRule) -> Result<()> {
     Ok(())
 }
 
-/// Notes causes for one rule, whatever its condition.
+/// Records causes for one rule, for any condition.
 pub async fn raise_for(tx: &mut TenantTx, rule: Uuid, causes: &[AlertCause]) -> Result<u64> {
     write(tx, None, Some(rule), causes).await
 }

@@ -1,4 +1,4 @@
-//! Messages: what is sent about the events of a rule, and how that ended.
+//! Messages about the events of a rule, and their outcomes.
 
 use super::events::AlertEvent;
 use super::rules::{AlertChannel, TemplateType, quiet_hours};
@@ -87,7 +87,7 @@ pub struct ClaimedAlertMessage {
     pub rule_name: String,
     /// How it is delivered.
     pub channel: AlertChannel,
-    /// Where to.
+    /// The address that it goes to.
     pub address: Secret,
     /// The secret that signs it; empty for none.
     pub secret: Secret,
@@ -229,14 +229,14 @@ pub async fn finish(
     Ok(())
 }
 
-/// The time until the next attempt after this many.
+/// Returns the time until the next attempt after this many.
 pub(super) fn pause(attempts: i32) -> Duration {
     let factor = 3_i32.saturating_pow(attempts.saturating_sub(1).unsigned_abs());
     FIRST_PAUSE.checked_mul(factor).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)
 }
 
-/// The messages of the transaction's tenant, the newest first, from the one after `after` on: its time
-/// and its id. With `rule` those of this rule, with `app` those of this app's rules.
+/// Returns the messages of the transaction's tenant, the newest first, from the one after `after` on: its
+/// time and its id. With `rule` those of this rule, with `app` those of this app's rules.
 pub async fn list(
     tx: &mut TenantTx,
     rule: Option<Uuid>,
@@ -267,8 +267,8 @@ pub async fn list(
     .await?)
 }
 
-/// Makes a message due now, with the same id and all its attempts, whatever its status; with `app` only one of that
-/// app's rules. Returns whether there is such a message.
+/// Makes a message due now, with the same id and all its attempts, for any status. With `app` only one of
+/// that app's rules. Returns whether there is such a message.
 pub async fn send_again(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(

@@ -50,7 +50,7 @@ words! {
     }
 }
 
-/// A rule that something is to be done for.
+/// A rule that is due, with its next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueAlert {
     /// Its tenant.
@@ -61,7 +61,7 @@ pub struct DueAlert {
     pub step: AlertStep,
 }
 
-/// The rules of all tenants that something is to be done for now, at most `limit` for each step, one of each tenant in
+/// Returns the rules of all tenants that are due now, at most `limit` for each step, one of each tenant in
 /// turn.
 pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
     let rows = sqlx::query!(

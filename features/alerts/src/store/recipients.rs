@@ -53,8 +53,8 @@ pub async fn statuses(tx: &mut TenantTx, addresses: &[String]) -> Result<BTreeMa
     Ok(rows.into_iter().map(|row| (row.address, row.status)).collect())
 }
 
-/// Has a confirmation mail sent to each of these addresses that has not answered and was not asked for a day. Returns false,
-/// and asks none, if too many of the tenant's recipients have not confirmed.
+/// Requests a confirmation mail to each of these addresses that has not answered and was not asked for a day.
+/// Returns false, and asks none, if too many of the tenant's recipients have not confirmed.
 pub async fn ask(tx: &mut TenantTx, addresses: &[String]) -> Result<bool> {
     if addresses.is_empty() {
         return Ok(true);
@@ -173,7 +173,8 @@ pub async fn find_by_link(store: &Store, token: &ConfirmationToken) -> Result<Op
     }))
 }
 
-/// Records that a recipient takes alerts, or refuses them. What waits for a confirmation is then sent at once.
+/// Records that a recipient takes alerts, or refuses them. Messages that wait for a confirmation are then
+/// sent at once.
 pub async fn set_accepted(tx: &mut TenantTx, address: &str, accepted: bool) -> Result<()> {
     let status = if accepted { RecipientStatus::Confirmed } else { RecipientStatus::Refused };
     let (connection, tenant, now) = tx.parts();

@@ -1,4 +1,4 @@
-//! Rules: what a tenant wants to be notified of, and where.
+//! Rules: the events that a tenant wants to be notified of, and the receivers.
 
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, Time};
@@ -114,7 +114,7 @@ pub struct QuietHours {
 }
 
 impl QuietHours {
-    /// When it is over, if `at` lies in it.
+    /// Returns when it is over, if it includes `at`.
     #[must_use]
     pub fn end(self, at: OffsetDateTime) -> Option<OffsetDateTime> {
         let (from, to, now) = (self.from, self.to, at.time());
@@ -174,7 +174,7 @@ pub struct NewAlertRule {
 pub struct AlertReceiver {
     /// How they are delivered.
     pub channel: AlertChannel,
-    /// Where to.
+    /// The address that they go to.
     pub address: Secret,
     /// Signs them; empty for none.
     pub secret: Secret,
@@ -288,7 +288,7 @@ pub struct AlertRule {
     pub created_at: OffsetDateTime,
 }
 
-/// An address as it may be shown: what follows a URL's host is a secret.
+/// Returns an address as it may be shown: the part after a URL's host is a secret.
 fn shown(channel: AlertChannel, address: &str) -> String {
     if matches!(channel, AlertChannel::Mail | AlertChannel::Kafka) {
         return address.to_owned();
@@ -336,8 +336,8 @@ pub async fn create(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<Aler
     }
 }
 
-/// The rules of the transaction's tenant, the oldest first; with `app` those of this app alone. At most `limit` of those
-/// behind `after`.
+/// Returns the rules of the transaction's tenant, the oldest first; with `app` those of this app alone. At
+/// most `limit` of those after `after`.
 pub async fn list(
     tx: &mut TenantTx,
     app: Option<&str>,
@@ -349,7 +349,7 @@ pub async fn list(
     Ok(behind.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
 }
 
-/// A rule; with `app` only one of that app.
+/// Returns a rule; with `app` only one of that app.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<AlertRule>> {
     Ok(select(tx, Some(id), app).await?.pop())
 }
@@ -388,7 +388,7 @@ async fn select(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) -> Resul
     Ok(rules.collect())
 }
 
-/// The quiet hours of a row.
+/// Returns the quiet hours of a row.
 pub(super) fn quiet_hours(from: Option<Time>, to: Option<Time>) -> Option<QuietHours> {
     let (from, to) = from.zip(to)?;
     (from != to).then_some(QuietHours { from, to })
