@@ -106,22 +106,22 @@ pub fn block_on<T>(future: impl Future<Output = Result<T, BoxError>>) -> Result<
     result
 }
 
-/// The database, for a command of an operator.
+/// Connects to the database, for a command of an operator.
 ///
 /// # Errors
-/// With the address that did not answer, or the reason why the database is of no use.
+/// Returns an error with the address that did not answer, or with the reason why the database cannot be used.
 pub async fn database(settings: &unslide_store::Settings) -> Result<Store, BoxError> {
     let store = Store::connect(settings, Arc::new(SystemClock)).await;
     Ok(store.map_err(|error| database_failed(settings, error))?)
 }
 
-/// A failure of the database, with its address.
+/// Creates the error for a failure of the database, with its address.
 pub fn database_failed(settings: &unslide_store::Settings, error: StoreError) -> CommandError {
     let text = format!("the database at {} (postgres.url) cannot be used", database_address(settings));
     CommandError::caused(text, error)
 }
 
-/// Host, port and name of the database: without user, password and options.
+/// Returns host, port and name of the database: without user, password and options.
 pub fn database_address(settings: &unslide_store::Settings) -> String {
     let shown = Url::parse(settings.url.reveal()).ok().and_then(|url| {
         let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
@@ -130,13 +130,13 @@ pub fn database_address(settings: &unslide_store::Settings) -> String {
     shown.unwrap_or_else(|| "its address".to_owned())
 }
 
-/// The login at the database.
+/// Returns the login at the database.
 pub fn database_user(settings: &unslide_store::Settings) -> String {
     let user = Url::parse(settings.url.reveal()).ok().map(|url| url.username().to_owned());
     user.filter(|user| !user.is_empty()).unwrap_or_else(|| "the login".to_owned())
 }
 
-/// A failure of Kafka, with its address.
+/// Creates the error for a failure of Kafka, with its address.
 pub fn kafka_failed(settings: &unslide_stream::Settings, error: impl Into<BoxError>) -> CommandError {
     let text = format!(
         "Kafka at {} (kafka.bootstrap: --config FILE or UNSLIDE_KAFKA__BOOTSTRAP sets it) cannot be used",

@@ -130,7 +130,7 @@ pub fn run() -> ExitCode {
     }))
 }
 
-/// The command and all below it, each with the exit codes at the end of its help.
+/// Adds the exit codes to the end of the help of the command and all below it.
 fn with_exit_codes(command: clap::Command) -> clap::Command {
     let own = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
     let command = command.after_help(format!("{own}{}", Exit::HELP));

@@ -32,7 +32,7 @@ const SLOWEST: u64 = 16 << 10;
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How long the answer of an upload of `size` bytes may take.
+/// Returns how long the answer of an upload of `size` bytes may take.
 fn patience(size: u64) -> Duration {
     PATIENCE + Duration::from_secs(size / SLOWEST)
 }
@@ -43,7 +43,7 @@ pub enum ClientError {
     /// No answer at all.
     #[error("the API at {url} does not answer")]
     Unreachable { url: String, source: reqwest::Error },
-    /// The connection stands, and no answer came.
+    /// The API accepted the connection, and no answer came.
     #[error("the API at {url} did not answer for {seconds} s")]
     NoAnswer { url: String, seconds: u64 },
     /// The API's own problem details.
@@ -70,7 +70,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// How a command ends with it.
+    /// Returns the exit code of a command that ends with it.
     pub fn exit(&self) -> Exit {
         match self {
             ClientError::Unreachable { .. }
@@ -92,12 +92,12 @@ impl ClientError {
         }
     }
 
-    /// True where nothing was sent: no connection was made.
+    /// Returns true if nothing was sent, because no connection was made.
     fn is_unsent(&self) -> bool {
         matches!(self, ClientError::Unreachable { source, .. } if source.is_connect())
     }
 
-    /// The error as the end of a sentence about the API.
+    /// Returns the error as the end of a sentence about the API.
     fn in_short(&self) -> &'static str {
         match self {
             ClientError::Unreachable { source, .. } if source.is_connect() => "cannot be reached",
@@ -178,12 +178,12 @@ impl Client {
         ClientError::Unreachable { url: self.shown_url(), source }
     }
 
-    /// The same, for system symbols rather than the tenant's own. Needs an operator's key.
+    /// Returns a client for system symbols rather than the tenant's own. It needs an operator's key.
     pub fn of_system(self) -> Client {
         Client { symbols: "/v1/system/symbols", ..self }
     }
 
-    /// True if the key goes over the network as plain text.
+    /// Returns true if the key goes over the network as plain text.
     pub fn is_insecure(&self) -> bool {
         server::is_insecure(&self.url)
     }
@@ -268,7 +268,7 @@ impl Client {
         serde_json::from_slice(bytes).map_err(unreadable)
     }
 
-    /// How long the API may take for the answer of a request that only asks: no longer than it is tried for.
+    /// Returns how long the API may take to answer a request that only reads: no longer than it is tried.
     fn short(&self) -> Duration {
         if self.retry_for.is_zero() { SHORT } else { SHORT.min(self.retry_for) }
     }
@@ -297,7 +297,7 @@ impl Client {
         self.send(Method::POST, path, body).await
     }
 
-    /// As [`Client::post`], with another method.
+    /// Does the same as [`Client::post`], with another method.
     ///
     /// # Errors
     /// [`ClientError`].

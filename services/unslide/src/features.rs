@@ -9,7 +9,7 @@ type ReadFeature = fn(&mut ConfigReader) -> Feature;
 
 /// Every feature, in the order in which their hooks run in a transaction: the order in which they lock rows.
 const FEATURES: &[ReadFeature] = &[
-    // Rules of tenants, and messages about what fulfils them.
+    // Rules of tenants, and messages about events that fulfil them.
     unslide_alerts::read,
     // Profiles, logs of allocations and graphs of memory. They lock rows of their own only, in transactions in which alerts
     // lock none, so any place in the list would do.

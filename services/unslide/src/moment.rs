@@ -45,7 +45,7 @@ impl FromStr for Moment {
     }
 }
 
-/// A moment as text.
+/// Returns a moment as text.
 pub fn text(millis: i64) -> String {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000)
         .ok()

@@ -46,7 +46,7 @@ impl Client {
         self.retry(ClientError::may_pass, send).await
     }
 
-    /// As [`Client::tries`], where `again` says which errors may pass.
+    /// Does the same as [`Client::tries`]. `again` says which errors may pass.
     pub(super) async fn retry<T, F, A>(
         &self,
         again: impl Fn(&ClientError) -> bool,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::Secret;
 
-/// Where `unslide dev` and `docker compose` serve the API.
+/// The address at which `unslide dev` and `docker compose` serve the API.
 const USUAL: &str = "http://127.0.0.1:8080";
 
 /// The server that answers at an address.
@@ -20,7 +20,7 @@ pub struct AnsweringServer {
     pub date: Option<OffsetDateTime>,
 }
 
-/// True if requests to the address go over the network as plain text.
+/// Returns true if requests to the address go over the network as plain text.
 pub(super) fn is_insecure(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
@@ -43,7 +43,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// The address without a slash at its end, checked.
+    /// Returns the address without a slash at its end, checked.
     ///
     /// # Errors
     /// [`ClientError::Address`].
@@ -57,7 +57,7 @@ impl ApiServer {
         Ok(text.trim_end_matches('/').to_owned())
     }
 
-    /// The key, without the white space that a file or a shell leaves at its ends.
+    /// Returns the key, without the white space that a file or a shell leaves at its ends.
     ///
     /// # Errors
     /// [`ClientError::NoKey`] and [`ClientError::Key`].

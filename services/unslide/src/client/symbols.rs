@@ -29,7 +29,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// True once nothing will change any more.
+    /// Returns true once nothing will change any more.
     pub fn is_final(&self) -> bool {
         matches!(self.status.as_str(), "done" | "failed")
     }
@@ -157,7 +157,7 @@ impl Client {
         self.tries(|| self.find_upload_once(sha256)).await
     }
 
-    /// As [`Client::find_upload`], asked once.
+    /// Does the same as [`Client::find_upload`], with one try.
     ///
     /// # Errors
     /// [`ClientError`]; see [`Client::tries`].
@@ -187,7 +187,7 @@ impl Client {
         Ok(upload)
     }
 
-    /// The objects that the server has for a debug id.
+    /// Returns the objects that the server has for a debug id.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -199,7 +199,7 @@ impl Client {
         }
     }
 
-    /// The status of each debug id, in the order asked.
+    /// Returns the status of each debug id, in the order of the request.
     ///
     /// # Errors
     /// [`ClientError`].

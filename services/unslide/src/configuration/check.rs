@@ -95,7 +95,7 @@ pub enum Section {
 }
 
 impl Section {
-    /// True if this service or command connects to what the section names.
+    /// Returns true if this service or command connects to the server of the section.
     pub fn is_read_by(self, login: KafkaLogin) -> bool {
         match login {
             KafkaLogin::Api | KafkaLogin::Builder | KafkaLogin::Indexer => true,

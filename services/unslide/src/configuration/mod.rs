@@ -73,7 +73,7 @@ impl Configuration {
         if of(Service::Symbolizer) {
             problems.extend(self.symbolizer.validate());
         }
-        // Only where one configuration is everybody's: a service need not know the others' sections.
+        // This needs one configuration for all services: a service need not know the others' sections.
         if service.is_none() {
             problems.extend(self.signing());
         }
@@ -131,18 +131,18 @@ fn read<T>(
     Ok(part(configuration))
 }
 
-/// The configuration for one service, or for all of them.
+/// Loads the configuration for one service, or for all of them.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// Returns everything that is wrong with it.
 pub fn load(configured: &Configured, service: Option<Service>) -> Result<Configuration, Problems> {
     read(configured, |configuration| configuration.validate(service), |configuration| configuration)
 }
 
-/// The configuration with nothing asked of it yet, for `unslide dev`, which fills in its servers.
+/// Loads the configuration without checks, for `unslide dev`, which fills in its servers.
 ///
 /// # Errors
-/// What cannot be read.
+/// Returns the parts that cannot be read.
 #[cfg(feature = "dev")]
 pub fn load_unchecked(configured: &Configured) -> Result<Configuration, Problems> {
     read(configured, |_| Vec::new(), |configuration| configuration)
@@ -156,7 +156,7 @@ pub struct Administration {
     pub tenants: TenantDefaults,
 }
 
-/// The sections of all servers, and what features have in them.
+/// The sections of all servers, and those of features.
 pub struct FsckConfiguration {
     pub administration: Administration,
     pub objects: unslide_artifacts::Settings,
@@ -176,10 +176,10 @@ impl Configuration {
     }
 }
 
-/// The sections for an administrative command, which needs the database and perhaps Kafka.
+/// Loads the sections for an administrative command, which needs the database and perhaps Kafka.
 ///
 /// # Errors
-/// Everything that is wrong with them.
+/// Returns everything that is wrong with them.
 pub fn administration(configured: &Configured, kafka: bool) -> Result<Administration, Problems> {
     let problems = |configuration: &Configuration| configuration.administration_problems(kafka);
     read(configured, problems, |Configuration { api, .. }| Administration {
@@ -189,10 +189,10 @@ pub fn administration(configured: &Configured, kafka: bool) -> Result<Administra
     })
 }
 
-/// The sections of all servers, for a command that compares them.
+/// Loads the sections of all servers, for a command that compares them.
 ///
 /// # Errors
-/// Everything that is wrong with them.
+/// Returns everything that is wrong with them.
 pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> {
     let problems = |configuration: &Configuration| {
         let objects = ConfigProblem::in_section("objects", configuration.api.objects.problems());
@@ -205,10 +205,10 @@ pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> 
     })
 }
 
-/// The section `kafka`, for a command that needs nothing else.
+/// Loads the section `kafka`, for a command that needs nothing else.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// Returns everything that is wrong with it.
 pub fn kafka(configured: &Configured) -> Result<unslide_stream::Settings, Problems> {
     read(configured, Configuration::kafka_problems, |configuration| configuration.api.kafka)
 }

@@ -32,7 +32,7 @@ fn sections() -> impl Iterator<Item = (&'static str, &'static str, Vec<Setting>)
     })
 }
 
-/// The page `docs/settings.md`.
+/// Returns the page `docs/settings.md`.
 pub fn page() -> String {
     let mut page = "# Settings\n\n\
         `unslide config reference` prints this page; a test compares them.\n\n\
@@ -59,7 +59,8 @@ pub fn page() -> String {
     page
 }
 
-/// A file with every setting: required ones to be filled in, the others as comments with their defaults.
+/// Returns a file with every setting: required ones to be filled in, the others as comments with their
+/// defaults.
 pub fn example() -> String {
     let mut text =
         "# Every setting of Unslide. What is commented out has the default that is shown.\n".to_owned();
@@ -86,7 +87,7 @@ pub fn example() -> String {
     text
 }
 
-/// A text in lines of at most 100 characters.
+/// Wraps a text in lines of at most 100 characters.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! Every setting with its meaning, default and value: what `config show` and `config example` print, and
+//! Every setting with its meaning, default and value, for `config show`, `config example` and
 //! `docs/settings.md`.
 
 use super::Configuration;
@@ -19,7 +19,7 @@ pub struct Setting {
     pub required: bool,
 }
 
-/// Every setting, by key.
+/// Returns every setting, by key.
 pub fn all() -> Vec<Setting> {
     let defaults = Configuration::default();
     let required: BTreeSet<String> = defaults.validate(None).into_iter().map(|problem| problem.key).collect();
@@ -39,7 +39,7 @@ pub fn all() -> Vec<Setting> {
 }
 
 impl Configuration {
-    /// The value of every setting, by key. Secrets are shown as `***`.
+    /// Returns the value of every setting, by key. Secrets are shown as `***`.
     pub fn values(&self) -> BTreeMap<String, Value> {
         let mut values = BTreeMap::new();
         for part in self.parts() {
@@ -48,7 +48,7 @@ impl Configuration {
         values
     }
 
-    /// Every part: those of services and those of features.
+    /// Returns every part: those of services and those of features.
     fn parts(&self) -> Vec<ConfigPart> {
         let mut parts = vec![
             ConfigPart::of(&self.process),
@@ -93,7 +93,7 @@ fn collect_meanings(schema: &Value, prefix: &str, meanings: &mut BTreeMap<String
     properties.iter().for_each(|(key, schema)| collect_meanings(schema, &below(prefix, key), meanings));
 }
 
-/// A value as a TOML file would have it.
+/// Returns a value as a TOML file would have it.
 pub fn shown(value: &Value) -> String {
     match value {
         Value::Null => "\"\"".to_owned(),

@@ -87,7 +87,8 @@ fn stack_set(frames: &[&Value], images: &Value) -> StackSet {
     set
 }
 
-/// A controller that keeps a cart with its items alive, and checkouts that leaked with their blocks.
+/// Creates a graph of a controller that keeps a cart with its items alive, and of checkouts that leaked with
+/// their blocks.
 fn memory_graph(items: u32, leaks: u32) -> std::io::Result<Vec<u8>> {
     const BEGIN: u64 = 0x6000_0000;
     let mut writer = MemoryGraphWriter::new(Vec::new(), "Cafe", 0)?;
@@ -139,7 +140,7 @@ fn events(depths: u64) -> Vec<u8> {
     words.into_iter().flat_map(u64::to_le_bytes).collect()
 }
 
-/// The table of the stacks: slot 1 is a thread, and each frame has the one before it as its caller.
+/// Returns the table of the stacks: slot 1 is a thread, and each frame has the one before it as its caller.
 fn table(frames: &[&Value]) -> Vec<u8> {
     let mut slots = vec![(0, 0), (0x104, ROOT)];
     for frame in frames {

@@ -1,4 +1,4 @@
-//! The demo's Kafka clients: what any gateway and any consumer would do.
+//! The demo's Kafka clients, which work like any gateway and any consumer.
 
 use crate::dev::Installation;
 use crate::failure::BoxError;

@@ -173,7 +173,7 @@ async fn upload(client: &Client, name: &str, file: Bytes) -> Result<(), BoxError
     }
 }
 
-/// The same crash in the next build: another UUID, and no dSYM for it.
+/// Returns the same crash in the next build: another UUID, and no dSYM for it.
 fn next_build() -> Result<Vec<u8>, BoxError> {
     let mut report: Value = serde_json::from_slice(CRASH)?;
     let uuid = Value::from("B7D94E02-16F3-3C5A-A1D8-90C47E2B6F35");

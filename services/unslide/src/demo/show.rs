@@ -14,7 +14,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or("")
 }
 
-/// The crashed thread's frames as they came: image and address.
+/// Returns the crashed thread's frames before symbolication: image and address.
 pub fn raw(report: &Value) -> String {
     let mut page = String::new();
     for (number, frame) in frames(report).enumerate() {
@@ -27,7 +27,7 @@ pub fn raw(report: &Value) -> String {
     page
 }
 
-/// The crashed thread's frames with what was found: each inlined call on a line of its own.
+/// Returns the crashed thread's frames after symbolication: each inlined call on a line of its own.
 pub fn enriched(report: &Value) -> String {
     let mut page = String::new();
     for (number, frame) in frames(report).enumerate() {

@@ -61,7 +61,7 @@ const DEADLOCK: usize = MEMORY + 3;
 /// A record that was cut off on its way: a dead letter.
 const BROKEN: &[u8] = br#"{"report": {"id": "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7BFF"}, "crash": {"error": "#;
 
-/// The first frame of the demo's crash that belongs to a bug, and the bug's error.
+/// Returns the first frame of the demo's crash that belongs to a bug, and the bug's error.
 fn bug(number: usize, address: u64) -> (usize, Value) {
     let mach = |exception: u8, name: &str, code: &str, signal: u8, word: &str| {
         json!({"type": "mach", "address": 40, "mach": {"exception": exception, "exception_name": name, "code": 1,
@@ -205,7 +205,7 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     Ok(())
 }
 
-/// The run that the captures are of: the page of its report, which tells of an end out of memory, leads to them.
+/// Returns the run of the captures. The page of its report, which ended out of memory, links to them.
 fn captured_run(runs: &[Run]) -> Result<&str, BoxError> {
     let is_it =
         |run: &&Run| run.build.version == BUILDS[3].version && matches!(run.end, RunEnd::OutOfMemory { .. });
@@ -213,14 +213,14 @@ fn captured_run(runs: &[Run]) -> Result<&str, BoxError> {
     Ok(&run.id)
 }
 
-/// The begin of each day in milliseconds, and its reports.
+/// Returns the begin of each day in milliseconds, and its reports.
 fn days(build: &Build, now: i64) -> impl Iterator<Item = (i64, u32)> {
     let today = now - now % DAY_MILLIS;
     let days = (0..).map(move |day: i64| today - (DAYS - 1 - day) * DAY_MILLIS);
     days.zip(build.days)
 }
 
-/// The reports that the service has of all apps.
+/// Returns the number of reports that the service has of all apps.
 fn reports_of(apps: &Value) -> u64 {
     let apps = apps["items"].as_array().into_iter().flatten();
     apps.filter_map(|app| app["reports"].as_u64()).sum()
@@ -269,7 +269,7 @@ async fn upload_build(client: &Client, build: &Build) -> Result<(), BoxError> {
     upload(client, &format!("{}-{}", build.name, build.version), file.into()).await
 }
 
-/// The crashes and hangs of a build.
+/// Sends the crashes and hangs of a build.
 fn crashes(build: &'static Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     let mut reports = Vec::new();
     for (begin, count) in days(build, now) {
@@ -335,7 +335,7 @@ fn tell_of_memory(report: &mut Value, number: u64, at: i64) -> RunEnd {
     }
 }
 
-/// The demo's crash as this build, on some device, at this time, with this bug.
+/// Creates the demo's crash as this build, on some device, at this time, with this bug.
 fn report(
     build: &'static Build,
     number: usize,
@@ -347,7 +347,7 @@ fn report(
     Sent::of(run, number, &report)
 }
 
-/// The same before it is written, and its run.
+/// Creates the same before it is written, and its run.
 fn made(
     build: &'static Build,
     number: usize,
@@ -394,7 +394,7 @@ fn made(
     Ok((Run { id: run, build, at_millis: at, end }, report))
 }
 
-/// The frames of each thread.
+/// Returns the frames of each thread.
 fn backtraces(report: &mut Value) -> impl Iterator<Item = &mut Vec<Value>> {
     let threads = report["crash"]["threads"].as_array_mut().into_iter().flatten();
     threads.filter_map(|thread| thread["backtrace"]["contents"].as_array_mut())

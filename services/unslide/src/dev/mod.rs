@@ -76,14 +76,14 @@ pub struct Start {
 }
 
 impl Start {
-    /// On free ports of the loopback interface.
+    /// Returns the options for free ports of the loopback interface.
     pub fn on(data: &Path, tenant: TenantId) -> Start {
         let admin_listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Start { data: data.to_path_buf(), listen: None, kafka_listen: None, admin_listen, tenant }
     }
 }
 
-/// Where everything is, and as whom to use it.
+/// The addresses of everything, and the logins to use.
 #[derive(Clone, Debug, Serialize)]
 pub struct Installation {
     pub api_url: String,
@@ -110,7 +110,7 @@ pub struct Running {
 
 /// Runs everything until a signal stops it.
 pub fn run(arguments: &Arguments) -> Outcome {
-    // A shell that took over what the last run printed names that run's file, which this one writes anew.
+    // A shell that uses the output of the last run names that run's file, which this one writes again.
     let own = operator::is_of(arguments.configured.config.as_deref(), &arguments.data_dir);
     let configured = if own { Configured { config: None } } else { arguments.configured.clone() };
     let mut configuration = configuration::load_unchecked(&configured)?;
@@ -231,7 +231,7 @@ async fn boot_all(
     Ok(Running { facts, host: host.clone(), services, s3, servers })
 }
 
-/// All services; the api serves on a listener that is bound already.
+/// Prepares all services; the api serves on a listener that is bound already.
 fn prepare_all(
     configuration: &Configuration,
     host: &Host,
@@ -391,7 +391,7 @@ impl Running {
 }
 
 impl Installation {
-    /// Everything for people, ready to be copied.
+    /// Returns all addresses and keys for people, ready to be copied.
     fn page(&self, took: Duration, data: &Path) -> String {
         format!(
             "\
@@ -421,7 +421,7 @@ With this line every command reaches this installation, as tenant {} and as its 
         )
     }
 
-    /// A line for a shell.
+    /// Returns a line for a shell.
     fn export(&self) -> String {
         format!(
             "export UNSLIDE_CONFIG={} UNSLIDE_URL={} UNSLIDE_API_KEY={} KAFKA={}",

@@ -43,7 +43,7 @@ impl Credentials {
 /// # Errors
 /// Returns an error if they cannot be created.
 pub fn make(data: &Path) -> Result<(), BoxError> {
-    // The data folder may have to let PostgreSQL's user through: what lies in it is private by itself.
+    // The data folder may have to let PostgreSQL's user through, so the folders in it are private.
     for folder in [data.to_path_buf(), data.join("cache"), data.join("work")] {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;

@@ -3,7 +3,7 @@
 /// The exit code of a command, the same in every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It is done; what was asked for is there.
+    /// It is done; the requested thing exists.
     Ready = 0,
     /// It failed.
     Failed = 1,

@@ -30,17 +30,18 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// The command line is wrong in a way that clap does not know.
+    /// Creates the error for a command line that is wrong in a way that clap does not know.
     pub fn usage(text: impl Into<String>) -> CommandError {
         CommandError { exit: Exit::Usage, text: text.into(), source: None }
     }
 
-    /// The requested thing does not exist.
+    /// Creates the error for a requested thing that does not exist.
     pub fn missing(text: impl Into<String>) -> CommandError {
         CommandError { exit: Exit::Missing, text: text.into(), source: None }
     }
 
-    /// A file could not be read, or has the wrong content. If it does not exist, the command line is wrong.
+    /// Creates the error for a file that could not be read, or that has the wrong content. If it does not
+    /// exist, the command line is wrong.
     pub fn cannot_read(path: &Path, source: impl Into<BoxError>) -> CommandError {
         let source = source.into();
         let is_absent =
@@ -49,12 +50,12 @@ impl CommandError {
         CommandError { exit, text: format!("cannot read {}", path.display()), source: Some(source) }
     }
 
-    /// The argument is no file, and nothing else that the command accepts.
+    /// Creates the error for an argument that is no file, and nothing else that the command accepts.
     pub fn neither_file_nor(what: &str, named: &str) -> CommandError {
         CommandError::usage(format!("{named} is neither a file nor {what}"))
     }
 
-    /// A server failed; the code is that of the cause.
+    /// Creates the error for a failure of a server; the code is that of the cause.
     pub fn caused(text: impl Into<String>, source: impl Into<BoxError>) -> CommandError {
         let source = source.into();
         CommandError { exit: exit_of(source.as_ref()), text: text.into(), source: Some(source) }
@@ -73,7 +74,7 @@ pub fn check_paths<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<(), 
     })
 }
 
-/// The code for an error: of the first of its causes that has one.
+/// Returns the code for an error: that of the first of its causes that has one.
 fn exit_of(error: &(dyn Error + 'static)) -> Exit {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -132,7 +133,7 @@ pub fn show(error: &(dyn Error + 'static)) {
     }
 }
 
-/// The exit code of an outcome, its error shown.
+/// Returns the exit code of an outcome, and shows its error.
 pub fn exit_code(outcome: Outcome) -> ExitCode {
     let exit = outcome.unwrap_or_else(|error| {
         show(error.as_ref());

@@ -61,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 impl Arguments {
-    /// The id of a report at the API; none where files are named.
+    /// Returns the id of a report at the API, or none if files are named.
     fn id(&self) -> Result<Option<&str>, CommandError> {
         let is_file = |named: &PathBuf| named.as_os_str() == "-" || named.exists();
         let Some(named) = self.reports.iter().find(|named| !is_file(named)) else { return Ok(None) };

@@ -115,7 +115,7 @@ fn title(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The heaviest path through the tree, and through the app's own functions in it.
+/// Returns the heaviest path through the tree, and through the app's own functions in it.
 fn paths(tree: &CallTree) -> String {
     let mut text = format!("heaviest path, of {} {}:\n", tree.total().weight, tree.unit());
     add_path(&mut text, tree);

@@ -45,7 +45,7 @@ fn time_of(event: &JetsamEvent) -> Option<String> {
     event.time.and_then(|time| time.format(&Rfc3339).ok())
 }
 
-/// The event as JSON, in bytes.
+/// Returns the event as JSON, in bytes.
 fn answer(event: &JetsamEvent) -> Value {
     let pages: serde_json::Map<String, Value> = event
         .pages

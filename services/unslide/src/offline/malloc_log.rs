@@ -216,7 +216,7 @@ impl ShownLog<'_> {
     }
 }
 
-/// The flame graph of the memory, or of its growth.
+/// Returns the flame graph of the memory, or of its growth.
 fn graph(answer: &LogAnswer, arguments: &Arguments) -> String {
     let has_heap = [Some(&answer.tree), answer.earlier.as_ref()]
         .into_iter()

@@ -1,4 +1,5 @@
-//! `unslide memory-graph`: what is large in memory, what keeps it alive, and what leaked, without any server.
+//! `unslide memory-graph`: shows large objects, the references that keep them alive, and leaks, without any
+//! server.
 
 mod shown;
 
@@ -86,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// The tables of a file, and the block that was asked for.
+/// Reads the tables of a file, and the requested block.
 fn read(
     path: &Path,
     arguments: &Arguments,
@@ -122,7 +123,7 @@ fn open(path: &Path) -> io::Result<impl Read> {
     Ok(BufReader::with_capacity(1 << 20, unpacked(source)?))
 }
 
-/// The node that was asked for.
+/// Returns the requested node.
 fn wanted(
     arguments: &Arguments,
     graph: &MemoryGraph,

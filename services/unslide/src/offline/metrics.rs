@@ -1,4 +1,4 @@
-//! `unslide metrics`: what metric payloads say, without any server.
+//! `unslide metrics`: shows the metrics of payloads, without any server.
 
 use crate::offline::packed::read_input;
 use crate::prelude::*;

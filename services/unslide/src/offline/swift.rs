@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The demangler only writes to its socket.
 const LIMITS: ChildLimits = ChildLimits { memory_bytes: 1 << 30, cpu_seconds: None, file_bytes: 0 };
 
-/// Has Swift's names demangled by other processes from here on.
+/// From now on, other processes demangle Swift's names.
 pub fn isolate() {
     demangle_with(Pool::default());
 }
@@ -101,7 +101,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already; what counts is that it is waited for.
+        // It may have ended already. The wait for it matters.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

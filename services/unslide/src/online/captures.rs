@@ -132,7 +132,7 @@ fn send(arguments: &SendArguments) -> Outcome {
     ]);
     let parts = [arguments.stacks.as_deref(), arguments.images.as_deref()];
     check_paths(parts.into_iter().flatten().chain([arguments.file.as_path()]))?;
-    // What comes from a pipe has to be there for another try.
+    // Input from a pipe is kept for another try.
     let spool = match arguments.file.as_os_str() == "-" {
         true => Some(spooled_input().map_err(|error| CommandError::cannot_read(&arguments.file, error))?),
         false => None,
@@ -164,7 +164,7 @@ fn send(arguments: &SendArguments) -> Outcome {
     })
 }
 
-/// Standard input in a temporary file.
+/// Copies standard input to a temporary file.
 fn spooled_input() -> io::Result<NamedTempFile> {
     let mut spool = NamedTempFile::new()?;
     io::copy(&mut io::stdin().lock(), &mut spool)?;

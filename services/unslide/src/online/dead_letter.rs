@@ -84,7 +84,7 @@ pub struct Which {
 }
 
 impl Which {
-    /// True where something says which of the dead letters.
+    /// Returns true if an argument selects dead letters.
     fn is_narrow(&self) -> bool {
         self.reason.is_some() || self.from.is_some() || self.to.is_some() || self.tenant.is_some()
     }
@@ -182,7 +182,7 @@ async fn show(client: &Client, id: &str, all: bool, body: Option<PathBuf>, as_js
     Ok(Exit::Ready)
 }
 
-/// A value on one line: texts as they are, places as `topic/partition/offset`.
+/// Returns a value on one line: texts unchanged, places as `topic/partition/offset`.
 fn flat(value: &Value) -> String {
     let line = |text: &str| text.replace('\n', " ");
     match value {

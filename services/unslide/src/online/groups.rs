@@ -191,7 +191,7 @@ fn list(arguments: Arguments) -> Outcome {
     boot::block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
 }
 
-/// The status, with the version that it is about.
+/// Returns the status, with the version that it is about.
 fn state(group: &Value) -> String {
     let status = text(group, "status");
     let version = match status.as_str() {

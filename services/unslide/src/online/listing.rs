@@ -93,7 +93,7 @@ impl<const N: usize> Listing<N> {
     }
 }
 
-/// Those of a query's parameters that have a value.
+/// Returns those of a query's parameters that have a value.
 pub fn given<const M: usize>(parameters: [(&'static str, Option<String>); M]) -> Vec<(&'static str, String)> {
     parameters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }

@@ -5,7 +5,7 @@ use crate::prelude::*;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a replay is waited for: the indexer looks for what it is asked every few seconds.
+/// How long to wait for a replay: the indexer polls for requests every few seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two questions how a replay is.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -93,7 +93,7 @@ fn check(arguments: &CheckArguments) -> Outcome {
         let end = Instant::now() + Duration::from_secs(arguments.timeout.into());
         let checked = loop {
             let checked = client.check(&ids).await?;
-            // What is malformed does not heal by waiting, but another upload may come.
+            // Waiting does not repair malformed symbols, but another upload may come.
             let all_ready = checked.iter().all(|(_, status)| status == "ready");
             if all_ready || !arguments.wait || Instant::now() >= end {
                 break checked;
@@ -110,7 +110,8 @@ fn check(arguments: &CheckArguments) -> Outcome {
     })
 }
 
-/// How a check with these answers ends: what an upload or waiting would heal comes first.
+/// Returns the exit code of a check with these answers. Problems that an upload or waiting would solve come
+/// first.
 fn exit<'s>(mut statuses: impl Iterator<Item = &'s str> + Clone) -> Exit {
     if statuses.clone().any(|status| matches!(status, "missing" | "building")) {
         return Exit::Missing;
@@ -150,7 +151,7 @@ fn debug_ids(target: &str, names: &mut BTreeMap<DebugId, String>) -> Result<(), 
     if !path.is_dir() {
         return add_file(&path, names);
     }
-    // What an upload of this folder would send.
+    // The files that an upload of this folder would send.
     let (found, failed) = find(&[path], false);
     if let Some((path, reason)) = failed.into_iter().next() {
         return Err(format!("{}: {reason}", path.display()).into());
@@ -162,7 +163,7 @@ fn add_file(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), Bo
     if let Some(file) = mach_o(path)? {
         return add_slices(path, file, names);
     }
-    // What is packed with gzip may be a report as well.
+    // A file packed with gzip may be a report as well.
     if is_archive(path)?
         && let Ok(archive) = unpack_archive(path)
         && !archive.members.is_empty()

@@ -47,7 +47,7 @@ struct State {
 static OUTPUT: Console = Console { state: Mutex::new(State { quiet: false, closed: false, failed: None }) };
 
 impl Console {
-    /// The one of this process.
+    /// Returns the console of this process.
     pub fn get() -> &'static Console {
         &OUTPUT
     }
@@ -85,7 +85,7 @@ impl Console {
 
     /// Prints one line on standard error. See [`note!`].
     pub fn note(&self, line: fmt::Arguments<'_>) {
-        // There is no other place for what standard error does not take.
+        // There is no other place for text that standard error does not accept.
         let _ = writeln!(io::stderr().lock(), "unslide: {}", printable(&line.to_string()));
     }
 
@@ -99,7 +99,7 @@ impl Console {
         Ok(())
     }
 
-    /// Bytes on standard output, as they are.
+    /// Writes bytes to standard output unchanged.
     pub fn bytes(&self, bytes: &[u8]) {
         let mut state = self.state.lock();
         if state.closed || state.failed.is_some() {
@@ -113,10 +113,10 @@ impl Console {
         }
     }
 
-    /// The end: why standard output could not be written. A reader that went away is no failure.
+    /// Returns at the end why standard output could not be written. A reader that closed it is no failure.
     ///
     /// # Errors
-    /// Such as that of a full disk.
+    /// Returns an error such as that of a full disk.
     pub fn finish(&self) -> io::Result<()> {
         self.state.lock().failed.take().map_or(Ok(()), Err)
     }

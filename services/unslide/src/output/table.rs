@@ -11,7 +11,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new(head: &'static [&'static str]) -> Table {
         Table { head, rows: Vec::new() }
     }
@@ -26,7 +26,7 @@ impl Table {
         Console::get().bytes(self.render().as_bytes());
     }
 
-    /// The text: names to the left, numbers to the right. The last column is not padded.
+    /// Returns the text: names to the left, numbers to the right. The last column is not padded.
     pub fn render(&self) -> String {
         let head: Vec<String> = self.head.iter().map(|name| (*name).to_owned()).collect();
         let lines = || [&head].into_iter().chain(&self.rows);
@@ -50,7 +50,7 @@ impl Table {
     }
 }
 
-/// A cell on one line, without effect on a terminal.
+/// Returns a cell on one line, without effect on a terminal.
 fn shown(cell: &str) -> String {
     if cell.is_empty() { "-".to_owned() } else { escaped(cell).into_owned() }
 }

@@ -1,5 +1,5 @@
-//! Tries all that a service does with its servers, for `unslide config check --connect`. It changes nothing but an
-//! object of its own.
+//! Tries all operations of a service with its servers, for `unslide config check --connect`. It changes
+//! nothing but an object of its own.
 
 use crate::boot;
 use crate::configuration::Configuration;
@@ -50,7 +50,7 @@ pub fn run(configuration: &Configuration, login: Option<KafkaLogin>) -> Outcome 
     let services = [KafkaLogin::Api, KafkaLogin::Builder, KafkaLogin::Symbolizer, KafkaLogin::Indexer];
     let logins = login.map_or_else(|| services.to_vec(), |login| vec![login]);
     let reads = |section: Section| logins.iter().any(|login| section.is_read_by(*login));
-    // Who migrates has a login of its own, which is none of a service.
+    // A migration has a login of its own, which no service uses.
     let postgres = reads(Section::Postgres) && login != Some(KafkaLogin::Migrate);
     boot::block_on(async {
         let mut results = kafka(&configuration.api.kafka, &logins).await;
@@ -72,7 +72,7 @@ pub fn run(configuration: &Configuration, login: Option<KafkaLogin>) -> Outcome 
     })
 }
 
-/// The login at Kafka, its rights, and the topics' settings.
+/// Checks the login at Kafka, its rights, and the topics' settings.
 async fn kafka(settings: &unslide_stream::Settings, logins: &[KafkaLogin]) -> Vec<CheckResult> {
     let mut results = Vec::new();
     for login in logins {
@@ -98,7 +98,8 @@ async fn kafka(settings: &unslide_stream::Settings, logins: &[KafkaLogin]) -> Ve
     results
 }
 
-/// The settings of the topics, for services that refuse to work with wrong ones. The api leaves out those of tenants.
+/// Checks the settings of the topics, for services that refuse to work with wrong ones. The api leaves out
+/// those of tenants.
 async fn topics(settings: &unslide_stream::Settings, logins: &[KafkaLogin]) -> Option<CheckResult> {
     let reads_tenants = logins.contains(&KafkaLogin::Symbolizer) || logins.contains(&KafkaLogin::Indexer);
     if !reads_tenants && !logins.contains(&KafkaLogin::Api) {
@@ -128,7 +129,7 @@ fn merged(findings: Vec<AccessFinding>) -> Vec<AccessFinding> {
     merged
 }
 
-/// The line for a right at Kafka.
+/// Returns the line for a right at Kafka.
 fn right(settings: &unslide_stream::Settings, finding: &AccessFinding) -> CheckResult {
     let AccessFinding { rule, outcome } = finding;
     let operations: Vec<&str> = rule.operations.iter().map(|operation| operation.name()).collect();
@@ -157,7 +158,7 @@ fn right(settings: &unslide_stream::Settings, finding: &AccessFinding) -> CheckR
     }
 }
 
-/// The login at PostgreSQL, its role, the sessions, the migrations, and the clock.
+/// Checks the login at PostgreSQL, its role, the sessions, the migrations, and the clock.
 async fn database(settings: &unslide_store::Settings) -> Vec<CheckResult> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let place = format!("PostgreSQL at {}", boot::database_address(settings));

@@ -39,7 +39,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     })
 }
 
-/// The address at which a listener of this machine is reached: one that listens everywhere, at loopback.
+/// Returns the address at which a listener of this machine is reached. For one that listens everywhere it is
+/// at loopback.
 pub fn reachable(listen: SocketAddr) -> SocketAddr {
     let address = match listen.ip() {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

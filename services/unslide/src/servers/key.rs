@@ -68,7 +68,7 @@ pub enum Command {
     },
 }
 
-/// When a key ends that is to last for a while from `now`, or until a time.
+/// Returns the expiry of a key that lasts for a while from `now`, or until a time.
 fn expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, CommandError> {
     let end = match end {
         Moment::At(millis) => OffsetDateTime::UNIX_EPOCH.checked_add(Duration::milliseconds(millis)),

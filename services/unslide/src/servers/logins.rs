@@ -21,10 +21,10 @@ pub struct AclArguments {
     json: bool,
 }
 
-/// The login of this name.
+/// Returns the login of this name.
 ///
 /// # Errors
-/// The names that there are.
+/// Returns the known names if there is none of this name.
 pub fn parse(name: &str) -> Result<KafkaLogin, String> {
     let found = KafkaLogin::ALL.into_iter().find(|login| login.name() == name);
     let names = KafkaLogin::ALL.map(KafkaLogin::name);
@@ -66,7 +66,7 @@ pub fn print(settings: &Settings, arguments: &AclArguments) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// The command that gives a principal the rights of a rule.
+/// Returns the command that gives a principal the rights of a rule.
 pub fn command(settings: &Settings, rule: &AccessRule, principal: &str) -> String {
     let brokers: Vec<&str> = settings.bootstrap.split(',').map(str::trim).collect();
     let mut words = ["kafka-acls.sh", "--bootstrap-server", &brokers.join(",")].map(shell_word).to_vec();

@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     })
 }
 
-/// A failure of either server, with its address.
+/// Creates the error for a failure of either server, with its address.
 fn reset_failed(administration: &Administration, error: unslide_indexer::Error) -> BoxError {
     match error {
         unslide_indexer::Error::Store(error) => boot::database_failed(&administration.postgres, error).into(),

@@ -205,7 +205,7 @@ async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
     Ok(Exit::Failed)
 }
 
-/// A slug that can't be given.
+/// Returns the error for a slug that is taken.
 async fn taken(store: &Store, slug: &TenantId) -> Outcome {
     Err(match find(store, slug).await? {
         Some(tenant) if tenant.state == TenantStanding::Deleted => {

@@ -1,4 +1,4 @@
-//! Finding what can be uploaded.
+//! Finds files that can be uploaded.
 
 use memmap2::Mmap;
 use sha2::{Digest, Sha256};
@@ -24,14 +24,14 @@ pub struct Found {
 
 /// A Mach-O file's architectures, or a source map as the only one.
 pub struct MachOFile {
-    /// Debug id and SHA-256 (hexadecimal) of each architecture; what cannot be read has no entry.
+    /// Debug id and SHA-256 (hexadecimal) of each architecture; an unreadable one has no entry.
     pub slices: Vec<(DebugId, String)>,
-    /// True where every architecture could be read.
+    /// True if every architecture could be read.
     pub whole: bool,
 }
 
-/// Everything under the paths that can be uploaded, each file once, and the paths of which nothing
-/// came, with the reason.
+/// Returns everything under the paths that can be uploaded, each file once, and the paths without such files,
+/// with the reason.
 pub fn find(paths: &[PathBuf], binaries: bool) -> (Vec<Found>, Vec<(PathBuf, String)>) {
     let mut search = Search { binaries, found: Vec::new(), failed: Vec::new() };
     for path in paths {
@@ -90,7 +90,7 @@ impl Search {
         }
     }
 
-    /// A file that was named: it is sent even where only the server can tell what it is.
+    /// Adds a named file. It is sent even if only the server can recognise it.
     fn named_file(&mut self, path: &Path) {
         match kind(path) {
             Ok(FileKind::Binary(_) | FileKind::Zip | FileKind::Gzip | FileKind::Tar) => self.add(path),

@@ -68,7 +68,7 @@ pub struct Arguments {
     quiet: bool,
 }
 
-/// A path as text; JSON knows no other.
+/// Returns a path as text; JSON knows no other.
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }

@@ -33,7 +33,7 @@ pub async fn send(
             return Ok(Accepted { id: begun.id, existing: first });
         }
         match rest(client, found, &begun, bar).await {
-            // The service has given up what it had of the file: all of it is to be sent.
+            // The service has dropped its parts of the file, so all of it is sent.
             Err(ClientError::Refused { status: 409, .. }) if first => first = false,
             sent => return sent,
         }
@@ -54,7 +54,7 @@ async fn rest(
         (1..=found.size.div_ceil(most)).partition(|number| begun.parts.contains(number));
     let mut done: u64 = here.into_iter().map(bytes).sum();
     bar.set_position(done);
-    // What was there goes into no rate.
+    // Parts that were there before do not count for the rate.
     bar.reset_eta();
     for number in missing {
         let (path, start, size) = (found.path.clone(), place(number), bytes(number));
@@ -71,7 +71,7 @@ async fn rest(
     client.tries(|| client.complete_upload(&begun.id)).await
 }
 
-/// Some bytes of a file, and their SHA-256.
+/// Reads some bytes of a file, and returns them with their SHA-256.
 fn read(path: &Path, start: u64, size: u64) -> std::io::Result<(Bytes, String)> {
     let mut file = std::fs::File::open(path)?;
     file.seek(SeekFrom::Start(start))?;
@@ -81,7 +81,7 @@ fn read(path: &Path, start: u64, size: u64) -> std::io::Result<(Bytes, String)> 
     Ok((part.into(), sha256))
 }
 
-/// A part as a stream that moves the bar.
+/// Returns a part as a stream that moves the bar.
 fn pieces(part: Bytes, bar: ProgressBar) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
     let pieces = (0..part.len()).step_by(PIECE).map(move |at| part.slice(at..part.len().min(at + PIECE)));
     stream::iter(pieces).map(move |piece| {

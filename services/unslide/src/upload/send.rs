@@ -16,8 +16,8 @@ use unslide_store::uploads::SkippedMember;
 
 /// The outcome of a file.
 pub enum Sent {
-    /// The server has all of it from before, and whatever was still to be built was waited for; what it found in it,
-    /// if that was asked.
+    /// The server had all of it before, and its build was waited for. The objects are those that the server
+    /// found in it, if they were requested.
     Known(Vec<BuiltObject>),
     /// It was sent. The objects are those that the server found in it, if the command waited for that.
     New(Vec<BuiltObject>),
@@ -28,7 +28,7 @@ pub enum Sent {
 /// Why a file was not sent.
 #[derive(Debug)]
 pub enum SendError {
-    /// For a reason of its own, for people.
+    /// It failed for a reason of its own, for people.
     File(String),
     /// For a reason that the next file would have too: the API does not answer, or refuses the key.
     All(ClientError),
@@ -50,7 +50,7 @@ impl From<ClientError> for SendError {
 pub struct Mode {
     /// Wait until it is built.
     pub wait: bool,
-    /// Ask what the server has, and send nothing.
+    /// Ask for the server's files, and send nothing.
     pub dry_run: bool,
 }
 
@@ -136,12 +136,12 @@ pub fn warnings(objects: &[BuiltObject]) -> impl Iterator<Item = String> {
     ready.filter_map(|object| Some(format!("{}: {}", object.arch, object.reason.as_ref()?)))
 }
 
-/// The file as a stream that moves the bar.
+/// Returns the file as a stream that moves the bar.
 fn pieces(file: File, bar: ProgressBar) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
     ReaderStream::with_capacity(file, 1 << 18).inspect_ok(move |piece| bar.inc(piece.len() as u64))
 }
 
-/// True where symbols may lie in what was skipped. What this release does not know counts.
+/// Returns true if a skipped member may have symbols. Reasons that this release does not know count.
 fn may_hide_symbols(skipped: &SkippedMember) -> bool {
     // Those that are not named are of the kinds of those that are.
     !skipped.path.is_empty() && !SkipReason::HARMLESS.iter().any(|harmless| skipped.reason == harmless.word())

@@ -87,7 +87,7 @@ impl SourceMapArguments {
         Ok(())
     }
 
-    /// The debug id of a bundle of the app.
+    /// Returns the debug id of a bundle of the app.
     fn debug_id(&self, bundle: &str) -> Option<DebugId> {
         let identity = BundleIdentity {
             app: self.app.as_deref()?,

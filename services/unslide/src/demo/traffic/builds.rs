@@ -1,4 +1,4 @@
-//! The builds of the two apps, and what happens in each.
+//! The builds of the two apps, and the bugs in each.
 
 use super::{DAYS, OWN_UUID};
 
@@ -27,7 +27,7 @@ pub const CAFE: &str = "com.example.cafe";
 const BAKERY: &str = "com.example.bakery";
 
 impl Build {
-    /// True for builds that were there before the release that breaks paying.
+    /// Returns true for builds before the release that breaks paying.
     pub fn is_before_bad_release(&self) -> bool {
         self.app != CAFE || self.version < "2.5"
     }

@@ -1,4 +1,5 @@
-//! Hangs: what the main thread did while it did not answer. The broken release spends more of the time in the cart.
+//! Hangs: the work of the main thread while it did not answer. The broken release spends more of the time in
+//! the cart.
 
 use super::builds::Build;
 use super::swift::Framework;
@@ -48,8 +49,8 @@ pub fn sample(report: &mut Value, build: &Build, random: &mut SmallRng) -> Resul
     Ok(())
 }
 
-/// The places of a stack's frames among those of the profile, which has each once. Its return addresses were decremented
-/// by the device.
+/// Returns the places of a stack's frames among those of the profile, which has each once. Its return
+/// addresses were decremented by the device.
 fn in_profile(frames: &mut Vec<Value>, stack: &[Value]) -> Vec<usize> {
     let place = |(depth, frame): (usize, &Value)| {
         let mut frame = frame.clone();

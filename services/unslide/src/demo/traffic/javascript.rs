@@ -20,12 +20,12 @@ export function bake(order) {
 }
 ";
 
-/// The build of the Bakery that is sold.
+/// Returns the build of the Bakery that is sold.
 pub fn bakery() -> &'static Build {
     &BUILDS[BUILDS.len() - 1]
 }
 
-/// The source map of the bundle, under the id that reports of the build know.
+/// Returns the source map of the bundle, under the id that reports of the build know.
 pub fn source_map() -> Result<Vec<u8>, BoxError> {
     let build = bakery();
     let identity = BundleIdentity {
@@ -42,7 +42,7 @@ pub fn source_map() -> Result<Vec<u8>, BoxError> {
     Ok(named.ok_or("the source map is none")?)
 }
 
-/// The reports, the last of them of now.
+/// Creates the reports, the last of them of now.
 pub fn reports(now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     let frame = |name: &str, column: u32| json!({"methodName": name, "file": format!("app:///{BUNDLE}"), "lineNumber": 1, "column": column});
     let mut sent = Vec::new();

@@ -50,7 +50,7 @@ pub async fn send(client: &Client, runs: &[Run], now: i64, random: &mut SmallRng
     Ok(sessions.len())
 }
 
-/// An installation of an app, and its user: every second user has two.
+/// Returns an installation of an app, and its user: every second user has two.
 fn any_installation(app: &str, random: &mut SmallRng) -> (String, String) {
     let number = random.random_range(0..3_000_u32);
     (format!("{app}-{number}"), format!("{app}-user-{}", number % 2_000))

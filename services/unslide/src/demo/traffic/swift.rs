@@ -49,7 +49,7 @@ impl Framework {
         Ok(framework)
     }
 
-    /// The frames of the sum of points as it returns, the innermost first.
+    /// Returns the frames of the sum of points as it returns, the innermost first.
     pub fn sum(&self) -> Vec<Value> {
         // The function returns right before the trap.
         self.sum_at(self.trap - 4)
@@ -59,7 +59,7 @@ impl Framework {
         vec![self.frame(offset), self.frame(self.after_add)]
     }
 
-    /// The frames of a recursion with this number of calls, the innermost first.
+    /// Returns the frames of a recursion with this number of calls, the innermost first.
     pub fn recursion(&self, calls: usize) -> Vec<Value> {
         let mut frames = vec![self.frame(self.after_recursion); calls];
         frames.insert(0, self.frame(self.stack_full));
@@ -84,7 +84,7 @@ pub fn crash_in_framework(report: &mut Value, bug: usize) -> Result<(), BoxError
         (stack_pointer.saturating_sub(16), framework.recursion(CALLS))
     };
     report["crash"]["error"]["address"] = json!(address);
-    // Where the thread stopped is the innermost frame's address, and no return address.
+    // The thread stopped at the innermost frame's address, which is no return address.
     report["crash"]["threads"][0]["registers"]["basic"]["pc"] = called[0]["instruction_addr"].clone();
     if let Some(frames) = backtraces(report).next() {
         frames.splice(..0, called);

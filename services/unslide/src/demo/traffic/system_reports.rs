@@ -14,12 +14,12 @@ const REPORTS: i64 = 9;
 const PAGE: u64 = 16_384;
 const LIMIT: u64 = 128_064;
 
-/// The release that breaks paying, and leaks.
+/// Returns the release that breaks paying, and leaks.
 fn broken_release() -> &'static Build {
     &BUILDS[2]
 }
 
-/// The reports, the last of them of now.
+/// Creates the reports, the last of them of now.
 pub fn reports(now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     let mut sent = Vec::new();
     for number in 0..REPORTS {
@@ -44,7 +44,8 @@ pub fn reports(now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     Ok(sent)
 }
 
-/// The app is killed at its limit; the sender has added what the kernel does not know.
+/// Creates the event of an app that is killed at its limit. The sender has added the fields that the kernel
+/// does not know.
 fn jetsam_event(report: &Value) -> Value {
     let process = |name: &str, pages: u64, state: &str| json!({"name": name, "rpages": pages, "lifetimeMax": pages, "states": [state]});
     let mut app = process("Cafe", LIMIT, "frontmost");

@@ -22,7 +22,7 @@ pub async fn work(client: &Client, reports: &[Sent]) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The group of each bug.
+/// Returns the group of each bug.
 async fn groups(client: &Client, reports: &[Sent]) -> Result<BTreeMap<usize, String>, BoxError> {
     let path = format!("/v1/reports?app={CAFE}&version={VERSION}&limit=500");
     let page: Value = client.get(&path).await?;

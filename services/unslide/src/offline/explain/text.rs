@@ -98,10 +98,10 @@ fn show_javascript(out: &mut Lines, explanation: &Value, only: Option<u64>) -> b
     !chosen.is_empty()
 }
 
-/// The backtraces of a thread, or of the crash.
+/// Returns the backtraces of a thread, or of the crash.
 ///
 /// # Errors
-/// What the report has none of.
+/// Returns the part that the report lacks.
 fn backtraces(explanation: &Value, thread: Option<i64>) -> Result<Vec<&Value>, String> {
     let all = || explanation["backtraces"].as_array().into_iter().flatten();
     let chosen: Vec<&Value> = match thread {

@@ -10,7 +10,7 @@ use unslide_report::{ReadError, ReadLimits, foreign_format};
 pub struct AnsweredRecord<N> {
     /// The file that the record is from.
     pub source: RecordSource,
-    /// The record's line; 0 for what is no record.
+    /// The record's line; 0 if it is no record.
     pub line: u64,
     /// The bytes to write.
     pub bytes: Vec<u8>,
@@ -23,19 +23,20 @@ pub struct AnsweredRecord<N> {
 }
 
 impl<N: Default> AnsweredRecord<N> {
-    /// A record that cannot be read.
+    /// Creates the answer for a record that cannot be read.
     pub fn unreadable(line: u64, problem: String) -> AnsweredRecord<N> {
         AnsweredRecord { line, problem: Some(problem), ..AnsweredRecord::default() }
     }
 
-    /// A line that is longer than a report may be.
+    /// Creates the answer for a line that is longer than a report may be.
     pub fn too_long(line: u64, bytes: usize) -> AnsweredRecord<N> {
         let limit = ReadLimits::default().max_bytes;
         AnsweredRecord::unreadable(line, describe(&ReadError::TooLarge { bytes, limit }))
     }
 }
 
-/// The answer to a report, or why there is none. Where `answer` panics, this report alone has none.
+/// Returns the answer to a report, or the reason why there is none. If `answer` panics, only this report has
+/// none.
 pub fn answer_report<T>(bytes: &[u8], answer: impl FnOnce() -> Result<T, ReadError>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(answer))
         .map_err(|_| "symbolication failed, please report this".to_owned())?

@@ -4,7 +4,7 @@ use crate::offline::records::input::{InputRecord, describe, is_array};
 use unslide_report::{Element, ReadLimits, split};
 use unslide_symbolicate::most_bytes;
 
-/// The record, or the elements of the array that it is, so that many are answered at a time.
+/// Returns the record, or the elements of the array that it is, so that many are answered at a time.
 pub fn elements(record: InputRecord) -> Vec<InputRecord> {
     let InputRecord::Report { line, bytes, ending } = record else { return vec![record] };
     if !is_array(&bytes) {
@@ -56,7 +56,8 @@ fn records(line: u64, bytes: &[u8], ending: &[u8], found: &[Element<'_>]) -> Vec
     records
 }
 
-/// The most bytes of an element's answer. The elements have together what one report of their size would have.
+/// Returns the most bytes of an element's answer. Together the elements have the limit of one report of their
+/// size.
 fn share(element: usize, array: usize) -> usize {
     let share = most_bytes(array) as u128 * element as u128 / array.max(1) as u128;
     usize::try_from(share).unwrap_or(usize::MAX)

@@ -31,7 +31,7 @@ pub struct FileRecords<'f> {
 }
 
 impl<'f> FileRecords<'f> {
-    /// The records of `files`; `-` is standard input.
+    /// Reads the records of `files`; `-` is standard input.
     pub fn new(files: &'f [PathBuf]) -> FileRecords<'f> {
         FileRecords {
             files: files.iter(),

@@ -32,7 +32,7 @@ pub enum InputRecord {
 }
 
 impl InputRecord {
-    /// True where nothing of a line is open behind it.
+    /// Returns true if it completes a line.
     pub fn ends_line(&self) -> bool {
         match self {
             InputRecord::Report { ending, .. } => ending.contains(&b'\n'),
@@ -146,7 +146,7 @@ impl<R: Read> Iterator for Input<R> {
     }
 }
 
-/// True for white space, and for the NULs behind the end of files that were laid out before they were
+/// Returns true for white space, and for the NULs at the end of files that were allocated before they were
 /// filled.
 pub fn is_filler(byte: &u8) -> bool {
     byte.is_ascii_whitespace() || *byte == 0

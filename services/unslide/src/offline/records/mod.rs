@@ -49,7 +49,7 @@ pub struct AnswerEnd {
 }
 
 impl AnswerEnd {
-    /// The exit code, where something that was asked for is missing or nothing is.
+    /// Returns the exit code. `is_missing` is true if the command lacks something that was requested.
     pub fn exit(&self, is_missing: bool) -> Exit {
         match (self.has_unreadable, is_missing) {
             (true, _) => Exit::Failed,

@@ -89,7 +89,7 @@ fn write<N>(
             Ok(slot) => slot,
             Err(TryRecvError::Disconnected) => break,
             Err(TryRecvError::Empty) => {
-                // Whoever reads along gets what there is while the input pauses.
+                // A reader gets all finished answers while the input pauses.
                 out.flush()?;
                 match slots.recv() {
                     Ok(slot) => slot,

@@ -11,12 +11,12 @@ pub struct UnreadableRecords<'f> {
     /// Their outcome.
     outcome: &'static str,
     any: bool,
-    /// The number of a file that begins as a log in Apple's form: what follows is the rest of it.
+    /// The number of a file that begins as a log in Apple's form: the following records are the rest of it.
     foreign: Option<usize>,
 }
 
 impl<'f> UnreadableRecords<'f> {
-    /// Of these files.
+    /// Creates the counter for these files.
     pub fn new(files: &'f [PathBuf], outcome: &'static str) -> UnreadableRecords<'f> {
         UnreadableRecords { files, outcome, any: false, foreign: None }
     }

@@ -18,7 +18,7 @@ pub enum OutputFormat {
     Text,
 }
 
-/// An answer, and what its report lacks.
+/// An answer, and the missing parts of its report.
 type SymbolicatedRecord = AnsweredRecord<LackedByReport>;
 
 /// Answers a record. Returns one that cannot be read unchanged.
@@ -82,8 +82,8 @@ pub fn answer(
     }
 }
 
-/// One report, answered in `room` bytes if its own and the statuses of its frames fit them. What it lacks goes to
-/// `lacking`.
+/// Enriches one report, in `room` bytes if its own and the statuses of its frames fit them. Its missing parts
+/// go to `lacking`.
 fn enriched(
     bytes: &[u8],
     (library, rules): (&Library, &GroupingRules),

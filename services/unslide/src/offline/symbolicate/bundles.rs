@@ -46,7 +46,7 @@ impl Bundles {
         }
     }
 
-    /// The source maps of the bundles that a report needs, by the ids that they have there.
+    /// Returns the source maps of the bundles that a report needs, by the ids that they have there.
     pub fn of(&self, needs: &[SymbolNeed], build: BuildArguments) -> HashMap<DebugId, Arc<ImageSymbols>> {
         let bundles = needs.iter().filter(|need| need.cpu == Some(CpuType::JAVASCRIPT));
         let found = bundles.filter_map(|need| {
@@ -62,7 +62,8 @@ impl Bundles {
         found.collect()
     }
 
-    /// The source map of a bundle. If several have its name, it says so once, and how to choose one.
+    /// Returns the source map of a bundle. If several have its name, it prints that once, and how to choose
+    /// one.
     fn only_map(&self, bundle: &str) -> Option<&BundleMap> {
         let maps = self.files.get(bundle)?;
         let [map] = maps.as_slice() else {

@@ -37,7 +37,7 @@ impl LackedByReport {
 pub struct Lacking {
     /// Reports by a member of a wrong type.
     wrong_fields: BTreeMap<String, u64>,
-    /// Frames by name, debug id and what is wrong with the symbols.
+    /// Frames by name, debug id and the problem with the symbols.
     app: BTreeMap<(String, String, &'static str), u64>,
     system_frames: u64,
 }
@@ -63,7 +63,7 @@ impl Lacking {
         self.add(lacked.images);
     }
 
-    /// True if nothing of an app is lacking. The system's own symbols few have: the device names its
+    /// Returns true if an app lacks nothing. Few have the system's own symbols; the device names its
     /// functions.
     pub fn is_empty(&self) -> bool {
         self.app.is_empty() && self.wrong_fields.is_empty()

@@ -42,7 +42,7 @@ enum Cause {
     Object(#[from] ObjectError),
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// It is of another kind; the text says of which, and what to give instead.
+    /// It is of another kind. The text says of which, and which file to give instead.
     #[error("{0}")]
     WrongFile(String),
 }
@@ -77,7 +77,7 @@ struct Candidate {
 }
 
 impl Library {
-    /// As [`Library::search`], with the notes on standard error.
+    /// Does the same as [`Library::search`], with the notes on standard error.
     pub fn open(paths: &[PathBuf], build: BuildArguments) -> Result<Library, BoxError> {
         check_paths(paths.iter().map(PathBuf::as_path))?;
         let (library, notes) = Library::search(paths)?;
@@ -216,7 +216,7 @@ impl Library {
         files.into_iter().map(|(id, candidate)| (id, candidate.shown.as_str())).collect()
     }
 
-    /// The symbols of the best candidate that can be built.
+    /// Returns the symbols of the best candidate that can be built.
     fn build(&self, candidates: &[Candidate]) -> ImageSymbols {
         let mut failed: Option<LocalBuildError> = None;
         for candidate in candidates {
@@ -242,7 +242,7 @@ pub struct ReportSymbols<'l> {
 }
 
 impl ReportSymbols<'_> {
-    /// The symbols for a debug id.
+    /// Returns the symbols for a debug id.
     pub fn get(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
         self.library.symbols(debug_id).or_else(|| self.bundles.get(debug_id).map(AsRef::as_ref))
     }

@@ -146,7 +146,7 @@ async fn set(target: &ServerArguments, rules: &str, yes: bool) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// Which version it is, and how far stored reports are grouped by it.
+/// Describes which version it is, and how many stored reports are grouped by it.
 fn state(rules: &Value) -> String {
     format!(
         "version {} of {}, {}: {} reports looked at, {} moved, {} not readable",
@@ -159,7 +159,7 @@ fn state(rules: &Value) -> String {
     )
 }
 
-/// The rules in a file; none without one.
+/// Returns the rules in a file, or none without one.
 pub fn read_rules(path: Option<&Path>) -> Result<GroupingRules, CommandError> {
     let Some(path) = path else { return Ok(GroupingRules::default()) };
     parse(path, &read_file(path)?)

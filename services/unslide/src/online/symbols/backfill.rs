@@ -1,4 +1,4 @@
-//! `unslide symbols backfill`: what a change of symcaches leaves to be done.
+//! `unslide symbols backfill`: adds the work that a change of symcaches needs.
 
 use crate::configuration::Configured;
 use crate::output::confirm;

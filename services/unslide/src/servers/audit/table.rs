@@ -25,7 +25,7 @@ const HEAD: [&str; 14] = [
 /// A cell that stays empty.
 const BLANK: &str = " ";
 
-/// Everything that the audit has to say.
+/// Returns the whole audit as text.
 pub fn render(audit: &Audit) -> String {
     let mut text = String::new();
     let (from, to) = (audit.window.from.map(moment::text), audit.window.to.map(moment::text));

@@ -77,7 +77,7 @@ async fn check_owner(
     if missing.is_empty() && unknown.is_empty() {
         return Ok(());
     }
-    // The services go on meanwhile: only what is so before and after the listing counts.
+    // The services continue during this: only differences before and after the listing count.
     let after = known_files(store, owner).await?;
     for key in missing {
         if let Some(needed) = after.needed.get(key) {
@@ -216,7 +216,7 @@ impl KnownFiles {
         self.allowed.insert(key);
     }
 
-    /// True if rows speak of this file.
+    /// Returns true if rows name this file.
     fn names(&self, key: &str) -> bool {
         let below = |prefix: &String| key.starts_with(prefix.as_str());
         self.needed.contains_key(key)

@@ -1,4 +1,5 @@
-//! `unslide fsck`: compares what PostgreSQL, object storage and Kafka say. A restore of one of them may part them.
+//! `unslide fsck`: compares PostgreSQL, object storage and Kafka. After a restore of one of them they may
+//! differ.
 
 mod disagreement;
 mod files;
