@@ -227,7 +227,8 @@ mod tests {
             }
         }
 
-        /// Frees the range that begins at an address: its bytes were allocated together, and no other lies between them.
+        /// Frees the range that begins at an address. Its bytes were allocated together, and no other range
+        /// is between them.
         fn free_range(&mut self, address: u64) {
             let Some(range) = self.pages.get(&address).copied() else { return };
             if self.pages.get(&(address - 1)) == Some(&range) {

@@ -173,7 +173,8 @@ impl<'g> GraphAnalysis<'g> {
         rows
     }
 
-    /// Returns the rows of classes. Classes of one name and image are one row, which has no kind if they are of several.
+    /// Returns the rows of classes. Classes of one name and image are one row, which has no kind if they are
+    /// of several kinds.
     fn classes(&self) -> Vec<ClassRow> {
         let mut rows = vec![class_row(NO_CLASS.to_owned(), ClassKind::Unknown, "")];
         let mut known: HashMap<(String, Option<u32>), u32> = HashMap::new();

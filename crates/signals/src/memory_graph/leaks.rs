@@ -1,5 +1,5 @@
-//! Leaks: blocks that no root reaches. Each belongs to a node or a cycle that nothing else leaked refers to; those of the
-//! same shape are one group.
+//! Leaks: blocks that no root reaches. Each belongs to a node or a cycle that no other leaked node refers to.
+//! Leaks of the same shape are one group.
 
 use super::algorithms::{Components, Dominators};
 use super::graph::MemoryGraph;
@@ -161,7 +161,8 @@ impl Leak {
     }
 }
 
-/// Returns blocks by the name of their class. Classes of one name are one, whatever their kinds, as in the list of classes.
+/// Returns blocks by the name of their class. Classes of one name are one, for any kinds, as in the list of
+/// classes.
 fn counted_by_name(
     counts: &BTreeMap<Option<u32>, u64>,
     name: impl Fn(Option<u32>) -> String,

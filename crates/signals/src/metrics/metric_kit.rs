@@ -1,6 +1,6 @@
-//! `MXMetricPayload.jsonRepresentation()`. Its keys are documented nowhere: these are the ones that devices with iOS 13 to
-//! 15 have sent, and `hitchTimeRatio` from the code of the framework. Values are texts in the device's language, see
-//! [`super::measurement`].
+//! Reads `MXMetricPayload.jsonRepresentation()`. Its keys are not documented. These are the ones that devices
+//! with iOS 13 to 15 have sent, and `hitchTimeRatio` from the code of the framework. Values are texts in the
+//! device's language, see [`super::measurement`].
 
 use super::MetricName;
 use super::measurement::measurement;
