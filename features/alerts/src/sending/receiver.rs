@@ -40,8 +40,9 @@ pub enum PostError {
     /// The URL may not be posted to. The text is for the tenant.
     #[error("{0}")]
     Address(String),
-    /// The receiver was not reached or did not answer. One text for all causes: it tells a tenant nothing about names
-    /// that the operator's DNS knows, nor about ports that are open. The cause is for the operator's log; it names no path.
+    /// The receiver was not reached or did not answer. One text for all causes: it tells a tenant nothing
+    /// about names in the operator's DNS, nor about open ports. The cause is for the operator's log; it names
+    /// no path.
     #[error("The receiver cannot be reached or does not answer; the operator's log says why")]
     Unreachable(#[source] reqwest::Error),
 }

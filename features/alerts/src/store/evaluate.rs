@@ -143,8 +143,8 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
     Ok(causes.collect())
 }
 
-/// Versions with too many crashed sessions on a day. Yesterday counts, too, because an app reports a crashed session when it
-/// starts again; days before the rule do not.
+/// Finds versions with too many crashed sessions on a day. Yesterday counts, too, because an app reports a
+/// crashed session when it starts again. Days before the rule do not count.
 async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
     let (connection, tenant, now) = tx.parts();
     let day = |time: OffsetDateTime| time.to_offset(time::UtcOffset::UTC).date();

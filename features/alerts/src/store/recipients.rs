@@ -1,7 +1,7 @@
-//! Recipients of mail: which addresses a tenant's alerts may go to, and how many mails a day.
+//! Recipients of mail: the addresses that a tenant's alerts may go to, and how many mails a day.
 //!
-//! A recipient outside the operator's domains gets one mail with a link, and alerts once it has confirmed there. The link
-//! holds 256 random bits, of which only a SHA-256 is kept.
+//! A recipient outside the operator's domains gets one mail with a link, and alerts once it has confirmed
+//! there. The link holds 256 random bits, of which only a SHA-256 is kept.
 
 use super::messages::{LEASE, pause};
 use super::rules::{AlertRecipient, RecipientStatus};
@@ -100,8 +100,9 @@ pub async fn confirmations_due(store: &Store, limit: u16) -> Result<Vec<(TenantI
     Ok(rows.into_iter().map(|row| (row.tenant.into(), row.address)).collect())
 }
 
-/// Takes a confirmation mail that is due, with a new link in place of the one before: commit before it is sent. Returns None
-/// if it is not due any more, and puts it off to the next day if the tenant's mails of this day are used up.
+/// Takes a confirmation mail that is due, with a new link in place of the one before: commit before it is
+/// sent. Returns None if it is not due any more. Postpones it to the next day if the tenant's mails of this
+/// day are used up.
 pub async fn claim_confirmation(
     tx: &mut TenantTx,
     address: &str,
@@ -201,8 +202,8 @@ pub async fn set_accepted(tx: &mut TenantTx, address: &str, accepted: bool) -> R
     Ok(())
 }
 
-/// Counts mails that are about to be sent. Returns false, and counts none, if there would be more than `per_day` on this day
-/// (UTC).
+/// Counts mails that are about to be sent. Returns false, and counts none, if there would be more than
+/// `per_day` on this day (UTC).
 pub async fn take_mails(tx: &mut TenantTx, mails: u32, per_day: u32) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let taken = sqlx::query!(
