@@ -18,8 +18,8 @@ const CALLS: usize = 6;
 /// The frame of the demo's stack that pays. It calls the cart and the framework, and the queue has called it.
 const PAYMENT: usize = 3;
 
-/// Adds samples of the main thread to a report: it adds up the cart, adds points to the account, looks for the tier, and
-/// waits for the queue.
+/// Adds samples of the main thread to a report. It adds up the cart, adds points to the account, looks for
+/// the tier, and waits for the queue.
 pub fn sample(report: &mut Value, build: &Build, random: &mut SmallRng) -> Result<(), BoxError> {
     let framework = Framework::load(report)?;
     let cart: Vec<Value> = backtraces(report).flat_map(|frames| frames.iter().cloned()).collect();
@@ -31,8 +31,8 @@ pub fn sample(report: &mut Value, build: &Build, random: &mut SmallRng) -> Resul
         in_profile(&mut frames, &with_callers(framework.recursion(CALLS))),
         in_profile(&mut frames, &cart[PAYMENT + 1..]),
     ];
-    // When the first three end, in percent of the time. The cart has most of it in each version, so that the hangs are one
-    // group.
+    // The ends of the first three, in percent of the time. The cart has most of it in each version, so that
+    // the hangs are one group.
     let ends = if build.version == "2.5.0" { [80, 85, 95] } else { [55, 70, 90] };
     let number = random.random_range(SAMPLES);
     let samples = (0..number).map(|at| {

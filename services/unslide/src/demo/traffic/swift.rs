@@ -1,4 +1,5 @@
-//! The framework of the two apps, which is in Swift: it crashes by an arithmetic overflow and a recursion without an end.
+//! The framework of the two apps, which is in Swift. It crashes by an arithmetic overflow and a recursion
+//! without an end.
 
 use super::{BoxError, OVERFLOW, backtraces};
 use serde::Deserialize;

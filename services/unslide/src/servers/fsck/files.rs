@@ -34,11 +34,11 @@ struct KnownFiles {
 const UPLOAD_AGAIN: &str = "upload the file again";
 const RESTORE: &str = "restore this object from an older version in the bucket";
 
-/// Compares the files of all owners, and finds those of tenants that do not exist. A file without a row counts once it is as
-/// old as `age`: it may be written before its row.
+/// Compares the files of all owners, and finds those of tenants that do not exist. A file without a row
+/// counts once it is as old as `age`, because it may be written before its row.
 ///
 /// # Errors
-/// If the database or object storage fails.
+/// Returns an error if the database or object storage fails.
 pub async fn check(
     store: &Store,
     objects: &ObjectStore,
@@ -98,8 +98,8 @@ async fn check_owner(
     Ok(())
 }
 
-/// Lists all files below a prefix. Returns the keys of those that rows need, and of those that no row speaks of and that were
-/// written before a moment.
+/// Lists all files below a prefix. Returns the keys of those that rows need, and of those without a row that
+/// were written before a moment.
 async fn compare(
     objects: &ObjectStore,
     prefix: &Prefix,
