@@ -269,7 +269,7 @@ async fn upload_build(client: &Client, build: &Build) -> Result<(), BoxError> {
     upload(client, &format!("{}-{}", build.name, build.version), file.into()).await
 }
 
-/// Sends the crashes and hangs of a build.
+/// Creates the crashes and hangs of a build.
 fn crashes(build: &'static Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     let mut reports = Vec::new();
     for (begin, count) in days(build, now) {

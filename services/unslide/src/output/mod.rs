@@ -113,7 +113,7 @@ impl Console {
         }
     }
 
-    /// Returns at the end why standard output could not be written. A reader that closed it is no failure.
+    /// Checks at the end that standard output could be written. A reader that closed it is no failure.
     ///
     /// # Errors
     /// Returns an error such as that of a full disk.

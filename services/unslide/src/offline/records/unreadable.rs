@@ -16,7 +16,7 @@ pub struct UnreadableRecords<'f> {
 }
 
 impl<'f> UnreadableRecords<'f> {
-    /// Creates the counter for these files.
+    /// Starts with no unreadable record. `files` are the sources of the records.
     pub fn new(files: &'f [PathBuf], outcome: &'static str) -> UnreadableRecords<'f> {
         UnreadableRecords { files, outcome, any: false, foreign: None }
     }
