@@ -118,11 +118,11 @@ async fn perform(builder: &Builder, job: &JobLease) {
     };
     running.dec();
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
-    let done = match done {
-        // A job that may be given up reads files, and keeps the results even if it fails.
-        done if may_be_given_up => unless_deleted(builder, job, done).await,
-        done @ Err(JobFailure::TenantDeleted) => unless_deleted(builder, job, done).await,
-        done => done,
+    // A job that may be given up reads files, and keeps the results even if it fails.
+    let done = if may_be_given_up || matches!(done, Err(JobFailure::TenantDeleted)) {
+        unless_deleted(builder, job, done).await
+    } else {
+        done
     };
     let outcome = match done {
         Ok(()) => "done",

@@ -106,7 +106,8 @@ fn etag_of(etag: Option<String>, operation: &'static str, key: &ObjectKey) -> Re
 }
 
 fn head_of(
-    (operation, key): (&'static str, &ObjectKey),
+    operation: &'static str,
+    key: &ObjectKey,
     size: Option<i64>,
     etag: Option<String>,
     modified: Option<aws_sdk_s3::primitives::DateTime>,
@@ -334,7 +335,7 @@ impl S3 {
         match sent {
             Ok(output) => {
                 let HeadObjectOutput { content_length, e_tag, last_modified, metadata, .. } = output;
-                head_of(("head", key), content_length, e_tag, last_modified, metadata).map(Some)
+                head_of("head", key, content_length, e_tag, last_modified, metadata).map(Some)
             }
             Err(error) => match failure("head", key.as_str(), &error) {
                 // A HEAD's 404 has no body, so a missing bucket looks the same.
@@ -360,7 +361,7 @@ impl S3 {
         match sent {
             Ok(output) => {
                 let GetObjectOutput { body, content_length, e_tag, last_modified, metadata, .. } = output;
-                let head = head_of(("get", key), content_length, e_tag, last_modified, metadata)?;
+                let head = head_of("get", key, content_length, e_tag, last_modified, metadata)?;
                 Ok(Some((head, DownloadBody::S3(body))))
             }
             Err(error) => {

@@ -1,7 +1,7 @@
 //! The layer around the operations that answer lists.
 
 use super::format::negotiate;
-use super::{ExportFormat, ExportRequest, FOLDER, MAX_ENTRIES, PAGE_BYTES, PAGE_ENTRIES};
+use super::{ExportFormat, ExportRequest, FOLDER, MAX_ENTRIES, PAGE_BYTES};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
@@ -10,7 +10,7 @@ use form_urlencoded::Serializer;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Uri};
-use unslide_api::feature::lists::{ListTable, RequestSlot};
+use unslide_api::feature::lists::{ListTable, PAGE_ENTRIES, RequestSlot};
 use unslide_api::feature::operation::{Api, Kind, Problem, parameter};
 
 /// A list that a route answers.

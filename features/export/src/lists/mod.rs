@@ -33,8 +33,6 @@ pub const FORMS: ListForms = ListForms {
 
 /// The folder of the console with the lists of pages.
 const FOLDER: &str = "/console/export";
-/// Entries that are requested from a list at a time.
-const PAGE_ENTRIES: u32 = 50;
 /// The most entries of an answer.
 const MAX_ENTRIES: u64 = 1_000_000;
 /// The most bytes of a page as the list answers it; its rows have no more.

@@ -13,6 +13,9 @@ use axum::response::Response;
 use std::pin::Pin;
 use utoipa::openapi::OpenApi;
 
+/// Entries of each page that a list is read in for another form.
+pub const PAGE_ENTRIES: u32 = 50;
+
 /// The answer to a request.
 pub type ListAnswer = Pin<Box<dyn Future<Output = Response> + Send>>;
 

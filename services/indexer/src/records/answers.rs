@@ -106,13 +106,13 @@ mod tests {
     #[test]
     fn a_letter_whose_value_was_left_out_names_its_request_in_its_headers() {
         let id = ReportId([7; 16]);
-        let letter = |topic: &'static str| Record {
+        let letter = |topic: &'static str, reason: &'static str| Record {
             at: RecordRef { topic: "unslide.dead-letter".into(), partition: 0, offset: 0 },
             time_millis: None,
             key: None,
             value: None,
             headers: Headers::new()
-                .with(headers::REASON, "too_large")
+                .with(headers::REASON, reason)
                 .with(headers::ORIGIN_TOPIC, topic)
                 .with(headers::TENANT, "acme")
                 .with(headers::REPORT_ID, id.to_string())
@@ -120,10 +120,12 @@ mod tests {
                 .with(headers::VARIANT, "1")
                 .with(headers::REQUESTED_AT, "5"),
         };
-        let ended = of_letter(&letter("requests"), "requests").unwrap();
-        assert_eq!((ended.report_id, ended.variant, ended.revision), (id, 1, 3));
-        assert_eq!((ended.answer, ended.requested_at_micros), (RequestOutcome::Dead, 5));
-        assert_eq!(of_letter(&letter("crash.reports"), "requests"), None);
+        for reason in ["panicked", "too_large"] {
+            let ended = of_letter(&letter("requests", reason), "requests").unwrap();
+            assert_eq!((ended.report_id, ended.variant, ended.revision), (id, 1, 3));
+            assert_eq!((ended.answer, ended.requested_at_micros), (RequestOutcome::Dead, 5));
+        }
+        assert_eq!(of_letter(&letter("crash.reports", "panicked"), "requests"), None);
     }
 
     #[test]

@@ -4,21 +4,23 @@ use crate::client::AnsweringServer;
 use crate::prelude::*;
 use serde::Deserialize;
 use time::Duration;
-use unslide_model::{Clock, SystemClock};
+use unslide_model::{Clock, Scope, SystemClock};
 
 /// The largest difference between two clocks that is not worth a warning.
 const CLOCK_DIFFERENCE: Duration = Duration::minutes(1);
 
-/// The purpose of each scope.
-const USES: [(&str, &str); 7] = [
-    ("symbols:write", "upload symbols"),
-    ("symbols:read", "ask for symbols and symbolicate"),
-    ("reports:write", "send reports"),
-    ("reports:read", "query reports, groups and versions"),
-    ("groups:write", "resolve, assign and merge groups"),
-    ("tenant:admin", "manage the tenant's keys and settings"),
-    ("operator", "manage every tenant"),
-];
+/// Says what a key with this scope can do.
+fn ability(scope: Scope) -> &'static str {
+    match scope {
+        Scope::SymbolsWrite => "upload symbols",
+        Scope::SymbolsRead => "ask for symbols and symbolicate",
+        Scope::ReportsWrite => "send reports",
+        Scope::ReportsRead => "query reports, groups and versions",
+        Scope::GroupsWrite => "resolve, assign and merge groups",
+        Scope::TenantAdmin => "manage the tenant's keys and settings",
+        Scope::Operator => "manage every tenant",
+    }
+}
 
 /// Arguments of `unslide doctor`.
 #[derive(Args)]
@@ -32,8 +34,8 @@ pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
     /// Fail unless the key has this scope, such as symbols:write for uploads; may be given several times
-    #[arg(long, value_name = "SCOPE", value_parser = USES.map(|(scope, _)| scope))]
-    scope: Vec<String>,
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<Scope>,
 }
 
 /// The key as the API describes it.
@@ -44,6 +46,12 @@ struct OwnKey {
     scopes: Vec<String>,
     app: Option<String>,
     expires_at: Option<String>,
+}
+
+impl OwnKey {
+    fn has(&self, scope: Scope) -> bool {
+        self.scopes.iter().any(|own| own == scope.as_str())
+    }
 }
 
 /// Tries the address, the clock and the key, and says what the key is good for.
@@ -58,12 +66,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         warn_of_differences(&server);
         let key: OwnKey = client.get("/v1/key").await?;
         describe(&key);
-        let missing: Vec<&str> = arguments
-            .scope
-            .iter()
-            .map(String::as_str)
-            .filter(|scope| !key.scopes.iter().any(|own| own == scope))
-            .collect();
+        let missing = arguments.scope.iter().filter(|scope| !key.has(**scope));
+        let missing: Vec<&str> = missing.map(|scope| scope.as_str()).collect();
         if missing.is_empty() {
             return Ok(Exit::Ready);
         }
@@ -92,8 +96,8 @@ fn describe(key: &OwnKey) {
     if key.suspended {
         say!("warning: the tenant is suspended: it can read and delete, and nothing else");
     }
-    for (scope, good_for) in USES {
-        let may = if key.scopes.iter().any(|own| own == scope) { "can" } else { "cannot" };
-        say!("it {may} {good_for} ({scope})");
+    for scope in Scope::ALL {
+        let may = if key.has(scope) { "can" } else { "cannot" };
+        say!("it {may} {} ({scope})", ability(scope));
     }
 }

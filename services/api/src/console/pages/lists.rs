@@ -3,7 +3,7 @@
 use crate::console::pages::group_pages::groups;
 use crate::console::pages::report_pages::reports;
 use crate::console::prelude::*;
-use crate::feature::lists::{ListForms, answer, forms};
+use crate::feature::lists::{ListForms, PAGE_ENTRIES, answer, forms};
 use crate::http::time_limit::bound_time;
 use crate::operations::apps::versions::list_versions;
 use crate::operations::groups::list::{GroupQuery, list_groups};
@@ -13,9 +13,6 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use std::time::Duration;
-
-/// Entries per page of a list.
-const PAGE_ENTRIES: u32 = 50;
 
 /// A link from a page to its list in another form.
 pub struct ListLink {

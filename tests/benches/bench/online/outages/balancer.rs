@@ -1,19 +1,20 @@
 //! A real load balancer in front of two processes of the api.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use unslide_embedded::free_port;
+use unslide_tests::binary::Process;
 
 /// haproxy, which asks `/readyz` twice a second. Dropped, it is killed.
 pub struct Balancer {
-    child: Child,
+    _process: Process,
     /// The address that clients use.
     pub url: String,
 }
 
 impl Balancer {
-    /// Starts it in front of these ports. Returns `None` if haproxy is not installed.
-    pub fn start(folder: &Path, ports: [u16; 2]) -> Option<Balancer> {
+    /// Starts it in front of these ports.
+    pub fn start(folder: &Path, ports: [u16; 2]) -> Balancer {
         let port = free_port().expect("a port");
         let file = folder.join("haproxy.cfg");
         let [one, two] = ports;
@@ -37,16 +38,8 @@ backend apis
         );
         std::fs::write(&file, text).expect("the folder can be written");
         let mut command = Command::new("haproxy");
-        command.arg("-f").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().ok()?;
-        Some(Balancer { child, url: format!("http://127.0.0.1:{port}") })
-    }
-}
-
-impl Drop for Balancer {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        command.arg("-f").arg(&file);
+        let process = Process::start("haproxy", command, &folder.join("haproxy.log"));
+        Balancer { _process: process, url: format!("http://127.0.0.1:{port}") }
     }
 }

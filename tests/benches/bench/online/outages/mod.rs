@@ -10,6 +10,7 @@ use prometheus::{Prometheus, SPEED};
 use sqlx::{Connection, Executor, PgConnection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -166,10 +167,14 @@ pub async fn print(input: &Input, full: bool) {
 
 impl World {
     async fn start(input: &Input) -> Option<World> {
+        if ["haproxy", "prometheus"].iter().any(|name| Command::new(name).arg("--version").output().is_err())
+        {
+            return None;
+        }
         let data = TempDir::new().expect("a folder");
-        let prometheus = Prometheus::start(data.path())?;
+        let prometheus = Prometheus::start(data.path());
         let ports = [free_port().expect("a port"), free_port().expect("a port")];
-        let balancer = Balancer::start(data.path(), ports)?;
+        let balancer = Balancer::start(data.path(), ports);
         let kafka = Proxy::start().await;
         let servers = start_servers(&data, &kafka);
         kafka.forward_to(servers.kafka_listen());

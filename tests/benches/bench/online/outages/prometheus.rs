@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use unslide_embedded::free_port;
+use unslide_tests::binary::Process;
 use unslide_tests::client::Client;
 
 /// All durations of the rules are divided by this, so that minutes of an outage pass in seconds.
@@ -11,14 +12,14 @@ pub const SPEED: u64 = 20;
 
 /// Prometheus with the shipped rules, sped up. Dropped, it is killed.
 pub struct Prometheus {
-    child: Child,
+    _process: Process,
     client: Client,
     targets: PathBuf,
 }
 
 impl Prometheus {
-    /// Starts it. Returns `None` if it is not installed.
-    pub fn start(folder: &Path) -> Option<Prometheus> {
+    /// Starts it.
+    pub fn start(folder: &Path) -> Prometheus {
         let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/observability/alerts.yaml");
         let rules = std::fs::read_to_string(rules).expect("the rules");
         let (port, targets) = (free_port().expect("a port"), folder.join("targets.json"));
@@ -32,9 +33,9 @@ scrape_configs: [{job_name: unslide, file_sd_configs: [{files: [targets.json], r
         command.arg(format!("--config.file={}", folder.join("prometheus.yml").display()));
         command.arg(format!("--storage.tsdb.path={}", folder.join("prometheus").display()));
         command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+        let process = Process::start("prometheus", command, &folder.join("prometheus.log"));
         let client = Client::new(&format!("http://127.0.0.1:{port}"), "");
-        Some(Prometheus { child, client, targets })
+        Prometheus { _process: process, client, targets }
     }
 
     /// Says which processes there are, by the addresses of their metrics.
@@ -51,14 +52,6 @@ scrape_configs: [{job_name: unslide, file_sd_configs: [{files: [targets.json], r
         let alerts = answer["data"]["alerts"].as_array().into_iter().flatten();
         let firing = alerts.filter(|alert| alert["state"] == "firing");
         firing.filter_map(|alert| alert["labels"]["alertname"].as_str()).map(str::to_owned).collect()
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
