@@ -2,7 +2,6 @@
 //! graphs, and metrics.
 
 pub mod calltree;
-pub mod capture;
 pub mod event;
 pub mod malloc;
 pub mod memory_graph;

@@ -1,8 +1,8 @@
 //! Keys of a capture's objects.
 
+use crate::capture::CaptureForm;
 use unslide_artifacts::keys::{ObjectKey, feature_file};
 use unslide_model::TenantId;
-use unslide_signals::capture::CaptureForm;
 use unslide_store::Uuid;
 
 /// The folder of captures below a tenant's prefix.

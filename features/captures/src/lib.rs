@@ -1,15 +1,19 @@
 //! Captures: profiles, graphs of memory and logs of allocations. A tenant uploads one, the builder analyses it with the
 //! tenant's symbols, and analyses it again when symbols come late.
 //!
-//! `store` has the statements, `operations` the API, `pages` the console, and `analysis` the jobs of the builder.
+//! `capture` is the pure analysis of files, `store` has the statements, `operations` the API, `pages` the console,
+//! `analysis` the jobs of the builder, and `commands` the subcommands.
 
 mod analysis;
+pub mod capture;
+mod commands;
 mod keys;
 mod operations;
 mod pages;
 pub mod store;
 
 pub use analysis::{JOB_KIND, TASK as ANALYSIS_TASK};
+pub use commands::COMMANDS;
 pub use keys::CaptureKeys;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};

@@ -1,12 +1,12 @@
 //! The one boot path: runtime, logs, host.
 
-use crate::failure::{BoxError, CommandError};
 use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use unslide_client::{BoxError, CommandError};
 use unslide_model::SystemClock;
 use unslide_runtime::traces::TraceSettings;
 use unslide_runtime::{ConfigProblem, CpuPool, Host, Shutdown, admin, telemetry};
@@ -93,17 +93,6 @@ impl Process {
         let host = Host::new(Arc::new(SystemClock), shutdown, CpuPool::new(cores)?)?;
         Ok(host.with_traces(self.traces.settings.clone()))
     }
-}
-
-/// Runs a command's async part. Does not wait for blocking work that it has left behind.
-///
-/// # Errors
-/// Returns the command's own error, or one if the runtime cannot be started.
-pub fn block_on<T>(future: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(future);
-    runtime.shutdown_timeout(Duration::from_millis(500));
-    result
 }
 
 /// Connects to the database, for a command of an operator.

@@ -2,16 +2,17 @@
 
 use crate::configuration::Configured;
 use crate::configuration::service::Service;
-use crate::failure::{CommandError, Exit, Outcome, exit_code};
-use crate::offline::{explain, flame, jetsam, malloc_log, memory_graph, metrics, swift, symbolicate};
-use crate::online::{captures, dead_letter, doctor, groups, quarantine, reports, reprocess, symbols};
-use crate::output::{Console, say};
+use crate::failure::exit_code;
+use crate::offline::{explain, metrics, swift, symbolicate};
+use crate::online::{dead_letter, doctor, groups, quarantine, reports, reprocess, symbols};
 use crate::servers::{audit, fsck, health, key, migrate, tenant};
 use crate::{configuration, features, serve, upload};
 #[cfg(feature = "dev")]
 use crate::{demo, dev};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
+use unslide_client::symbols::BUILD_SYMCACHE;
+use unslide_client::{CommandError, Console, Exit, Outcome, say};
 
 /// Symbolication of crash reports: what was an address becomes function, file and line.
 #[derive(Parser)]
@@ -33,14 +34,6 @@ enum Command {
     Symbolicate(symbolicate::Arguments),
     /// Say why a frame is symbolicated as it is, or not, and which dSYM to upload
     Explain(explain::Arguments),
-    /// Draw the call tree of a sample, a hang or a MetricKit diagnostic as a flame graph, without any server
-    Flame(flame::Arguments),
-    /// Say which functions hold memory, from a log of malloc's stack logging, without any server
-    MallocLog(malloc_log::Arguments),
-    /// Say what is large in memory, what keeps it alive and what leaked, from a snapshot, without any server
-    MemoryGraph(memory_graph::Arguments),
-    /// Say which processes the system killed for lack of memory, from a Jetsam event log, without any server
-    Jetsam(jetsam::Arguments),
     /// Say what metric payloads, such as those of MetricKit, tell, without any server
     Metrics(metrics::Arguments),
     /// Try whether this machine can use the API with its key, and say what the key is good for
@@ -49,9 +42,6 @@ enum Command {
     Groups(groups::Arguments),
     /// List stored reports
     Reports(reports::Arguments),
-    /// Send profiles and logs of allocations, and read their analyses
-    #[command(subcommand)]
-    Capture(captures::Command),
     /// Upload dSYMs, or an operating system's libraries
     Upload(upload::Arguments),
     /// Ask for symbols
@@ -96,7 +86,7 @@ enum Command {
     #[command(name = swift::COMMAND, hide = true)]
     SwiftDemangler,
     /// Unpack an upload, build a symcache or run a feature's task, for a builder
-    #[command(name = serve::BUILD_SYMCACHE, hide = true)]
+    #[command(name = BUILD_SYMCACHE, hide = true)]
     BuildSymcache,
 }
 
@@ -121,13 +111,30 @@ enum ConfigCommand {
 
 /// Runs the command of this process's arguments to its end.
 pub fn run() -> ExitCode {
-    let matches = with_exit_codes(Cli::command()).get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let matches = command_line().get_matches();
     swift::isolate();
-    exit_code(dispatch(cli.command).and_then(|exit| {
+    exit_code(dispatch(&matches).and_then(|exit| {
         Console::get().finish().map_err(|error| CommandError::caused("cannot write the output", error))?;
         Ok(exit)
     }))
+}
+
+/// Returns the command line: the commands of this binary and those of features, each at its place.
+fn command_line() -> clap::Command {
+    let mut line = Cli::command();
+    let mut order: Vec<String> =
+        line.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    for added in features::commands() {
+        let command = (added.command)();
+        let before = order.iter().position(|name| name == added.follows);
+        order.insert(before.map_or(order.len(), |before| before + 1), command.get_name().to_owned());
+        line = line.subcommand(command);
+    }
+    let at_its_place = |command: clap::Command| {
+        let place = order.iter().position(|name| name == command.get_name());
+        command.display_order(place.unwrap_or(order.len()))
+    };
+    with_exit_codes(line.mut_subcommands(at_its_place))
 }
 
 /// Adds the exit codes to the end of the help of the command and all below it.
@@ -137,7 +144,17 @@ fn with_exit_codes(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_exit_codes)
 }
 
-fn dispatch(command: Command) -> Outcome {
+/// Runs a command of a feature, or one of this binary.
+fn dispatch(matches: &ArgMatches) -> Outcome {
+    if let Some((name, arguments)) = matches.subcommand()
+        && let Some(added) = features::commands().find(|added| (added.command)().get_name() == name)
+    {
+        return (added.run)(arguments);
+    }
+    run_command(Cli::from_arg_matches(matches).unwrap_or_else(|error| error.exit()).command)
+}
+
+fn run_command(command: Command) -> Outcome {
     match command {
         #[cfg(feature = "dev")]
         Command::Dev(arguments) => dev::run(&arguments),
@@ -145,15 +162,10 @@ fn dispatch(command: Command) -> Outcome {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Symbolicate(arguments) => symbolicate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
-        Command::Flame(arguments) => flame::run(&arguments),
-        Command::MallocLog(arguments) => malloc_log::run(&arguments),
-        Command::MemoryGraph(arguments) => memory_graph::run(&arguments),
-        Command::Jetsam(arguments) => jetsam::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Groups(arguments) => groups::run(arguments),
         Command::Reports(arguments) => reports::run(arguments),
-        Command::Capture(command) => captures::run(command),
         Command::Upload(arguments) => upload::run(&arguments),
         Command::Symbols(command) => symbols::run(command),
         Command::Reprocess(arguments) => reprocess::run(&arguments),
@@ -192,12 +204,19 @@ mod tests {
     /// clap looks at a command's arguments only when that command is run.
     #[test]
     fn the_arguments_of_every_command_go_together() {
-        with_exit_codes(Cli::command()).debug_assert();
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn the_commands_of_features_have_a_place_in_the_help() {
+        for added in features::commands() {
+            assert!(command_line().find_subcommand(added.follows).is_some(), "{}", added.follows);
+        }
     }
 
     #[test]
     fn every_list_can_be_printed_as_json() {
-        let cli = Cli::command();
+        let cli = command_line();
         let (mut commands, mut lists) = (vec![&cli], 0);
         while let Some(command) = commands.pop() {
             if matches!(command.get_name(), "list" | "groups" | "reports" | "audit") {
@@ -212,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_help_of_every_command_ends_with_the_exit_codes() {
-        let mut upload = with_exit_codes(Cli::command());
+        let mut upload = command_line();
         let help = upload.find_subcommand_mut("upload").unwrap().render_long_help().to_string();
         for part in ["symbols:write", "Examples:", "unslide upload build", "--retry-for", Exit::HELP] {
             assert!(help.contains(part), "{part} is not in\n{help}");

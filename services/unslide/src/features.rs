@@ -1,6 +1,7 @@
 //! The features of the product. Nothing else in this program names one.
 
 use unslide_builder::ChildTask;
+use unslide_client::FeatureCommand;
 use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
 
@@ -23,6 +24,17 @@ pub const CHILD_TASKS: &[ChildTask] = &[
     // The reading of a capture's files.
     unslide_captures::ANALYSIS_TASK,
 ];
+
+/// The subcommands of features, which read no configuration.
+const COMMANDS: &[&[FeatureCommand]] = &[
+    // Captures of a running service, and files of a device.
+    unslide_captures::COMMANDS,
+];
+
+/// Returns the subcommands of every feature.
+pub fn commands() -> impl Iterator<Item = &'static FeatureCommand> {
+    COMMANDS.iter().copied().flatten()
+}
 
 /// Makes every feature with its settings.
 pub fn read(reader: &mut ConfigReader) -> Vec<Feature> {

@@ -2,7 +2,6 @@
 
 mod boot;
 mod cli;
-mod client;
 mod configuration;
 #[cfg(feature = "dev")]
 mod demo;
@@ -13,9 +12,7 @@ mod features;
 mod moment;
 mod offline;
 mod online;
-mod output;
 mod prelude;
-mod quantity;
 mod serve;
 mod servers;
 mod upload;

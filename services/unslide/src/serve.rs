@@ -1,16 +1,12 @@
 //! One service in this process.
-
-use crate::boot;
 use crate::configuration::service::Service;
 use crate::configuration::{self, Configuration, Configured};
-use crate::failure::{BoxError, Exit, Outcome};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use unslide_client::symbols::BUILD_SYMCACHE;
+use unslide_client::{BoxError, Exit, Outcome, block_on};
 use unslide_runtime::child::ChildProgram;
 use unslide_runtime::{Host, Supervised, admin, supervise, telemetry};
-
-/// The subcommand of a builder's child process.
-pub const BUILD_SYMCACHE: &str = "build-symcache";
 
 /// Prepares the service's run, to be supervised.
 ///
@@ -46,7 +42,7 @@ pub fn prepare(service: Service, configuration: &Configuration, host: &Host) -> 
 pub fn run(service: Service, configured: &Configured) -> Outcome {
     let configuration = configuration::load(configured, Some(service))?;
     telemetry::init(&configuration.process.log)?;
-    boot::block_on(async {
+    block_on(async {
         let host = configuration.process.host()?;
         let admin = admin::start(&configuration.process.admin, &host).await?;
         let version = env!("CARGO_PKG_VERSION");

@@ -19,7 +19,7 @@ impl CallTree {
     }
 
     /// Describes a function in a line: its name, image and place.
-    pub(crate) fn described(&self, index: NodeIndex) -> String {
+    pub fn describe(&self, index: NodeIndex) -> String {
         let frame = self.frame(index);
         let place = &self.node(index).place;
         let place =
@@ -30,9 +30,9 @@ impl CallTree {
 
     /// Describes the innermost function of the app in a line, or of all if none is the app's. Returns an
     /// empty text for an empty stack.
-    pub(crate) fn described_of_app(&self, stack: &[NodeIndex]) -> String {
+    pub fn describe_app_function(&self, stack: &[NodeIndex]) -> String {
         let own = stack.iter().find(|at| self.frame(**at).origin == FrameOrigin::App);
-        own.or(stack.first()).map_or_else(String::new, |at| self.described(*at))
+        own.or(stack.first()).map_or_else(String::new, |at| self.describe(*at))
     }
 
     /// Returns the tree of the app's own functions. Callees in the system count for the app's function above

@@ -26,22 +26,3 @@ pub use totals::{
 };
 pub use tree::{StackTree, stack_tree};
 pub use vm_tag::vm_tag_name;
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::event::EventLayout;
-    use super::stack_table::tests::{ROOT, plain};
-
-    /// A record in the layout `Index`.
-    pub(crate) fn record(flags: u32, at: u64, size: u64, stack: u64) -> Vec<u8> {
-        super::event::tests::record(EventLayout::Index, flags, at, size, stack)
-    }
-
-    /// Events in the layout `Index`, and a table with two stacks in an image at 0x1000.
-    pub(crate) fn small_log() -> (Vec<u8>, Vec<u8>) {
-        let events = [(2, 0x6000_0030, 100, 2), (2, 0x6000_0020, 200, 3), (4, 0x5000_0000, 0, 0)];
-        let events =
-            events.iter().flat_map(|(flags, at, size, stack)| record(*flags, *at, *size, *stack)).collect();
-        (events, plain(&[(0, 0), (0x104, ROOT), (0x1010, 1), (0x1020, 1)]))
-    }
-}

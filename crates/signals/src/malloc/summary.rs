@@ -332,7 +332,7 @@ impl LogQuestion<'_> {
     }
 
     fn functions(&self, (tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> Vec<String> {
-        nodes.iter().take(self.most_functions).map(|at| tree.described(*at)).collect()
+        nodes.iter().take(self.most_functions).map(|at| tree.describe(*at)).collect()
     }
 }
 
@@ -345,5 +345,5 @@ fn nodes<'t>(of: StackMemory, trees: &[&'t StackTree]) -> (&'t CallTree, Vec<Nod
 
 /// Returns the innermost function of the app, or of all.
 fn allocator((tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> String {
-    tree.described_of_app(nodes)
+    tree.describe_app_function(nodes)
 }

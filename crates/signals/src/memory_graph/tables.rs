@@ -228,7 +228,7 @@ impl MemoryTables {
 
     /// Keeps at most `rows` rows of each list, and `compared` of those that snapshots are compared by, as far as their
     /// names have at most `most_text` bytes.
-    pub(crate) fn truncate_lists(&mut self, rows: usize, compared: usize, most_text: usize) {
+    pub fn truncate_lists(&mut self, rows: usize, compared: usize, most_text: usize) {
         let regions = cut(&mut self.regions, (compared, most_text), |row| row.name.len());
         let zones = cut(&mut self.zones, (rows, usize::MAX), |row| row.name.len());
         let text = |row: &ClassRow| row.name.len() + row.kind.len() + row.image.len();
@@ -243,7 +243,7 @@ impl MemoryTables {
     }
 
     /// Cuts long names, which files may have.
-    pub(crate) fn shorten_names(&mut self) {
+    pub fn shorten_names(&mut self) {
         let regions = self.regions.iter_mut().map(|row| &mut row.name);
         let zones = self.zones.iter_mut().map(|row| &mut row.name);
         let classes = self.classes.iter_mut().flat_map(|row| [&mut row.name, &mut row.kind, &mut row.image]);

@@ -1,6 +1,7 @@
 //! The part of an analysis that reads the tenant's files, in a child process.
 
 use super::symbols;
+use crate::capture::{CaptureForm, analyse};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,13 +11,12 @@ use std::path::Path;
 use unslide_artifacts::map_file;
 use unslide_builder::feature::{ChildTask, ChildTaskError};
 use unslide_model::DebugId;
-use unslide_signals::capture::{CaptureForm, analyse};
 use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::SymCache;
 
 /// Reads the files of a capture in the job's folder. The answer is a [`CaptureReading`].
 ///
-/// [`CaptureReading`]: unslide_signals::capture::CaptureReading
+/// [`CaptureReading`]: crate::capture::CaptureReading
 pub const TASK: ChildTask = ChildTask { name: "analyse_capture", run };
 
 /// The input of the task.

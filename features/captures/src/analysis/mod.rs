@@ -5,6 +5,7 @@ mod symbols;
 
 pub use child::TASK;
 
+use crate::capture::{CaptureAnalysis, CaptureReading, MOST_ANALYSIS_BYTES, SkippedPart};
 use crate::keys::CaptureKeys;
 use crate::store::{self, AnalysisEnd, Capture, CaptureRun};
 use bytes::Bytes;
@@ -16,7 +17,6 @@ use symbols::CaptureSymbols;
 use unslide_artifacts::{Put, StorageError};
 use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler, Room};
 use unslide_model::{DebugId, TenantId};
-use unslide_signals::capture::{CaptureAnalysis, CaptureReading, MOST_ANALYSIS_BYTES, SkippedPart};
 use unslide_store::{HookFuture, OwnerTx, jobs, segments};
 
 /// The kind of the jobs.

@@ -1,11 +1,11 @@
 //! The symcaches that a capture can use, fetched into its job's folder.
 
+use crate::capture::CaptureImage;
 use crate::store::SeenSymbols;
 use std::path::{Path, PathBuf};
 use unslide_artifacts::{StorageError, keys};
 use unslide_builder::feature::{FeatureJob, JobFailure, Room};
 use unslide_model::{DebugId, Owned, Owner, TenantId};
-use unslide_signals::capture::CaptureImage;
 use unslide_store::slots;
 use unslide_symbolicate::symcache::READS;
 

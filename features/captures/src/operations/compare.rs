@@ -1,10 +1,10 @@
 //! `GET /v1/captures/{id}/compare/{other}`.
 
 use super::{FoundAnalysis, analysis};
+use crate::capture::{CaptureAnalysis, CaptureComparison, NotComparable};
 use crate::operations::prelude::*;
 use crate::store::Capture;
 use http::header::CONTENT_TYPE;
-use unslide_signals::capture::{CaptureAnalysis, CaptureComparison, NotComparable};
 
 /// Two captures, and what has changed.
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,6 +1,7 @@
 //! `GET /v1/captures/{id}`.
 
 use super::no_capture;
+use crate::capture::{CaptureAnalysis, MOST_ANALYSIS_BYTES};
 use crate::keys::CaptureKeys;
 use crate::operations::prelude::*;
 use crate::store::{self, Capture};
@@ -10,7 +11,6 @@ use serde_json::value::RawValue;
 use unslide_api::feature::operation::{Reservation, reserve};
 use unslide_model::TenantId;
 use unslide_signals::calltree::CallTree;
-use unslide_signals::capture::{CaptureAnalysis, MOST_ANALYSIS_BYTES};
 use unslide_store::Uuid;
 
 /// Bytes that an analysis takes besides its trees, for each byte of its JSON.

@@ -1,9 +1,9 @@
 //! `GET /v1/captures`.
 
+use crate::capture::CaptureKind;
 use crate::operations::prelude::*;
 use crate::store::{self, Capture, CaptureFilter};
 use unslide_api::feature::operation::{check_texts, time_and_id, timed};
-use unslide_signals::capture::CaptureKind;
 
 /// A selection of captures. An absent parameter selects all.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]

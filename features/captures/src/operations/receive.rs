@@ -3,6 +3,7 @@
 //! Their keys are condemned before the first byte is put; the transaction that makes the capture takes them off that
 //! list. A failure in between leaves nothing for long.
 
+use crate::capture::{CaptureForm, CapturePart};
 use crate::keys::CaptureKeys;
 use crate::store::{self, CaptureFile, NewCapture, ReceivedCapture};
 use bytes::Bytes;
@@ -15,7 +16,6 @@ use unslide_api::feature::upload::{
 };
 use unslide_artifacts::Put;
 use unslide_model::{ContentHash, TenantId};
-use unslide_signals::capture::{CaptureForm, CapturePart};
 use unslide_store::{Uuid, segments, usage};
 
 /// A capture before its bytes are received.

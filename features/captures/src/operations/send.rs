@@ -1,6 +1,7 @@
 //! `POST /v1/captures`.
 
 use super::receive::{CaptureBody, CaptureUpload, receive};
+use crate::capture::{CaptureForm, CaptureKind, MallocLayout};
 use crate::operations::prelude::*;
 use axum::body::Body;
 use futures::StreamExt;
@@ -10,7 +11,6 @@ use unslide_api::feature::operation::{AcceptedResponse, Charge, is_text};
 use unslide_api::feature::upload::{
     Chunks, Packing, Parts, Permit, UploadQuota, announced_length, boundary, check_quota, detached, unpack,
 };
-use unslide_signals::capture::{CaptureForm, CaptureKind, MallocLayout};
 use unslide_store::app_signals::AppSignal;
 use unslide_store::{Uuid, app_settings, app_signals};
 

@@ -2,10 +2,10 @@
 
 use super::history::{Moments, ShownHistory};
 use super::list::{MOST_ROWS, ShownList};
+use crate::capture::{CaptureAnalysis, LackingImage};
 use unslide_api::feature::page::{
     FlameSvg, FunctionLine, bytes, changed_bytes, functions, grouped, heaviest_path, or, upload_command,
 };
-use unslide_signals::capture::{CaptureAnalysis, LackingImage};
 use unslide_signals::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
 use unslide_signals::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow};
 
@@ -242,8 +242,8 @@ pub fn command(image: &LackingImage) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::{CaptureForm, MallocLayout, analyse};
     use serde_json::json;
-    use unslide_signals::capture::{CaptureForm, MallocLayout, analyse};
 
     #[test]
     fn a_graph_of_memory_shows_zones_resident_memory_and_cycles() {

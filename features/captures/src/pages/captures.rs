@@ -2,11 +2,11 @@
 
 use super::CAPTURES_PATH as PATH;
 use super::prelude::*;
+use crate::capture::CaptureKind;
 use crate::operations::{CaptureQuery, list_captures};
 use crate::store::Capture;
 use unslide_api::feature::page::{BarSelect, FilterBar, app_select};
 use unslide_model::Scope;
-use unslide_signals::capture::CaptureKind;
 
 const FILTERS: [&str; 2] = ["app", "kind"];
 

@@ -3,11 +3,11 @@
 use super::analysis::leak_line;
 use super::list::{MOST_ROWS, ShownList};
 use super::prelude::*;
+use crate::capture::{CaptureAnalysis, CaptureComparison, CaptureKind, ComparedMemory, PathGrowth};
 use crate::operations::{CapturePair, capture_pair};
 use crate::store::Capture;
 use unslide_api::feature::page::{FlameSvg, bytes, changed_bytes, changed_functions, counted, grouped, or};
 use unslide_signals::calltree::{CallTree, CutTree};
-use unslide_signals::capture::{CaptureAnalysis, CaptureComparison, CaptureKind, ComparedMemory, PathGrowth};
 use unslide_signals::memory_graph::MemoryComparison;
 
 #[derive(Template)]
@@ -228,7 +228,7 @@ fn graph_lists(graph: &MemoryComparison) -> Vec<ShownList> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unslide_signals::capture::{CaptureForm, analyse};
+    use crate::capture::{CaptureForm, analyse};
 
     #[test]
     fn where_no_list_has_lines_it_is_said_what_has_not_changed() {

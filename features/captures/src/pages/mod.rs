@@ -12,13 +12,13 @@ mod upload;
 
 pub use related::{find_page, find_related};
 
+use crate::capture::CaptureKind;
 use crate::store::{Capture, CaptureState};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use serde_json::Value;
 use unslide_api::feature::Api;
 use unslide_api::feature::page::{TakesAway, bytes, counted, grouped};
-use unslide_signals::capture::CaptureKind;
 use unslide_store::Uuid;
 
 /// The path of the list.

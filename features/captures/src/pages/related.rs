@@ -1,9 +1,9 @@
 //! Links from other pages to those of captures.
 
 use super::{capture_path, kind};
+use crate::capture::CaptureKind;
 use crate::store;
 use unslide_api::feature::{RelatedLink, RelatedSection};
-use unslide_signals::capture::CaptureKind;
 use unslide_store::queries::reports::ReportRow;
 use unslide_store::{HookFuture, TenantTx, Uuid};
 

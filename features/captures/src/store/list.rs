@@ -1,8 +1,8 @@
 //! Captures by id and in lists, and their deletion.
 
 use super::{Capture, query_captures};
+use crate::capture::CaptureKind;
 use time::{Date, OffsetDateTime};
-use unslide_signals::capture::CaptureKind;
 use unslide_store::queries::reports::ReportRow;
 use unslide_store::sql::to_row32;
 use unslide_store::{Result, TenantTx, Uuid};

@@ -19,13 +19,13 @@ pub use receive::{NewCapture, ReceivedCapture, expect, receive};
 pub use run::{AnalysisEnd, CaptureRun, SeenSymbols, begin, fail, finish};
 pub use wake::wake;
 
+use crate::capture::{CaptureForm, CaptureKind, MallocLayout};
 use crate::keys::CaptureKeys;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::types::Json;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
-use unslide_signals::capture::{CaptureForm, CaptureKind, MallocLayout};
 use unslide_store::jobs::{FeatureWork, Work};
 use unslide_store::sql::{from_row, from_row32, words};
 use unslide_store::{Result, StoreError, Uuid};
@@ -175,7 +175,7 @@ macro_rules! query_captures {
     ($rest:tt, $($argument:expr),+ $(,)?) => {
         sqlx::query_as!(
             $crate::store::CaptureRow,
-            r#"SELECT id, app, version, session_id, form AS "form: sqlx::types::Json<unslide_signals::capture::CaptureForm>",
+            r#"SELECT id, app, version, session_id, form AS "form: sqlx::types::Json<crate::capture::CaptureForm>",
                       files AS "files: sqlx::types::Json<Vec<crate::store::CaptureFile>>", size,
                       state AS "state: crate::store::CaptureState", reason, detail, run, answer, summary, received_at,
                       analysed_at

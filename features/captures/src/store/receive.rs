@@ -1,9 +1,9 @@
 //! Receipt of captures.
 
 use super::{CaptureFile, analysis_work};
+use crate::capture::CaptureForm;
 use time::Duration;
 use unslide_model::ContentHash;
-use unslide_signals::capture::CaptureForm;
 use unslide_store::segments::condemn_at;
 use unslide_store::sql::to_row;
 use unslide_store::{Result, StoreError, TenantTx, Uuid, jobs};

@@ -6,13 +6,13 @@ use serde_json::Value;
 use std::time::Duration;
 use unslide_artifacts::Put;
 use unslide_captures::CaptureKeys;
+use unslide_captures::capture::{CaptureForm, MallocLayout};
 use unslide_captures::store::{
     self as captures, Capture, CaptureFile, CaptureState, NewCapture, ReceivedCapture,
 };
 use unslide_model::ContentHash;
 use unslide_proto::Message;
 use unslide_proto::signal::{StackImage, StackNode, StackSet};
-use unslide_signals::capture::{CaptureForm, MallocLayout};
 use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, ReferenceKind, RootKind};
 use unslide_store::{Uuid, segments};
 use unslide_symbolicate::object::{build, objects};

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 use std::time::Duration;
 use unslide_captures::JOB_KIND;
+use unslide_captures::capture::CaptureForm;
 use unslide_captures::store::{
     self as captures, AnalysisEnd, CaptureFile, CaptureFilter, CaptureState, HOOK, NewCapture,
     ReceivedCapture, SeenSymbols,
 };
 use unslide_harness::database::{TestDatabase, acme, umbrella};
 use unslide_model::{ContentHash, DebugId, Owner, Quality};
-use unslide_signals::capture::CaptureForm;
 use unslide_store::queries::session::{self, TimelineEvent, TimelinePage};
 use unslide_store::slots::{self, PublishedSymbols};
 use unslide_store::wakes::{self, Arrived};

@@ -2,10 +2,9 @@
 
 use super::service::Service;
 use super::{Configuration, Configured};
-use crate::failure::{Exit, Outcome};
-use crate::output::say;
 use crate::servers::{connection_check, logins};
 use clap::Args;
+use unslide_client::{Exit, Outcome, say};
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::config::Sources;
 use unslide_stream::access::KafkaLogin;

@@ -1,13 +1,12 @@
 //! The configuration of everything, from one set of sources.
 
 use crate::boot::{Process, TraceVariables};
-use crate::failure::{Exit, Outcome};
 use crate::features;
-use crate::output::{Console, say};
 use clap::Args;
 use service::Service;
 use settings::Effective;
 use std::path::PathBuf;
+use unslide_client::{Console, Exit, Outcome, say};
 use unslide_feature::Feature;
 use unslide_proto::signed::SigningKey;
 use unslide_runtime::config::{ConfigReader, Problems, Sources};

@@ -1,16 +1,17 @@
 //! The captures of the demo's traffic: the samples and allocations of a device at the place of the crash, and
 //! the objects that kept memory alive.
 
-use crate::client::{Client, FormContent, FormFile};
-use crate::failure::BoxError;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use unslide_client::{BoxError, Client, FormContent, FormFile};
 use unslide_model::DebugId;
 use unslide_proto::Message;
 use unslide_proto::signal::{MemoryRegion, StackImage, StackNode, StackSet};
 use unslide_signals::memory_graph::ReferenceKind::Strong;
 use unslide_signals::memory_graph::{ClassKind, MemoryGraphWriter, RootKind};
 
+/// The path of captures in the API.
+const CAPTURES: &str = "/v1/captures";
 /// The mask that addresses of the log are combined with.
 const DISGUISE: u64 = 0x5555;
 /// Allocations of the log.
@@ -38,7 +39,7 @@ pub async fn send(client: &Client, of: [(&'static str, &str); 3], report: &Value
         let pairs = of.into_iter().chain([("kind", kind)]);
         pairs.map(|(name, value)| (name, value.to_owned())).collect::<Vec<_>>()
     };
-    client.send_capture(&named("stack_set"), &[set]).await?;
+    let _: Value = client.send_form(CAPTURES, &named("stack_set"), &[set]).await?;
     let mut log = named("malloc_log");
     log.extend([("layout", "index".to_owned()), ("from", (ALLOCATIONS / 2).to_string())]);
     let files = [
@@ -47,10 +48,11 @@ pub async fn send(client: &Client, of: [(&'static str, &str); 3], report: &Value
         ("images", serde_json::to_vec(&json!({"binary_images": images}))?),
     ];
     let files = files.map(|(name, bytes)| FormFile { name, content: FormContent::Bytes(bytes.into()) });
-    client.send_capture(&log, &files).await?;
+    let _: Value = client.send_form(CAPTURES, &log, &files).await?;
     for (items, leaks) in GRAPHS {
         let graph = FormContent::Bytes(memory_graph(items, leaks)?.into());
-        client.send_capture(&named("memory_graph"), &[FormFile { name: "file", content: graph }]).await?;
+        let graph = FormFile { name: "file", content: graph };
+        let _: Value = client.send_form(CAPTURES, &named("memory_graph"), &[graph]).await?;
     }
     Ok(())
 }

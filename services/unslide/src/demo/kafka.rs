@@ -1,8 +1,6 @@
 //! The demo's Kafka clients, which work like any gateway and any consumer.
 
 use crate::dev::Installation;
-use crate::failure::BoxError;
-use crate::output::say;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ConfigSource, ResourceSpecifier};
 use rdkafka::consumer::{Consumer, StreamConsumer};
@@ -11,6 +9,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use unslide_client::{BoxError, say};
 use unslide_proto::{headers, topics};
 
 /// Sends reports and waits until the broker has them.

@@ -6,19 +6,16 @@ mod kafka;
 mod show;
 mod traffic;
 
-use crate::boot;
-use crate::client::{ApiServer, Client};
 use crate::configuration;
 use crate::configuration::Configured;
 use crate::dev::{self, Installation, Running, Start};
-use crate::failure::{BoxError, Exit, Outcome};
-use crate::output::{Console, say};
 use bytes::Bytes;
 use clap::Args;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Duration;
+use unslide_client::{ApiServer, BoxError, Client, Console, Exit, Outcome, block_on, say};
 use unslide_embedded::Servers;
 use unslide_model::{ContentHash, TenantId};
 use unslide_runtime::{Host, telemetry};
@@ -66,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let data = data.ok_or("there is no folder for the state")?;
     let (keep, traffic) = (arguments.keep || arguments.traffic, arguments.traffic);
     let start = Start::on(&data, TenantId::new("demo")?);
-    let outcome = boot::block_on(async move {
+    let outcome = block_on(async move {
         let host = configuration.process.host()?;
         step(
             if traffic { "0/5" } else { "1/5" },

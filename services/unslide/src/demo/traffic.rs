@@ -16,10 +16,7 @@ mod system_reports;
 mod team;
 
 use super::{CRASH, DSYM, LONGEST, captures, kafka, step, upload};
-use crate::client::Client;
 use crate::dev::Installation;
-use crate::failure::BoxError;
-use crate::output::say;
 use builds::{BUILDS, Build, UploadTime};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -27,6 +24,7 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::io::{Cursor, Read};
 use std::time::Duration;
+use unslide_client::{BoxError, Client, say};
 use unslide_model::{Clock, DebugId, SystemClock, first_bytes};
 
 /// Days of traffic, today among them. Kafka keeps a week.
@@ -417,6 +415,25 @@ fn move_image(report: &mut Value, by: u64) {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::sync::Arc;
+    use unslide_symbolicate::ImageSymbols;
+    use unslide_symbolicate::object::{build, objects};
+    use unslide_symbolicate::symcache::SymCache;
+
+    /// Builds the symbols of a dSYM in this process, without its limits.
+    pub fn symbols_from_archive(archive: &[u8]) -> (DebugId, ImageSymbols) {
+        let mut archive = zip::ZipArchive::new(Cursor::new(archive)).unwrap();
+        let mut bytes = Vec::new();
+        for number in 0..archive.len() {
+            let mut file = archive.by_index(number).unwrap();
+            if file.is_file() && file.name().unwrap().contains("/DWARF/") {
+                file.read_to_end(&mut bytes).unwrap();
+            }
+        }
+        let slice = objects(&bytes).unwrap().remove(0);
+        let symcache = SymCache::parse(build(&bytes[slice.range]).unwrap().symcache).unwrap();
+        (slice.object.unwrap().debug_id.unwrap(), ImageSymbols::found(Arc::new(symcache)))
+    }
 
     #[test]
     fn every_build_has_reports_whose_ids_differ() {

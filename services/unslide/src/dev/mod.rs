@@ -4,11 +4,8 @@ mod operator;
 mod state;
 mod unused;
 
-use crate::boot;
 use crate::configuration::service::Service;
 use crate::configuration::{self, Configuration, Configured};
-use crate::failure::{BoxError, Exit, Outcome};
-use crate::output::{Console, note, say};
 use crate::serve;
 use crate::servers::health::reachable;
 use crate::servers::{key, tenant};
@@ -21,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use unslide_client::{BoxError, Console, Exit, Outcome, block_on, note, say};
 use unslide_embedded::{Options, S3Endpoint, Servers};
 use unslide_model::{Scope, Secret, TenantId, shell_word};
 use unslide_runtime::{Host, Supervised, admin, causes, supervise, telemetry};
@@ -124,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         tenant: TenantId::new("dev")?,
     };
     let json = arguments.json;
-    boot::block_on(async move {
+    block_on(async move {
         let host = configuration.process.host()?;
         let begin = tokio::time::Instant::now();
         let progress = |line: &str| note!("{line}");

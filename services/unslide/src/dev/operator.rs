@@ -1,8 +1,8 @@
 //! The configuration that `unslide dev` leaves for the commands of operators.
 
-use crate::failure::BoxError;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use unslide_client::BoxError;
 use unslide_embedded::private_file;
 
 /// Its name in the data folder.

@@ -6,13 +6,13 @@ use crate::offline::records::input::InputRecord;
 use crate::offline::records::{
     AnsweredRecord, RecordHandling, answer_files, answer_report, element_problem, input_files,
 };
-use crate::offline::symbolicate::{BuildArguments, Library};
 use crate::online::groups::rules::read_rules;
-use crate::output::json_text;
 use crate::prelude::*;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use text::{Noticed, explanation_text};
+use unslide_client::json_text;
+use unslide_client::symbols::{BuildArguments, Library};
 use unslide_report::{ReadLimits, Report, foreign_format};
 
 /// Arguments of `unslide explain`.
@@ -85,8 +85,7 @@ impl Arguments {
 
 fn explain_at_api(id: &str, arguments: &Arguments) -> Outcome {
     let client = Client::new(&arguments.server)?;
-    let explanation: Value =
-        boot::block_on(async { Ok(client.get(&format!("/v1/reports/{id}/explain")).await?) })?;
+    let explanation: Value = block_on(async { Ok(client.get(&format!("/v1/reports/{id}/explain")).await?) })?;
     if arguments.json {
         Console::get().json(&explanation)?;
         return Ok(Exit::Ready);

@@ -1,11 +1,11 @@
 //! `unslide metrics`: shows the metrics of payloads, without any server.
 
-use crate::offline::packed::read_input;
 use crate::prelude::*;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use time::Date;
+use unslide_client::input::read_input;
 use unslide_model::QuantileSketch;
 use unslide_model::figures::{format_decimals, format_significant};
 use unslide_report::text::escaped;

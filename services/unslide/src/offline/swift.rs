@@ -8,13 +8,13 @@
 //! request is read whole before the first answer is written, so neither side waits for the other. Before the
 //! first request the process sends a length of [`LAST`] to say that it is ready.
 
-use crate::failure::Exit;
 use parking_lot::Mutex;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
+use unslide_client::Exit;
 use unslide_runtime::child::{ChildLimits, ChildProgram};
 use unslide_symbolicate::demangle::{Swift, Unavailable, demangle_here, demangle_with};
 

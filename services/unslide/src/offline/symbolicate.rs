@@ -1,23 +1,14 @@
 //! `unslide symbolicate`: reports from a file or a pipe, symbols from folders, no server.
 
 mod answer;
-mod build;
-mod bundles;
-mod lacking;
-mod library;
-mod mapped;
 
-pub use build::BuildArguments;
-pub use lacking::Lacking;
-pub use library::Library;
-pub use mapped::map_unpacked;
-
-use crate::failure::Outcome;
 use crate::offline::records::input::InputRecord;
 use crate::offline::records::{RecordHandling, answer_files, input_files};
 use crate::online::groups::rules::read_rules;
 use answer::OutputFormat;
 use std::path::PathBuf;
+use unslide_client::Outcome;
+use unslide_client::symbols::{BuildArguments, Lacking, Library};
 
 /// Where reports and symbols come from.
 #[derive(clap::Args)]

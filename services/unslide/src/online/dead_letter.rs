@@ -1,10 +1,10 @@
 //! `unslide dead-letter`.
 
 use crate::moment::{self, Moment};
-use crate::online::listing::{ListForm, Listing, given, text};
-use crate::output::confirm;
 use crate::prelude::*;
 use std::path::PathBuf;
+use unslide_client::confirm;
+use unslide_client::listing::{ListForm, Listing, given, text};
 use unslide_model::{Clock as _, SystemClock};
 
 /// The commands on dead letters. Keys of a tenant's administrator see the tenant's own.
@@ -108,7 +108,7 @@ fn base(all: bool) -> &'static str {
 
 /// Runs a command on dead letters.
 pub fn run(command: Command) -> Outcome {
-    boot::block_on(async {
+    block_on(async {
         match command {
             Command::List { server, which, unreplayed, form } => {
                 list(&Client::new(&server)?, &which, unreplayed, form).await

@@ -1,9 +1,9 @@
 //! `unslide doctor`: can this machine use the API with this key?
 
-use crate::client::AnsweringServer;
 use crate::prelude::*;
 use serde::Deserialize;
 use time::Duration;
+use unslide_client::AnsweringServer;
 use unslide_model::{Clock, Scope, SystemClock};
 
 /// The largest difference between two clocks that is not worth a warning.
@@ -56,7 +56,7 @@ impl OwnKey {
 
 /// Tries the address, the clock and the key, and says what the key is good for.
 pub fn run(arguments: &Arguments) -> Outcome {
-    boot::block_on(async {
+    block_on(async {
         let client = Client::new(&arguments.server)?;
         if client.is_insecure() {
             say!("warning: the API's address begins with http://, so others on the way can read the key");

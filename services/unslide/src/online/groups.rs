@@ -2,10 +2,10 @@
 
 pub mod rules;
 
-use crate::online::listing::{ListForm, Listing, given, text};
 use crate::prelude::*;
 use clap::ValueEnum;
 use reqwest::Method;
+use unslide_client::listing::{ListForm, Listing, given, text};
 use unslide_store::Uuid;
 
 /// Arguments of `unslide groups`.
@@ -132,7 +132,7 @@ struct Target {
 /// Lists groups, or changes one.
 pub fn run(arguments: Arguments) -> Outcome {
     match arguments.action {
-        Some(action) => boot::block_on(act(action)),
+        Some(action) => block_on(act(action)),
         None => list(arguments),
     }
 }
@@ -188,7 +188,7 @@ fn list(arguments: Arguments) -> Outcome {
         head: &["ID", "STATE", "REPORTS", "DEVICES", "LAST SEEN", "VERSIONS", "TITLE", "CULPRIT"],
         row,
     };
-    boot::block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
+    block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
 }
 
 /// Returns the status, with the version that it is about.

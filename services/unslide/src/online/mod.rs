@@ -1,10 +1,8 @@
 //! Commands that ask the API.
 
-pub mod captures;
 pub mod dead_letter;
 pub mod doctor;
 pub mod groups;
-pub mod listing;
 pub mod quarantine;
 pub mod reports;
 pub mod reprocess;

@@ -1,9 +1,9 @@
 //! `unslide quarantine`.
 
-use crate::online::listing::{Listing, given, text};
 use crate::prelude::*;
 use std::time::Duration;
 use tokio::time::Instant;
+use unslide_client::listing::{Listing, given, text};
 
 /// How long to wait for a replay: the indexer polls for requests every few seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ pub enum Command {
 
 /// Runs a command on quarantined records.
 pub fn run(command: Command) -> Outcome {
-    boot::block_on(async {
+    block_on(async {
         match command {
             Command::List { server, tenant, reason, waiting, limit, json } => {
                 let stored = waiting.then(|| "false".to_owned());

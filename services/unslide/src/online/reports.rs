@@ -1,7 +1,7 @@
 //! `unslide reports`: stored reports.
 
-use crate::online::listing::{ListForm, Listing, given, text};
 use crate::prelude::*;
+use unslide_client::listing::{ListForm, Listing, given, text};
 
 /// Arguments of `unslide reports`.
 #[derive(Args)]
@@ -60,7 +60,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         head: &["ID", "RECEIVED", "APP", "VERSION", "STATUS", "DEVICE", "REASON"],
         row,
     };
-    boot::block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
+    block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
 }
 
 fn row(report: &Value) -> [String; 7] {

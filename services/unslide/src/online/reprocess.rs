@@ -1,10 +1,10 @@
 //! `unslide reprocess`: stored reports symbolicated again.
 
 use crate::moment::{self, Moment};
-use crate::output::{can_ask, confirm};
 use crate::prelude::*;
 use serde::Deserialize;
 use std::time::Duration;
+use unslide_client::{can_ask, confirm};
 use unslide_model::{Clock as _, DebugId, SystemClock};
 
 /// The pause between two looks while waiting.
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         "app": arguments.app, "version": arguments.app_version, "build": arguments.build, "from": from,
         "to": to, "debug_id": arguments.debug_id, "dry_run": arguments.dry_run, "all": !is_narrow,
     });
-    boot::block_on(async {
+    block_on(async {
         let client = Client::new(&arguments.server)?;
         if arguments.dry_run {
             let counted: Counted = client.post("/v1/reprocess", &body).await?;

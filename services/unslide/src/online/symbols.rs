@@ -2,16 +2,16 @@
 
 mod backfill;
 
-use crate::offline::packed::{read_unpacked, unpack_archive};
 use crate::prelude::*;
-use crate::quantity;
-use crate::upload::{MachOFile, find, is_archive, mach_o};
+use crate::upload::{MachOFile, find, mach_o};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
 use unslide_artifacts::archive::{Binary, PEEK, recognise};
+use unslide_client::input::{read_unpacked, unpack_archive};
+use unslide_client::{is_archive, quantity};
 use unslide_model::DebugId;
 use unslide_report::{Element, ReadLimits, Report, split};
 
@@ -88,7 +88,7 @@ fn check(arguments: &CheckArguments) -> Outcome {
         return Ok(Exit::Ready);
     }
     let ids: Vec<DebugId> = names.keys().copied().collect();
-    boot::block_on(async {
+    block_on(async {
         let client = Client::new(&arguments.server)?;
         let end = Instant::now() + Duration::from_secs(arguments.timeout.into());
         let checked = loop {

@@ -4,8 +4,6 @@
 use crate::boot;
 use crate::configuration::Configuration;
 use crate::configuration::check::Section;
-use crate::failure::{Exit, Outcome};
-use crate::output::say;
 use crate::servers::logins;
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +12,7 @@ use time::OffsetDateTime;
 use tokio::time::timeout;
 use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::{ObjectStore, Put, StorageError};
+use unslide_client::{Exit, Outcome, block_on, say};
 use unslide_model::{Clock, SystemClock};
 use unslide_runtime::causes;
 use unslide_store::{Store, StoreError};
@@ -52,7 +51,7 @@ pub fn run(configuration: &Configuration, login: Option<KafkaLogin>) -> Outcome 
     let reads = |section: Section| logins.iter().any(|login| section.is_read_by(*login));
     // A migration has a login of its own, which no service uses.
     let postgres = reads(Section::Postgres) && login != Some(KafkaLogin::Migrate);
-    boot::block_on(async {
+    block_on(async {
         let mut results = kafka(&configuration.api.kafka, &logins).await;
         if postgres {
             results.extend(database(&configuration.api.postgres).await);

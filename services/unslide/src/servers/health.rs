@@ -1,6 +1,6 @@
 //! `unslide health`: is the service of this machine ready? For the health checks of containers.
 
-use crate::boot::{self, Process};
+use crate::boot::Process;
 use crate::configuration::Configured;
 use crate::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,7 +26,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let url = format!("http://{address}/readyz");
     // reqwest wants one, though nothing here is encrypted.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    boot::block_on(async move {
+    block_on(async move {
         let client = reqwest::Client::builder().timeout(PATIENCE).no_proxy().build()?;
         let answer = client.get(&url).send().await;
         let answer =

@@ -2,11 +2,11 @@
 
 use crate::configuration::Configured;
 use crate::moment::Moment;
-use crate::output::confirm;
 use crate::prelude::*;
 use crate::servers::tenant::{there, with};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
+use unslide_client::confirm;
 use unslide_model::{Scope, Secret, TenantId};
 use unslide_store::keys::{self, NewApiKey};
 use unslide_store::{Store, Uuid, audit};

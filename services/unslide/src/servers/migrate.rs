@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return logins::print(&configuration::kafka(&arguments.configured)?, &arguments.access);
     }
     let administration = administration(&arguments.configured, arguments.topics)?;
-    boot::block_on(async {
+    block_on(async {
         let migrated = unslide_store::migrate(&administration.postgres.url)
             .await
             .map_err(|error| boot::database_failed(&administration.postgres, error))?;

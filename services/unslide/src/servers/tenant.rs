@@ -1,11 +1,10 @@
 //! `unslide tenant`.
 
 use crate::configuration::{Administration, Configured, administration};
-use crate::online::listing::text;
-use crate::output::confirm;
 use crate::prelude::*;
-use crate::quantity;
 use std::time::Duration;
+use unslide_client::listing::text;
+use unslide_client::{confirm, quantity};
 use unslide_model::TenantId;
 use unslide_store::figures::FigureOrder;
 use unslide_store::tenants::{self, QuotaLimits, TenantRecord, TenantStanding};
@@ -156,7 +155,7 @@ pub fn run(command: Command) -> Outcome {
         }),
         Command::Topics { configured, tenant } => {
             let settings = administration(&configured, true)?.kafka;
-            boot::block_on(topics(&settings, &tenant))
+            block_on(topics(&settings, &tenant))
         }
         Command::List { configured, json } => with(&configured, async |store, _| list(&store, json).await),
         Command::Usage { configured, sort, json } => with(&configured, async |store, administration| {
@@ -187,7 +186,7 @@ pub fn run(command: Command) -> Outcome {
 /// Returns an error if the configuration is wrong, or if the database cannot be reached.
 pub fn with(configured: &Configured, work: impl AsyncFnOnce(Store, Administration) -> Outcome) -> Outcome {
     let administration = administration(configured, false)?;
-    boot::block_on(async {
+    block_on(async {
         let store = boot::database(&administration.postgres).await?;
         work(store, administration).await
     })

@@ -6,7 +6,8 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use unslide_artifacts::archive::{Binary, FileKind, PEEK, describe, detect};
+use unslide_artifacts::archive::FileKind;
+use unslide_client::{describe_file, file_kind, starts_as_mach_o};
 use unslide_model::{ContentHash, DebugId};
 use unslide_symbolicate::object;
 
@@ -92,7 +93,7 @@ impl Search {
 
     /// Adds a named file. It is sent even if only the server can recognise it.
     fn named_file(&mut self, path: &Path) {
-        match kind(path) {
+        match file_kind(path) {
             Ok(FileKind::Binary(_) | FileKind::Zip | FileKind::Gzip | FileKind::Tar) => self.add(path),
             Ok(_) => {
                 let reason = describe_file(path).unwrap_or_else(|error| error.to_string());
@@ -125,55 +126,12 @@ fn in_bundle(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("dsym"))
 }
 
-/// Returns the kind of a file by its first bytes.
-fn kind(path: &Path) -> std::io::Result<FileKind> {
-    Ok(detect(&head(path)?))
-}
-
-fn head(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(PEEK);
-    File::open(path)?.take(PEEK as u64).read_to_end(&mut head)?;
-    Ok(head)
-}
-
-/// Describes a file that gives no symbols, by its first bytes, with what to give instead.
-///
-/// # Errors
-/// If the file cannot be read.
-pub fn describe_file(path: &Path) -> std::io::Result<String> {
-    Ok(describe(&head(path)?))
-}
-
-/// Returns true for a file that begins as a Mach-O file does.
-///
-/// # Errors
-/// Returns an error if the file cannot be read.
-pub fn starts_as_mach_o(path: &Path) -> std::io::Result<bool> {
-    Ok(matches!(kind(path)?, FileKind::Binary(Binary::Thin | Binary::Fat)))
-}
-
-/// Returns true for a file that begins as a source map does.
-///
-/// # Errors
-/// Returns an error if the file cannot be read.
-pub fn starts_as_source_map(path: &Path) -> std::io::Result<bool> {
-    Ok(matches!(kind(path)?, FileKind::Binary(Binary::SourceMap)))
-}
-
-/// Returns true for a file that the archive reader accepts: zip, gzip or tar.
-///
-/// # Errors
-/// Returns an error if the file cannot be read.
-pub fn is_archive(path: &Path) -> std::io::Result<bool> {
-    Ok(matches!(kind(path)?, FileKind::Zip | FileKind::Gzip | FileKind::Tar))
-}
-
 /// Reads the debug ids and hashes of a Mach-O file or a source map. Returns `None` for another file. Blocks.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read.
 pub fn mach_o(path: &Path) -> std::io::Result<Option<MachOFile>> {
-    if !matches!(kind(path)?, FileKind::Binary(_)) {
+    if !matches!(file_kind(path)?, FileKind::Binary(_)) {
         return Ok(None);
     }
     let file = File::open(path)?;

@@ -7,20 +7,19 @@ mod screen;
 mod send;
 mod source_maps;
 
-pub use find::{MachOFile, describe_file, find, is_archive, mach_o, starts_as_mach_o, starts_as_source_map};
-
-use crate::boot;
-use crate::client::{ApiServer, Client, ClientError};
-use crate::failure::{BoxError, CommandError, Exit, Outcome, check_paths};
-use crate::output::{Console, inform, note};
 use clap::Args;
 use find::Found;
+pub use find::{MachOFile, find, mach_o};
 use futures::StreamExt;
 use screen::Screen;
 use send::{Mode, SendError, Sent};
 use serde_json::{Value, json};
 use source_maps::SourceMapArguments;
 use std::path::{Path, PathBuf};
+use unslide_client::{
+    ApiServer, BoxError, Client, ClientError, CommandError, Console, Exit, Outcome, block_on, check_paths,
+    inform, note,
+};
 use unslide_store::uploads::SkippedMember;
 
 /// Arguments of `unslide upload`.
@@ -106,8 +105,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if found.is_empty() && failed.is_empty() {
         return Err(CommandError::missing(nothing_found(arguments)).into());
     }
-    let report =
-        boot::block_on(async { Ok::<_, BoxError>(send_all(arguments, &client, found, failed).await) })?;
+    let report = block_on(async { Ok::<_, BoxError>(send_all(arguments, &client, found, failed).await) })?;
     report.show(arguments)
 }
 

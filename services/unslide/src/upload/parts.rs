@@ -1,13 +1,13 @@
 //! Sending a large file in parts, so that a run that ends in the middle loses one of them at most.
 
 use super::find::Found;
-use crate::client::{Accepted, Begun, Client, ClientError};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
+use unslide_client::{Accepted, Begun, Client, ClientError};
 use unslide_model::ContentHash;
 
 /// Files up to this size go in one request: a service takes as much as one part unless its settings

@@ -2,9 +2,9 @@
 
 use super::find::Found;
 use super::send::{self, SendError, Sent};
-use crate::output::inform;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use unslide_client::inform;
 use unslide_report::text::printable;
 use unslide_store::uploads::SkippedMember;
 

@@ -2,8 +2,6 @@
 
 use super::find::{self, Found, MachOFile};
 use super::parts;
-use crate::client::{Accepted, BuiltObject, Client, ClientError, Upload};
-use crate::failure::Exit;
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
 use indicatif::ProgressBar;
@@ -11,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 use unslide_artifacts::archive::SkipReason;
+use unslide_client::{Accepted, BuiltObject, Client, ClientError, Exit, Upload};
 use unslide_runtime::causes;
 use unslide_store::uploads::SkippedMember;
 

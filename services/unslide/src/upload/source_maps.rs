@@ -1,10 +1,12 @@
 //! Source maps: named by the app and the build that their bundle is of.
 
-use super::find::{Found, describe_file, is_archive, starts_as_mach_o, starts_as_source_map};
-use crate::failure::{BoxError, CommandError};
+use super::find::Found;
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
+use unslide_client::{
+    BoxError, CommandError, describe_file, is_archive, starts_as_mach_o, starts_as_source_map,
+};
 use unslide_model::DebugId;
 use unslide_report::platform;
 use unslide_symbolicate::object::objects;

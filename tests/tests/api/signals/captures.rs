@@ -10,9 +10,9 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use std::io::Write;
 use unslide_artifacts::Put;
+use unslide_captures::capture::{CaptureAnalysis, CaptureForm, MallocLayout, analyse};
 use unslide_captures::{CaptureKeys, store as captures};
 use unslide_model::Scope;
-use unslide_signals::capture::{CaptureAnalysis, CaptureForm, MallocLayout, analyse};
 use unslide_store::Uuid;
 
 const APP: &str = "com.example.shop";

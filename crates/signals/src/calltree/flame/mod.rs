@@ -36,7 +36,7 @@ pub enum GraphPlace {
 pub fn flame_graph(tree: &CallTree, title: &str, place: GraphPlace) -> String {
     let legend =
         "bold: app \u{b7} plain: system \u{b7} * dashed: kernel \u{b7} italic: threads and unknown code";
-    paint(tree, (title, legend), place, &|index| described(tree, index))
+    paint(tree, (title, legend), place, &|index| describe(tree, index))
 }
 
 /// Returns the flame graph of a difference, under a title. Widths are those of both trees together.
@@ -93,7 +93,7 @@ fn boxes(tree: &CallTree, place: GraphPlace) -> Vec<FlameBox> {
     lay_out(tree, WIDTH, LEAST_WIDTH, most)
 }
 
-fn described(tree: &CallTree, index: NodeIndex) -> Description {
+fn describe(tree: &CallTree, index: NodeIndex) -> Description {
     let frame = tree.frame(index);
     let (mark, style) = match frame.origin {
         FrameOrigin::App => ("", svg::APP),

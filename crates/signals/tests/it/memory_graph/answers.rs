@@ -212,31 +212,3 @@ fn class_addresses(symcache: &SymCache) -> [(&'static str, u64); 3] {
     let vtable = find("vtable for geo::Square");
     [("Counter", find("Counter")), ("geo::Square", vtable + 16), ("geo::Square", vtable + 24)]
 }
-
-#[test]
-fn a_capture_of_a_graph_says_what_each_class_keeps_alive() {
-    use unslide_signals::capture::{CaptureForm, analyse};
-    // A cart keeps a list of three items alive; a fourth item is leaked.
-    let bytes = Example {
-        classes: &["Cart", "Item"],
-        nodes: &[(Some(0), 100), (Some(1), 10), (Some(1), 10), (Some(1), 10), (Some(1), 7)],
-        references: &[(0, 1, Strong), (1, 2, Strong), (2, 3, Strong), (3, 4, Weak)],
-        roots: &[0],
-    }
-    .bytes();
-    let reading = analyse(&CaptureForm::MemoryGraph, &|_| &bytes, &|_| None).unwrap();
-    let tree = reading.analysis.tree;
-    let nodes: Vec<_> =
-        tree.nodes.iter().map(|node| (node.parent, node.name.as_str(), node.weight, node.count)).collect();
-    assert_eq!(
-        nodes,
-        [(None, "Cart", 130, 4), (Some(0), "Item", 30, 3), (None, "leaked", 7, 1), (Some(2), "Item", 7, 1),]
-    );
-    assert_eq!((tree.unit.as_str(), tree.weight, tree.count), ("bytes", 137, 5));
-    let graph = reading.analysis.graph.unwrap();
-    assert_eq!((graph.totals.leaked_bytes, graph.largest[0].retained), (7, 130));
-
-    let text = "Process:         Shop [1]\n";
-    let refused = analyse(&CaptureForm::MemoryGraph, &|_| text.as_bytes(), &|_| None).unwrap_err();
-    assert!(refused.to_string().starts_with("neither a memory graph"), "{refused}");
-}

@@ -67,25 +67,27 @@ fn in_profile(frames: &mut Vec<Value>, stack: &[Value]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::super::builds::BUILDS;
-    use super::super::{HANG, OWN_UUID, report};
+    use super::super::tests::symbols_from_archive;
+    use super::super::{DSYM, HANG, OWN_UUID, report, swift};
     use super::*;
-    use crate::offline::symbolicate::Library;
     use rand::SeedableRng;
-    use std::collections::BTreeMap;
-    use std::path::Path;
+    use std::collections::{BTreeMap, HashMap};
+    use unslide_model::DebugId;
     use unslide_report::{ReadLimits, Report};
     use unslide_signals::profile::report_tree;
-    use unslide_symbolicate::{Context, Plan};
+    use unslide_symbolicate::{Context, ImageSymbols, Plan};
 
     /// The group's title and fingerprint of a hang of a build, and the samples in percent that end in each function.
-    fn hang(build: &'static Build, library: &Library) -> (String, [u8; 16], BTreeMap<String, u64>) {
+    fn hang(
+        build: &'static Build,
+        symbols: &HashMap<DebugId, ImageSymbols>,
+    ) -> (String, [u8; 16], BTreeMap<String, u64>) {
         let mut random = SmallRng::seed_from_u64(7);
         let sent = report(build, HANG, 1, 1_800_000_000_000, &mut random).unwrap();
         // All builds have the code of one dSYM.
         let body = String::from_utf8(sent.body).unwrap().replace(build.uuid, OWN_UUID);
         let read = Report::read(body.as_bytes(), &ReadLimits::default()).unwrap();
         let plan = Plan::new(&read);
-        let symbols = library.for_report(&plan.needs());
         let enriched = plan.enrich_within(&|id| symbols.get(id), &Context::default());
         let stored = Report::read_stored(&enriched.bytes).unwrap();
         let tree = report_tree(&stored, &stored.profile().unwrap()).tree;
@@ -99,12 +101,9 @@ mod tests {
 
     #[test]
     fn a_hang_has_several_paths_and_the_broken_release_has_the_same_bug_with_other_shares() {
-        let archives = ["demo/Cafe.dSYM.zip", "demo/Loyalty.dSYM.zip"];
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let (library, notes) = Library::search(&archives.map(|archive| folder.join(archive))).unwrap();
-        assert!(notes.is_empty(), "{notes:?}");
-        let (title, group, before) = hang(&BUILDS[1], &library);
-        let (_, broken_group, broken) = hang(&BUILDS[2], &library);
+        let symbols = HashMap::from([DSYM, swift::DSYM].map(symbols_from_archive));
+        let (title, group, before) = hang(&BUILDS[1], &symbols);
+        let (_, broken_group, broken) = hang(&BUILDS[2], &symbols);
         assert_eq!((title.as_str(), group), ("Hang in cafe::Discount::of", broken_group));
         let functions = [
             "Loyalty.Account.add(Swift.Int) -> ()",

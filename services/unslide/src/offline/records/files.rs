@@ -1,6 +1,5 @@
 //! The records of several files, one after the other.
 
-use crate::offline::packed::unpacked;
 use crate::offline::records::elements::elements;
 use crate::offline::records::input::{Input, InputRecord, InputRecords};
 use std::fs::File;
@@ -8,6 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::slice::Iter;
 use std::vec::IntoIter;
+use unslide_client::input::unpacked;
 
 /// The source of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

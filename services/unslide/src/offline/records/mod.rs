@@ -11,13 +11,13 @@ mod unreadable;
 pub use answered::{AnsweredRecord, answer_report};
 pub use elements::element_problem;
 
-use crate::failure::{CommandError, Exit, check_paths};
 use files::{FileRecords, RecordSource};
 use input::InputRecord;
 use rate::AnswerRate;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use unreadable::UnreadableRecords;
+use unslide_client::{CommandError, Exit, check_paths};
 
 /// Why the answers end too early.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,10 @@
 //! How fast reports were answered, for a person at a terminal.
 
 use crate::offline::records::AnsweredRecord;
-use crate::output::note;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 use tokio::time::Instant;
+use unslide_client::note;
 
 /// The number of answers and bytes since the start.
 pub struct AnswerRate {

@@ -2,8 +2,8 @@
 
 use crate::offline::records::AnsweredRecord;
 use crate::offline::records::files::RecordSource;
-use crate::output::note;
 use std::path::PathBuf;
+use unslide_client::note;
 
 /// Names each record that cannot be read.
 pub struct UnreadableRecords<'f> {

@@ -2,9 +2,9 @@
 
 use crate::offline::records::input::{InputRecord, is_filler};
 use crate::offline::records::{AnsweredRecord, answer_report, element_problem};
-use crate::offline::symbolicate::lacking::LackedByReport;
-use crate::offline::symbolicate::library::Library;
 use std::borrow::Cow;
+use unslide_client::symbols::LackedByReport;
+use unslide_client::symbols::Library;
 use unslide_report::{ReadError, ReadLimits, Report, foreign_format, text};
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{Context, Plan};
@@ -119,8 +119,12 @@ fn with_newline(text: Cow<'_, str>) -> String {
 mod tests {
     use super::*;
     use crate::offline::records::elements::elements;
+    use std::sync::Arc;
+    use unslide_model::DebugId;
     use unslide_report::splice;
-    use unslide_symbolicate::most_bytes;
+    use unslide_symbolicate::object::build;
+    use unslide_symbolicate::symcache::SymCache;
+    use unslide_symbolicate::{ImageSymbols, most_bytes};
     use unslide_testkit::macho;
 
     fn json(bytes: &str) -> SymbolicatedRecord {
@@ -198,9 +202,9 @@ mod tests {
     /// Proves: bounded-input
     #[test]
     fn symbols_with_endless_names_make_no_answer_much_larger_than_its_record() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("long"), macho::longest_chain(4_000)).unwrap();
-        let (library, _) = Library::search(&[folder.path().to_path_buf()]).unwrap();
+        let built = build(&macho::longest_chain(4_000)).unwrap();
+        let symbols = ImageSymbols::found(Arc::new(SymCache::parse(built.symcache).unwrap()));
+        let library = Library::with_built([(DebugId([7; 16]), symbols)]);
         let load = 0x1_0000_0000 + macho::TEXT;
         let frames = format!("{{\"instruction_addr\":{}}}", load + macho::CODE - macho::TEXT + 2);
         let report = format!(

@@ -1,11 +1,11 @@
 //! `unslide groups rules`: a tenant's own rules of grouping.
 
-use crate::online::listing::text;
-use crate::output::confirm;
 use crate::prelude::*;
 use reqwest::Method;
 use std::io;
 use std::path::{Path, PathBuf};
+use unslide_client::confirm;
+use unslide_client::listing::text;
 use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::grouping::rules::MOST_TEXT_BYTES;
 

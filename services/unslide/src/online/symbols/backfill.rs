@@ -1,9 +1,9 @@
 //! `unslide symbols backfill`: adds the work that a change of symcaches needs.
 
 use crate::configuration::Configured;
-use crate::output::confirm;
 use crate::prelude::*;
 use crate::servers::tenant::{there, with};
+use unslide_client::confirm;
 use unslide_model::{Owner, TenantId};
 use unslide_store::jobs::{self, Work};
 use unslide_store::{Store, audit, objects, tenants};

@@ -6,9 +6,9 @@ use crate::configuration;
 use crate::configuration::Configured;
 use crate::moment::{self, Moment};
 use crate::prelude::*;
-use crate::quantity;
 use indicatif::ProgressBar;
 use std::time::Duration;
+use unslide_client::quantity;
 use unslide_model::{Clock as _, SystemClock, TenantId};
 use unslide_stream::audit::{Audit, Window};
 
@@ -64,7 +64,7 @@ fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
     // Shown on a terminal only.
     let bar = ProgressBar::new_spinner();
     let told = bar.clone();
-    let audit = boot::block_on(async {
+    let audit = block_on(async {
         let patience = Duration::from_secs(arguments.wait.into());
         let progress = move |at: unslide_stream::audit::AuditProgress<'_>| {
             told.set_message(format!("{} records read, now {}", at.records, at.topic));

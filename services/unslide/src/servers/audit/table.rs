@@ -1,8 +1,8 @@
 //! The balance as a table.
 
 use crate::moment;
-use crate::output::Table;
 use std::fmt::Write as _;
+use unslide_client::Table;
 use unslide_stream::audit::{Audit, SummaryRow};
 
 const HEAD: [&str; 14] = [

@@ -1,11 +1,11 @@
 //! The rows of an owner against its files in object storage.
 
 use super::disagreement::{Disagreement, DisagreementKind, Disagreements};
-use crate::failure::BoxError;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Duration, OffsetDateTime};
 use unslide_artifacts::keys::{self, ObjectKey, Prefix};
 use unslide_artifacts::{ListingEntry, ObjectStore, StorageError};
+use unslide_client::BoxError;
 use unslide_model::{DebugId, Owner, TenantId};
 use unslide_store::objects::ObjectStatus;
 use unslide_store::symbols::files;

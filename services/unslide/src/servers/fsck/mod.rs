@@ -7,10 +7,10 @@ mod files;
 use crate::configuration::{self, Administration, Configured, FsckConfiguration};
 use crate::moment;
 use crate::prelude::*;
-use crate::quantity;
 use disagreement::{Disagreement, DisagreementKind, Disagreements};
 use std::collections::BTreeSet;
 use unslide_artifacts::ObjectStore;
+use unslide_client::quantity;
 use unslide_store::{Store, deferred, positions, tenants};
 
 /// Arguments of `unslide fsck`.
@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let FsckConfiguration { administration: servers, objects, hooks } =
         configuration::for_fsck(&arguments.configured)?;
     let mut found = Disagreements::new(arguments.limit);
-    boot::block_on(async {
+    block_on(async {
         let store = boot::database(&servers.postgres).await?.with_hooks(&hooks);
         check_kafka(&store, &servers, &mut found).await?;
         let objects = ObjectStore::s3(&objects).await;

@@ -18,17 +18,14 @@ const WORDS: [(&str, &str); 8] = [
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
 /// Sources of the core with a feature's word, with the reason.
-const ACCEPTED: [(&str, &str); 14] = [
+const ACCEPTED: [(&str, &str); 11] = [
     ("crates/proto/src/topics.rs", "topics are made and checked as one list, before any feature starts"),
     ("crates/stream/src/topics/admin.rs", "as the names of topics"),
     ("crates/stream/src/access/mod.rs", "as the names of topics"),
     ("crates/stream/src/settings.rs", "as the names of topics"),
     ("crates/stream/src/client.rs", "a level of librdkafka's log"),
     ("services/unslide/src/demo", "a client: it sends requests to a running service"),
-    ("services/unslide/src/client", "as the demo"),
-    ("services/unslide/src/online", "as the demo"),
-    ("services/unslide/src/cli.rs", "the commands of the client"),
-    ("crates/signals/src", "a library of formats, for commands without a server too"),
+    ("services/unslide/src/online/symbols/backfill.rs", "the help of a command for operators"),
     (
         "crates/store/src/tenants/app_signals.rs",
         "an SDK reads how much an app keeps of all signals as one value",

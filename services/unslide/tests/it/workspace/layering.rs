@@ -20,6 +20,8 @@ fn layer(folder: &str) -> Option<u8> {
         "services/api" | "services/builder" | "services/indexer" | "services/symbolizer" => 3,
         // What a feature is. Only features and the binary use it.
         "services/feature" => 4,
+        // Shared parts of commands. Features and the binary use it.
+        "services/client" => 4,
         feature if feature.starts_with("features/") => 5,
         "services/unslide" => 6,
         // Other packages use them for their tests only.

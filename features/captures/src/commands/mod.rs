@@ -1,0 +1,23 @@
+//! Subcommands: captures of a running service, and files of a device without any.
+
+mod capture;
+mod flame;
+mod jetsam;
+mod malloc_log;
+mod memory_graph;
+
+use clap::CommandFactory;
+use unslide_client::FeatureCommand;
+
+/// The subcommands of the feature.
+pub const COMMANDS: &[FeatureCommand] = &[
+    FeatureCommand { follows: "explain", command: flame::Arguments::command, run: flame::run },
+    FeatureCommand { follows: "flame", command: malloc_log::Arguments::command, run: malloc_log::run },
+    FeatureCommand {
+        follows: "malloc-log",
+        command: memory_graph::Arguments::command,
+        run: memory_graph::run,
+    },
+    FeatureCommand { follows: "memory-graph", command: jetsam::Arguments::command, run: jetsam::run },
+    FeatureCommand { follows: "reports", command: capture::Arguments::command, run: capture::run },
+];

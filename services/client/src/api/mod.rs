@@ -1,0 +1,357 @@
+//! The public HTTP interface, from the client's side.
+
+mod form;
+mod retry;
+mod server;
+mod symbols;
+
+pub use form::{FormContent, FormFile};
+pub use server::{AnsweringServer, ApiServer};
+pub use symbols::{Accepted, Begun, BuiltObject, Upload};
+
+use crate::Exit;
+use bytes::Bytes;
+use futures::Stream;
+use reqwest::{Body, Method, RequestBuilder, Response, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+use tokio::time::timeout;
+use unslide_model::Secret;
+
+/// How long the API may take for an answer, and for each piece of it.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long it may take for the answer of a request that only asks.
+const SHORT: Duration = Duration::from_secs(20);
+/// The least bytes a second of a connection that an upload is waited for.
+const SLOWEST: u64 = 16 << 10;
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Returns how long the answer of an upload of `size` bytes may take.
+fn patience(size: u64) -> Duration {
+    PATIENCE + Duration::from_secs(size / SLOWEST)
+}
+
+/// Why a request has no answer that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No answer at all.
+    #[error("the API at {url} does not answer")]
+    Unreachable { url: String, source: reqwest::Error },
+    /// The API accepted the connection, and no answer came.
+    #[error("the API at {url} did not answer for {seconds} s")]
+    NoAnswer { url: String, seconds: u64 },
+    /// The API's own problem details.
+    #[error("{title}{} ({status}{})", detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default(), request_id.as_ref().map(|id| format!(", request {id}")).unwrap_or_default())]
+    Refused { status: u16, title: String, detail: Option<String>, request_id: Option<String> },
+    /// An answer that the API does not give.
+    #[error("the answer of {url} cannot be read: is it the API of Unslide?")]
+    Unreadable { url: String, source: serde_json::Error },
+    /// The file that was to be sent.
+    #[error("the file cannot be read")]
+    File(#[from] std::io::Error),
+    /// The API's address.
+    #[error("the API's address (UNSLIDE_URL or --url) is not a URL: {url}: {why}")]
+    Address { url: String, why: String },
+    /// No key was given.
+    #[error("there is no API key: set UNSLIDE_API_KEY or --api-key")]
+    NoKey,
+    /// A key that can't be one.
+    #[error("the API key (UNSLIDE_API_KEY or --api-key) has characters that no key has")]
+    Key,
+    /// The HTTP client.
+    #[error("no HTTP client can be made")]
+    Client(#[source] reqwest::Error),
+}
+
+impl ClientError {
+    /// Returns the exit code of a command that ends with it.
+    pub fn exit(&self) -> Exit {
+        match self {
+            ClientError::Unreachable { .. }
+            | ClientError::NoAnswer { .. }
+            | ClientError::Refused { status: 502..=504, .. } => Exit::Unreachable,
+            ClientError::Refused { status: 401 | 403, .. } => Exit::NotAllowed,
+            ClientError::Refused { status: 404, .. } => Exit::Missing,
+            ClientError::Address { .. } | ClientError::NoKey | ClientError::Key => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    /// Returns true if the same request may succeed a little later.
+    fn may_pass(&self) -> bool {
+        match self {
+            ClientError::Unreachable { .. } | ClientError::NoAnswer { .. } => true,
+            ClientError::Refused { status, .. } => *status >= 500 || matches!(*status, 408 | 429),
+            _ => false,
+        }
+    }
+
+    /// Returns true if nothing was sent, because no connection was made.
+    fn is_unsent(&self) -> bool {
+        matches!(self, ClientError::Unreachable { source, .. } if source.is_connect())
+    }
+
+    /// Returns the error as the end of a sentence about the API.
+    fn in_short(&self) -> &'static str {
+        match self {
+            ClientError::Unreachable { source, .. } if source.is_connect() => "cannot be reached",
+            ClientError::Refused { status: 429, .. } => "asks for fewer requests",
+            ClientError::Refused { .. } => "fails",
+            _ => "does not answer",
+        }
+    }
+}
+
+/// The part of the OpenAPI document that names the version.
+#[derive(Deserialize)]
+struct ApiDocument {
+    info: ApiInfo,
+}
+
+#[derive(Deserialize)]
+struct ApiInfo {
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    title: String,
+    detail: Option<String>,
+    request_id: Option<String>,
+}
+
+/// A client of one API with one key. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    retry_for: Duration,
+    /// That the API does not answer has been said, and it has not answered since.
+    told: Arc<AtomicBool>,
+    url: String,
+    /// The remark that is printed after the address.
+    origin: &'static str,
+    key: Secret,
+    symbols: &'static str,
+}
+
+impl Client {
+    /// Creates a client, and sends nothing yet.
+    ///
+    /// # Errors
+    /// Returns an error if the HTTP client cannot be created.
+    pub fn new(server: &ApiServer) -> Result<Client, ClientError> {
+        let (url, key) = (server.address()?, server.key()?);
+        // The second time there is one already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(ClientError::Client)?;
+        Ok(Client {
+            http,
+            retry_for: server.retry_for(),
+            told: Arc::default(),
+            url,
+            origin: server.origin(),
+            key,
+            symbols: "/v1/symbols",
+        })
+    }
+
+    /// Returns the address, with a remark if it is the default.
+    fn shown_url(&self) -> String {
+        format!("{}{}", self.url, self.origin)
+    }
+
+    fn no_answer(&self, after: Duration) -> ClientError {
+        ClientError::NoAnswer { url: self.shown_url(), seconds: after.as_secs() }
+    }
+
+    fn unreachable(&self, source: reqwest::Error) -> ClientError {
+        ClientError::Unreachable { url: self.shown_url(), source }
+    }
+
+    /// Returns a client for system symbols rather than the tenant's own. It needs an operator's key.
+    pub fn of_system(self) -> Client {
+        Client { symbols: "/v1/system/symbols", ..self }
+    }
+
+    /// Returns true if the key goes over the network as plain text.
+    pub fn is_insecure(&self) -> bool {
+        server::is_insecure(&self.url)
+    }
+
+    /// Asks which server answers.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn server(&self) -> Result<AnsweringServer, ClientError> {
+        let get = || self.prompt_answer(self.request(Method::GET, "/openapi.json"), self.short());
+        let answer = self.tries(get).await?;
+        let date = answer.headers().get("date").and_then(|date| date.to_str().ok());
+        // A date of HTTP has the form of one in a mail.
+        let date = date.and_then(|date| OffsetDateTime::parse(date, &Rfc2822).ok());
+        let document: ApiDocument = self.read(answer).await?;
+        Ok(AnsweringServer { version: document.info.version, date })
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(self.key.reveal())
+    }
+
+    /// Sends a request like [`Client::answer`], if it needs no work at the server. Prints a note if the
+    /// answer is late.
+    async fn prompt_answer(
+        &self,
+        request: RequestBuilder,
+        within: Duration,
+    ) -> Result<Response, ClientError> {
+        self.prompt(self.answer(request, within), within).await
+    }
+
+    /// Sends a request, and waits for the head of its answer.
+    async fn answer(&self, request: RequestBuilder, within: Duration) -> Result<Response, ClientError> {
+        let answer = timeout(within, request.send()).await.map_err(|_| self.no_answer(within))?;
+        let answer = answer.map_err(|error| self.unreachable(error))?;
+        self.told.store(false, Relaxed);
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let nothing = || Refusal { title: "the API refuses".to_owned(), detail: None, request_id: None };
+        let body = self.bytes(answer).await.unwrap_or_default();
+        let Refusal { title, detail, request_id } =
+            serde_json::from_slice(&body).unwrap_or_else(|_| nothing());
+        Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id })
+    }
+
+    /// Sends `size` bytes, over a slow connection for hours, and reads the answer.
+    async fn send_pieces(
+        &self,
+        request: RequestBuilder,
+        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+        size: u64,
+    ) -> Result<Vec<u8>, ClientError> {
+        let request = request.bearer_auth(self.key.reveal()).header("content-length", size);
+        self.bytes(self.answer(request.body(Body::wrap_stream(pieces)), patience(size)).await?).await
+    }
+
+    async fn piece(&self, answer: &mut Response) -> Result<Option<Bytes>, ClientError> {
+        let piece = timeout(PATIENCE, answer.chunk()).await.map_err(|_| self.no_answer(PATIENCE))?;
+        // An answer that is cut off is none.
+        piece.map_err(|error| self.unreachable(error))
+    }
+
+    async fn bytes(&self, mut answer: Response) -> Result<Vec<u8>, ClientError> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = self.piece(&mut answer).await? {
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    }
+
+    async fn read<T: DeserializeOwned>(&self, answer: Response) -> Result<T, ClientError> {
+        self.parsed(&self.bytes(answer).await?)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {
+        let unreadable = |source| ClientError::Unreadable { url: self.url.clone(), source };
+        // An answer without content.
+        let bytes: &[u8] = if bytes.is_empty() { b"null" } else { bytes };
+        serde_json::from_slice(bytes).map_err(unreadable)
+    }
+
+    /// Returns how long the API may take to answer a request that only reads: no longer than it is tried.
+    fn short(&self) -> Duration {
+        if self.retry_for.is_zero() { SHORT } else { SHORT.min(self.retry_for) }
+    }
+
+    async fn get_once<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.read(self.prompt_answer(self.request(Method::GET, path), self.short()).await?).await
+    }
+
+    /// GETs JSON, with tries.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.tries(|| self.get_once(path)).await
+    }
+
+    /// POSTs JSON and reads JSON. Sends it again only if no connection was made.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, ClientError> {
+        self.send(Method::POST, path, body).await
+    }
+
+    /// Does the same as [`Client::post`], with another method.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, ClientError> {
+        self.retry(ClientError::is_unsent, || self.send_once(method.clone(), path, body)).await
+    }
+
+    async fn send_once<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, ClientError> {
+        let answer = self.prompt_answer(self.request(method, path).json(body), PATIENCE).await?;
+        self.read(answer).await
+    }
+
+    /// GETs bytes of a media type. Returns `None` if the answer has none by design.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn get_bytes(&self, path: &str, accept: &str) -> Result<Option<Vec<u8>>, ClientError> {
+        let get = || {
+            let request = self.request(Method::GET, path).header("accept", accept);
+            self.prompt_answer(request, self.short())
+        };
+        let answer = self.tries(get).await?;
+        if answer.status() == StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
+        self.bytes(answer).await.map(Some)
+    }
+
+    /// GETs bytes and passes them to `take` as they arrive, until it returns false.
+    ///
+    /// # Errors
+    /// Returns a [`ClientError`], also if the answer breaks off.
+    pub async fn get_pieces(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), ClientError> {
+        let get = || self.prompt_answer(self.request(Method::GET, path), self.short());
+        let mut answer = self.tries(get).await?;
+        while let Some(piece) = self.piece(&mut answer).await? {
+            if !take(&piece) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

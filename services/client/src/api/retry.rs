@@ -1,0 +1,154 @@
+//! Sending a request again while the API does not answer.
+
+use super::{Client, ClientError, SHORT};
+use crate::note;
+use std::pin::pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// The time without an answer after which a note is printed.
+const TELL_AFTER: Duration = Duration::from_secs(2);
+
+/// The pause after the first failed try; doubled each time, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(400);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+impl Client {
+    /// Says once that the API does not answer.
+    fn tell(&self, what: &str, longest: Duration) {
+        if !self.told.swap(true, Relaxed) {
+            note!("the API at {} {what}; trying for up to {} s", self.shown_url(), longest.as_secs());
+        }
+    }
+
+    /// Waits at most `within` for an answer that needs no work at the server, and prints a note if it is
+    /// late.
+    pub(super) async fn prompt<T>(&self, answer: impl Future<Output = T>, within: Duration) -> T {
+        let mut answer = pin!(answer);
+        if let Ok(answer) = timeout(TELL_AFTER, &mut answer).await {
+            return answer;
+        }
+        self.tell("has not answered for 2 s", within.max(self.retry_for));
+        answer.await
+    }
+
+    /// Sends a request again, after growing pauses, as long as that may help and `--retry-for` leaves time; of
+    /// each try at most 20 s count.
+    ///
+    /// # Errors
+    /// The last try's.
+    pub async fn tries<T, F, A>(&self, send: F) -> Result<T, ClientError>
+    where
+        F: FnMut() -> A,
+        A: Future<Output = Result<T, ClientError>>,
+    {
+        self.retry(ClientError::may_pass, send).await
+    }
+
+    /// Does the same as [`Client::tries`]. `again` says which errors may pass.
+    pub(super) async fn retry<T, F, A>(
+        &self,
+        again: impl Fn(&ClientError) -> bool,
+        mut send: F,
+    ) -> Result<T, ClientError>
+    where
+        F: FnMut() -> A,
+        A: Future<Output = Result<T, ClientError>>,
+    {
+        let (mut spent, mut pause) = (Duration::ZERO, FIRST_PAUSE);
+        loop {
+            let begun = Instant::now();
+            let error = match send().await {
+                Err(error) if again(&error) => error,
+                other => return other,
+            };
+            // A file that was on its way for an hour leaves time to send it again.
+            spent += begun.elapsed().min(SHORT) + pause;
+            if spent >= self.retry_for {
+                return Err(error);
+            }
+            self.tell(error.in_short(), self.retry_for);
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ApiServer;
+    use super::*;
+    use std::cell::Cell;
+
+    fn client(retry_for: u32) -> Client {
+        let url = Some("http://127.0.0.1:9".to_owned());
+        Client::new(&ApiServer { url, api_key: Some("key".to_owned()), retry_for }).unwrap()
+    }
+
+    fn refused(status: u16) -> ClientError {
+        ClientError::Refused { status, title: "no".to_owned(), detail: None, request_id: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_pass_is_tried_again_and_what_is_final_is_not() {
+        let mut sent = 0;
+        let client = client(60);
+        let answer = client.tries(|| {
+            sent += 1;
+            std::future::ready(if sent < 3 { Err(refused(503)) } else { Ok(sent) })
+        });
+        assert_eq!(answer.await.unwrap(), 3);
+        for status in [403, 401] {
+            let mut sent = 0;
+            let answer = client.tries(|| {
+                sent += 1;
+                std::future::ready(Err::<(), _>(refused(status)))
+            });
+            assert!(answer.await.is_err());
+            assert_eq!(sent, 1);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_person_is_told_after_two_seconds_without_an_answer_and_once_until_one_comes() {
+        let told = |client: &Client| client.told.load(Relaxed);
+        for retry_for in [60, 0] {
+            let client = client(retry_for);
+            client.prompt(sleep(Duration::from_millis(1_900)), SHORT).await;
+            assert!(!told(&client), "an answer came");
+            let silent = client.prompt(sleep(SHORT), SHORT);
+            let looks = async {
+                sleep(Duration::from_millis(1_900)).await;
+                let before = told(&client);
+                sleep(Duration::from_millis(200)).await;
+                (before, told(&client))
+            };
+            assert_eq!(tokio::join!(silent, looks).1, (false, true));
+        }
+        // The flag stands until an answer comes, so that the tries after this one say nothing.
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = Some(format!("http://{}", server.local_addr().unwrap()));
+        let client = Client::new(&ApiServer { url, api_key: Some("key".to_owned()), retry_for: 7 }).unwrap();
+        assert!(client.get::<serde_json::Value>("/v1/keys").await.is_err());
+        assert!(told(&client), "a host that takes the connection and says nothing");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn trying_ends_with_the_time_for_it() {
+        let hour = Duration::from_secs(3_600);
+        for (retry_for, takes, tries) in
+            [(60, Duration::ZERO, 15), (7, Duration::ZERO, 5), (60, SHORT, 3), (60, hour, 3), (0, SHORT, 1)]
+        {
+            let sent = Cell::new(0);
+            let client = client(retry_for);
+            let tried = client.tries(async || {
+                sent.set(sent.get() + 1);
+                sleep(takes).await;
+                Err::<(), _>(refused(503))
+            });
+            assert!(tried.await.is_err());
+            assert_eq!(sent.get(), tries, "{retry_for} s, each {takes:?}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Shared parts of commands: the client of the API, output, exit codes, and the files and symbols of this machine.
+//!
+//! The binary and the features build their commands on it. A feature adds a subcommand as a [`FeatureCommand`].
+
+#![expect(missing_docs, reason = "the fields and variants of a service say what they are by their names")]
+
+mod api;
+mod command;
+mod exit;
+mod failure;
+mod file_kind;
+pub mod input;
+pub mod listing;
+mod mapped;
+mod output;
+pub mod quantity;
+pub mod symbols;
+
+pub use api::{
+    Accepted, AnsweringServer, ApiServer, Begun, BuiltObject, Client, ClientError, FormContent, FormFile,
+    Upload,
+};
+pub use command::{FeatureCommand, block_on};
+pub use exit::Exit;
+pub use failure::{BoxError, CommandError, Outcome, check_paths};
+pub use file_kind::{describe_file, file_kind, is_archive, starts_as_mach_o, starts_as_source_map};
+pub use mapped::map_unpacked;
+pub use output::{Console, Table, can_ask, confirm, json_text};

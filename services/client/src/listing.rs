@@ -1,0 +1,125 @@
+//! Lists of the API, page by page.
+
+use crate::{BoxError, Client, Console, Exit, Outcome, Table, note};
+use clap::Args;
+use reqwest::Url;
+use serde_json::Value;
+
+/// Items that are asked for with one request.
+const PAGE: usize = 200;
+
+/// How a list that the API can export is printed.
+#[derive(Args)]
+pub struct ListForm {
+    /// The most entries; where absent, 50, and all with --csv, --ndjson or --elasticsearch
+    #[arg(long)]
+    limit: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print the list as CSV
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Print the list as JSON objects, one a line
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    ndjson: bool,
+    /// Print the list as a file for the bulk API of Elasticsearch
+    #[arg(long, conflicts_with_all = ["json", "csv", "ndjson"])]
+    elasticsearch: bool,
+}
+
+impl ListForm {
+    /// Reads the list and prints it.
+    ///
+    /// # Errors
+    /// Returns an error if the API does not answer.
+    pub async fn print<const N: usize>(self, mut listing: Listing<N>, client: &Client) -> Outcome {
+        let forms = [(self.csv, "csv"), (self.ndjson, "ndjson"), (self.elasticsearch, "elasticsearch")];
+        let Some((_, format)) = forms.into_iter().find(|(is_wanted, _)| *is_wanted) else {
+            listing.limit = self.limit.unwrap_or(listing.limit);
+            return listing.print(client, self.json).await;
+        };
+        let mut query = listing.query;
+        query.push(("format", format.to_owned()));
+        query.extend(self.limit.map(|limit| ("limit", limit.to_string())));
+        let print = |piece: &[u8]| {
+            Console::get().bytes(piece);
+            !Console::get().is_closed()
+        };
+        client.get_pieces(&with_query(listing.path, &query)?, print).await?;
+        Ok(Exit::Ready)
+    }
+}
+
+/// A list, and how it is shown.
+pub struct Listing<const N: usize> {
+    /// Its path in the API.
+    pub path: &'static str,
+    /// The query that narrows it.
+    pub query: Vec<(&'static str, String)>,
+    /// The most items to show, if no number is requested.
+    pub limit: usize,
+    pub head: &'static [&'static str; N],
+    pub row: fn(&Value) -> [String; N],
+}
+
+impl<const N: usize> Listing<N> {
+    /// Reads the list and prints it.
+    ///
+    /// # Errors
+    /// Returns an error if the API does not answer.
+    pub async fn print(self, client: &Client, as_json: bool) -> Outcome {
+        let (mut found, mut cursor): (Vec<Value>, Option<String>) = (Vec::new(), None);
+        while found.len() < self.limit {
+            let mut query = self.query.clone();
+            query.push(("limit", (self.limit - found.len()).min(PAGE).to_string()));
+            query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+            let mut answer: Value = client.get(&with_query(self.path, &query)?).await?;
+            found.extend(answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default());
+            cursor = answer["next_cursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        if as_json {
+            Console::get().json(&found)?;
+            return Ok(Exit::Ready);
+        }
+        let mut table = Table::new(self.head);
+        found.iter().for_each(|item| table.row((self.row)(item)));
+        table.print();
+        if cursor.is_some() {
+            note!("there are more; --limit shows them");
+        }
+        Ok(Exit::Ready)
+    }
+}
+
+/// Returns those of a query's parameters that have a value.
+pub fn given<const M: usize>(parameters: [(&'static str, Option<String>); M]) -> Vec<(&'static str, String)> {
+    parameters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxError> {
+    // Only for its way of writing a query.
+    let mut url = Url::parse("http://api")?.join(path)?;
+    url.query_pairs_mut().extend_pairs(query);
+    Ok(format!("{path}?{}", url.query().unwrap_or_default()))
+}
+
+/// Returns a text of an item, or an empty one if there is none.
+pub fn text(item: &Value, name: &str) -> String {
+    item[name].as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_encoded() {
+        let query = [("reason", "a b&c".to_owned()), ("tenant", String::new())];
+        let path = with_query("/v1/dead-letters", &query).unwrap();
+        assert_eq!(path, "/v1/dead-letters?reason=a+b%26c&tenant=");
+    }
+}

@@ -1,0 +1,127 @@
+//! The symbols that a run lacked, for people.
+
+use crate::note;
+use crate::symbols::library::Library;
+use std::collections::BTreeMap;
+use unslide_report::Report;
+use unslide_symbolicate::{Enrichment, ImageOutcome};
+
+/// Images that are named; the others are counted.
+const MOST_NAMED: usize = 50;
+
+/// Members of a wrong type that are named; the others are counted.
+const MOST_FIELDS: usize = 20;
+
+/// The problems that keep frames of one report from being symbolicated.
+#[derive(Default)]
+pub struct LackedByReport {
+    pub images: Vec<ImageOutcome>,
+    /// Members of a wrong type, without which frames have no address or no image.
+    pub wrong_fields: Vec<String>,
+}
+
+impl LackedByReport {
+    /// Adds the missing parts of an enriched report. `bytes` is the original report.
+    pub fn add(&mut self, enriched: &Enrichment, report: &Report<'_>, bytes: &[u8]) {
+        self.images.extend(enriched.images.iter().filter(|image| image.lacks_symbols()).cloned());
+        let frames = &enriched.frames;
+        if frames.total == 0 || frames.invalid_address + frames.unknown_image + frames.invalid > 0 {
+            self.wrong_fields
+                .extend(report.warnings.iter().filter_map(|warning| warning.lost_location(bytes)));
+        }
+    }
+}
+
+/// The images without symbols that answered, over all reports.
+#[derive(Default)]
+pub struct Lacking {
+    /// Reports by a member of a wrong type.
+    wrong_fields: BTreeMap<String, u64>,
+    /// Frames by name, debug id and the problem with the symbols.
+    app: BTreeMap<(String, String, &'static str), u64>,
+    system_frames: u64,
+}
+
+impl Lacking {
+    pub fn add(&mut self, images: Vec<ImageOutcome>) {
+        for image in images {
+            if image.system {
+                self.system_frames += image.frames;
+                continue;
+            }
+            let id = image.debug_id.map_or_else(|| "without a UUID".to_owned(), |id| id.to_string());
+            let why = if image.stripped { "stripped" } else { image.status.as_str() };
+            *self.app.entry((image.name, id, why)).or_default() += image.frames;
+        }
+    }
+
+    /// Adds what a report lacks.
+    pub fn add_report(&mut self, lacked: LackedByReport) {
+        for field in lacked.wrong_fields {
+            *self.wrong_fields.entry(field).or_default() += 1;
+        }
+        self.add(lacked.images);
+    }
+
+    /// Returns true if an app lacks nothing. Few have the system's own symbols; the device names its
+    /// functions.
+    pub fn is_empty(&self) -> bool {
+        self.app.is_empty() && self.wrong_fields.is_empty()
+    }
+
+    /// Says how many frames lack symbols, and which. `library` has the symbols that were given.
+    pub fn tell(&self, library: &Library) {
+        for (field, reports) in self.wrong_fields.iter().take(MOST_FIELDS) {
+            let reports = if *reports == 1 { "1 report".to_owned() } else { format!("{reports} reports") };
+            note!("{field}, in {reports}: frames without an address or an image cannot be symbolicated");
+        }
+        if self.wrong_fields.len() > MOST_FIELDS {
+            note!("and {} more members of a wrong type", self.wrong_fields.len() - MOST_FIELDS);
+        }
+        if !self.app.is_empty() {
+            let frames: u64 = self.app.values().sum();
+            note!(
+                "{frames} frames of the app lack symbols; --symbols takes the dSYMs or source maps with these ids:"
+            );
+            for ((name, id, status), frames) in self.app.iter().take(MOST_NAMED) {
+                let name = if name.is_empty() { "an image without a name" } else { name };
+                note!("  {name} {id}: {frames} frames ({status})");
+                for line in unused(library, name) {
+                    note!("    {line}");
+                }
+            }
+            if self.app.len() > MOST_NAMED {
+                note!("  and {} more images", self.app.len() - MOST_NAMED);
+            }
+            if cfg!(target_os = "macos") {
+                note!("  mdfind \"com_apple_xcode_dsym_uuids == UUID\" finds a dSYM on this Mac");
+            }
+        }
+        if self.system_frames > 0 {
+            note!(
+                "{} frames in images of the operating system have the device's names at best",
+                self.system_frames
+            );
+        }
+    }
+}
+
+/// Says of files that were given and not used which build they are of: most often it is another one of the same app.
+fn unused(library: &Library, image: &str) -> Vec<String> {
+    let files = library.unused(image).into_iter();
+    files.map(|(id, file)| format!("{file} has the UUID {id}, of another build: it was not used")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_testkit::fixtures;
+
+    #[test]
+    fn the_dsym_of_another_build_is_named_with_its_uuid() {
+        let (library, _) = Library::search(&[fixtures::dsym("app-next")]).unwrap();
+        let lines = unused(&library, "app");
+        assert!(lines.len() == 1 && lines[0].contains("app-next.dSYM/"), "{lines:?}");
+        assert!(lines[0].ends_with(", of another build: it was not used"), "{lines:?}");
+    }
+}
