@@ -4,8 +4,11 @@
 
 #![expect(missing_docs, reason = "the fields and variants of a service say what they are by their names")]
 
+mod accounts;
+mod address;
 mod api;
 mod command;
+mod configured;
 mod exit;
 mod failure;
 mod file_kind;
@@ -16,11 +19,14 @@ mod output;
 pub mod quantity;
 pub mod symbols;
 
+pub use accounts::{create_key, create_tenant};
+pub use address::reachable_address;
 pub use api::{
     Accepted, AnsweringServer, ApiServer, Begun, BuiltObject, Client, ClientError, FormContent, FormFile,
     Upload,
 };
 pub use command::{FeatureCommand, block_on};
+pub use configured::Configured;
 pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
 pub use file_kind::{describe_file, file_kind, is_archive, starts_as_mach_o, starts_as_source_map};

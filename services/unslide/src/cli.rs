@@ -7,12 +7,12 @@ use crate::offline::{explain, metrics, swift, symbolicate};
 use crate::online::{dead_letter, doctor, groups, quarantine, reports, reprocess, symbols};
 use crate::servers::{audit, fsck, health, key, migrate, tenant};
 use crate::{configuration, features, serve, upload};
-#[cfg(feature = "dev")]
-use crate::{demo, dev};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use unslide_client::symbols::BUILD_SYMCACHE;
 use unslide_client::{CommandError, Console, Exit, Outcome, say};
+#[cfg(feature = "dev")]
+use unslide_dev::{demo, dev};
 
 /// Symbolication of crash reports: what was an address becomes function, file and line.
 #[derive(Parser)]
@@ -124,7 +124,7 @@ fn command_line() -> clap::Command {
     let mut line = Cli::command();
     let mut order: Vec<String> =
         line.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    for added in features::commands() {
+    for added in features::list_commands() {
         let command = (added.command)();
         let before = order.iter().position(|name| name == added.follows);
         order.insert(before.map_or(order.len(), |before| before + 1), command.get_name().to_owned());
@@ -147,7 +147,7 @@ fn with_exit_codes(command: clap::Command) -> clap::Command {
 /// Runs a command of a feature, or one of this binary.
 fn dispatch(matches: &ArgMatches) -> Outcome {
     if let Some((name, arguments)) = matches.subcommand()
-        && let Some(added) = features::commands().find(|added| (added.command)().get_name() == name)
+        && let Some(added) = features::list_commands().find(|added| (added.command)().get_name() == name)
     {
         return (added.run)(arguments);
     }
@@ -157,9 +157,9 @@ fn dispatch(matches: &ArgMatches) -> Outcome {
 fn run_command(command: Command) -> Outcome {
     match command {
         #[cfg(feature = "dev")]
-        Command::Dev(arguments) => dev::run(&arguments),
+        Command::Dev(arguments) => dev::run::<configuration::Configuration>(&arguments),
         #[cfg(feature = "dev")]
-        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Demo(arguments) => demo::run::<configuration::Configuration>(&arguments),
         Command::Symbolicate(arguments) => symbolicate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_commands_of_features_have_a_place_in_the_help() {
-        for added in features::commands() {
+        for added in features::list_commands() {
             assert!(command_line().find_subcommand(added.follows).is_some(), "{}", added.follows);
         }
     }

@@ -32,7 +32,7 @@ const COMMANDS: &[&[FeatureCommand]] = &[
 ];
 
 /// Returns the subcommands of every feature.
-pub fn commands() -> impl Iterator<Item = &'static FeatureCommand> {
+pub fn list_commands() -> impl Iterator<Item = &'static FeatureCommand> {
     COMMANDS.iter().copied().flatten()
 }
 

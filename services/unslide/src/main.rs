@@ -3,16 +3,14 @@
 mod boot;
 mod cli;
 mod configuration;
-#[cfg(feature = "dev")]
-mod demo;
-#[cfg(feature = "dev")]
-mod dev;
 mod failure;
 mod features;
 mod moment;
 mod offline;
 mod online;
 mod prelude;
+#[cfg(feature = "dev")]
+mod product;
 mod serve;
 mod servers;
 mod upload;

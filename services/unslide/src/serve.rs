@@ -1,4 +1,5 @@
 //! One service in this process.
+
 use crate::configuration::service::Service;
 use crate::configuration::{self, Configuration, Configured};
 use futures::FutureExt;

@@ -2,10 +2,8 @@
 
 use crate::boot::{Process, TraceVariables};
 use crate::features;
-use clap::Args;
 use service::Service;
 use settings::Effective;
-use std::path::PathBuf;
 use unslide_client::{Console, Exit, Outcome, say};
 use unslide_feature::Feature;
 use unslide_proto::signed::SigningKey;
@@ -18,13 +16,7 @@ mod reference;
 pub mod service;
 mod settings;
 
-/// The configuration of commands that reach the servers themselves.
-#[derive(Args, Clone)]
-pub struct Configured {
-    /// A TOML file; variables UNSLIDE_SECTION__KEY win over it
-    #[arg(long, value_name = "FILE", env = "UNSLIDE_CONFIG")]
-    pub config: Option<PathBuf>,
-}
+pub use unslide_client::Configured;
 
 /// The settings that each part reads from the sources. A part knows its own sections only. A key that none of
 /// them knows is a mistake.
@@ -143,8 +135,8 @@ pub fn load(configured: &Configured, service: Option<Service>) -> Result<Configu
 /// # Errors
 /// Returns the parts that cannot be read.
 #[cfg(feature = "dev")]
-pub fn load_unchecked(configured: &Configured) -> Result<Configuration, Problems> {
-    read(configured, |_| Vec::new(), |configuration| configuration)
+pub fn load_unchecked(config: Option<&std::path::Path>) -> Result<Configuration, Problems> {
+    read(&Configured { config: config.map(ToOwned::to_owned) }, |_| Vec::new(), |configuration| configuration)
 }
 
 /// The sections that administrative commands use.

@@ -240,7 +240,7 @@ mod tests {
         let mut found = BTreeMap::new();
         debug_ids(archive.to_str().unwrap(), &mut found).unwrap();
         assert!(found.keys().eq(wanted.keys()), "source maps of packages are skipped: {found:?}");
-        let crash = packed("crash.json.gz", include_bytes!("../../demo/crash.json")).unwrap();
+        let crash = packed("crash.json.gz", include_bytes!("../../../../tools/dev/demo/crash.json")).unwrap();
         assert!(!crash.is_empty());
         assert!(packed("text.gz", b"no report").is_err());
         let elf = folder.path().join("Shop.so");

@@ -3,8 +3,8 @@
 use crate::boot::Process;
 use crate::configuration::Configured;
 use crate::prelude::*;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
+use unslide_client::reachable_address;
 use unslide_runtime::config::Sources;
 
 /// As long as a service asks its dependencies at most.
@@ -22,7 +22,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome {
     let mut reader = Sources::process(arguments.configured.config.as_deref()).read();
     let process: Process = reader.whole();
-    let address = reachable(process.admin.listen);
+    let address = reachable_address(process.admin.listen);
     let url = format!("http://{address}/readyz");
     // reqwest wants one, though nothing here is encrypted.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -37,28 +37,4 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
         Ok(if ready { Exit::Ready } else { Exit::Failed })
     })
-}
-
-/// Returns the address at which a listener of this machine is reached. For one that listens everywhere it is
-/// at loopback.
-pub fn reachable(listen: SocketAddr) -> SocketAddr {
-    let address = match listen.ip() {
-        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        address => address,
-    };
-    SocketAddr::new(address, listen.port())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::reachable;
-
-    #[test]
-    fn a_listener_on_every_address_is_asked_at_loopback() {
-        let asked = |listen: &str| reachable(listen.parse().unwrap()).to_string();
-        assert_eq!(asked("0.0.0.0:9464"), "127.0.0.1:9464");
-        assert_eq!(asked("[::]:9464"), "[::1]:9464");
-        assert_eq!(asked("10.0.0.7:1"), "10.0.0.7:1");
-    }
 }

@@ -6,8 +6,8 @@ use crate::prelude::*;
 use crate::servers::tenant::{there, with};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
-use unslide_client::confirm;
-use unslide_model::{Scope, Secret, TenantId};
+use unslide_client::{confirm, create_key};
+use unslide_model::{Scope, TenantId};
 use unslide_store::keys::{self, NewApiKey};
 use unslide_store::{Store, Uuid, audit};
 
@@ -90,7 +90,7 @@ pub fn run(command: Command) -> Outcome {
                 let now = store.clock().now();
                 let expires_at = expires.map(|end| expiry(end, now)).transpose()?;
                 let new = NewApiKey { name, scopes: scope, app, expires_at };
-                let text = make(&store, &tenant, &new).await?;
+                let text = create_key(&store, &tenant, &new, &Entropy::default().key()?).await?;
                 say!("{}", text.reveal());
                 if Console::get().is_closed() {
                     return Err("the key is made and nobody has read it: `unslide key list` and `unslide key revoke` \
@@ -107,21 +107,6 @@ pub fn run(command: Command) -> Outcome {
             with(&configured, async |store, _| revoke(&store, &tenant, id, (cascade, yes)).await)
         }
     }
-}
-
-/// Creates a key and returns its text.
-///
-/// # Errors
-/// Returns an error if the database or the source of randomness fails.
-pub async fn make(store: &Store, tenant: &TenantId, new: &NewApiKey) -> Result<Secret, BoxError> {
-    let entropy = Entropy::default().key()?;
-    let mut tx = store.tenant(tenant).await?;
-    let (key, text) = keys::create(&mut tx, new, &entropy).await?;
-    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-    let target = key.id.to_string();
-    audit::append(&mut tx, "command line", "key.create", &target, &json!({ "scopes": scopes })).await?;
-    tx.commit().await?;
-    Ok(text)
 }
 
 async fn list(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {

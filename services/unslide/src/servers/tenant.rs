@@ -4,7 +4,7 @@ use crate::configuration::{Administration, Configured, administration};
 use crate::prelude::*;
 use std::time::Duration;
 use unslide_client::listing::text;
-use unslide_client::{confirm, quantity};
+use unslide_client::{confirm, create_tenant, quantity};
 use unslide_model::TenantId;
 use unslide_store::figures::FigureOrder;
 use unslide_store::tenants::{self, QuotaLimits, TenantRecord, TenantStanding};
@@ -148,7 +148,7 @@ pub fn run(command: Command) -> Outcome {
                     .map_err(|error| boot::kafka_failed(&kafka, error))?;
             }
             let limits = limits.over(&QuotaLimits::default());
-            let announcement = make(&store, &one.tenant, name.as_deref(), &limits).await?;
+            let announcement = create_tenant(&store, &one.tenant, name.as_deref(), &limits).await?;
             let Some(announcement) = announcement else { return taken(&store, &one.tenant).await };
             say!("{}", one.tenant);
             announced(&store, &one, announcement).await
@@ -220,23 +220,6 @@ async fn find(store: &Store, slug: &TenantId) -> Result<Option<TenantRecord>, Bo
     let found = tenants::get(&mut tx).await?;
     tx.rollback().await?;
     Ok(found)
-}
-
-/// Creates a tenant. Returns the number of its announcement, or `None` if the tenant exists already.
-pub async fn make(
-    store: &Store,
-    tenant: &TenantId,
-    name: Option<&str>,
-    limits: &QuotaLimits,
-) -> Result<Option<i64>, BoxError> {
-    let mut tx = store.tenant(tenant).await?;
-    let name = name.unwrap_or(tenant.as_str());
-    let Some((_, announcement)) = tenants::create(&mut tx, name, limits).await? else {
-        return Ok(None);
-    };
-    audit::append(&mut tx, "command line", "tenant.create", tenant.as_str(), &json!({})).await?;
-    tx.commit().await?;
-    Ok(Some(announcement))
 }
 
 async fn topics(settings: &unslide_stream::Settings, tenant: &TenantId) -> Outcome {

@@ -16,13 +16,17 @@ fn layer(folder: &str) -> Option<u8> {
     Some(match folder {
         "crates/model" | "crates/llvm-demangle" => 0,
         "crates/proto" | "crates/report" | "crates/symbolicate" | "crates/signals" | "crates/testkit" => 1,
-        "crates/artifacts" | "crates/stream" | "crates/store" | "crates/runtime" | "crates/embedded" => 2,
+        "crates/artifacts" | "crates/stream" | "crates/store" | "crates/runtime" => 2,
+        // The servers of tests, for packages of every layer.
+        "tools/embedded" => 2,
         "services/api" | "services/builder" | "services/indexer" | "services/symbolizer" => 3,
         // What a feature is. Only features and the binary use it.
         "services/feature" => 4,
         // Shared parts of commands. Features and the binary use it.
         "services/client" => 4,
         feature if feature.starts_with("features/") => 5,
+        // It is in the layer of features, so it cannot name one.
+        "tools/dev" => 5,
         "services/unslide" => 6,
         // Other packages use them for their tests only.
         "tests" | "tests/harness" | "tests/world" => 7,
@@ -132,7 +136,7 @@ pub fn sources() -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    for folder in ["crates", "services", "features", "tests"] {
+    for folder in ["crates", "services", "features", "tools", "tests"] {
         walk(&top().join(folder), &mut found);
     }
     assert!(found.len() > 50, "the sources are there");

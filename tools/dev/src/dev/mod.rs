@@ -4,11 +4,7 @@ mod operator;
 mod state;
 mod unused;
 
-use crate::configuration::service::Service;
-use crate::configuration::{self, Configuration, Configured};
-use crate::serve;
-use crate::servers::health::reachable;
-use crate::servers::{key, tenant};
+use crate::product::{Product, ServiceConfigs};
 use clap::Args;
 use serde::Serialize;
 use state::Credentials;
@@ -16,12 +12,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use unslide_client::{BoxError, Console, Exit, Outcome, block_on, note, say};
+use unslide_api::entropy::Entropy;
+use unslide_client::{
+    BoxError, Configured, Console, Exit, Outcome, block_on, create_key, create_tenant, note,
+    reachable_address, say,
+};
 use unslide_embedded::{Options, S3Endpoint, Servers};
 use unslide_model::{Scope, Secret, TenantId, shell_word};
-use unslide_runtime::{Host, Supervised, admin, causes, supervise, telemetry};
+use unslide_runtime::{Host, admin, causes, supervise, telemetry};
 use unslide_store::{Store, keys, outbox, tenants};
 use unslide_stream::admin::Created;
 
@@ -107,13 +106,13 @@ pub struct Running {
 }
 
 /// Runs everything until a signal stops it.
-pub fn run(arguments: &Arguments) -> Outcome {
+pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
     // A shell that uses the output of the last run names that run's file, which this one writes again.
     let own = operator::is_of(arguments.configured.config.as_deref(), &arguments.data_dir);
-    let configured = if own { Configured { config: None } } else { arguments.configured.clone() };
-    let mut configuration = configuration::load_unchecked(&configured)?;
-    quiet(&mut configuration, arguments.verbose);
-    telemetry::init(&configuration.process.log)?;
+    let config = arguments.configured.config.as_deref().filter(|_| !own);
+    let mut product = P::load_settings(config)?;
+    quiet(product.log_settings(), arguments.verbose);
+    telemetry::init(product.log_settings())?;
     let start = Start {
         data: arguments.data_dir.clone(),
         listen: arguments.listen,
@@ -123,13 +122,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let json = arguments.json;
     block_on(async move {
-        let host = configuration.process.host()?;
+        let host = product.create_host()?;
         let begin = tokio::time::Instant::now();
         let progress = |line: &str| note!("{line}");
-        for section in unused::sections(&configuration) {
+        for section in unused::sections(product.service_configs().api) {
             note!("[{section}] of the configuration is not used: `unslide dev` starts servers of its own");
         }
-        let Some(running) = start_or_stop(configuration, &host, &start, &progress).await? else {
+        let Some(running) = start_or_stop(product, &host, &start, &progress).await? else {
             return Ok(Exit::Ready);
         };
         if json {
@@ -145,9 +144,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// Logs only failures if no log filter is set: the page that is printed is for people.
-pub fn quiet(configuration: &mut Configuration, verbose: bool) {
+pub fn quiet(log: &mut telemetry::Settings, verbose: bool) {
     if !verbose && std::env::var_os("UNSLIDE_LOG__FILTER").is_none() {
-        QUIET.clone_into(&mut configuration.process.log.filter);
+        QUIET.clone_into(&mut log.filter);
     }
 }
 
@@ -155,21 +154,21 @@ pub fn quiet(configuration: &mut Configuration, verbose: bool) {
 ///
 /// # Errors
 /// Returns an error if a server or service does not start. Nothing is left running.
-pub async fn start_or_stop(
-    configuration: Configuration,
+pub async fn start_or_stop<P: Product>(
+    product: P,
     host: &Host,
     start: &Start,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Option<Running>, BoxError> {
     tokio::select! {
-        running = boot_all(configuration, host, start, progress) => running.map(Some),
+        running = boot_all(product, host, start, progress) => running.map(Some),
         // The servers' processes end with this one.
         () = host.shutdown.begun() => Ok(None),
     }
 }
 
-async fn boot_all(
-    mut configuration: Configuration,
+async fn boot_all<P: Product>(
+    mut product: P,
     host: &Host,
     start: &Start,
     progress: &(dyn Fn(&str) + Sync),
@@ -182,14 +181,15 @@ async fn boot_all(
         progress(&line);
     }
     let servers = Arc::new(servers.await??);
-    aim(&mut configuration, start, &servers, &s3);
-    let config = operator::write(&start.data, &configuration.api)?;
-    let problems = configuration.validate(None);
+    aim(product.service_configs(), start, &servers, &s3);
+    let config = operator::write(&start.data, product.service_configs().api)?;
+    let problems = product.validate_settings();
     if !problems.is_empty() {
         return Err(unslide_runtime::config::Problems(problems).into());
     }
-    let database = configuration.api.postgres.clone();
-    let topics = unslide_stream::admin::create(&configuration.api.kafka);
+    let (database, kafka) =
+        (product.service_configs().api.postgres.clone(), product.service_configs().api.kafka.clone());
+    let topics = unslide_stream::admin::create(&kafka);
     let (migrated, topics) = tokio::join!(unslide_store::migrate(&database.url), topics);
     migrated?;
     let new_topics = topics?.iter().any(|(_, created)| *created == Created::New);
@@ -198,8 +198,8 @@ async fn boot_all(
 
     progress("starting the services");
     let listener = state::listen(start.listen, &start.data).await?;
-    let api_url = format!("http://{}", reachable(listener.local_addr()?));
-    let services = prepare_all(&configuration, host, listener)?;
+    let api_url = format!("http://{}", reachable_address(listener.local_addr()?));
+    let services = product.prepare_services(host, listener)?;
     let (count, supervised) = (services.len(), host.clone());
     let mut services = tokio::spawn(async move { supervise(services, &supervised.shutdown).await });
     let admin = admin::start(&admin::Settings { listen: start.admin_listen }, host).await?;
@@ -229,22 +229,6 @@ async fn boot_all(
     Ok(Running { facts, host: host.clone(), services, s3, servers })
 }
 
-/// Prepares all services; the api serves on a listener that is bound already.
-fn prepare_all(
-    configuration: &Configuration,
-    host: &Host,
-    listener: TcpListener,
-) -> Result<Vec<Supervised>, BoxError> {
-    let others = Service::ALL.into_iter().filter(|service| *service != Service::Api);
-    let mut services =
-        others.map(|service| serve::prepare(service, configuration, host)).collect::<Result<Vec<_>, _>>()?;
-    let (api, api_host) = (configuration.api.clone(), host.for_service("api")?);
-    let features = unslide_feature::for_api(&configuration.features);
-    let run_api = async move { Ok(Box::pin(unslide_api::run_on(listener, api, features, api_host)).await?) };
-    services.push(("api", Box::pin(run_api)));
-    Ok(services)
-}
-
 type Launched = JoinHandle<Result<Servers, unslide_embedded::Error>>;
 
 /// Starts the servers where blocking is allowed; what they tell comes over the channel, which ends
@@ -263,7 +247,7 @@ fn launch(start: &Start) -> (Launched, tokio::sync::mpsc::UnboundedReceiver<Stri
 }
 
 /// Points every service at the embedded servers.
-fn aim(configuration: &mut Configuration, start: &Start, servers: &Servers, s3: &S3Endpoint) {
+fn aim(configs: ServiceConfigs<'_>, start: &Start, servers: &Servers, s3: &S3Endpoint) {
     let kafka = unslide_stream::Settings::single_broker(servers.kafka_bootstrap());
     let postgres = |most| {
         let settings = unslide_store::Settings::with_url(servers.postgres_url());
@@ -278,7 +262,7 @@ fn aim(configuration: &mut Configuration, start: &Start, servers: &Servers, s3: 
         ..unslide_artifacts::Settings::default()
     };
     let cache = start.data.join("cache");
-    let Configuration { api, builder, indexer, symbolizer, .. } = configuration;
+    let ServiceConfigs { api, builder, indexer, symbolizer } = configs;
     (api.kafka, api.postgres, api.objects) = (kafka.clone(), postgres(API_CONNECTIONS), objects.clone());
     (builder.kafka, builder.postgres, builder.objects) =
         (kafka.clone(), postgres(BUILDER_CONNECTIONS), objects.clone());
@@ -299,7 +283,7 @@ async fn tenant_and_key(
     start: &Start,
     new_topics: bool,
 ) -> Result<(Credentials, Option<i64>), BoxError> {
-    let announced = tenant::make(store, &start.tenant, None, &tenants::QuotaLimits::default()).await?;
+    let announced = create_tenant(store, &start.tenant, None, &tenants::QuotaLimits::default()).await?;
     if announced.is_none() && new_topics {
         // Kafka's data was lost, the database's was not: the workers need its messages again.
         tenants::announce_all(store).await?;
@@ -313,7 +297,7 @@ async fn tenant_and_key(
     }
     let name = "unslide dev".to_owned();
     let new = keys::NewApiKey { name, scopes: Scope::ALL.to_vec(), app: None, expires_at: None };
-    let text = key::make(store, &start.tenant, &new).await?;
+    let text = create_key(store, &start.tenant, &new, &Entropy::default().key()?).await?;
     let credentials = Credentials { tenant: start.tenant.to_string(), api_key: text.reveal().to_owned() };
     credentials.write(&start.data)?;
     Ok((credentials, announced))

@@ -412,7 +412,7 @@ fn move_image(report: &mut Value, by: u64) {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use std::collections::BTreeSet;
     use std::sync::Arc;

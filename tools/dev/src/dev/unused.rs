@@ -1,11 +1,10 @@
 //! Sections of a configuration that `unslide dev` does not use, because it starts servers of its own.
 
-use crate::configuration::Configuration;
 use serde::Serialize;
 
 /// Returns the sections that say something.
-pub fn sections(configuration: &Configuration) -> Vec<&'static str> {
-    let (api, usual) = (&configuration.api, unslide_api::Config::default());
+pub fn sections(api: &unslide_api::Config) -> Vec<&'static str> {
+    let usual = unslide_api::Config::default();
     let sections = [
         ("kafka", differs(&api.kafka, &usual.kafka)),
         ("postgres", differs(&api.postgres, &usual.postgres)),
@@ -24,12 +23,12 @@ mod tests {
 
     #[test]
     fn sections_of_servers_are_named_and_no_others() {
-        let mut configuration = Configuration::default();
-        configuration.api.api.public_url = "https://crashes.example.com".to_owned();
-        assert!(sections(&configuration).is_empty());
-        configuration.api.kafka.topic_prefix = "a.".to_owned();
-        configuration.api.postgres.url = unslide_model::Secret::new("postgres://127.0.0.1/a");
-        configuration.api.objects.bucket = "a".to_owned();
-        assert_eq!(sections(&configuration), ["kafka", "postgres", "objects"]);
+        let mut config = unslide_api::Config::default();
+        config.api.public_url = "https://crashes.example.com".to_owned();
+        assert!(sections(&config).is_empty());
+        config.kafka.topic_prefix = "a.".to_owned();
+        config.postgres.url = unslide_model::Secret::new("postgres://127.0.0.1/a");
+        config.objects.bucket = "a".to_owned();
+        assert_eq!(sections(&config), ["kafka", "postgres", "objects"]);
     }
 }

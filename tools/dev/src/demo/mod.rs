@@ -6,8 +6,7 @@ mod kafka;
 mod show;
 mod traffic;
 
-use crate::configuration;
-use crate::configuration::Configured;
+use crate::Product;
 use crate::dev::{self, Installation, Running, Start};
 use bytes::Bytes;
 use clap::Args;
@@ -15,7 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Duration;
-use unslide_client::{ApiServer, BoxError, Client, Console, Exit, Outcome, block_on, say};
+use unslide_client::{ApiServer, BoxError, Client, Configured, Console, Exit, Outcome, block_on, say};
 use unslide_embedded::Servers;
 use unslide_model::{ContentHash, TenantId};
 use unslide_runtime::{Host, telemetry};
@@ -51,10 +50,10 @@ pub struct Arguments {
 }
 
 /// Runs the demo.
-pub fn run(arguments: &Arguments) -> Outcome {
-    let mut configuration = configuration::load_unchecked(&arguments.configured)?;
-    dev::quiet(&mut configuration, false);
-    telemetry::init(&configuration.process.log)?;
+pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
+    let mut product = P::load_settings(arguments.configured.config.as_deref())?;
+    dev::quiet(product.log_settings(), false);
+    telemetry::init(product.log_settings())?;
     let temporary = match &arguments.data_dir {
         Some(_) => None,
         None => Some(tempfile::Builder::new().prefix("unslide-demo-").tempdir()?),
@@ -64,13 +63,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let (keep, traffic) = (arguments.keep || arguments.traffic, arguments.traffic);
     let start = Start::on(&data, TenantId::new("demo")?);
     let outcome = block_on(async move {
-        let host = configuration.process.host()?;
+        let host = product.create_host()?;
         step(
             if traffic { "0/5" } else { "1/5" },
             "Apache Kafka, PostgreSQL, S3 and the four services start (fetched with Maven the first time)",
         );
-        let Some(running) =
-            dev::start_or_stop(configuration, &host, &start, &|line| say!("      {line}")).await?
+        let Some(running) = dev::start_or_stop(product, &host, &start, &|line| say!("      {line}")).await?
         else {
             return Ok(Exit::Failed);
         };
@@ -210,22 +208,10 @@ mod tests {
 
     #[test]
     fn the_committed_report_is_of_the_committed_dsym() {
-        use std::io::Write;
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("Cafe.dSYM.zip");
-        std::fs::File::create(&path).unwrap().write_all(DSYM).unwrap();
-        let status = std::process::Command::new("python3")
-            .args(["-m", "zipfile", "-e"])
-            .args([path.as_os_str(), folder.path().as_os_str()])
-            .status()
-            .unwrap();
-        assert!(status.success());
-        let file = folder.path().join("Cafe.dSYM/Contents/Resources/DWARF/Cafe");
-        let slices = crate::upload::mach_o(&file).unwrap().unwrap().slices;
         let report: Value = serde_json::from_slice(CRASH).unwrap();
         let uuid: unslide_model::DebugId =
             report["binary_images"][0]["uuid"].as_str().unwrap().parse().unwrap();
-        assert_eq!(slices[0].0, uuid);
+        assert_eq!(traffic::tests::symbols_from_archive(DSYM).0, uuid);
         assert_eq!(report["report"]["id"], FIRST);
     }
 }

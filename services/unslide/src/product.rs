@@ -1,0 +1,45 @@
+//! The composition of services and features, for `unslide dev` and `unslide demo`.
+
+use crate::configuration::service::Service;
+use crate::configuration::{Configuration, load_unchecked};
+use crate::serve;
+use std::path::Path;
+use tokio::net::TcpListener;
+use unslide_client::BoxError;
+use unslide_dev::{Product, ServiceConfigs};
+use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
+
+impl Product for Configuration {
+    fn load_settings(config: Option<&Path>) -> Result<Configuration, BoxError> {
+        Ok(load_unchecked(config)?)
+    }
+
+    fn log_settings(&mut self) -> &mut telemetry::Settings {
+        &mut self.process.log
+    }
+
+    fn create_host(&self) -> Result<Host, BoxError> {
+        self.process.host()
+    }
+
+    fn service_configs(&mut self) -> ServiceConfigs<'_> {
+        let Configuration { api, builder, indexer, symbolizer, .. } = self;
+        ServiceConfigs { api, builder, indexer, symbolizer }
+    }
+
+    fn validate_settings(&self) -> Vec<ConfigProblem> {
+        Configuration::validate(self, None)
+    }
+
+    fn prepare_services(&self, host: &Host, listener: TcpListener) -> Result<Vec<Supervised>, BoxError> {
+        let others = Service::ALL.into_iter().filter(|service| *service != Service::Api);
+        let mut services =
+            others.map(|service| serve::prepare(service, self, host)).collect::<Result<Vec<_>, _>>()?;
+        let (api, api_host) = (self.api.clone(), host.for_service("api")?);
+        let features = unslide_feature::for_api(&self.features);
+        let run_api =
+            async move { Ok(Box::pin(unslide_api::run_on(listener, api, features, api_host)).await?) };
+        services.push(("api", Box::pin(run_api)));
+        Ok(services)
+    }
+}

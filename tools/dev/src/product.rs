@@ -1,0 +1,42 @@
+//! The product as the binary composes it.
+
+use std::path::Path;
+use tokio::net::TcpListener;
+use unslide_client::BoxError;
+use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
+
+/// The services with their features and settings.
+pub trait Product: Sized {
+    /// Reads the settings without checks, because the addresses of the embedded servers come later.
+    ///
+    /// # Errors
+    /// Returns the parts that cannot be read.
+    fn load_settings(config: Option<&Path>) -> Result<Self, BoxError>;
+
+    fn log_settings(&mut self) -> &mut telemetry::Settings;
+
+    /// Creates the host of the process.
+    ///
+    /// # Errors
+    /// Returns an error if a thread, a signal handler or a metric is refused.
+    fn create_host(&self) -> Result<Host, BoxError>;
+
+    fn service_configs(&mut self) -> ServiceConfigs<'_>;
+
+    /// Returns the problems of all settings.
+    fn validate_settings(&self) -> Vec<ConfigProblem>;
+
+    /// Prepares the runs of all services. The api serves on the listener.
+    ///
+    /// # Errors
+    /// Returns an error if the metrics of a service cannot have a registry.
+    fn prepare_services(&self, host: &Host, listener: TcpListener) -> Result<Vec<Supervised>, BoxError>;
+}
+
+/// The settings of the services.
+pub struct ServiceConfigs<'p> {
+    pub api: &'p mut unslide_api::Config,
+    pub builder: &'p mut unslide_builder::Config,
+    pub indexer: &'p mut unslide_indexer::Config,
+    pub symbolizer: &'p mut unslide_symbolizer::Config,
+}
