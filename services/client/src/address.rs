@@ -1,4 +1,4 @@
-//! Addresses of listeners.
+//! The address at which a listener of this machine is reached.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -1,11 +1,10 @@
-//! The exit codes.
+//! The exit codes of all commands, and their help.
 
 /// The exit code of a command, the same in every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// It is done; the requested thing exists.
     Ready = 0,
-    /// It failed.
     Failed = 1,
     /// The command line or the configuration is wrong. clap ends with the same code.
     Usage = 2,

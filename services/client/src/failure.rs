@@ -1,4 +1,4 @@
-//! Errors of commands.
+//! Errors of commands, each with the exit code that it leads to.
 
 use crate::Exit;
 use std::error::Error;

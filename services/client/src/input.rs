@@ -70,7 +70,6 @@ pub fn read_input(path: &Path, most: usize) -> io::Result<Vec<u8>> {
 
 /// The content of an archive.
 pub struct UnpackedArchive {
-    /// The Mach-O files.
     pub members: Vec<Member>,
     /// The entries that were skipped.
     pub skipped: Vec<SkippedEntry>,

@@ -1,4 +1,4 @@
-//! Files mapped into memory.
+//! Files that are too large to be read whole, mapped into memory.
 
 use crate::input::{is_packed, unpacked};
 use memmap2::Mmap;

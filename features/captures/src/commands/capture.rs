@@ -15,7 +15,7 @@ use unslide_client::{
 };
 
 /// The pause between two looks while waiting.
-const PAUSE: Duration = Duration::from_secs(1);
+const ANALYSIS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Send profiles and logs of allocations, and read their analyses
 #[derive(Parser)]
@@ -177,7 +177,7 @@ fn send(arguments: &SendArguments) -> Outcome {
                     note!("{}: {}", text(&capture, "reason"), text(&capture, "detail"));
                     return Ok(Exit::Failed);
                 }
-                _ => tokio::time::sleep(PAUSE).await,
+                _ => tokio::time::sleep(ANALYSIS_POLL_INTERVAL).await,
             }
         }
     })

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::fs::File;
 
 /// How long an upload of a size that is not known may take: as long as the API lets one take.
-const LONGEST: Duration = Duration::from_secs(6 * 3_600);
+const UNSIZED_UPLOAD_TIMEOUT: Duration = Duration::from_secs(6 * 3_600);
 
 /// A file of a form.
 #[derive(Clone)]
@@ -77,6 +77,6 @@ impl Client {
             form = form.part(*name, part.file_name(*name));
         }
         let request = self.http.post(address).bearer_auth(self.key.reveal()).multipart(form);
-        self.read(self.answer(request, size.map_or(LONGEST, patience)).await?).await
+        self.read(self.answer(request, size.map_or(UNSIZED_UPLOAD_TIMEOUT, patience)).await?).await
     }
 }

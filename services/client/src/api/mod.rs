@@ -40,7 +40,6 @@ fn patience(size: u64) -> Duration {
 /// Why a request has no answer that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No answer at all.
     #[error("the API at {url} does not answer")]
     Unreachable { url: String, source: reqwest::Error },
     /// The API accepted the connection, and no answer came.
@@ -55,16 +54,13 @@ pub enum ClientError {
     /// The file that was to be sent.
     #[error("the file cannot be read")]
     File(#[from] std::io::Error),
-    /// The API's address.
     #[error("the API's address (UNSLIDE_URL or --url) is not a URL: {url}: {why}")]
     Address { url: String, why: String },
-    /// No key was given.
     #[error("there is no API key: set UNSLIDE_API_KEY or --api-key")]
     NoKey,
     /// A key that can't be one.
     #[error("the API key (UNSLIDE_API_KEY or --api-key) has characters that no key has")]
     Key,
-    /// The HTTP client.
     #[error("no HTTP client can be made")]
     Client(#[source] reqwest::Error),
 }
@@ -179,7 +175,7 @@ impl Client {
     }
 
     /// Returns a client for system symbols rather than the tenant's own. It needs an operator's key.
-    pub fn of_system(self) -> Client {
+    pub fn for_system_symbols(self) -> Client {
         Client { symbols: "/v1/system/symbols", ..self }
     }
 

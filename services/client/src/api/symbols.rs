@@ -45,7 +45,6 @@ pub struct BuiltObject {
     pub reason: Option<String>,
 }
 
-/// An accepted upload.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Accepted {
     pub id: String,

@@ -21,7 +21,6 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| shown(&cell)).collect());
     }
 
-    /// Prints it.
     pub fn print(&self) {
         Console::get().bytes(self.render().as_bytes());
     }

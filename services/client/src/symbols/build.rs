@@ -27,7 +27,6 @@ const CHILD: &[&str] = &[
     "--test-threads=1",
 ];
 
-/// The bounds of builds.
 #[derive(Clone, Copy, clap::Args)]
 pub struct BuildArguments {
     /// Memory that the build of one dSYM or source map may take, such as 8GiB; mapped files are not counted

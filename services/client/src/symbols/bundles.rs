@@ -47,7 +47,11 @@ impl Bundles {
     }
 
     /// Returns the source maps of the bundles that a report needs, by the ids that they have there.
-    pub fn of(&self, needs: &[SymbolNeed], build: BuildArguments) -> HashMap<DebugId, Arc<ImageSymbols>> {
+    pub fn find_maps(
+        &self,
+        needs: &[SymbolNeed],
+        build: BuildArguments,
+    ) -> HashMap<DebugId, Arc<ImageSymbols>> {
         let bundles = needs.iter().filter(|need| need.cpu == Some(CpuType::JAVASCRIPT));
         let found = bundles.filter_map(|need| {
             let map = self.only_map(&need.name)?;

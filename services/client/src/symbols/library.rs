@@ -195,7 +195,7 @@ impl Library {
     /// Returns the symbols that a report needs: by debug id, and a bundle's by its name if there is no other
     /// way.
     pub fn for_report(&self, needs: &[SymbolNeed]) -> ReportSymbols<'_> {
-        ReportSymbols { library: self, bundles: self.bundles.of(needs, self.build) }
+        ReportSymbols { library: self, bundles: self.bundles.find_maps(needs, self.build) }
     }
 
     /// Returns the symbols for a debug id, and builds them at the first call. Other debug ids are built at

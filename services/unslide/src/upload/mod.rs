@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     check_paths(arguments.paths.iter().chain(&arguments.source_maps.source_map).map(PathBuf::as_path))?;
     let client = Client::new(&arguments.server)?;
-    let client = if arguments.system { client.of_system() } else { client };
+    let client = if arguments.system { client.for_system_symbols() } else { client };
     let (mut found, mut failed) = find::find(&arguments.paths, arguments.binaries || arguments.system);
     // The copies last until all is sent.
     let copies = tempfile::tempdir()?;

@@ -33,7 +33,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// As long as a command tries.
 const RETRY_SECONDS: u32 = 60;
 
-/// Arguments of `unslide demo`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -49,7 +48,6 @@ pub struct Arguments {
     data_dir: Option<PathBuf>,
 }
 
-/// Runs the demo.
 pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
     let mut product = P::load_settings(arguments.configured.config.as_deref())?;
     dev::quiet(product.log_settings(), false);

@@ -63,7 +63,6 @@ pub fn waiting(report: &Value) -> String {
     )
 }
 
-/// Queries to try.
 pub fn queries(facts: &Installation, id: &str) -> String {
     let Installation { api_url, api_key, kafka_bootstrap, .. } = facts;
     format!(

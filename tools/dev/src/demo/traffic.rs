@@ -107,7 +107,6 @@ struct Run {
     end: RunEnd,
 }
 
-/// How a run ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RunEnd {
     Crash,
@@ -117,7 +116,7 @@ enum RunEnd {
 }
 
 impl Sent {
-    fn of(run: Run, bug: usize, report: &Value) -> Result<Sent, BoxError> {
+    fn from_run(run: Run, bug: usize, report: &Value) -> Result<Sent, BoxError> {
         let id = report["report"]["id"].as_str().unwrap_or_default().to_owned();
         Ok(Sent { id, bug, at_millis: run.at_millis, body: serde_json::to_vec(report)?, run })
     }
@@ -295,7 +294,7 @@ fn memory_events(build: &'static Build, now: i64, random: &mut SmallRng) -> Resu
             let number = events.len() as u64;
             let (mut run, mut report) = made(build, 0, MEMORY_IDS + number, at, random)?;
             run.end = tell_of_memory(&mut report, number, at);
-            events.push(Sent::of(run, MEMORY + events.len() % 4, &report)?);
+            events.push(Sent::from_run(run, MEMORY + events.len() % 4, &report)?);
         }
     }
     Ok(events)
@@ -342,7 +341,7 @@ fn report(
     random: &mut SmallRng,
 ) -> Result<Sent, BoxError> {
     let (run, report) = made(build, number, id, at, random)?;
-    Sent::of(run, number, &report)
+    Sent::from_run(run, number, &report)
 }
 
 /// Creates the same before it is written, and its run.

@@ -38,7 +38,6 @@ const LONGEST_START: Duration = Duration::from_secs(60);
 /// How often the embedded servers are looked after.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Arguments of `unslide dev`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -96,7 +95,6 @@ pub struct Installation {
     pub config: String,
 }
 
-/// A running installation.
 pub struct Running {
     pub facts: Installation,
     host: Host,

@@ -54,7 +54,7 @@ pub fn reports(now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
                           "backtrace": [frame("a", 14), frame("b", 24)]});
         report["crash"]["error"] = json!({"type": "user", "user_reported": user,
             "reason": "undefined is not an object (evaluating 'oven.timer.start')"});
-        sent.push(Sent::of(run, REFUSED, &report)?);
+        sent.push(Sent::from_run(run, REFUSED, &report)?);
     }
     Ok(sent)
 }

@@ -39,7 +39,7 @@ pub fn reports(now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
             ),
         };
         run.end = end;
-        sent.push(Sent::of(run, bug, &told)?);
+        sent.push(Sent::from_run(run, bug, &told)?);
     }
     Ok(sent)
 }
