@@ -173,6 +173,7 @@ async fn one_device_alone_teaches_no_limit_and_a_run_says_its_own_once() {
     report.facts.run_id = Some(run);
     report.facts.os_version = Some("26.1".to_owned());
     report.facts.model = Some("iPhone16,1".to_owned());
+    report.facts.device = Some(vec![1; 16]);
     report.facts.summary = serde_json::json!({"memory_limit": 2_000_u64 << 20});
     database.store(&[report]).await;
     let told = async || {
