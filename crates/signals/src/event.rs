@@ -1,4 +1,4 @@
-//! Events that apps and gateways send: the common parts of session events and metric payloads.
+//! Events that apps and gateways send: the common parts of their kinds.
 
 use std::ops::RangeInclusive;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};

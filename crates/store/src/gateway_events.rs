@@ -1,6 +1,5 @@
-//! Outcomes and retention of the events that gateways send, of every kind.
+//! Outcomes of the events that gateways send, of every kind. Features store them.
 
-use crate::{Result, TenantTx};
 use time::{Date, OffsetDateTime};
 use unslide_signals::event::{GatewayEvent, is_late};
 
@@ -29,28 +28,4 @@ unslide_model::words! {
 #[must_use]
 pub fn is_too_old<E: GatewayEvent>(event: &E, received_at: OffsetDateTime, keep_from: Date) -> bool {
     event.day() < keep_from || is_late(event, received_at)
-}
-
-/// Deletes sessions and metric payloads of the transaction's tenant that are of a day before `before`, at
-/// most `limit` of each; returns their number. Their counts stay. Days that no tenant keeps go with their
-/// tables (see [`crate::partitions::drop_before`]).
-pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
-    let (connection, tenant, _) = tx.parts();
-    let gone = sqlx::query_scalar!(
-        r#"WITH old_sessions AS (
-               DELETE FROM sessions WHERE tenant = $1 AND day < $2 AND (app, session_id, day) IN (
-                   SELECT app, session_id, day FROM sessions WHERE tenant = $1 AND day < $2 LIMIT $3)
-               RETURNING 1),
-           old_payloads AS (
-               DELETE FROM metric_payloads WHERE tenant = $1 AND day < $2 AND (app, payload_id, day) IN (
-                   SELECT app, payload_id, day FROM metric_payloads WHERE tenant = $1 AND day < $2 LIMIT $3)
-               RETURNING 1)
-           SELECT (SELECT count(*) FROM old_sessions) + (SELECT count(*) FROM old_payloads) AS "gone!""#,
-        tenant,
-        before,
-        i64::from(limit)
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(gone.unsigned_abs())
 }

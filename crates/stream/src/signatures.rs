@@ -13,7 +13,7 @@ const CLOCK_TOLERANCE_MILLIS: i64 = 300_000;
 /// The longest time between the signature and the arrival of a replay: as long as dead letters are kept.
 const REPLAY_MAX_AGE_MILLIS: i64 = 30 * 86_400_000;
 
-/// The section `symbolizer.signatures`, which reports and session events are held to.
+/// The section `symbolizer.signatures`, which reports and events of gateways are held to.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct SignatureSettings {

@@ -18,7 +18,7 @@ pub use keys::CaptureKeys;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
 use unslide_builder::BuilderFeature;
-use unslide_feature::Feature;
+use unslide_feature::{Feature, IndexerFeature};
 use unslide_runtime::config::ConfigReader;
 
 /// The name of the feature.
@@ -36,6 +36,7 @@ pub fn feature() -> Feature {
         settings: None,
         hook: store::HOOK,
         builder: BuilderFeature { name: NAME, clear: None, jobs: analysis::JOBS },
+        indexer: IndexerFeature::default(),
         api: for_api(),
     }
 }

@@ -7,7 +7,7 @@ pub mod live_events;
 
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
+use unslide_feature::{Feature, IndexerFeature};
 use unslide_runtime::config::ConfigReader;
 use unslide_store::Store;
 
@@ -26,6 +26,7 @@ pub fn feature() -> Feature {
         settings: None,
         hook: live_events::HOOK,
         builder: BuilderFeature { name: NAME, clear: Some(clear), jobs: &[] },
+        indexer: IndexerFeature::default(),
         api: ApiFeature {
             operations: live_events::routes(),
             tag: ("events", "What happens to reports, groups and symbols, as it happens."),

@@ -10,8 +10,8 @@ use crate::limits::answers;
 use crate::list_tables::tables;
 use crate::openapi;
 use crate::operations::{
-    apps, audit_log, dead_letters, grouping_rules, groups, keys, metrics, quarantine, reports, reprocess,
-    sessions, symbols, tenants,
+    apps, audit_log, dead_letters, grouping_rules, groups, keys, quarantine, reports, reprocess, sessions,
+    symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
@@ -76,7 +76,6 @@ pub fn document(features: &[ApiFeature]) -> OpenApi {
         reports::waiting_routes(),
         reports::routes(),
         sessions::routes(),
-        metrics::routes(),
         reprocess::routes(),
         apps::routes(),
         groups::routes(),
@@ -107,7 +106,6 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(symbols::routes())
         .merge(reports::routes())
         .merge(sessions::routes())
-        .merge(metrics::routes())
         .merge(reprocess::routes())
         .merge(apps::routes())
         .merge(groups::routes())

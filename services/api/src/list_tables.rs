@@ -43,7 +43,7 @@ const LETTER_COLUMNS: &str = "id tenant arrived_at reason detail attempt origin_
     origin_partition=/origin/partition origin_offset=/origin/offset source_index source_count value_bytes \
     replays replayed_at replayed_by replayed_as";
 
-static TABLES: [ListTable; 11] = [
+static TABLES: [ListTable; 10] = [
     ListTable {
         path: "/v1/reports",
         name: "reports",
@@ -72,14 +72,6 @@ static TABLES: [ListTable; 11] = [
         has_pages: true,
         columns: "version reports crashes devices frames share_symbolicated complete partial none first_day \
                   last_day",
-    },
-    ListTable {
-        path: "/v1/apps/{app}/health",
-        name: "health",
-        has_pages: false,
-        columns: "day sessions crashed_sessions crash_free_sessions out_of_memory_rate \
-                  background_out_of_memory_rate installations crashed_installations \
-                  crash_free_installations users crashed_users crash_free_users",
     },
     ListTable {
         path: "/v1/missing-symbols",

@@ -84,7 +84,7 @@ impl Metrics {
             )?,
             records: make.counters(
                 "unslide_api_records_total",
-                "Reports, session events and metric payloads that the broker has taken.",
+                "Reports and events of features that the broker has taken.",
                 &["kind"],
             )?,
             lost_bodies: make.counter(
@@ -99,14 +99,9 @@ impl Metrics {
         self.records.with_label_values(&["reports"]).inc_by(number as u64);
     }
 
-    /// Counts session events that the broker has taken.
-    pub fn sessions(&self, number: usize) {
-        self.records.with_label_values(&["sessions"]).inc_by(number as u64);
-    }
-
-    /// Counts metric payloads that the broker has taken.
-    pub fn payloads(&self, number: usize) {
-        self.records.with_label_values(&["metrics"]).inc_by(number as u64);
+    /// Counts events of a kind that the broker has taken.
+    pub fn events(&self, kind: &str, number: usize) {
+        self.records.with_label_values(&[kind]).inc_by(number as u64);
     }
 
     /// Counts one answered request. `route` is the route's template, or `-` if none matches.

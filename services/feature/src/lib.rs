@@ -6,6 +6,8 @@
 use unslide_api::ApiFeatures;
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
+pub use unslide_indexer::IndexerFeature;
+use unslide_indexer::IndexerFeatures;
 use unslide_runtime::config::ConfigPart;
 use unslide_store::StoreHook;
 
@@ -20,6 +22,8 @@ pub struct Feature {
     pub api: ApiFeature,
     /// Its additions to the builder.
     pub builder: BuilderFeature,
+    /// Its additions to the indexer.
+    pub indexer: IndexerFeature,
 }
 
 /// Returns the hooks of features, in the order of the list: the order in which they lock rows.
@@ -40,4 +44,11 @@ pub fn for_api(features: &[Feature]) -> ApiFeatures {
 pub fn for_builder(features: &[Feature]) -> BuilderFeatures {
     let builder = features.iter().map(|feature| feature.builder);
     BuilderFeatures { hooks: hooks(features), features: builder.collect() }
+}
+
+/// Returns the additions of features to the indexer.
+#[must_use]
+pub fn for_indexer(features: &[Feature]) -> IndexerFeatures {
+    let indexer = features.iter().map(|feature| feature.indexer);
+    IndexerFeatures { hooks: hooks(features), features: indexer.collect() }
 }

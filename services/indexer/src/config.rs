@@ -14,7 +14,7 @@ pub struct Config {
     pub indexer: Settings,
     /// Limits of tenants that have none of their own.
     pub tenants: TenantDefaults,
-    /// What of the symbolizer's section concerns session events too.
+    /// What of the symbolizer's section concerns events of features too.
     pub symbolizer: SenderRules,
     /// Where reports are stored.
     pub postgres: unslide_store::Settings,

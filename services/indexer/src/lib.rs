@@ -3,11 +3,12 @@
 //! It reads the output topic from positions that are rows of the database, and stores each batch together
 //! with its new positions in one transaction. So no record is stored twice, a reader that lost its partition
 //! stores no records, and a replay from the start changes no data. It also reads the ledger, for requests
-//! that ended without a new revision, and moves the bodies of reports into segments in object storage.
+//! that ended without a new revision, and the topics of features, and moves the bodies of reports into segments in object storage.
 
 mod config;
 mod deferral;
 mod failure;
+mod feature;
 mod maintenance;
 mod metrics;
 mod pipeline;
@@ -19,5 +20,6 @@ mod segments;
 mod topics;
 
 pub use config::{Config, SenderRules, Settings};
+pub use feature::{EventTopic, IndexerFeature, IndexerFeatures, StoreEvents, TopicEvent};
 pub use reset::{Reset, misplaced_positions, reset_positions};
 pub use run::{Error, run};

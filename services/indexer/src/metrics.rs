@@ -113,7 +113,7 @@ impl Metrics {
         Ok(Metrics {
             records: make.counters(
                 "unslide_indexer_records_total",
-                "Reports, session events and metric payloads read, by outcome.",
+                "Reports and events of features read, by outcome.",
                 &["kind", "outcome"],
             )?,
             answered: make.counter(
@@ -227,14 +227,9 @@ impl Metrics {
         self.records.with_label_values(&["reports", arrival_outcome_name(outcome)]).inc();
     }
 
-    /// Counts a session event.
-    pub fn session(&self, outcome: EventOutcome) {
-        self.records.with_label_values(&["sessions", outcome.as_str()]).inc();
-    }
-
-    /// Counts a metric payload.
-    pub fn payload(&self, outcome: EventOutcome) {
-        self.records.with_label_values(&["metrics", outcome.as_str()]).inc();
+    /// Counts an event of a feature's topic.
+    pub fn event(&self, kind: &str, outcome: EventOutcome) {
+        self.records.with_label_values(&[kind, outcome.as_str()]).inc();
     }
 
     /// Sets the age of the oldest body that waits in the database to be moved.

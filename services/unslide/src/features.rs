@@ -15,6 +15,9 @@ const FEATURES: &[ReadFeature] = &[
     // Profiles, logs of allocations and graphs of memory. They lock rows of their own only, in transactions in which alerts
     // lock none, so any place in the list would do.
     unslide_captures::read,
+    // Sessions, metrics and how versions do. It locks rows of its own only, after the positions of its topics and in
+    // transactions without reports, so any place in the list would do.
+    unslide_health::read,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::read,
 ];
@@ -57,6 +60,7 @@ mod tests {
         assert_eq!(of_hooks(unslide_feature::hooks(&features)), order);
         assert_eq!(of_hooks(unslide_feature::for_api(&features).hooks), order);
         assert_eq!(of_hooks(unslide_feature::for_builder(&features).hooks), order);
+        assert_eq!(of_hooks(unslide_feature::for_indexer(&features).hooks), order);
         assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), order.len(), "each is named once");
     }
 }

@@ -113,7 +113,7 @@ pub use words;
 
 /// A JSON column of a type.
 #[derive(Debug)]
-pub(crate) struct JsonColumn<T>(pub(crate) T);
+pub struct JsonColumn<T>(pub T);
 
 impl<T> Type<Postgres> for JsonColumn<T> {
     fn type_info() -> PgTypeInfo {

@@ -6,13 +6,13 @@ use time::{Duration, OffsetDateTime, UtcOffset};
 /// Returns a `timestamptz` as text, cut to microseconds as an argument of that type is: PostgreSQL rounds a
 /// text. It is in UTC, because PostgreSQL reads no offset of 16 hours or more in a text, and clients may send
 /// one.
-pub(crate) fn time(at: OffsetDateTime) -> String {
+pub fn time(at: OffsetDateTime) -> String {
     let at = at.checked_to_offset(UtcOffset::UTC).unwrap_or(at);
     (at - Duration::nanoseconds((at.nanosecond() % 1_000).into())).to_string()
 }
 
 /// Returns a `bytea` as text.
-pub(crate) fn bytes(bytes: &[u8]) -> String {
+pub fn bytes(bytes: &[u8]) -> String {
     bytes.iter().fold("\\x".to_owned(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

@@ -2,8 +2,8 @@
 
 pub mod apps;
 pub mod duplicates;
+pub mod durations;
 pub mod groups;
-pub mod health;
 pub mod missing;
 pub mod report;
 pub mod reports;

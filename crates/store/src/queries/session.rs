@@ -1,28 +1,62 @@
-//! Events and reports that carry the id of a session, in the order of time.
+//! The timeline of a session: reports that carry its id, and events of features.
 
-use crate::column::{JsonColumn, Nullable, U32, words};
+use crate::column::{U32, json_column};
 use crate::number::to_row32;
-use crate::sessions::SessionJudgement;
 use crate::{Result, TenantTx, Uuid};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use time::OffsetDateTime;
+use unslide_model::ended::{Confidence, EndEvidence, EndRule, EndedRun, EvidenceKind};
 use utoipa::ToSchema;
 
 /// Events of one kind that a timeline is made of: the newest ones, if a client sends more under one id.
 pub const MOST_OF_KIND: i64 = 1_000;
 
-words! {
-    /// Kinds of events in a session, without the kinds of features.
-    pub enum SessionEventKind {
-        /// It began.
-        Started = "started",
-        /// It ended.
-        Ended = "ended",
-        /// A report was made: a crash, a hang, an error of JavaScript, a memory warning.
-        Report = "report",
-        /// The end of a period of which metrics were sent.
-        Metrics = "metrics",
+/// The kind of a report in a timeline. Features have kinds of their own.
+pub const REPORT_KIND: &str = "report";
+
+/// The rule that has decided how a session ended, how sure that is, and the evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionJudgement {
+    /// The rule that has decided.
+    #[schema(value_type = String, example = "exclusion")]
+    pub rule: EndRule,
+    /// How sure it is: `low`, `medium` or `high`.
+    #[schema(value_type = String, example = "medium")]
+    pub confidence: Confidence,
+    /// What speaks for lack of memory; empty for an end of another kind.
+    #[schema(max_items = 4)]
+    pub evidence: Vec<SessionEvidence>,
+    /// The footprint where it was far below the learned limit. It lowers nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<SessionEvidence>,
+}
+
+/// A fact about the memory of a session at its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionEvidence {
+    /// `footprint`, `learned_limit`, `memory_pressure` or `jetsam`.
+    #[schema(value_type = String, example = "learned_limit")]
+    pub kind: EvidenceKind,
+    /// For people.
+    #[schema(example = "92 % of 2048 MiB")]
+    pub value: String,
+}
+
+json_column!(SessionJudgement);
+
+impl From<&EndedRun> for SessionJudgement {
+    fn from(ended: &EndedRun) -> SessionJudgement {
+        let evidence = |one: &EndEvidence| {
+            // Postgres stores no NUL.
+            SessionEvidence { kind: one.kind, value: one.value.replace('\0', "") }
+        };
+        SessionJudgement {
+            rule: ended.rule,
+            confidence: ended.confidence,
+            evidence: ended.evidence.iter().map(evidence).collect(),
+            against: ended.against.as_ref().map(evidence),
+        }
     }
 }
 
@@ -62,27 +96,25 @@ pub struct TimelineEvent {
 pub struct ShownSessionEvent {
     /// A description of the event.
     pub text: String,
-    /// The path of its page.
-    pub path: String,
+    /// The path of its page, if it has one.
+    pub path: Option<String>,
 }
 
-/// An event of the core, as the statement reads it.
-struct EventRow {
+/// A report, as the statement reads it.
+struct ReportEvent {
     at: OffsetDateTime,
-    kind: SessionEventKind,
     id: String,
     variant: u32,
     version: String,
-    detail: Option<String>,
+    kind: String,
     title: Option<String>,
-    judgement: Option<SessionJudgement>,
 }
 
-impl From<EventRow> for TimelineEvent {
-    fn from(row: EventRow) -> TimelineEvent {
-        let EventRow { at, kind, id, variant, version, detail, title, judgement } = row;
-        let kind = kind.as_str().into();
-        TimelineEvent { at, kind, id, variant, version, detail, title, judgement, shown: None }
+impl From<ReportEvent> for TimelineEvent {
+    fn from(row: ReportEvent) -> TimelineEvent {
+        let ReportEvent { at, id, variant, version, kind, title } = row;
+        let (detail, judgement, shown) = (Some(kind), None, None);
+        TimelineEvent { at, kind: REPORT_KIND.into(), id, variant, version, detail, title, judgement, shown }
     }
 }
 
@@ -105,7 +137,7 @@ pub struct TimelinePage<'a> {
 /// Lists the events of a session of an app, from the one after `after` on. Reports are those of the run with this
 /// id. Features add theirs.
 pub async fn timeline(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<Vec<TimelineEvent>> {
-    let mut events = core_events(tx, page).await?;
+    let mut events = report_events(tx, page).await?;
     for hook in tx.hooks().iter().filter_map(|hook| hook.session_events) {
         events.extend(hook(tx, page).await?);
     }
@@ -115,47 +147,30 @@ pub async fn timeline(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<Vec<T
     Ok(events)
 }
 
-async fn core_events(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<Vec<TimelineEvent>> {
+/// Lists the reports of the run with the session's id.
+async fn report_events(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<Vec<TimelineEvent>> {
     let TimelinePage { app, session, after, limit } = page;
-    let run = Uuid::parse_str(session).ok();
+    let Ok(run) = Uuid::parse_str(session) else { return Ok(Vec::new()) };
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
-        EventRow,
-        r#"WITH own AS (
-               SELECT session_id, version, started_at, ended_at, end_reason, judgement FROM sessions
-               WHERE tenant = $1 AND app = $2 AND session_id = $3 ORDER BY day DESC LIMIT $8),
-           events AS (
-               SELECT started_at AS at, 'started' AS kind, session_id AS id, 0 AS variant, version, NULL AS detail, NULL AS title,
-                      NULL::jsonb AS judgement
-               FROM own
-               UNION ALL
-               SELECT coalesce(ended_at, started_at), 'ended', session_id, 0, version, end_reason, NULL, judgement FROM own
-               WHERE ended_at IS NOT NULL OR end_reason IS NOT NULL
-               UNION ALL
-               (SELECT coalesce(device_time, received_at), 'report', report_id::text, variant, version, type, title, NULL
-                FROM reports
-                WHERE tenant = $1 AND run_id = $4 AND app = $2
-                ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $8)
-               UNION ALL
-               (SELECT measured_at, 'metrics', payload_id, 0, version, NULL, NULL, NULL FROM metric_payloads
-                WHERE tenant = $1 AND app = $2 AND session_id = $3
-                ORDER BY measured_at DESC, payload_id DESC LIMIT $8))
-           SELECT at AS "at!", kind AS "kind!: SessionEventKind", id AS "id!", variant AS "variant!: U32",
-                  version AS "version!", detail, title,
-                  judgement AS "judgement!: Nullable<JsonColumn<SessionJudgement>>"
-           FROM events
-           WHERE $5::timestamptz IS NULL OR (at, kind, id, variant) > ($5, $6::text, $7::text, $10::integer)
-           ORDER BY at, kind, id, variant LIMIT $9"#,
+        ReportEvent,
+        r#"SELECT at AS "at!", id AS "id!", variant AS "variant!: U32", version AS "version!", type AS "kind!", title
+           FROM (SELECT coalesce(device_time, received_at) AS at, report_id::text AS id, variant, version, type, title
+                 FROM reports
+                 WHERE tenant = $1 AND run_id = $3 AND app = $2
+                 ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $4) r
+           WHERE $5::timestamptz IS NULL OR (at, $6::text, id, variant) > ($5, $7::text, $8::text, $9::integer)
+           ORDER BY at, id, variant LIMIT $10"#,
         tenant,
         app,
-        session,
         run,
+        MOST_OF_KIND,
         after.map(|(at, ..)| at),
+        REPORT_KIND,
         after.map(|(_, kind, ..)| kind),
         after.map(|(_, _, id, _)| id),
-        MOST_OF_KIND,
-        i64::from(limit),
-        after.map(|(.., variant)| to_row32(variant))
+        after.map(|(.., variant)| to_row32(variant)),
+        i64::from(limit)
     )
     .fetch_all(connection)
     .await?;

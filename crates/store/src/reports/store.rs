@@ -87,7 +87,7 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
         batch.request(tx, needs).await?;
     }
     reprocess::count_ends(tx, &batch.ends()).await?;
-    app_signals::count(tx, &batch.drops()).await?;
+    app_signals::count_dropped(tx, &batch.drops()).await?;
     hooks::groups_changed(tx, &groups).await?;
     let stored = StoredReports { reports: batch.stored_reports(), groups };
     hooks::reports_stored(tx, &stored).await?;

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 /// The largest N of which one is kept.
 pub const MOST_ONE_IN: u32 = 1_000;
 /// The weight of one that was not sampled, in thousandths.
-pub(crate) const WHOLE: u64 = 1_000;
+pub const WHOLE: u64 = 1_000;
 
 words! {
     /// A signal that can be switched off. Crashes cannot.
@@ -143,14 +143,14 @@ pub enum SignalDecision {
 /// so that the sum of the batch is off by less than one. The id of the first weight decides the initial rest,
 /// so no share is favoured.
 #[derive(Debug, Default)]
-pub(crate) struct WeightRounder {
+pub struct WeightRounder {
     /// The rest that is added to the next weight, in thousandths.
     rest: Option<u64>,
 }
 
 impl WeightRounder {
     /// Returns the whole number that a weight in thousandths counts as: the one below it or the one above.
-    pub(crate) fn round(&mut self, weight: u64, id: &str) -> i64 {
+    pub fn round(&mut self, weight: u64, id: &str) -> i64 {
         let rest = self.rest.get_or_insert_with(|| hash("unslide weight ", id) % WHOLE);
         *rest = rest.saturating_add(weight);
         let whole = *rest / WHOLE;
@@ -195,10 +195,10 @@ pub async fn of_apps(tx: &mut TenantTx, apps: &BTreeSet<&str>) -> Result<Signals
 }
 
 /// Numbers of dropped events, by app and signal.
-pub(crate) type SignalDrops = BTreeMap<(String, AppSignal), i64>;
+pub type SignalDrops = BTreeMap<(String, AppSignal), i64>;
 
 /// Counts the events that were dropped today.
-pub(crate) async fn count(tx: &mut TenantTx, drops: &SignalDrops) -> Result<()> {
+pub async fn count_dropped(tx: &mut TenantTx, drops: &SignalDrops) -> Result<()> {
     if drops.is_empty() {
         return Ok(());
     }
@@ -225,7 +225,7 @@ pub(crate) async fn count(tx: &mut TenantTx, drops: &SignalDrops) -> Result<()> 
 
 /// Counts one of a signal that was refused.
 pub async fn count_refused(tx: &mut TenantTx, app: &str, signal: AppSignal) -> Result<()> {
-    count(tx, &SignalDrops::from([((app.to_owned(), signal), 1)])).await
+    count_dropped(tx, &SignalDrops::from([((app.to_owned(), signal), 1)])).await
 }
 
 /// How many of a signal were dropped.

@@ -2,17 +2,13 @@
 
 use crate::objects::NewObject;
 use crate::reports::{self, Arrival};
-use crate::sessions::EndReason;
 use crate::tests::database::{
-    Database, acme, arrival, debug_id, execute, image, publish, start, symbols as published,
+    Database, acme, arrival, debug_id, execute, image, publish, symbols as published,
 };
 use crate::tests::kafka::dead_letters::letter;
 use crate::tests::symbols::symbols_and_uploads::object;
-use crate::tests::{metrics, sessions};
 use crate::wakes::{self, Arrived};
 use crate::{Result, objects, slots, symbols, uploads, usage};
-use serde_json::json;
-use time::Duration;
 use unslide_model::{ContentHash, Owner, Quality};
 use unslide_testkit::statements;
 
@@ -187,38 +183,4 @@ async fn dead_letters_are_noted_in_the_same_statements_however_many_there_are() 
         costs.push(cost);
     }
     assert_same(&costs);
-}
-
-#[tokio::test]
-async fn events_are_stored_in_the_same_statements_however_many_come_at_once() {
-    let database = Database::new().await;
-    let keep_from = (start() - Duration::days(90)).date();
-    let mut costs = Vec::new();
-    // The first makes the version and the day.
-    for (batch, events) in [("first", 1), ("few", 2), ("many", 40)] {
-        let session = |n: i32, end| sessions::event(&format!("{batch}{n}"), "i1", 0, end);
-        let begun: Vec<_> = (0..events).map(|n| session(n, None)).collect();
-        // As many that complete them, and new ones.
-        let mut ended: Vec<_> = (0..2 * events).map(|n| session(n, Some(EndReason::Exited))).collect();
-        // Ends that ask for a learned limit, each of another app.
-        ended.extend((0..events).map(|n| {
-            let mut asking = sessions::measured(&format!("{batch}{n}"), 10, None);
-            asking.event.app = format!("com.acme.{batch}{n}");
-            asking
-        }));
-        let payload = |n| metrics::arrival(&format!("{batch}{n}"), 0, &json!({}));
-        let payloads: Vec<_> = (0..events).map(payload).collect();
-        let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let begun: Vec<_> = begun.iter().collect();
-        crate::sessions::store(&mut tx, &begun, keep_from).await.unwrap();
-        let (ended, payloads): (Vec<_>, Vec<_>) = (ended.iter().collect(), payloads.iter().collect());
-        let sessions = cost(crate::sessions::store(&mut tx, &ended, keep_from)).await;
-        costs.push((sessions, cost(crate::metrics::store(&mut tx, &payloads, keep_from)).await));
-        tx.commit().await.unwrap();
-    }
-    let (sessions, metrics): (Vec<usize>, Vec<usize>) = costs[1..].iter().copied().unzip();
-    assert_same(&sessions);
-    assert_same(&metrics);
-    assert_eq!(database.number("SELECT count(*) FROM sessions").await, 3 * 43);
-    assert_eq!(database.number("SELECT count(*) FROM metric_payloads").await, 43);
 }

@@ -120,7 +120,7 @@ fn session_event(row: SessionRow) -> TimelineEvent {
         version,
         shown: Some(ShownSessionEvent {
             text: format!("A capture: {}", kind.replace('_', " ")),
-            path: capture_path(id),
+            path: Some(capture_path(id)),
         }),
         detail: Some(kind),
         title: None,

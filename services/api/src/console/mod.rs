@@ -27,7 +27,7 @@ use axum::{Extension, Router};
 use pages::group_pages::{group, group_actions, groups};
 use pages::report_pages::{app_session, explain, report, reports};
 use pages::tenant_pages::{audit_log, dead_letter, dead_letters, keys, settings, tenants};
-use pages::{flame, lists, metric_breakdown, overview, search, sign_in, symbols, version_health, versions};
+use pages::{flame, lists, overview, search, sign_in, symbols, versions};
 use std::time::Duration;
 
 /// The routes of the console.
@@ -54,8 +54,6 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/reports/{id}/threads/{position}", get(report::thread))
         .route("/console/sessions/{id}", get(app_session::page))
         .route("/console/versions", get(versions::page))
-        .route("/console/health", get(version_health::page))
-        .route("/console/health/breakdown", get(metric_breakdown::page))
         .route("/console/symbols", get(symbols::page))
         .route("/console/dead-letters", get(dead_letters::page))
         .route("/console/dead-letters/{id}", get(dead_letter::page))

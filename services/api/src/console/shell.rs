@@ -49,12 +49,11 @@ const fn entry(name: &'static str, path: &'static str, label: &'static str) -> N
 
 const LINE: NavigationEntry = entry("", "", "");
 /// Entries for the data that apps send. Those of features follow.
-const APP_ENTRIES: [NavigationEntry; 6] = [
+const APP_ENTRIES: [NavigationEntry; 5] = [
     entry("overview", "/console", "Overview"),
     entry("groups", "/console/groups", "Groups"),
     entry("reports", "/console/reports", "Reports"),
     entry("versions", "/console/versions", "Versions"),
-    entry("health", "/console/health", "Health"),
     entry("symbols", "/console/symbols", "Symbols"),
 ];
 /// Entries for a tenant's administrators.

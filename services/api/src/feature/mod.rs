@@ -1,5 +1,7 @@
 //! Extension of the api by features, with the parts for their operations and pages.
 
+pub mod events;
+pub mod figures;
 pub mod lists;
 pub mod operation;
 pub mod page;
@@ -10,6 +12,7 @@ pub use crate::state::Api;
 pub use lists::{ListForms, ListTable};
 
 use axum::Router;
+use figures::{FindMemoryLimit, FindOverview, FindVersionColumn};
 use std::error::Error;
 use std::sync::Arc;
 use time::OffsetDateTime;
@@ -77,6 +80,12 @@ pub struct ApiFeature {
     pub find_page: Option<FindPage>,
     /// Finds what belongs to a report.
     pub find_related: Option<FindRelated>,
+    /// Finds its figures for the overview.
+    pub find_overview: Option<FindOverview>,
+    /// Finds its column for the list of versions.
+    pub find_version_column: Option<FindVersionColumn>,
+    /// Finds the memory limit that explains the end of a run.
+    pub find_memory_limit: Option<FindMemoryLimit>,
     /// Starts its background work.
     pub start: Option<FeatureStart>,
     /// Problems of its settings, for which the configuration is refused.
@@ -101,6 +110,9 @@ impl ApiFeature {
             forms: None,
             find_page: None,
             find_related: None,
+            find_overview: None,
+            find_version_column: None,
+            find_memory_limit: None,
             start: None,
             problems: Vec::new(),
             warnings: Vec::new(),

@@ -6,7 +6,6 @@ pub mod dead_letters;
 pub mod grouping_rules;
 pub mod groups;
 pub mod keys;
-pub mod metrics;
 pub mod prelude;
 pub mod quarantine;
 pub mod reports;

@@ -111,6 +111,7 @@ pub async fn send<E: GatewayEvent>(
     let (records, totals, reserved) = body::read(api, access.tenant(), body, work).await?;
     api.producer.send_all(&records).await?;
     drop(reserved);
+    api.metrics.events(signal.as_str(), records.len());
     // This is only a hint: the broker has the events, whether the settings can be read or not.
     let hint = switched_off(api, access.tenant(), signal, &totals);
     let switched_off = tokio::time::timeout(HINT_TIME, hint).await.map_or(0, Result::unwrap_or_default);
@@ -244,17 +245,16 @@ pub fn record(
 mod tests {
     use super::*;
     use time::macros::{date, datetime};
-    use unslide_store::sessions::SessionEvent;
+    use unslide_signals::metrics::MetricPayload;
 
-    const EVENT: &str =
-        r#"{"id":"s1","installation":"i","app":"com.acme.shop","started_at":"2026-11-20T08:00:00Z"}"#;
+    const EVENT: &str = r#"{"id":"m1","app":"com.acme.shop","measured_at":"2026-11-20T08:00:00Z"}"#;
 
     const RULES: EventRules<'static> =
         EventRules { app: None, now: datetime!(2026-11-20 09:00 UTC), keep_from: date!(2026 - 08 - 22) };
 
     fn read(body: &str, app: Option<&str>) -> Result<usize, (Kind, String)> {
         let body = Bytes::copy_from_slice(body.as_bytes());
-        let read = events::<SessionEvent>(&body, &EventRules { app, ..RULES });
+        let read = events::<MetricPayload>(&body, &EventRules { app, ..RULES });
         read.map(|events| {
             assert!(events.iter().all(|(_, bytes)| bytes == EVENT), "byte for byte");
             events.len()
@@ -280,7 +280,7 @@ mod tests {
     fn events_that_are_too_old_are_counted_apart_from_those_of_their_app() {
         let totals = |started_at: &str, keep_from| {
             let body = Bytes::from(format!("[{EVENT},{}]", EVENT.replace("2026-11-20", started_at)));
-            let read = events::<SessionEvent>(&body, &EventRules { keep_from, ..RULES }).unwrap();
+            let read = events::<MetricPayload>(&body, &EventRules { keep_from, ..RULES }).unwrap();
             let totals = EventTotals::of(&read);
             (totals.too_old, totals.apps["com.acme.shop"])
         };
@@ -294,7 +294,7 @@ mod tests {
     fn one_app_is_named_and_several_are_not() {
         let located = |body: String| {
             let body = Bytes::from(body);
-            let read = events::<SessionEvent>(&body, &RULES).unwrap();
+            let read = events::<MetricPayload>(&body, &RULES).unwrap();
             EventTotals::of(&read).only_app().map(str::to_owned)
         };
         assert_eq!(located(EVENT.to_owned()).as_deref(), Some("com.acme.shop"));
@@ -312,7 +312,7 @@ mod tests {
             (format!("[{EVENT},"), "EOF"),
             (format!("{EVENT}{EVENT}"), "trailing"),
             (format!("[{EVENT},{{}}]"), "event 1: missing field"),
-            (EVENT.replace("2026", "2028"), "`started_at` lies more than a day ahead"),
+            (EVENT.replace("2026", "2028"), "`measured_at` lies more than a day ahead"),
             ("[".repeat(5_000), ""),
         ] {
             let (kind, detail) = read(&body, None).unwrap_err();

@@ -132,7 +132,7 @@ impl Deferral {
 
     /// Finds the owners that do not exist.
     async fn look_up(&mut self, owners: &[Option<TenantId>]) -> Result<(), IndexerError> {
-        if self.resources.content != Content::Reports {
+        if !matches!(self.resources.content, Content::Reports) {
             return Ok(());
         }
         let named = owners.iter().flatten().filter(|tenant| !self.unknown.contains(*tenant));

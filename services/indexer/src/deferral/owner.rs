@@ -67,7 +67,7 @@ impl OwnerRules {
             Content::Reports => TenantId::new(record.headers.text(headers::TENANT)?).ok(),
             Content::Ledger => Some(answers::read(record).ok()??.tenant),
             Content::DeadLetters => dead_letter::read(record, now).tenant,
-            Content::Sessions | Content::Metrics => event::owner(record, &self.signatures, now).ok(),
+            Content::Events(_) => event::owner(record, &self.signatures, now).ok(),
         }
     }
 }
@@ -75,6 +75,7 @@ impl OwnerRules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::event::tests::PAYLOADS;
     use unslide_stream::{GatewayKey, Headers, RecordRef, SignatureSettings};
 
     const KEY: &str = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
@@ -111,10 +112,9 @@ mod tests {
         assert_eq!(reports(&names.output, None), None);
         let own = names.tenant_output(&TenantId::new("acme").unwrap());
         assert_eq!(reports(&own, Some("umbrella")), acme, "a topic says whose it is");
-        for content in [Content::Sessions, Content::Metrics] {
-            assert_eq!(owner(content, false, &names.sessions, Some("acme")), acme);
-            assert_eq!(owner(content, true, &names.sessions, Some("acme")), None, "it is not signed");
-        }
+        let events = Content::Events(&PAYLOADS);
+        assert_eq!(owner(events, false, &names.metrics, Some("acme")), acme);
+        assert_eq!(owner(events, true, &names.metrics, Some("acme")), None, "it is not signed");
         assert_eq!(owner(Content::DeadLetters, true, &names.dead_letter, Some("acme")), acme);
         assert_eq!(
             owner(Content::Ledger, true, &names.ledger, Some("acme")),

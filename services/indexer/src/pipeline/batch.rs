@@ -20,7 +20,6 @@ use std::sync::Arc;
 use time::{Date, OffsetDateTime, UtcOffset};
 use unslide_model::TenantId;
 use unslide_runtime::fairness::FairShares;
-use unslide_signals::event::GatewayEvent;
 use unslide_store::dead_letters;
 use unslide_store::deferred::{self, DeferredRange, StoredPart};
 use unslide_store::gateway_events::EventOutcome;
@@ -69,8 +68,8 @@ struct Tally {
     stored: Vec<StoredArrival>,
     /// Arrival times of the new reports.
     new_since: Vec<OffsetDateTime>,
-    sessions: Vec<EventOutcome>,
-    payloads: Vec<EventOutcome>,
+    /// Outcomes of events, each with the kind of its topic.
+    events: Vec<(&'static str, EventOutcome)>,
     answered: u64,
     lost: u64,
     dead_letters: Vec<String>,
@@ -199,11 +198,8 @@ impl BatchWriter {
         for arrived_at in &tally.new_since {
             self.metrics.latency_seconds.observe((now - *arrived_at).as_seconds_f64().max(0.0));
         }
-        for outcome in &tally.sessions {
-            self.metrics.session(*outcome);
-        }
-        for outcome in &tally.payloads {
-            self.metrics.payload(*outcome);
+        for (kind, outcome) in &tally.events {
+            self.metrics.event(kind, *outcome);
         }
         self.metrics.answered.inc_by(tally.answered);
         self.metrics.damaged_frames.inc_by(tally.lost);
@@ -245,11 +241,8 @@ impl BatchWriter {
             self.store_reports(&mut tx, tenant, &arrivals, write.effects, &mut sorted.unreadable, &mut tally)
                 .await?;
         }
-        for (tenant, sessions) in std::mem::take(&mut sorted.sessions) {
-            self.store_sessions(&mut tx, tenant, &sessions, &mut sorted.unreadable, &mut tally).await?;
-        }
-        for (tenant, payloads) in std::mem::take(&mut sorted.payloads) {
-            self.store_metrics(&mut tx, tenant, &payloads, &mut sorted.unreadable, &mut tally).await?;
+        for ((_, tenant), events) in std::mem::take(&mut sorted.events) {
+            self.store_events(&mut tx, tenant, &events, &mut sorted.unreadable, &mut tally).await?;
         }
         let answers: Vec<&Answered> = sorted.answers.into_iter().collect();
         for of_tenant in answers.chunk_by(|one, next| one.tenant == next.tenant) {
@@ -318,12 +311,7 @@ impl BatchWriter {
         let times = || {
             items.iter().filter_map(|item| match &item.parsed {
                 Parsed::Report(enriched) => Some(enriched.arrival.received_at),
-                Parsed::Session(session) if !session.arrival.is_late() => {
-                    Some(session.arrival.event.day().midnight().assume_utc())
-                }
-                Parsed::Metrics(metrics) if !metrics.arrival.is_late() => {
-                    Some(metrics.arrival.event.day().midnight().assume_utc())
-                }
+                Parsed::Event(read) => read.event.day().map(|day| day.midnight().assume_utc()),
                 _ => None,
             })
         };

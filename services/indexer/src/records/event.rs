@@ -1,45 +1,40 @@
-//! Converts records that gateways write, session events and metric payloads, to the rows that are stored.
+//! Reads the records that gateways write to the topics of features.
 
 use super::enriched::Unreadable;
+use crate::feature::{EventTopic, TopicEvent};
 use time::{Duration, OffsetDateTime};
 use unslide_model::{TenantId, timestamp};
 use unslide_proto::headers;
-use unslide_signals::event::{EventArrival, GatewayEvent};
-use unslide_signals::metrics::MetricPayload;
-use unslide_store::sessions::SessionEvent;
 use unslide_stream::{Record, Signatures};
 
 /// An event and its tenant.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ReadEvent<E> {
-    /// Tenant that the event belongs to.
+#[derive(Clone, Debug)]
+pub struct ReadEvent {
+    /// The tenant that the event belongs to.
     pub tenant: TenantId,
+    /// The topic that stores it.
+    pub topic: &'static EventTopic,
     /// The event.
-    pub arrival: EventArrival<E>,
+    pub event: TopicEvent,
 }
-
-/// A session event and its owner.
-pub type ReadSession = ReadEvent<SessionEvent>;
-/// A metric payload and its owner.
-pub type ReadMetrics = ReadEvent<MetricPayload>;
 
 fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
     Unreadable { reason, detail: detail.into() }
 }
 
 /// Reads an event that a gateway may have sent. Its sender is checked by the same rules as for reports. `now`
-/// replaces a time that the topic does not have. `bad` is the reason if the value is not such an event.
-pub fn read<E: GatewayEvent>(
+/// replaces a time that the topic does not have.
+pub fn read(
     record: &Record,
     signatures: &Signatures,
     now: OffsetDateTime,
-    bad: &'static str,
-) -> Result<ReadEvent<E>, Unreadable> {
+    topic: &'static EventTopic,
+) -> Result<ReadEvent, Unreadable> {
     let tenant = owner(record, signatures, now)?;
-    let received_at = received_at(record, now);
     let value = record.value.as_ref().ok_or_else(|| unreadable("empty", "the record has no value"))?;
-    let event = E::read_at(value, received_at).map_err(|error| unreadable(bad, error.to_string()))?;
-    Ok(ReadEvent { tenant, arrival: EventArrival { event, received_at } })
+    let event = (topic.read)(value, received_at(record, now))
+        .map_err(|error| unreadable(topic.unreadable_reason, error.to_string()))?;
+    Ok(ReadEvent { tenant, topic, event })
 }
 
 /// Returns the tenant that the record names, if its sender may name it.
@@ -72,17 +67,26 @@ fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use unslide_model::Secret;
     use unslide_proto::signed::{Signer, SigningKey};
+    use unslide_signals::metrics::MetricPayload;
     use unslide_stream::{GatewayKey, Headers, RecordRef, SignatureSettings};
 
-    const EVENT: &str =
-        r#"{"id":"s1","installation":"i","app":"com.acme.shop","started_at":"2025-11-20T01:00:00Z"}"#;
+    const EVENT: &str = r#"{"id":"m1","app":"com.acme.shop","measured_at":"2025-11-20T01:00:00Z"}"#;
 
-    fn read_session(record: &Record, signatures: &Signatures) -> Result<ReadSession, Unreadable> {
-        read(record, signatures, now(), "bad_session")
+    /// A topic of a feature that stores nothing.
+    pub static PAYLOADS: EventTopic = EventTopic {
+        kind: "payloads",
+        name: |topics| &topics.metrics,
+        read: TopicEvent::read::<MetricPayload>,
+        unreadable_reason: "bad_payload",
+        store: |_, _, _| Box::pin(async { Ok(Vec::new()) }),
+    };
+
+    fn read_payload(record: &Record, signatures: &Signatures) -> Result<ReadEvent, Unreadable> {
+        read(record, signatures, now(), &PAYLOADS)
     }
 
     fn now() -> OffsetDateTime {
@@ -91,7 +95,7 @@ mod tests {
 
     fn record(value: &str, headers: Headers) -> Record {
         Record {
-            at: RecordRef { topic: "crash.sessions".into(), partition: 0, offset: 7 },
+            at: RecordRef { topic: "crash.metrics".into(), partition: 0, offset: 7 },
             time_millis: Some(1_763_600_000_000),
             key: None,
             value: Some(value.to_owned().into()),
@@ -106,38 +110,23 @@ mod tests {
     #[test]
     fn an_event_is_read_with_its_tenant_and_the_brokers_time() {
         let signatures = Signatures::new(&SignatureSettings::default());
-        let read = read_session(&record(EVENT, of_acme()), &signatures).unwrap();
-        assert_eq!((read.tenant.as_str(), read.arrival.event.id.as_str()), ("acme", "s1"));
-        assert_eq!(read.arrival.received_at.unix_timestamp(), 1_763_600_000);
+        let read = read_payload(&record(EVENT, of_acme()), &signatures).unwrap();
+        let arrival = read.event.arrival::<MetricPayload>().unwrap();
+        assert_eq!((read.tenant.as_str(), arrival.event.id.as_str()), ("acme", "m1"));
+        assert_eq!(arrival.received_at.unix_timestamp(), 1_763_600_000);
     }
 
     #[test]
     fn what_cannot_be_stored_says_why() {
         let signatures = Signatures::new(&SignatureSettings::default());
         let why = |value: &str, headers: Headers| {
-            read_session(&record(value, headers), &signatures).unwrap_err().reason
+            read_payload(&record(value, headers), &signatures).unwrap_err().reason
         };
         assert_eq!(why(EVENT, Headers::new()), "no_tenant");
         assert_eq!(why(EVENT, Headers::new().with(headers::TENANT, "No Tenant")), "no_tenant");
         assert_eq!(why(EVENT, of_acme().with(headers::TENANT, "acme")), "ambiguous_tenant");
-        assert_eq!(why("{}", of_acme()), "bad_session");
-        assert_eq!(why(&EVENT.replace("2025", "2027"), of_acme()), "bad_session");
-    }
-
-    #[test]
-    fn a_metric_payload_is_held_to_the_same_rules() {
-        let signatures = Signatures::new(&SignatureSettings::default());
-        let payload = r#"{"id":"m1","app":"com.acme.shop","measured_at":"2025-11-20T01:00:00Z"}"#;
-        let read = |value: &str, headers: Headers| {
-            super::read::<MetricPayload>(&record(value, headers), &signatures, now(), "bad_metrics")
-                .map_err(|why| why.reason)
-        };
-        let known = read(payload, of_acme()).unwrap();
-        assert_eq!((known.tenant.as_str(), known.arrival.event.id.as_str()), ("acme", "m1"));
-        assert_eq!(known.arrival.received_at.unix_timestamp(), 1_763_600_000);
-        assert_eq!(read(payload, Headers::new()).unwrap_err(), "no_tenant");
-        assert_eq!(read("{}", of_acme()).unwrap_err(), "bad_metrics");
-        assert_eq!(read(&payload.replace("2025", "2027"), of_acme()).unwrap_err(), "bad_metrics");
+        assert_eq!(why("{}", of_acme()), "bad_payload");
+        assert_eq!(why(&EVENT.replace("2025", "2027"), of_acme()), "bad_payload");
     }
 
     /// Proves: sender
@@ -156,12 +145,12 @@ mod tests {
             let mut headers = Headers::new().with(headers::TENANT, slug.to_owned());
             let signed = signer.headers(&tenant, at, EVENT.as_bytes());
             signed.into_iter().for_each(|(name, value)| headers.push(name, value));
-            read_session(&record(EVENT, headers), &signatures).map_or_else(|why| why.reason, |_| "taken")
+            read_payload(&record(EVENT, headers), &signatures).map_or_else(|why| why.reason, |_| "taken")
         };
         assert_eq!(signed("acme", 1_763_600_000_000), "taken");
         assert_eq!(signed("acme", 1_763_500_000_000), "stale_signature");
         assert_eq!(signed("other", 1_763_600_000_000), "bad_signature");
-        let unsigned = read_session(&record(EVENT, of_acme()), &signatures).unwrap_err();
+        let unsigned = read_payload(&record(EVENT, of_acme()), &signatures).unwrap_err();
         assert_eq!(unsigned.reason, "no_signature");
     }
 }

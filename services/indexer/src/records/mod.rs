@@ -2,13 +2,14 @@
 
 use answers::Answered;
 use enriched::{ReadReport, Unreadable};
-use event::{ReadMetrics, ReadSession};
+use event::ReadEvent;
 pub mod answers;
 pub mod dead_letter;
 pub mod enriched;
 pub mod event;
 
 use crate::failure::{Failure, TRIES};
+use crate::feature::EventTopic;
 use std::sync::Arc;
 use time::OffsetDateTime;
 use unslide_model::{TenantId, timestamp};
@@ -22,7 +23,7 @@ use unslide_stream::{Record, RecordRef, Signatures};
 const RECORDS_A_JOB: usize = 16;
 
 /// Kind of the records in a topic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Content {
     /// Enriched reports.
     Reports,
@@ -30,16 +31,14 @@ pub enum Content {
     Ledger,
     /// Dead letters.
     DeadLetters,
-    /// Session events.
-    Sessions,
-    /// Metric payloads.
-    Metrics,
+    /// Events of a topic of a feature.
+    Events(&'static EventTopic),
 }
 
 impl Content {
     /// Returns true if gateways write the records; otherwise only the service itself does.
     pub fn is_of_gateways(self) -> bool {
-        matches!(self, Content::Sessions | Content::Metrics)
+        matches!(self, Content::Events(_))
     }
 }
 
@@ -60,10 +59,8 @@ pub enum Parsed {
     Answer(Answered),
     /// A dead letter, and the request that ends with it.
     DeadLetter(Box<DeadLetter>, Option<Answered>),
-    /// A session event to store.
-    Session(Box<ReadSession>),
-    /// A metric payload to count.
-    Metrics(Box<ReadMetrics>),
+    /// An event for a feature to store.
+    Event(Box<ReadEvent>),
     /// The record was not read now, because its tenant uses more than its share.
     Deferred,
     /// The record does not concern the store.
@@ -113,7 +110,7 @@ pub struct Reading {
     pub content: Content,
     /// Limits for reading a report.
     pub limits: ReadLimits,
-    /// The gateways' keys, for checking the signatures of session events and metric payloads.
+    /// The gateways' keys, for checking the signatures of events.
     pub signatures: Arc<Signatures>,
     /// Name of the topic of requests.
     pub requests: Arc<str>,
@@ -194,12 +191,11 @@ fn read_item(polled: &PolledRecord, reading: &Reading, read: ReadRecord) -> Item
 fn item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
     let tenant = match &parsed {
         Parsed::Report(report) => Some(report.tenant.clone()),
-        Parsed::Session(session) => Some(session.tenant.clone()),
-        Parsed::Metrics(metrics) => Some(metrics.tenant.clone()),
+        Parsed::Event(event) => Some(event.tenant.clone()),
         Parsed::Answer(answer) => Some(answer.tenant.clone()),
         Parsed::DeadLetter(letter, _) => letter.tenant.clone(),
         // Only symbolizers write the outputs. In a dead letter or an event the header is an unverified claim.
-        _ if reading.content == Content::Reports => {
+        _ if matches!(reading.content, Content::Reports) => {
             record.headers.text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok())
         }
         _ => None,
@@ -219,10 +215,8 @@ pub fn parse(record: &Record, reading: &Reading) -> Parsed {
             Ok(None) => Parsed::Nothing,
             Err(error) => Parsed::Unreadable(error),
         },
-        Content::Sessions => event::read(record, &reading.signatures, reading.now, "bad_session")
-            .map_or_else(Parsed::Unreadable, |read| Parsed::Session(Box::new(read))),
-        Content::Metrics => event::read(record, &reading.signatures, reading.now, "bad_metrics")
-            .map_or_else(Parsed::Unreadable, |read| Parsed::Metrics(Box::new(read))),
+        Content::Events(topic) => event::read(record, &reading.signatures, reading.now, topic)
+            .map_or_else(Parsed::Unreadable, |read| Parsed::Event(Box::new(read))),
         Content::DeadLetters => Parsed::DeadLetter(
             Box::new(dead_letter::read(record, reading.now)),
             answers::of_letter(record, &reading.requests),

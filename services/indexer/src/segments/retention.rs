@@ -5,19 +5,18 @@ use time::{Date, UtcOffset};
 use unslide_model::TenantId;
 use unslide_runtime::causes;
 use unslide_store::tenants::{self, TenantStanding};
-use unslide_store::{StoreError, expire_features, gateway_events, partitions, retention};
+use unslide_store::{StoreError, expire_features, partitions, retention};
 
-/// Number of reports, sessions, and metric payloads that one transaction deletes.
+/// Number of reports that one transaction deletes.
 const REPORTS: u32 = 1_000;
-/// Number of objects that one transaction condemns, and of images and hours that it deletes.
+/// Number of objects that one transaction condemns, and of images, hours and rows of each feature that it deletes.
 const OBJECTS: u32 = 1_000;
 /// Number of tenants that are read at once.
 const TENANTS: u32 = 200;
 
 impl BodyMover {
-    /// Deletes every tenant's reports, sessions and metric payloads that are older than its limit. Then
-    /// deletes the tables of the days that no tenant keeps, the objects of those days, and images that no
-    /// report needs any more. Stops half-way when the service stops; the next call continues.
+    /// Deletes every tenant's reports that are older than its limit. Then deletes the tables of the days that no
+    /// tenant keeps, the objects of those days, expired rows of features, and images that no report needs any more. Stops half-way when the service stops; the next call continues.
     ///
     /// # Errors
     /// Returns the first failure. A failure for one tenant does not stop the deletion for the others.
@@ -47,9 +46,8 @@ impl BodyMover {
         while !self.shutdown.is_begun() {
             let mut tx = self.store.tenant(tenant).await?;
             let expired = retention::expire(&mut tx, before, REPORTS).await?;
-            let events = gateway_events::expire(&mut tx, before, REPORTS).await?;
             tx.commit().await?;
-            if expired + events == 0 {
+            if expired == 0 {
                 break;
             }
         }

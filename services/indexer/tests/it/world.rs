@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use unslide_harness::TestServers;
-use unslide_indexer::{Config, Settings};
+use unslide_indexer::{Config, IndexerFeatures, Settings};
 use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::topics::TopicNames;
@@ -104,17 +104,6 @@ impl World {
         self.producer.send(&record).await.unwrap();
     }
 
-    /// A session event, as the api or a gateway sends it.
-    pub async fn send_session(&self, tenant: &'static str, value: &str) {
-        let record = OutRecord::to(self.topics().sessions, value.to_owned()).header(headers::TENANT, tenant);
-        self.producer.send(&record).await.unwrap();
-    }
-
-    pub async fn send_metrics(&self, tenant: &'static str, value: &str) {
-        let record = OutRecord::to(self.topics().metrics, value.to_owned()).header(headers::TENANT, tenant);
-        self.producer.send(&record).await.unwrap();
-    }
-
     pub fn start(&self) -> Running {
         self.start_with(Settings::default())
     }
@@ -132,7 +121,7 @@ impl World {
             objects: self.objects.clone(),
         };
         assert_eq!(config.validate(), []);
-        let task = tokio::spawn(unslide_indexer::run(config, Vec::new(), host.clone()));
+        let task = tokio::spawn(unslide_indexer::run(config, IndexerFeatures::default(), host.clone()));
         Running { host, task }
     }
 
@@ -175,13 +164,7 @@ impl World {
 
     /// Waits until every record that is in the topics now was read.
     pub async fn until_caught_up(&self) {
-        for topic in [
-            self.topics().output,
-            self.topics().ledger,
-            self.topics().dead_letter,
-            self.topics().sessions,
-            self.topics().metrics,
-        ] {
+        for topic in [self.topics().output, self.topics().ledger, self.topics().dead_letter] {
             let facts = unslide_stream::topic_facts(&self.kafka, &topic).await.unwrap();
             for held in facts.partitions {
                 // What the idempotent producer wrote has no markers behind it.
@@ -210,10 +193,6 @@ impl World {
             "wanted_images",
             "groups",
             "group_days",
-            "sessions",
-            "session_days",
-            "metric_payloads",
-            "metric_days",
             "symbol_slots",
             "outbox",
             "unreadable_records",
@@ -275,7 +254,7 @@ impl Running {
     }
 
     pub async fn until_ready(&self) {
-        self.until(|answer| answer.ready && answer.probes.len() == 7).await;
+        self.until(|answer| answer.ready && answer.probes.len() == 5).await;
     }
 
     async fn until(&self, wanted: impl Fn(&unslide_runtime::health::Readiness) -> bool) {

@@ -6,12 +6,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::io::Write;
 use time::format_description::well_known::Rfc3339;
+use unslide_health::store::sessions::{self, SessionArrival, SessionEvent};
 use unslide_model::Scope;
 use unslide_model::ended::EndReason;
 use unslide_proto::headers;
 use unslide_proto::signed::SigningKey;
 use unslide_signals::event::GatewayEvent;
-use unslide_store::sessions::{self, SessionArrival, SessionEvent};
 use unslide_store::{partitions, tenants};
 use unslide_stream::{Record, scan};
 
@@ -242,8 +242,8 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
 /// The answer counts what the store leaves out, whether the service or the tenant sets the boundary.
 #[tokio::test]
 async fn an_answer_says_how_many_events_are_too_old_to_be_counted() {
+    use unslide_health::store::metrics::{self, MetricArrival};
     use unslide_store::gateway_events::EventOutcome;
-    use unslide_store::metrics::{self, MetricArrival};
     use unslide_store::tenants::QuotaLimits;
 
     let world = World::start().await;

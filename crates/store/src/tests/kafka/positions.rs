@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 use crate::positions::{self, PartitionPosition, UnreadableRecord};
-use crate::tests::database::Database;
+use crate::tests::database::{Database, start};
 use sqlx::Row;
 use time::Duration;
 
@@ -108,4 +108,22 @@ async fn what_cannot_be_read_is_noted_once() {
     }
     let noted = database.rows("SELECT detail FROM unreadable_records").await;
     assert_eq!((noted.len(), noted[0].get::<String, _>(0).as_str()), (2, "why"));
+}
+
+#[tokio::test]
+async fn unreadable_records_are_forgotten_with_their_topic() {
+    let database = Database::new().await;
+    let mut tx = database.store.batch().await.unwrap();
+    let record = UnreadableRecord {
+        topic: "crash.symbolicated".into(),
+        partition: 0,
+        offset: 1,
+        reason: "not_json".into(),
+        detail: String::new(),
+    };
+    assert_eq!(positions::unreadable(&mut tx, &[record]).await.unwrap().len(), 1);
+    tx.commit().await.unwrap();
+    let now = start();
+    assert_eq!(positions::purge_unreadable(&database.store, now).await.unwrap(), 0);
+    assert_eq!(positions::purge_unreadable(&database.store, now + Duration::SECOND).await.unwrap(), 1);
 }

@@ -2,7 +2,7 @@
 
 use super::groups::of_bug;
 use crate::groups::{self as actions, GroupActor, id_of};
-use crate::queries::health::durations::{self, VersionDurations};
+use crate::queries::durations::{self, VersionDurations};
 use crate::reports::Arrival;
 use crate::tests::database::{Database, acme, grouping};
 use sqlx::Row;
@@ -39,7 +39,7 @@ async fn durations_are_of_the_group_and_of_what_is_merged_into_it() {
         median_ms,
         longest_ms,
     };
-    let found = durations::of_group(&mut tx, group(7)).await.unwrap();
+    let found = durations::group_durations(&mut tx, group(7)).await.unwrap();
     assert_eq!(found, [of("2.0", 2, 951, 1_001), of("1.0", 3, 300, 500)], "of two it is the mean");
 }
 

@@ -9,7 +9,6 @@ use sqlx::{AssertSqlSafe, Connection, Row};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use unslide_model::{Quality, Scope, SystemClock};
-use unslide_signals::event::GatewayEvent;
 
 /// Every table with tenants' rows, with its column of tenants, as the database's catalogue has it.
 async fn tenant_tables(database: &Database) -> Vec<(String, String)> {
@@ -42,7 +41,18 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO captures (id, tenant, app, version, kind, form, files, size, content_hash, state, received_at)
      VALUES (md5('capture')::uuid, 'acme', 'shop', '', 'profile', '{\"kind\": \"profile\"}', '[]', 1, sha256(''), 'ready', now());
      INSERT INTO capture_waits (tenant, debug_id, capture_id, system, seen_generation)
-     VALUES ('acme', md5('image')::uuid, md5('capture')::uuid, false, 0)";
+     VALUES ('acme', md5('image')::uuid, md5('capture')::uuid, false, 0);
+     INSERT INTO sessions (tenant, day, app, session_id, version, counted, started_at, received_at)
+     SELECT 'acme', received_at::date, 'shop', 's1', '', 1, received_at, received_at FROM reports LIMIT 1;
+     INSERT INTO session_days (tenant, app, version, day, sessions, crashed, installations, crashed_installations, users,
+                               crashed_users)
+     VALUES ('acme', 'shop', '', now()::date, 1, 0, '', '', '', '');
+     INSERT INTO metric_payloads (tenant, day, app, payload_id, version, measured_at, received_at)
+     SELECT 'acme', received_at::date, 'shop', 'm1', '', received_at, received_at FROM reports LIMIT 1;
+     INSERT INTO metric_versions (tenant, day, app, version) VALUES ('acme', now()::date, 'shop', '');
+     INSERT INTO metric_days (tenant, app, version, dimension, day, value, metric, observations, failed, squares, sampled,
+                              sketch)
+     VALUES ('acme', 'shop', '', '', now()::date, '', 'launch_time', 1, 0, 1, false, '')";
 
 pub async fn fill(database: &Database) {
     database.store(&[arrival(1), arrival(2)]).await;
@@ -65,10 +75,6 @@ pub async fn fill(database: &Database) {
         .unwrap();
     let actor = crate::groups::GroupActor { actor: "test", name: None };
     crate::groups::comment(&mut tx, actor, group[0].id, "x").await.unwrap();
-    let session = crate::tests::sessions::event("s1", "i1", 0, None);
-    crate::sessions::store(&mut tx, &[&session], session.event.day()).await.unwrap();
-    let metrics = crate::tests::metrics::arrival("m1", 0, &serde_json::json!({}));
-    crate::metrics::store(&mut tx, &[&metrics], metrics.event.day()).await.unwrap();
     let settings = crate::app_settings::AppSettings { source_root: "/ci".into(), ..Default::default() };
     assert!(crate::app_settings::put(&mut tx, "shop", &settings).await.unwrap());
     crate::app_signals::count_refused(&mut tx, "shop", AppSignal::Sessions).await.unwrap();

@@ -3,7 +3,6 @@
 pub mod breakdown;
 pub mod chart;
 pub mod flame_view;
-pub mod health;
 pub mod rows;
 pub mod source_link;
 pub mod stack;

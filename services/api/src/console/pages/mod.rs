@@ -3,12 +3,10 @@
 pub mod flame;
 pub mod group_pages;
 pub mod lists;
-pub mod metric_breakdown;
 pub mod overview;
 pub mod report_pages;
 pub mod search;
 pub mod sign_in;
 pub mod symbols;
 pub mod tenant_pages;
-pub mod version_health;
 pub mod versions;

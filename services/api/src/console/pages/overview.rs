@@ -2,17 +2,16 @@
 
 use crate::console::bar::{FilterBar, app_and_version, period_or_hours};
 use crate::console::components::chart::{ChartTimes, GroupTrends, StackedBars};
-use crate::console::components::health::{self as health_lines, HealthLine};
 use crate::console::components::rows::{self, GroupHead, group_heads};
 use crate::console::prelude::*;
 use crate::console::words::{estimate, grouped, percent};
+use crate::feature::figures::{OverviewScope, OverviewSection};
 use crate::limits::transactions::Tx;
 use crate::operations::groups::list::GROWING;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_store::TenantTx;
 use unslide_store::queries::groups::growing;
 use unslide_store::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};
-use unslide_store::queries::health;
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 use unslide_store::queries::trends::{self, PeriodTotals, TrendStep};
 
@@ -31,8 +30,8 @@ struct OverviewPage {
     days: i64,
     /// The period of the chart and the counts, such as `24 hours`.
     period: String,
-    /// Empty without session events.
-    health: Vec<HealthLine>,
+    /// Figures of features.
+    sections: Vec<OverviewSection>,
     figures: Vec<Figure>,
     chart: StackedBars,
     heads: Vec<GroupHead>,
@@ -130,9 +129,7 @@ pub async fn page(
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     selects.push(period_or_hours(&state));
     let chart = period.chart(&mut tx, of).await?;
-    let [days, days_before] = health::periods(now.date(), u32::try_from(period.days).unwrap_or(1));
-    let sessions = health::total(&mut tx, of, days).await?;
-    let sessions_before = health::total(&mut tx, of, days_before).await?;
+    let sections = feature_sections(&api, &mut tx, of, &period).await?;
     let totals = period.totals(&mut tx, of).await?;
     let new_groups = trends::new_groups(&mut tx, of, period.begins, MOST_NEW).await?;
     let (new, growing, trends) = group_lists(&mut tx, access, &state, &period).await?;
@@ -148,8 +145,8 @@ pub async fn page(
         nothing: period.step == TrendStep::Day
             && totals[0].reports == 0
             && missing.is_empty()
-            && sessions.sessions == 0,
-        health: health_lines::lines(&sessions, &sessions_before, period.days),
+            && sections.iter().all(|section| section.figures.is_empty()),
+        sections,
         chart,
         figures: figures(totals, new_groups, of, &period),
         heads: group_heads(None, |_| None),
@@ -164,6 +161,27 @@ pub async fn page(
         growing_href,
         missing,
     })
+}
+
+/// Returns the figures of features for an app and a version.
+async fn feature_sections(
+    api: &Api,
+    tx: &mut Tx<TenantTx>,
+    of: (Option<&str>, Option<&str>),
+    period: &OverviewPeriod,
+) -> Result<Vec<OverviewSection>, Problem> {
+    let scope = OverviewScope {
+        app: of.0,
+        version: of.1,
+        today: period.now.date(),
+        days: period.days,
+        is_hourly: period.step == TrendStep::Hour,
+    };
+    let mut sections = Vec::new();
+    for find in api.features.iter().filter_map(|feature| feature.find_overview) {
+        sections.push(find(tx, scope).await?);
+    }
+    Ok(sections)
 }
 
 /// Returns the path of an app's groups, the newest first; with a version, those that began in it.

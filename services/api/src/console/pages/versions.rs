@@ -1,18 +1,15 @@
 //! `/console/versions`: the health of an app's versions.
 
 use crate::console::bar::{FilterBar, app_select};
-use crate::console::components::health::{crash_free, per_thousand};
 use crate::console::pages::lists::{self, ListLink};
 use crate::console::prelude::*;
+use crate::feature::figures::{VersionColumn, VersionScope};
 use crate::operations::apps::versions::list_versions;
 use crate::requests::page::PageQuery;
 use unslide_model::figures::round_fraction_below_whole;
-use unslide_store::queries::health::{self, HealthFigures, VersionHealth};
 use unslide_store::queries::versions::VersionSummary;
 
 const PATH: &str = "/console/versions";
-/// Days of the crash-free share.
-const HEALTH_DAYS: u32 = 30;
 /// Maximum number of images without symbols that a row names.
 const MOST_MISSING: usize = 3;
 
@@ -22,17 +19,13 @@ struct VersionsPage {
     shell: Shell,
     app: String,
     versions: Vec<VersionSummary>,
-    /// How the sessions of some versions ended.
-    health: Vec<VersionHealth>,
+    /// Columns of features.
+    columns: Vec<VersionColumn>,
     links: Vec<ListLink>,
     next: Option<String>,
 }
 
 impl VersionsPage {
-    fn health(&self, version: &VersionSummary) -> Option<&HealthFigures> {
-        self.health.iter().find(|known| known.version == version.version).map(|known| &known.figures)
-    }
-
     /// Returns the path of the version's groups, the one with the most reports of it first; with `new`, those
     /// that began in it.
     fn groups_of(&self, version: &VersionSummary, new: bool) -> String {
@@ -68,35 +61,22 @@ pub async fn page(
         Err(problem) => return Err(problem),
     };
     let names: Vec<String> = items.iter().map(|version| version.version.clone()).collect();
-    let [period, _] = health::periods(api.clock.now().date(), HEALTH_DAYS);
+    let scope = VersionScope { app: &app, versions: &names, today: api.clock.now().date() };
     let mut tx = api.tenant(access.tenant()).await?;
-    let health = health::of_versions(&mut tx, &app, &names, period).await?;
+    let mut columns = Vec::new();
+    for find in api.features.iter().filter_map(|feature| feature.find_version_column) {
+        columns.push(find(&mut tx, scope).await?);
+    }
     tx.rollback();
     let bar = FilterBar { action: PATH.to_owned(), selects: vec![select], ..FilterBar::default() };
     html(&VersionsPage {
         shell: Shell::of(signed.viewer, "versions", "Versions").with(bar),
         versions: items,
-        health,
+        columns,
         links: lists::links(&api, "versions", &[("app", Some(&app))]),
         next: next.map(|cursor| link(PATH, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
         app,
     })
-}
-
-fn crash_free_share(figures: Option<&HealthFigures>) -> String {
-    let share = figures.and_then(|figures| crash_free(figures.crashed_sessions, figures.sessions));
-    share.unwrap_or_else(|| "–".to_owned())
-}
-
-/// Returns sessions of a thousand that ended out of memory on the screen, and in the background; empty
-/// without any.
-fn out_of_memory(figures: &HealthFigures) -> Vec<(String, &'static str)> {
-    let places = [
-        (figures.out_of_memory_sessions, "out of memory"),
-        (figures.background_out_of_memory_sessions, "out of memory in the background"),
-    ];
-    let some = places.into_iter().filter(|(sessions, _)| *sessions > 0);
-    some.map(|(sessions, place)| (per_thousand(sessions, figures.sessions), place)).collect()
 }
 
 fn symbolicated(version: &VersionSummary) -> String {

@@ -1,15 +1,9 @@
 //! Figures by app and version.
 
 pub mod app_signals;
-pub mod health;
 pub mod list;
-pub mod memory_limits;
-pub mod metric_breakdown;
 pub mod missing_symbols;
-pub mod network;
-mod period;
 pub mod settings;
-pub mod signals;
 pub mod versions;
 
 use crate::operations::prelude::*;
@@ -20,11 +14,6 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list::list_apps))
         .routes(routes!(versions::list_versions))
-        .routes(routes!(health::get_health))
-        .routes(routes!(signals::compare_versions))
-        .routes(routes!(metric_breakdown::break_down_metric))
-        .routes(routes!(network::get_network))
-        .routes(routes!(memory_limits::list_memory_limits))
         .routes(routes!(app_signals::get_signals))
         .routes(routes!(settings::list_app_settings, settings::set_app_settings))
         .routes(routes!(missing_symbols::list_missing_symbols))

@@ -3,15 +3,15 @@
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, day, search_text, time};
 use crate::requests::page::{number_and_id, numbered};
+use time::Duration;
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::growing;
 use unslide_store::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};
-use unslide_store::queries::health;
 
 /// The value of `sort` for groups that grow.
 pub const GROWING: &str = "growing";
 /// Days of growth, which are compared with as many days before them.
-pub const GROWING_DAYS: u32 = 7;
+pub const GROWING_DAYS: i64 = 7;
 
 /// Longer filters match nothing that is stored.
 const LONGEST: usize = 1_024;
@@ -114,7 +114,7 @@ async fn list_growing(
     let begin = page.after(list, |text| text.parse::<usize>().ok())?.unwrap_or(0);
     let limit = page.limit()? as usize;
     let now = api.clock.now();
-    let [(first, _), _] = health::periods(now.date(), GROWING_DAYS);
+    let first = now.date().saturating_sub(Duration::days(GROWING_DAYS - 1));
     let mut tx = api.tenant(access.tenant()).await?;
     let mut items = growing::list(&mut tx, &filter, first, now).await?;
     items.drain(..begin.min(items.len()));

@@ -1,11 +1,10 @@
-//! Sessions of apps, from which crash-free shares are computed.
+//! Sessions of apps.
 
 pub mod get;
-mod send;
 
 use crate::operations::prelude::*;
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(send::send_sessions)).routes(routes!(get::get_session))
+    OpenApiRouter::new().routes(routes!(get::get_session))
 }

@@ -1,16 +1,17 @@
-//! Stores the events that gateways send for a tenant: session events and metric payloads.
+//! Stores the events that gateways send for a tenant, through the features of their topics.
 
 use super::{BatchWriter, Tally};
+use crate::feature::TopicEvent;
 use crate::records::Item;
 use crate::records::enriched::Unreadable;
-use crate::records::event::{ReadMetrics, ReadSession};
+use crate::records::event::ReadEvent;
 use time::Date;
 use unslide_model::TenantId;
 use unslide_store::gateway_events::EventOutcome;
-use unslide_store::{BatchTx, StoreError, TenantTx, metrics, retention, sessions, tenants};
+use unslide_store::{BatchTx, StoreError, TenantTx, retention, tenants};
 use unslide_stream::RecordRef;
 
-/// Decides which of a tenant's session events and metric payloads are kept.
+/// Decides which of a tenant's events are kept.
 enum EventsKept {
     /// Events from this day on are kept.
     From(Date),
@@ -21,55 +22,36 @@ enum EventsKept {
 }
 
 impl BatchWriter {
-    /// Stores the session events of one tenant. Events of a tenant that does not exist or is suspended are
-    /// unreadable.
-    pub(super) async fn store_sessions<'i>(
+    /// Stores the events of one tenant from one topic. Events of a tenant that does not exist or is suspended
+    /// are unreadable.
+    pub(super) async fn store_events<'i>(
         &self,
         tx: &mut BatchTx,
         tenant: &TenantId,
-        events: &[(&'i Item, &ReadSession)],
+        events: &[(&'i Item, &ReadEvent)],
         unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
+        let Some((_, ReadEvent { topic, .. })) = events.first() else { return Ok(()) };
         let tx = tx.enter(tenant).await?;
-        match self.events_kept(tx, tenant, events, unreadable).await? {
+        let outcomes = match self.events_kept(tx, tenant, events, unreadable).await? {
             EventsKept::From(day) => {
-                let own: Vec<_> = events.iter().map(|(_, session)| &session.arrival).collect();
-                tally.sessions.extend(sessions::store(tx, &own, day).await?);
+                let own: Vec<&TopicEvent> = events.iter().map(|(_, read)| &read.event).collect();
+                (topic.store)(tx, &own, day).await?
             }
-            EventsKept::Deleted => tally.sessions.extend(events.iter().map(|_| EventOutcome::Deleted)),
-            EventsKept::Nothing => {}
-        }
-        Ok(())
-    }
-
-    /// Stores the metric payloads of one tenant, by the same rules.
-    pub(super) async fn store_metrics<'i>(
-        &self,
-        tx: &mut BatchTx,
-        tenant: &TenantId,
-        payloads: &[(&'i Item, &ReadMetrics)],
-        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
-        tally: &mut Tally,
-    ) -> Result<(), StoreError> {
-        let tx = tx.enter(tenant).await?;
-        match self.events_kept(tx, tenant, payloads, unreadable).await? {
-            EventsKept::From(day) => {
-                let own: Vec<_> = payloads.iter().map(|(_, payload)| &payload.arrival).collect();
-                tally.payloads.extend(metrics::store(tx, &own, day).await?);
-            }
-            EventsKept::Deleted => tally.payloads.extend(payloads.iter().map(|_| EventOutcome::Deleted)),
-            EventsKept::Nothing => {}
-        }
+            EventsKept::Deleted => vec![EventOutcome::Deleted; events.len()],
+            EventsKept::Nothing => Vec::new(),
+        };
+        tally.events.extend(outcomes.into_iter().map(|outcome| (topic.kind, outcome)));
         Ok(())
     }
 
     /// Returns which events from gateways are kept for the transaction's tenant.
-    async fn events_kept<'i, E>(
+    async fn events_kept<'i>(
         &self,
         tx: &mut TenantTx,
         tenant: &TenantId,
-        events: &[(&'i Item, &E)],
+        events: &[(&'i Item, &ReadEvent)],
         unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
     ) -> Result<EventsKept, StoreError> {
         let reason = match tenants::standing(tx).await? {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::records::answers::Answered;
 use crate::records::enriched::{ReadReport, Unreadable};
-use crate::records::event::{ReadMetrics, ReadSession};
+use crate::records::event::ReadEvent;
 use crate::records::{Item, Parsed};
 use crate::topics::Positions;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +15,8 @@ use unslide_stream::RecordRef;
 /// Items of a batch, grouped by how they are stored.
 pub(super) struct Sorted<'i> {
     pub(super) arrivals: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadReport)>>,
-    pub(super) sessions: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadSession)>>,
-    pub(super) payloads: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadMetrics)>>,
+    /// By kind of topic and tenant.
+    pub(super) events: BTreeMap<(&'static str, &'i TenantId), Vec<(&'i Item, &'i ReadEvent)>>,
     /// Sorted by tenant and report.
     pub(super) answers: BTreeSet<&'i Answered>,
     pub(super) dead_letters: Vec<DeadLetter>,
@@ -30,8 +30,7 @@ impl<'i> Sorted<'i> {
     pub(super) fn of(items: &'i [Item], positions: &Positions) -> Sorted<'i> {
         let mut sorted = Sorted {
             arrivals: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            payloads: BTreeMap::new(),
+            events: BTreeMap::new(),
             answers: BTreeSet::new(),
             dead_letters: Vec::new(),
             unreadable: Vec::new(),
@@ -43,11 +42,9 @@ impl<'i> Sorted<'i> {
                 Parsed::Report(enriched) => {
                     sorted.arrivals.entry(&enriched.tenant).or_default().push((item, &**enriched));
                 }
-                Parsed::Session(session) => {
-                    sorted.sessions.entry(&session.tenant).or_default().push((item, &**session));
-                }
-                Parsed::Metrics(metrics) => {
-                    sorted.payloads.entry(&metrics.tenant).or_default().push((item, &**metrics));
+                Parsed::Event(event) => {
+                    let key = (event.topic.kind, &event.tenant);
+                    sorted.events.entry(key).or_default().push((item, &**event));
                 }
                 Parsed::Answer(answer) => {
                     sorted.answers.insert(answer);

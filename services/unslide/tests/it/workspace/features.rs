@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 8] = [
+const WORDS: [(&str, &str); 15] = [
     ("alerts", "alert"),
     ("captures", "capture"),
     ("export", "live_event"),
@@ -14,11 +14,18 @@ const WORDS: [(&str, &str); 8] = [
     ("export", "console/export"),
     ("export", "export csv"),
     ("export", "text/csv"),
+    ("health", "crash_free"),
+    ("health", "crash-free"),
+    ("health", "session event"),
+    ("health", "session_days"),
+    ("health", "metric_days"),
+    ("health", "metric payload"),
+    ("health", "metricpayload"),
 ];
 /// The list of features.
 const LIST: &str = "services/unslide/src/features.rs";
 /// Sources of the core with a feature's word, with the reason.
-const ACCEPTED: [(&str, &str); 11] = [
+const ACCEPTED: [(&str, &str); 14] = [
     ("crates/proto/src/topics.rs", "topics are made and checked as one list, before any feature starts"),
     ("crates/stream/src/topics/admin.rs", "as the names of topics"),
     ("crates/stream/src/access/mod.rs", "as the names of topics"),
@@ -31,8 +38,23 @@ const ACCEPTED: [(&str, &str); 11] = [
         "an SDK reads how much an app keeps of all signals as one value",
     ),
     ("services/api/src/console/pages/tenant_pages/settings.rs", "the form of that value"),
+    ("services/unslide/src/offline/metrics.rs", "a command without a server, over the library of formats"),
+    ("services/api/src/http/documents.rs", "schemas of formats are served as one list"),
+    ("services/api/src/operations/sessions/get.rs", "the timeline names the events of every feature"),
     ("crates/symbolicate/src/rules.rs", "a backtrace that a process captured of itself"),
     ("crates/report/src/foreign.rs", "a member of Apple's files"),
+];
+
+/// Sources of features with another feature's word, with the reason.
+const ALLOWED_PAIRS: [(&str, &str, &str); 4] = [
+    (
+        "features/alerts/src/store/evaluate.rs",
+        "health",
+        "one statement leaves out the days that its own events have",
+    ),
+    ("features/alerts/src/store/rules.rs", "health", "a condition of rules, which clients send"),
+    ("features/alerts/src/pages/alerts.rs", "health", "the words for that condition"),
+    ("features/captures/src/operations/send.rs", "health", "the documentation of a field"),
 ];
 
 /// The production code of a source.
@@ -66,6 +88,36 @@ fn no_core_source_names_a_feature() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_feature_names_another_one_only_as_listed() {
+    let mut wrong = Vec::new();
+    for path in sources() {
+        let shown = path.strip_prefix(top()).unwrap().display().to_string();
+        let Some((owner, _)) = shown.strip_prefix("features/").and_then(|rest| rest.split_once("/src/"))
+        else {
+            continue;
+        };
+        let text = production(&path).to_lowercase();
+        for (feature, word) in WORDS.iter().filter(|(feature, _)| *feature != owner) {
+            let is_allowed =
+                ALLOWED_PAIRS.iter().any(|(known, other, _)| *known == shown && other == feature);
+            if text.contains(word) && !is_allowed {
+                wrong.push(format!("{shown} names the feature {feature} by {word:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_allowed_pair_is_needed() {
+    for (known, other, why) in ALLOWED_PAIRS {
+        let text = production(&top().join(known)).to_lowercase();
+        let is_needed = WORDS.iter().any(|(feature, word)| *feature == other && text.contains(word));
+        assert!(is_needed, "{known} ({why}) names no {other}");
+    }
 }
 
 #[test]

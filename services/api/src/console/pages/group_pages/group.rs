@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 use time::Duration;
 use unslide_store::Uuid;
 use unslide_store::groups::{GroupAction, GroupStatus};
+use unslide_store::queries::durations::{self, VersionDurations};
 use unslide_store::queries::groups::{GroupCounts, GroupDay, ListedGroup};
-use unslide_store::queries::health::durations::{self, VersionDurations};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 use unslide_store::queries::trends::VersionCount;
 
@@ -71,7 +71,7 @@ pub async fn page(
     let mut tx = api.tenant(access.tenant()).await?;
     let rows = reports::list(&mut tx, &filter, None, MOST_REPORTS).await?;
     let is_slow = SLOW.contains(&group.kind.as_str());
-    let durations = if is_slow { durations::of_group(&mut tx, group.id).await? } else { Vec::new() };
+    let durations = if is_slow { durations::group_durations(&mut tx, group.id).await? } else { Vec::new() };
     tx.rollback();
     let ends: Vec<_> =
         rows.reports.iter().map(|row| (row.status.as_str(), row.frames.symbolicated)).collect();

@@ -4,8 +4,7 @@ use crate::console::components::rows::report_path;
 use crate::console::link::segment;
 use crate::console::prelude::*;
 use crate::operations::sessions::get::{SessionQuery, get_session};
-use unslide_store::queries::session::{SessionEventKind, TimelineEvent};
-use unslide_store::sessions::SessionJudgement;
+use unslide_store::queries::session::{REPORT_KIND, SessionJudgement, TimelineEvent};
 
 #[derive(Template)]
 #[template(path = "console/pages/report_pages/session.html", askama = escaping)]
@@ -41,23 +40,19 @@ fn what(event: &TimelineEvent) -> String {
     if let Some(shown) = &event.shown {
         return shown.text.clone();
     }
-    match SessionEventKind::parse(&event.kind) {
-        None => event.kind.replace('_', " "),
-        Some(SessionEventKind::Started) => "The session began".to_owned(),
-        Some(SessionEventKind::Ended) if detail.is_empty() => "The session ended".to_owned(),
-        Some(SessionEventKind::Ended) => format!("The session ended: {}", detail.replace('_', " ")),
-        Some(SessionEventKind::Report) if detail.is_empty() => "A report".to_owned(),
-        Some(SessionEventKind::Report) => format!("A report: {detail}"),
-        Some(SessionEventKind::Metrics) => format!("Metrics {}", event.id),
+    match &*event.kind {
+        REPORT_KIND if detail.is_empty() => "A report".to_owned(),
+        REPORT_KIND => format!("A report: {detail}"),
+        kind => kind.replace('_', " "),
     }
 }
 
 /// Returns the path of the page of a report, or of a feature's entry.
 fn href(event: &TimelineEvent) -> Option<String> {
-    if SessionEventKind::parse(&event.kind) == Some(SessionEventKind::Report) {
+    if event.kind == REPORT_KIND {
         return Some(report_path(&event.id, event.variant, ""));
     }
-    event.shown.as_ref().map(|shown| shown.path.clone())
+    event.shown.as_ref().and_then(|shown| shown.path.clone())
 }
 
 /// Returns the title of a report's group, or the reason for the judgement of an end; empty if there is

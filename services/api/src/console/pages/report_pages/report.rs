@@ -9,6 +9,7 @@ use crate::console::prelude::*;
 use crate::console::shell::html_answer;
 use crate::console::words::{bytes, or};
 use crate::feature::RelatedSection;
+use crate::feature::figures::DeviceScope;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::operations::reports::get::{GetQuery, get_report, whole};
@@ -16,7 +17,6 @@ use crate::reports::stored_body;
 use axum::Extension;
 use http::{HeaderMap, HeaderValue, header};
 use unslide_report::text::view::{ImageView, ReportView, thread_view, view};
-use unslide_store::queries::health::memory_limits::{self, system_version};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports::{self, ReportRow};
 use unslide_store::{TenantTx, Uuid, app_settings};
@@ -73,7 +73,7 @@ pub async fn page(
     for find in api.features.iter().filter_map(|feature| feature.find_related) {
         related.extend(find(&mut tx, &found.listed).await?);
     }
-    let learned_limit = learned_limit(&mut tx, &found.listed).await?;
+    let learned_limit = learned_limit(&api, &mut tx, &found.listed).await?;
     tx.rollback();
     let viewer = signed.viewer;
     let work = move || {
@@ -117,12 +117,18 @@ fn session_of(app: &str, run: Option<&str>) -> Option<String> {
 }
 
 /// Returns the memory limit of other runs on the same device model and system, if it may explain the end of
-/// the run.
-async fn learned_limit(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<u64>, Problem> {
-    let made_on = listed.model.as_deref().zip(listed.os_version.as_deref().and_then(system_version));
+/// the run and a feature knows it.
+async fn learned_limit(api: &Api, tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<u64>, Problem> {
+    let made_on = listed.model.as_deref().zip(listed.os_version.as_deref());
     let may_be_memory = MAY_BE_MEMORY.contains(&listed.kind.as_str());
     let Some((model, os)) = made_on.filter(|_| may_be_memory) else { return Ok(None) };
-    Ok(memory_limits::learned(tx, &[[&listed.app, model, os]]).await?.pop().flatten())
+    for find in api.features.iter().filter_map(|feature| feature.find_memory_limit) {
+        let limit = find(tx, DeviceScope { app: &listed.app, model, os }).await?;
+        if limit.is_some() {
+            return Ok(limit);
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the links of a report's source positions.

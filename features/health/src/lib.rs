@@ -1,0 +1,58 @@
+//! Health: sessions and metric payloads of apps, and how well versions do by them.
+//!
+//! `store` has the statements, `topics` what the indexer stores, `operations` the API, and `pages` the console. The
+//! format of metric payloads lies in `unslide_signals`, because commands without a server read it too.
+
+mod operations;
+mod pages;
+pub mod store;
+mod topics;
+
+use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
+use unslide_builder::BuilderFeature;
+use unslide_feature::{Feature, IndexerFeature};
+use unslide_runtime::config::ConfigReader;
+
+/// The name of the feature.
+pub const NAME: &str = "health";
+
+/// Makes the feature without reading any setting.
+pub fn read(_: &mut ConfigReader) -> Feature {
+    feature()
+}
+
+/// Makes the feature, which has no settings: its events are kept as long as reports.
+#[must_use]
+pub fn feature() -> Feature {
+    Feature {
+        settings: None,
+        hook: store::HOOK,
+        builder: BuilderFeature { name: NAME, clear: None, jobs: &[] },
+        indexer: IndexerFeature { topics: topics::TOPICS },
+        api: for_api(),
+    }
+}
+
+/// The days of an app as a table.
+const TABLES: &[ListTable] = &[ListTable {
+    path: "/v1/apps/{app}/health",
+    name: NAME,
+    has_pages: false,
+    columns: "day sessions crashed_sessions crash_free_sessions out_of_memory_rate \
+              background_out_of_memory_rate installations crashed_installations \
+              crash_free_installations users crashed_users crash_free_users",
+}];
+
+fn for_api() -> ApiFeature {
+    ApiFeature {
+        operations: operations::routes(),
+        tag: ("metrics", "What apps measure of themselves: launches, hangs, energy, disk writes, requests."),
+        pages: pages::routes(),
+        navigation: vec![NavigationEntry { name: NAME, path: pages::HEALTH_PATH, label: "Health" }],
+        tables: TABLES,
+        find_overview: Some(pages::find_overview),
+        find_version_column: Some(pages::find_version_column),
+        find_memory_limit: Some(pages::find_memory_limit),
+        ..ApiFeature::new(NAME, "")
+    }
+}

@@ -1,0 +1,44 @@
+//! `GET /v1/apps/{app}/memory-limits`.
+
+use super::prelude::*;
+use crate::store::figures::memory_limits::{self, MemoryLimit};
+
+/// How much memory an app may have.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AppMemoryLimits {
+    /// Bundle identifier.
+    #[schema(example = "com.example.shop")]
+    pub app: String,
+    /// By device model and system version, those of the most reports first.
+    #[schema(max_items = 200)]
+    pub limits: Vec<MemoryLimit>,
+}
+
+problems!(Failures: NotFound);
+
+/// List an app's memory limits
+///
+/// How much memory the app may have on each device model and system version, learned from the newest 1,000 reports and the
+/// newest 1,000 sessions that say it: from `app_memory` of KSCrash, from Jetsam events that ended the app at its limit, and
+/// from `footprint_limit` of sessions. Ends of runs that say no limit of their own are judged by the median, once three devices
+/// say one.
+#[utoipa::path(get, path = "/v1/apps/{app}/memory-limits", tag = "apps", operation_id = "list_memory_limits",
+    params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop")),
+    responses((status = 200, description = "The limits.", body = AppMemoryLimits), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn list_memory_limits(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(app): Path<String>,
+) -> Result<Json<AppMemoryLimits>, Problem> {
+    let none = "neither a report nor a session of this app says how much memory it may have";
+    if !access.sees(&app) {
+        return Err(Problem::new(Kind::NotFound, none));
+    }
+    let mut tx = api.tenant(access.tenant()).await?;
+    let limits = memory_limits::app_limits(&mut tx, &app).await?;
+    if limits.is_empty() {
+        return Err(Problem::new(Kind::NotFound, none));
+    }
+    Ok(Json(AppMemoryLimits { app: app.replace('\0', ""), limits }))
+}

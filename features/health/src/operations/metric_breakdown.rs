@@ -1,0 +1,86 @@
+//! `GET /v1/apps/{app}/health/breakdown`.
+
+use super::period::check_days;
+use super::prelude::*;
+use crate::store::figures;
+use crate::store::figures::metric_breakdown::{self, DimensionFigures};
+use crate::store::metrics::MetricDimension;
+use unslide_signals::metrics::MetricName;
+
+/// The query for one metric of a version.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct BreakdownQuery {
+    /// The version; empty for what names none.
+    #[param(example = "3.1.4")]
+    pub version: String,
+    /// The metric.
+    #[param(example = "launch_time")]
+    pub metric: String,
+    /// The dimension. By `host` there are only metrics of requests.
+    #[param(inline)]
+    pub by: MetricDimension,
+    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    #[param(minimum = 1, maximum = 90)]
+    pub days: Option<u32>,
+}
+
+/// One metric of a version by device model, by OS version or by host.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct MetricBreakdown {
+    /// Bundle identifier.
+    #[schema(example = "com.example.shop")]
+    pub app: String,
+    /// The version; empty for what names none.
+    #[schema(example = "3.1.4")]
+    pub version: String,
+    /// The metric.
+    #[schema(value_type = String, example = "launch_time")]
+    pub metric: MetricName,
+    /// The unit of its values: `ms`, `B`, `ms/s`, `fps`, `J`, `ms/h`, `B/h`, `J/h` or `1/h`.
+    #[schema(example = "ms")]
+    pub unit: &'static str,
+    /// The dimension: `host`, `model` or `os_version`.
+    #[schema(value_type = String, example = "model")]
+    pub by: MetricDimension,
+    /// Figures by device model, OS version or host, those with the most observations first. Observations that name none
+    /// are left out.
+    #[schema(max_items = 200)]
+    pub values: Vec<DimensionFigures>,
+}
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Break a metric of a version down
+///
+/// The median and the 5th and 95th percentile of one metric by device model, by OS version or by host; of `requests`, the
+/// share that failed. They are sent with `POST /v1/metrics`.
+#[utoipa::path(get, path = "/v1/apps/{app}/health/breakdown", tag = "apps", operation_id = "break_down_metric",
+    params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), BreakdownQuery),
+    responses((status = 200, description = "The figures.", body = MetricBreakdown), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn break_down_metric(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(app): Path<String>,
+    Query(query): Query<BreakdownQuery>,
+) -> Result<Json<MetricBreakdown>, Problem> {
+    let days = check_days(query.days)?;
+    let Some(metric) = MetricName::parse(&query.metric) else {
+        let known = MetricName::ALL.map(MetricName::as_str).join(", ");
+        return Err(Problem::new(Kind::InvalidParameter, format!("metric: must be one of {known}")));
+    };
+    let none = "no such metric of this version came for these days; send it with POST /v1/metrics";
+    if !access.sees(&app) {
+        return Err(Problem::new(Kind::NotFound, none));
+    }
+    let (app, version) = (app.replace('\0', ""), query.version.replace('\0', ""));
+    let [period, _] = figures::compared_periods(api.clock.now().date(), days);
+    let mut tx = api.tenant(access.tenant()).await?;
+    let values = metric_breakdown::break_down(&mut tx, &app, &version, metric, query.by, period).await?;
+    if values.is_empty() {
+        return Err(Problem::new(Kind::NotFound, none));
+    }
+    Ok(Json(MetricBreakdown { app, version, metric, unit: metric.unit().as_str(), by: query.by, values }))
+}

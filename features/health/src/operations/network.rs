@@ -1,0 +1,67 @@
+//! `GET /v1/apps/{app}/network`.
+
+use super::period::check_days;
+use super::prelude::*;
+use crate::store::figures;
+use crate::store::figures::day;
+use crate::store::figures::signals::{self, ComparedHosts, HostFigures};
+use time::Date;
+
+/// The query for an app's requests.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct NetworkQuery {
+    /// Only this version.
+    pub version: Option<String>,
+    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    #[param(minimum = 1, maximum = 90)]
+    pub days: Option<u32>,
+}
+
+/// The hosts of an app's requests, with their figures.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AppNetwork {
+    /// Bundle identifier.
+    #[schema(example = "com.example.shop")]
+    pub app: String,
+    /// The hosts, those with the most requests first.
+    #[schema(max_items = 200)]
+    pub hosts: Vec<HostFigures>,
+    /// The first day that they are made of (UTC) if the period has more than 50,000 rows: by version, day, host and
+    /// phase. Absent where all are read.
+    #[serde(with = "day::option", skip_serializing_if = "Option::is_none")]
+    pub from: Option<Date>,
+}
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Get an app's network requests by host
+///
+/// Requests, the share that failed, and the median and 95th percentile of each phase. They are sent with
+/// `POST /v1/metrics`.
+#[utoipa::path(get, path = "/v1/apps/{app}/network", tag = "apps", operation_id = "get_network",
+    params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), NetworkQuery),
+    responses((status = 200, description = "The hosts.", body = AppNetwork), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn get_network(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(app): Path<String>,
+    Query(query): Query<NetworkQuery>,
+) -> Result<Json<AppNetwork>, Problem> {
+    let days = check_days(query.days)?;
+    let none = "no requests of this app came for these days; send them with POST /v1/metrics";
+    if !access.sees(&app) {
+        return Err(Problem::new(Kind::NotFound, none));
+    }
+    let (app, version) = (app.replace('\0', ""), query.version.map(|version| version.replace('\0', "")));
+    let [period, _] = figures::compared_periods(api.clock.now().date(), days);
+    let mut tx = api.tenant(access.tenant()).await?;
+    let ComparedHosts { hosts, from } =
+        signals::compare_hosts(&mut tx, &app, version.as_deref(), period).await?;
+    if hosts.is_empty() {
+        return Err(Problem::new(Kind::NotFound, none));
+    }
+    Ok(Json(AppNetwork { app, hosts, from }))
+}

@@ -1,0 +1,80 @@
+//! `GET /v1/apps/{app}/health/versions`.
+
+use super::period::check_days;
+use super::prelude::*;
+use crate::store::figures;
+use crate::store::figures::day;
+use crate::store::figures::signals::{self, ComparedVersions, VersionSignals};
+use time::Date;
+use unslide_store::app_signals::{self, DroppedSignal};
+
+/// The query for an app's versions.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct VersionsQuery {
+    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    #[param(minimum = 1, maximum = 90)]
+    pub days: Option<u32>,
+}
+
+/// How the versions of an app do.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct VersionsHealth {
+    /// Bundle identifier.
+    #[schema(example = "com.example.shop")]
+    pub app: String,
+    /// The first day of the period (UTC).
+    #[serde(with = "day")]
+    pub from: Date,
+    /// The last day of the period (UTC): today, which is not over.
+    #[serde(with = "day")]
+    pub to: Date,
+    /// The versions with sessions or metrics in the period, the newest first; those with the most sessions if there
+    /// are more than 50.
+    #[schema(max_items = 50)]
+    pub versions: Vec<VersionSignals>,
+    /// The first day that metrics are made of (UTC) if the period has more than 50,000 rows of them: by version, day and
+    /// metric. Absent where all are read.
+    #[serde(with = "day::option", skip_serializing_if = "Option::is_none")]
+    pub metrics_from: Option<Date>,
+    /// Events that were not kept in the period, because the app's settings switch them off or keep a sample of them.
+    #[schema(max_items = 6)]
+    pub dropped: Vec<DroppedSignal>,
+}
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Compare an app's versions
+///
+/// For each version the shares of sessions without a crash and of those that ended out of memory, launch and hang times,
+/// processor time, energy, disk writes, frames and requests, with the change since the version before and whether that is
+/// more than noise. What is compared was sent with `POST /v1/sessions` and `POST /v1/metrics`.
+#[utoipa::path(get, path = "/v1/apps/{app}/health/versions", tag = "apps", operation_id = "compare_versions",
+    params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), VersionsQuery),
+    responses((status = 200, description = "The versions' figures.", body = VersionsHealth), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn compare_versions(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(app): Path<String>,
+    Query(query): Query<VersionsQuery>,
+) -> Result<Json<VersionsHealth>, Problem> {
+    let days = check_days(query.days)?;
+    let none =
+        "no session events and no metrics of this app came for these days; send them with POST /v1/metrics";
+    if !access.sees(&app) {
+        return Err(Problem::new(Kind::NotFound, none));
+    }
+    let app = app.replace('\0', "");
+    let [period, _] = figures::compared_periods(api.clock.now().date(), days);
+    let mut tx = api.tenant(access.tenant()).await?;
+    let compared = signals::compare_versions(&mut tx, &app, period).await?;
+    let dropped = app_signals::dropped(&mut tx, &app, period).await?;
+    if compared.versions.is_empty() && dropped.is_empty() {
+        return Err(Problem::new(Kind::NotFound, none));
+    }
+    let to = period.1.previous_day().unwrap_or(period.1);
+    let ComparedVersions { versions, metrics_from } = compared;
+    Ok(Json(VersionsHealth { app, from: period.0, to, versions, metrics_from, dropped }))
+}

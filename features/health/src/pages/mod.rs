@@ -1,0 +1,28 @@
+//! The pages of the console, and figures for pages of the core.
+
+mod memory_limit;
+mod metric_breakdown;
+mod overview;
+mod prelude;
+mod shares;
+mod values;
+mod version_column;
+mod versions;
+
+pub use memory_limit::find_memory_limit;
+pub use overview::find_overview;
+pub use version_column::find_version_column;
+
+use axum::Router;
+use axum::routing::get;
+use unslide_api::feature::Api;
+
+/// The path of the page of all versions.
+pub const HEALTH_PATH: &str = "/console/health";
+/// The path of the page of one metric of a version.
+const BREAKDOWN_PATH: &str = "/console/health/breakdown";
+
+/// The routes of the pages.
+pub fn routes() -> Router<Api> {
+    Router::new().route(HEALTH_PATH, get(versions::page)).route(BREAKDOWN_PATH, get(metric_breakdown::page))
+}

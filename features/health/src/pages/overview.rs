@@ -1,0 +1,183 @@
+//! Shares of sessions, installations and users without a crash, on the overview.
+
+use super::shares::{crash_free, per_thousand};
+use crate::operations::SignificantChanges;
+use crate::store::figures::{self, HealthFigures};
+use unslide_api::feature::figures::{OverviewFigure, OverviewScope, OverviewSection};
+use unslide_api::feature::page::{estimate, grouped};
+use unslide_store::{HookFuture, TenantTx};
+
+/// The note on approximate counts.
+const APPROXIMATE: &str =
+    "Installations and users are counted approximately: the standard error of each count is 1.6 %.";
+
+/// The sentence that takes the place of missing figures.
+const NO_SESSIONS: &str = "No session events came for these days: send them with POST /v1/sessions to see how many \
+    sessions, installations and users had no crash.";
+/// The sentence on a page about the last 24 hours.
+const BY_DAY: &str = "Sessions are counted by day: these are of yesterday and today (UTC).";
+
+/// Finds the figures of a period and compares them with those of the period before.
+pub fn find_overview<'t>(tx: &'t mut TenantTx, scope: OverviewScope<'t>) -> HookFuture<'t, OverviewSection> {
+    Box::pin(async move {
+        let days = u32::try_from(scope.days).unwrap_or(1);
+        let [period, period_before] = figures::compared_periods(scope.today, days);
+        let filter = (scope.app, scope.version);
+        let now = figures::total_figures(tx, filter, period).await?;
+        let before = figures::total_figures(tx, filter, period_before).await?;
+        let figures = lines(&now, &before, scope.days);
+        let hint = if figures.is_empty() { Some(NO_SESSIONS) } else { scope.is_hourly.then_some(BY_DAY) };
+        Ok(OverviewSection { figures, hint })
+    })
+}
+
+/// Returns the figures of a period of `days` days beside those of the period before it, or none without
+/// sessions.
+fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<OverviewFigure> {
+    if now.sessions == 0 {
+        return Vec::new();
+    }
+    let changes = SignificantChanges::between(now, before);
+    let sessions = [now, before].map(HealthFigures::crashed_of_sessions);
+    let installations = [now, before].map(HealthFigures::crashed_of_installations);
+    let users = [now, before].map(HealthFigures::crashed_of_users);
+    let is_whole = now.is_whole() && before.is_whole();
+    let approximate = |label, things, shares: [(i64, i64); 2], significant| OverviewFigure {
+        label,
+        value: format!("≈ {}", share(shares[0])),
+        title: APPROXIMATE,
+        note: match is_whole {
+            true => note(things, shares, days, significant),
+            false => "not comparable: only a part of the sessions was kept".to_owned(),
+        },
+    };
+    let mut lines = vec![
+        OverviewFigure {
+            label: "Crash-free sessions",
+            value: share(sessions[0]),
+            title: "",
+            note: note("sessions", sessions, days, changes.crash_free_sessions),
+        },
+        approximate(
+            "Crash-free installations",
+            "installations",
+            installations,
+            changes.crash_free_installations,
+        ),
+    ];
+    // Few apps report their users.
+    if users[0].1 > 0 {
+        lines.push(approximate("Crash-free users", "users", users, changes.crash_free_users));
+    }
+    lines.push(out_of_memory(now));
+    lines.push(OverviewFigure {
+        label: "Sessions",
+        value: estimate(grouped(now.sessions), now.estimated),
+        title: "",
+        note: match (grouped(installations[0].1), users[0].1) {
+            (installations, 0) => format!("of ≈ {installations} installations"),
+            (installations, users) => {
+                format!("of ≈ {installations} installations and ≈ {} users", grouped(users))
+            }
+        },
+    });
+    lines
+}
+
+fn share(counts: (i64, i64)) -> String {
+    crash_free(counts.0, counts.1).unwrap_or_else(|| "–".to_owned())
+}
+
+/// Compares the share of a period, the first of the two, with the share of the period before.
+fn note(things: &str, shares: [(i64, i64); 2], days: i64, significant: bool) -> String {
+    let [(crashed, all), (crashed_before, all_before)] = shares;
+    let Some(share) = crash_free(crashed_before, all_before) else {
+        return format!("no {things} in the {days} days before");
+    };
+    let rose = i128::from(crashed) * i128::from(all_before) < i128::from(crashed_before) * i128::from(all);
+    let verdict = match (significant, rose) {
+        (false, _) => "the change is no more than noise",
+        (true, true) => "better, by more than noise",
+        (true, false) => "worse, by more than noise",
+    };
+    format!("{share} in the {days} days before: {verdict}")
+}
+
+fn out_of_memory(now: &HealthFigures) -> OverviewFigure {
+    OverviewFigure {
+        label: "Out of memory",
+        value: per_thousand(now.out_of_memory_sessions, now.sessions),
+        title: "Sessions on the screen that the system ended for lack of memory, of a thousand. “By exclusion”: nothing \
+                else explains the end.",
+        note: format!(
+            "of 1\u{202f}000 sessions; {} by exclusion, {} more in the background",
+            estimate(grouped(now.unexplained_sessions), now.estimated),
+            estimate(grouped(now.background_out_of_memory_sessions), now.estimated)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(crashed: i64, sessions: i64) -> HealthFigures {
+        let [crashed_installations, installations] =
+            [crashed, sessions].map(|count| u64::try_from(count / 2).unwrap());
+        HealthFigures {
+            sessions,
+            crashed_sessions: crashed,
+            crashed_installations,
+            installations,
+            squares: sessions,
+            ..HealthFigures::default()
+        }
+    }
+
+    #[test]
+    fn a_change_is_told_in_words_with_whether_it_is_noise() {
+        let notes = |now: HealthFigures, before: HealthFigures| {
+            lines(&now, &before, 14).into_iter().map(|line| line.note).collect::<Vec<_>>()
+        };
+        let better = notes(figures(100, 10_000), figures(200, 10_000));
+        assert_eq!(better[0], "98.00 % in the 14 days before: better, by more than noise");
+        assert_eq!(better[1], "98.00 % in the 14 days before: better, by more than noise");
+        let sampled = HealthFigures { squares: 100_000, ..figures(200, 10_000) };
+        assert!(notes(figures(100, 10_000), sampled)[1].starts_with("not comparable"));
+        assert!(notes(figures(200, 10_000), figures(100, 10_000))[0].ends_with("worse, by more than noise"));
+        assert!(notes(figures(100, 10_000), figures(101, 10_000))[0].ends_with("no more than noise"));
+        assert_eq!(notes(figures(1, 10), figures(0, 0))[0], "no sessions in the 14 days before");
+        assert!(notes(figures(0, 0), figures(1, 10)).is_empty());
+    }
+
+    #[test]
+    fn a_sampled_count_is_said_to_be_one() {
+        let texts = |now: HealthFigures| {
+            let lines = lines(&now, &figures(1, 10), 14);
+            (lines[lines.len() - 2].note.clone(), lines[lines.len() - 1].value.clone())
+        };
+        let (memory, sessions) = texts(figures(0, 40));
+        assert!(memory.ends_with("; 0 by exclusion, 0 more in the background"), "{memory}");
+        assert_eq!(sessions, "40");
+        let (memory, sessions) =
+            texts(HealthFigures { estimated: true, unexplained_sessions: 8, ..figures(0, 40) });
+        assert!(memory.ends_with("; about 8 by exclusion, about 0 more in the background"), "{memory}");
+        assert_eq!(sessions, "about 40");
+    }
+
+    #[test]
+    fn users_have_a_line_where_sessions_name_them() {
+        let labels = |now: HealthFigures| {
+            lines(&now, &figures(0, 0), 14).into_iter().map(|line| line.label).collect::<Vec<_>>()
+        };
+        assert!(!labels(figures(1, 10)).contains(&"Crash-free users"));
+        let named = HealthFigures { users: 4, crashed_users: 1, ..figures(1, 10) };
+        assert_eq!(labels(named)[2], "Crash-free users");
+        let lines = lines(&named, &figures(1, 10), 14);
+        assert_eq!(
+            (lines[2].value.as_str(), lines[2].note.as_str()),
+            ("≈ 75.00 %", "no users in the 14 days before")
+        );
+        assert_eq!(lines[4].note, "of ≈ 5 installations and ≈ 4 users");
+    }
+}

@@ -1,0 +1,9 @@
+//! Names that nearly every page uses.
+
+pub(crate) use axum::extract::State;
+pub(crate) use axum::response::Response;
+pub(crate) use unslide_api::feature::operation::{Api, Kind, Problem, Query, ReportsRead};
+pub(crate) use unslide_api::feature::page::{
+    FilterBar, PageState, Shell, SignedIn, Template, counted, escaping, estimate, filters, html, link, or,
+    period,
+};

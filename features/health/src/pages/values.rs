@@ -1,0 +1,59 @@
+//! Columns of the pages, and their values for people.
+
+use unslide_api::feature::page::{bytes, duration};
+use unslide_model::figures::format_decimals;
+use unslide_signals::metrics::MetricName;
+
+/// The columns: signal, head, and description.
+pub(super) const COLUMNS: [(&str, &str, &str); 15] = [
+    ("crash_free_sessions", "Crash-free", "Sessions that did not end with a crash"),
+    ("crash_free_users", "Users", "Users without a session that crashed, approximately"),
+    (
+        "out_of_memory_sessions",
+        "Out of memory",
+        "Sessions on the screen that the system ended for lack of memory",
+    ),
+    ("hang_time", "Hangs", "How long the main thread did not answer, each time"),
+    ("hang_rate", "Hangs an hour", "Hangs of one device in an hour on the screen"),
+    ("launch_time", "Launch", "From the start of the process to the first frame"),
+    ("cpu_time_per_hour", "CPU", "Processor time that one device used in each hour that the app ran"),
+    ("energy_per_hour", "Energy", "What one device used in each hour that the app ran"),
+    ("disk_writes_per_hour", "Disk writes", "What one device wrote in each hour that the app ran"),
+    ("peak_memory", "Peak memory", "The most that one device used in one period"),
+    ("frame_rate", "Frame rate", "Frames in a second; p5 is the slowest twentieth"),
+    ("hitch_ratio", "Hitches", "Late frames, in milliseconds of each second of animation"),
+    ("page_load_time", "Page load", "From the request until a page can be used"),
+    ("request_failures", "Failed requests", "Requests without an answer, or that the app counts as failed"),
+    ("request_total", "Requests", "How long requests took"),
+];
+
+/// Returns the metric of a column; `None` for a figure of sessions.
+pub(super) fn column_metric(signal: &str) -> Option<MetricName> {
+    if signal == "request_failures" { Some(MetricName::Requests) } else { MetricName::parse(signal) }
+}
+
+/// Formats a share in percent.
+pub(super) fn format_share(value: f64) -> String {
+    format!("{} %", format_decimals(value * 100.0, 2))
+}
+
+/// Formats a value of a metric.
+pub(super) fn format_value(unit: &str, value: f64) -> String {
+    match unit {
+        "ms" => duration(positive(value)),
+        "B" => bytes(positive(value)),
+        "ms/h" => format!("{} an hour", duration(positive(value))),
+        "B/h" => format!("{} an hour", bytes(positive(value))),
+        "1/h" => format_decimals(value, 2),
+        unit => format!("{} {unit}", format_decimals(value, 1)),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a figure for people")]
+pub(super) fn whole(value: f64) -> i64 {
+    value.round() as i64
+}
+
+pub(super) fn positive(value: f64) -> u64 {
+    u64::try_from(whole(value)).unwrap_or(0)
+}

@@ -1,0 +1,196 @@
+//! `/console/health`: the health of each version of an app, compared with the version before.
+
+use super::prelude::*;
+use super::values::{COLUMNS, column_metric, format_share, format_value, positive, whole};
+use super::{BREAKDOWN_PATH, HEALTH_PATH};
+use crate::store::figures::comparison::ChangeVerdict;
+use crate::store::figures::memory_limits::{self, MemoryLimit};
+use crate::store::figures::signals::{
+    self, ComparedHosts, ComparedVersions, HostFigures, SignalFigure, VersionSignals,
+};
+use crate::store::{figures, measured_apps};
+use time::Date;
+use unslide_api::feature::page::{app_select, bytes, duration, grouped};
+use unslide_model::figures::{format_hundredths_of_percent, round_fraction_below_whole};
+use unslide_store::app_signals::{self, DroppedSignal};
+
+/// The phases of a request: metric and head.
+const PHASES: [(&str, &str); 5] = [
+    ("request_dns", "DNS"),
+    ("request_connect", "Connect"),
+    ("request_tls", "TLS"),
+    ("request_first_byte", "First byte"),
+    ("request_total", "Total"),
+];
+
+#[derive(Template)]
+#[template(path = "health/versions.html", askama = escaping)]
+struct HealthPage {
+    shell: Shell,
+    app: String,
+    days: i64,
+    /// Head and title of each column that has figures.
+    heads: Vec<(&'static str, &'static str)>,
+    versions: Vec<HealthRow>,
+    hosts: Vec<HostFigures>,
+    /// Notes on the figures: days that are left out, and signals that are not kept.
+    notes: Vec<String>,
+    limits: Vec<MemoryLimit>,
+}
+
+struct HealthRow {
+    version: String,
+    /// The page of its metrics by device and system; `None` if it has none.
+    breakdown: Option<String>,
+    before: Option<String>,
+    cells: Vec<HealthCell>,
+}
+
+struct HealthCell {
+    head: &'static str,
+    lines: Vec<HealthCellLine>,
+    observations: String,
+}
+
+struct HealthCellLine {
+    /// The quantile; empty for a share.
+    statistic: &'static str,
+    value: String,
+    /// The mark's class, the word, and the value before; `None` if no earlier version has one.
+    change: Option<(&'static str, &'static str, String)>,
+}
+
+/// `GET /console/health`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let access = &signed.access;
+    let asked = access.app(state.text("app"))?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let mut select = app_select(&mut tx, access, &state).await?;
+    // Apps may send these signals and no report.
+    let measured = measured_apps(&mut tx, access.only_app()).await?;
+    for app in measured {
+        if !select.options.iter().any(|(value, ..)| *value == app) {
+            select.options.push((app.clone(), app, false));
+        }
+    }
+    // The app that reported last, if none is chosen.
+    let app = select.choose(asked);
+    let length = u32::try_from(state.days()).unwrap_or(1);
+    let [days, _] = figures::compared_periods(api.clock.now().date(), length);
+    let ComparedVersions { versions, metrics_from } = signals::compare_versions(&mut tx, &app, days).await?;
+    let ComparedHosts { hosts, from } = signals::compare_hosts(&mut tx, &app, None, days).await?;
+    let dropped = app_signals::dropped(&mut tx, &app, days).await?;
+    let limits = memory_limits::app_limits(&mut tx, &app).await?;
+    tx.rollback();
+    let bar = FilterBar {
+        action: HEALTH_PATH.to_owned(),
+        selects: vec![select, period(&state)],
+        ..FilterBar::default()
+    };
+    let has = |signal: &str| versions.iter().any(|of| of.signals.iter().any(|one| one.signal == signal));
+    let columns: Vec<_> = COLUMNS.into_iter().filter(|(signal, ..)| has(signal)).collect();
+    html(&HealthPage {
+        shell: Shell::of(signed.viewer, "health", "Health").with(bar),
+        versions: versions.iter().map(|version| row(version, &columns, &app, state.get("days"))).collect(),
+        app,
+        days: state.days(),
+        heads: columns.iter().map(|(_, head, title)| (*head, *title)).collect(),
+        hosts,
+        notes: notes(metrics_from, from, &dropped),
+        limits,
+    })
+}
+
+/// Returns notes on the figures.
+fn notes(metrics_from: Option<Date>, hosts_from: Option<Date>, dropped: &[DroppedSignal]) -> Vec<String> {
+    let cut = [("Metrics", metrics_from), ("Hosts", hosts_from)].into_iter().filter_map(|(of, from)| {
+        Some(format!("{of} are those from {} on: there are too many to compare them all.", from?))
+    });
+    let dropped = dropped.iter().map(|DroppedSignal { signal, dropped }| {
+        format!("The settings of the app did not keep {} of {signal}.", grouped(*dropped))
+    });
+    cut.chain(dropped).collect()
+}
+
+/// Formats bytes of memory.
+fn memory(size: i64) -> String {
+    bytes(u64::try_from(size).unwrap_or(0))
+}
+
+fn row(
+    version: &VersionSignals,
+    columns: &[(&str, &'static str, &str)],
+    app: &str,
+    days: Option<&str>,
+) -> HealthRow {
+    let cell = |(signal, head, _): &(&str, &'static str, &str)| {
+        let figures: Vec<_> = version.signals.iter().filter(|figure| figure.signal == *signal).collect();
+        let unit = match *signal {
+            "crash_free_users" => ("user", "users"),
+            signal if signal.ends_with("_sessions") => ("session", "sessions"),
+            _ => ("value", "values"),
+        };
+        let observations = figures
+            .first()
+            .map(|figure| estimate(counted(whole(figure.observations), unit.0, unit.1), figure.estimated));
+        HealthCell {
+            head,
+            lines: figures.into_iter().map(line).collect(),
+            observations: observations.unwrap_or_default(),
+        }
+    };
+    HealthRow {
+        version: or(&version.version, "no version").to_owned(),
+        breakdown: breakdown_path(version, app, days),
+        before: version.version_before.as_ref().map(|before| or(before, "no version").to_owned()),
+        cells: columns.iter().map(cell).collect(),
+    }
+}
+
+/// Returns the path of the first metric that was measured of a version.
+fn breakdown_path(version: &VersionSignals, app: &str, days: Option<&str>) -> Option<String> {
+    let is_measured = |signal: &str| version.signals.iter().any(|figure| figure.signal == signal);
+    let (signal, ..) =
+        COLUMNS.into_iter().find(|(signal, ..)| column_metric(signal).is_some() && is_measured(signal))?;
+    let of =
+        [("app", Some(app)), ("version", Some(&*version.version)), ("metric", Some(signal)), ("days", days)];
+    Some(link(BREAKDOWN_PATH, &of))
+}
+
+fn line(figure: &SignalFigure) -> HealthCellLine {
+    let change = figure.change.zip(figure.before).map(|(change, before)| {
+        let (class, word) = match change {
+            ChangeVerdict::Better => ("good", "better"),
+            ChangeVerdict::Worse => ("bad", "worse"),
+            ChangeVerdict::WithinNoise => ("", "within noise"),
+        };
+        (class, word, value(figure, before))
+    });
+    let statistic = if figure.statistic == "share" { "" } else { figure.statistic };
+    HealthCellLine { statistic, value: value(figure, figure.value), change }
+}
+
+/// Formats a value in its unit. A share without crashes is never rounded up to all of it.
+fn value(figure: &SignalFigure, value: f64) -> String {
+    match (figure.unit, figure.signal) {
+        ("1", "crash_free_sessions" | "crash_free_users") => {
+            format_hundredths_of_percent(round_fraction_below_whole(value, 10_000))
+        }
+        ("1", _) => format_share(value),
+        (unit, _) => format_value(unit, value),
+    }
+}
+
+fn requests(host: &HostFigures) -> String {
+    estimate(counted(whole(host.requests), "request", "requests"), host.estimated)
+}
+
+/// Returns median and 95th percentile of a phase; `None` if it was not measured.
+fn phase(host: &HostFigures, phase: &str) -> Option<String> {
+    let found = host.phases.iter().find(|found| found.phase == phase)?;
+    Some(format!("{} · {}", duration(positive(found.p50)), duration(positive(found.p95))))
+}

@@ -1,0 +1,123 @@
+//! The part of health in transactions of the store.
+
+use time::{Date, OffsetDateTime};
+use unslide_model::ended::EndReason;
+use unslide_store::queries::session::{
+    MOST_OF_KIND, SessionJudgement, ShownSessionEvent, TimelineEvent, TimelinePage,
+};
+use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, to_row32, words};
+use unslide_store::{HookFuture, StoreHook, TenantTx};
+
+/// Deletes expired rows, and lists the begin, the end and the metric payloads of a session.
+pub const HOOK: StoreHook =
+    StoreHook { expire: Some(expire), session_events: Some(session_events), ..StoreHook::new(crate::NAME) };
+
+/// Deletes sessions and metric payloads. Their counts stay. Days that no tenant keeps go with their tables
+/// (see [`unslide_store::partitions::drop_before`]).
+fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> HookFuture<'_, u64> {
+    Box::pin(async move {
+        let (connection, tenant, _) = tx.parts();
+        let gone = sqlx::query_scalar!(
+            r#"WITH old_sessions AS (
+               DELETE FROM sessions WHERE tenant = $1 AND day < $2 AND (app, session_id, day) IN (
+                   SELECT app, session_id, day FROM sessions WHERE tenant = $1 AND day < $2 LIMIT $3)
+               RETURNING 1),
+           old_payloads AS (
+               DELETE FROM metric_payloads WHERE tenant = $1 AND day < $2 AND (app, payload_id, day) IN (
+                   SELECT app, payload_id, day FROM metric_payloads WHERE tenant = $1 AND day < $2 LIMIT $3)
+               RETURNING 1)
+           SELECT (SELECT count(*) FROM old_sessions) + (SELECT count(*) FROM old_payloads) AS "gone!""#,
+            tenant,
+            before,
+            i64::from(limit)
+        )
+        .fetch_one(connection)
+        .await?;
+        Ok(gone.unsigned_abs())
+    })
+}
+
+words! {
+    /// Kinds of events in a session.
+    pub enum HealthEventKind {
+        /// It began.
+        Started = "started",
+        /// It ended.
+        Ended = "ended",
+        /// The end of a period of which metrics were sent.
+        Metrics = "metrics",
+    }
+}
+
+/// A row of [`session_events`].
+struct EventRow {
+    at: OffsetDateTime,
+    kind: HealthEventKind,
+    id: String,
+    version: String,
+    reason: Option<EndReason>,
+    judgement: Option<SessionJudgement>,
+}
+
+fn session_events<'t>(tx: &'t mut TenantTx, page: TimelinePage<'t>) -> HookFuture<'t, Vec<TimelineEvent>> {
+    Box::pin(async move {
+        let after = page.after;
+        let (connection, tenant, _) = tx.parts();
+        let rows = sqlx::query_as!(
+            EventRow,
+            r#"WITH own AS (
+                   SELECT session_id, version, started_at, ended_at, end_reason, judgement FROM sessions
+                   WHERE tenant = $1 AND app = $2 AND session_id = $3 ORDER BY day DESC LIMIT $4),
+               events AS (
+                   SELECT started_at AS at, 'started' AS kind, session_id AS id, version, NULL AS reason,
+                          NULL::jsonb AS judgement
+                   FROM own
+                   UNION ALL
+                   SELECT coalesce(ended_at, started_at), 'ended', session_id, version, end_reason, judgement FROM own
+                   WHERE ended_at IS NOT NULL OR end_reason IS NOT NULL
+                   UNION ALL
+                   (SELECT measured_at, 'metrics', payload_id, version, NULL, NULL FROM metric_payloads
+                    WHERE tenant = $1 AND app = $2 AND session_id = $3
+                    ORDER BY measured_at DESC, payload_id DESC LIMIT $4))
+               SELECT at AS "at!", kind AS "kind!: HealthEventKind", id AS "id!", version AS "version!",
+                      reason AS "reason!: Nullable<EndReasonColumn>",
+                      judgement AS "judgement!: Nullable<JsonColumn<SessionJudgement>>"
+               FROM events
+               WHERE $5::timestamptz IS NULL OR (at, kind, id, 0) > ($5, $6::text, $7::text, $8::integer)
+               ORDER BY at, kind, id LIMIT $9"#,
+            tenant,
+            page.app,
+            page.session,
+            MOST_OF_KIND,
+            after.map(|(at, ..)| at),
+            after.map(|(_, kind, ..)| kind),
+            after.map(|(_, _, id, _)| id),
+            after.map(|(.., variant)| to_row32(variant)),
+            i64::from(page.limit)
+        );
+        Ok(rows.fetch_all(connection).await?.into_iter().map(session_event).collect())
+    })
+}
+
+fn session_event(row: EventRow) -> TimelineEvent {
+    let EventRow { at, kind, id, version, reason, judgement } = row;
+    let text = match (kind, reason) {
+        (HealthEventKind::Started, _) => "The session began".to_owned(),
+        (HealthEventKind::Ended, None) => "The session ended".to_owned(),
+        (HealthEventKind::Ended, Some(reason)) => {
+            format!("The session ended: {}", reason.as_str().replace('_', " "))
+        }
+        (HealthEventKind::Metrics, _) => format!("Metrics {id}"),
+    };
+    TimelineEvent {
+        at,
+        kind: kind.as_str().into(),
+        id,
+        variant: 0,
+        version,
+        detail: reason.map(|reason| reason.as_str().to_owned()),
+        title: None,
+        judgement,
+        shown: Some(ShownSessionEvent { text, path: None }),
+    }
+}

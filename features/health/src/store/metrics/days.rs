@@ -1,0 +1,227 @@
+//! Counts of metric payloads by app, version, day and metric: for all values together, and by dimension.
+
+use super::OTHER;
+use super::dimension::{KnownValues, MetricDimension, made_on};
+use super::versions::CountedPayload;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use time::Date;
+use unslide_model::QuantileSketch;
+use unslide_signals::event::GatewayEvent;
+use unslide_signals::metrics::{MetricName, RequestTiming, WEIGHT_UNIT};
+use unslide_store::sql::json_bytes;
+use unslide_store::{Result, StoreError, TenantTx};
+
+/// Rows that one statement adds to.
+const ROWS_AT_ONCE: usize = 2_000;
+/// Hosts of one payload that are counted by themselves.
+const MOST_HOSTS_OF_PAYLOAD: usize = 20;
+
+/// App, version, dimension, day, value and metric. Of all values together, the dimension and the value are empty.
+type RowKey = (String, String, &'static str, Date, String, &'static str);
+/// Sums that one payload adds to rows, by the host, which is empty for all together, and the metric.
+type OwnSums = BTreeMap<(String, MetricName), RowSums>;
+
+/// Sums that a batch adds to one row.
+#[derive(Default)]
+pub(super) struct RowSums {
+    /// In thousandths, as weights are.
+    weight: u64,
+    failed: u64,
+    /// The sum of the squares of each payload's weight.
+    squares: f64,
+    /// True if some of the payloads have a weight of more than 1.
+    sampled: bool,
+    sketch: QuantileSketch,
+}
+
+impl RowSums {
+    fn merge(&mut self, payload: &RowSums, weight: u64) {
+        self.sampled |= weight > WEIGHT_UNIT;
+        self.weight = self.weight.saturating_add(payload.weight);
+        self.failed = self.failed.saturating_add(payload.failed);
+        self.squares += observations(payload.weight) * observations(payload.weight);
+        self.sketch.merge(&payload.sketch);
+    }
+}
+
+/// Observations of a weight.
+#[expect(clippy::cast_precision_loss, reason = "exact below nine billions, and a figure for people")]
+fn observations(weight: u64) -> f64 {
+    weight as f64 / WEIGHT_UNIT as f64
+}
+
+/// Adds up payloads.
+pub(super) struct PayloadSums {
+    rows: BTreeMap<RowKey, RowSums>,
+    known: KnownValues,
+}
+
+impl PayloadSums {
+    /// Makes empty sums; the values `known` have rows.
+    pub(super) fn new(known: KnownValues) -> PayloadSums {
+        PayloadSums { rows: BTreeMap::new(), known }
+    }
+
+    /// Adds what one payload says.
+    pub(super) fn add(&mut self, counted: &CountedPayload<'_>) {
+        let made_on: Vec<(MetricDimension, String)> = made_on(counted)
+            .map(|(dimension, value)| (dimension, self.known.counted_as(counted, dimension, value)))
+            .collect();
+        for ((host, metric), sums) in self.payload_sums(counted) {
+            if host.is_empty() {
+                for (dimension, value) in &made_on {
+                    self.row(counted, dimension.as_str(), value, metric).merge(&sums, counted.weight);
+                }
+                self.row(counted, "", "", metric).merge(&sums, counted.weight);
+            } else {
+                self.row(counted, MetricDimension::Host.as_str(), &host, metric).merge(&sums, counted.weight);
+            }
+        }
+    }
+
+    /// Returns all that one payload adds to rows: it counts as one for the squares.
+    fn payload_sums(&mut self, counted: &CountedPayload<'_>) -> OwnSums {
+        let payload = counted.payload;
+        let mut own = OwnSums::new();
+        let mut named = BTreeSet::new();
+        for sample in &payload.samples {
+            let weight = counted.weight.saturating_mul(sample.count.into());
+            let row = own.entry((String::new(), sample.metric)).or_default();
+            row.weight = row.weight.saturating_add(weight);
+            row.sketch.add(sample.value, weight);
+        }
+        for request in &payload.requests {
+            let by_itself = named.contains(&*request.host) || named.len() < MOST_HOSTS_OF_PAYLOAD;
+            let host = match by_itself {
+                true => self.known.counted_as(counted, MetricDimension::Host, &request.host),
+                false => OTHER.to_owned(),
+            };
+            named.extend(by_itself.then_some(&*request.host));
+            for host in [String::new(), host] {
+                add_request(&mut own, request, &host, counted.weight);
+            }
+        }
+        own
+    }
+
+    fn row(
+        &mut self,
+        counted: &CountedPayload<'_>,
+        dimension: &'static str,
+        value: &str,
+        metric: MetricName,
+    ) -> &mut RowSums {
+        let (app, version) = (counted.app.clone(), counted.version.clone());
+        let key = (app, version, dimension, counted.payload.day(), value.to_owned(), metric.as_str());
+        self.rows.entry(key).or_default()
+    }
+
+    /// Returns the sums to add to each row.
+    pub(super) fn finish(self) -> BTreeMap<RowKey, RowSums> {
+        self.rows
+    }
+}
+
+/// Counts every request, and each phase that has a known time.
+fn add_request(own: &mut OwnSums, request: &RequestTiming, host: &str, weight: u64) {
+    let all = own.entry((host.to_owned(), MetricName::Requests)).or_default();
+    all.weight = all.weight.saturating_add(weight);
+    if request.failed {
+        all.failed = all.failed.saturating_add(weight);
+    }
+    for (metric, value) in MetricName::REQUEST_PHASES.into_iter().zip(request.phases) {
+        let Some(value) = value else { continue };
+        let row = own.entry((host.to_owned(), metric)).or_default();
+        row.weight = row.weight.saturating_add(weight);
+        row.sketch.add(value, weight);
+    }
+}
+
+/// Reads a sketch of a row.
+pub fn read_sketch(bytes: &[u8]) -> Result<QuantileSketch> {
+    QuantileSketch::from_bytes(bytes)
+        .ok_or_else(|| StoreError::corrupt("metric_days", "a sketch that no program of ours writes"))
+}
+
+/// Adds to the rows, in the order of their keys.
+pub(super) async fn add(tx: &mut TenantTx, sums: &BTreeMap<RowKey, RowSums>) -> Result<()> {
+    let rows: Vec<(&RowKey, &RowSums)> = sums.iter().collect();
+    for part in rows.chunks(ROWS_AT_ONCE) {
+        add_part(tx, part).await?;
+    }
+    Ok(())
+}
+
+async fn add_part(tx: &mut TenantTx, sums: &[(&RowKey, &RowSums)]) -> Result<()> {
+    let rows = sums.iter().map(|(key, row)| {
+        let mut columns = key_columns(key);
+        columns["observations"] = observations(row.weight).into();
+        columns["failed"] = observations(row.failed).into();
+        columns["squares"] = row.squares.into();
+        columns["sampled"] = row.sampled.into();
+        columns
+    });
+    let (connection, tenant, _) = tx.parts();
+    // Locks the rows and returns their sketches; those of a new row are empty.
+    let rows = sqlx::query!(
+        r#"INSERT INTO metric_days AS d (tenant, app, version, dimension, day, value, metric, observations, failed,
+                                         squares, sampled, sketch)
+           SELECT $1, n.app, n.version, n.dimension, n.day, n.value, n.metric, n.observations, n.failed, n.squares,
+                  n.sampled, $3
+           FROM jsonb_populate_recordset(NULL::metric_days, $2) AS n
+           ORDER BY n.app COLLATE "C", n.version COLLATE "C", n.dimension COLLATE "C", n.day, n.value COLLATE "C",
+                    n.metric COLLATE "C"
+           ON CONFLICT (tenant, app, version, dimension, day, value, metric) DO UPDATE
+           SET observations = d.observations + EXCLUDED.observations, failed = d.failed + EXCLUDED.failed,
+               squares = d.squares + EXCLUDED.squares, sampled = d.sampled OR EXCLUDED.sampled
+           RETURNING app, version, dimension, day, value, metric, sketch"#,
+        tenant,
+        rows.collect::<Value>(),
+        QuantileSketch::default().to_bytes()
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut merged = Vec::new();
+    for row in rows {
+        let metric = MetricName::parse(&row.metric)
+            .ok_or_else(|| StoreError::corrupt("metric_days", "a metric that no program of ours knows"))?;
+        let dimension = MetricDimension::parse(&row.dimension).map_or("", MetricDimension::as_str);
+        let key = (row.app, row.version, dimension, row.day, row.value, metric.as_str());
+        let Ok(at) = sums.binary_search_by_key(&&key, |(key, _)| *key) else { continue };
+        let added = sums[at].1;
+        let mut whole = read_sketch(&row.sketch)?;
+        whole.merge(&added.sketch);
+        let mut columns = key_columns(&key);
+        columns["sketch"] = json_bytes(&whole.to_bytes()).into();
+        merged.push(columns);
+    }
+    write_sketches(tx, merged).await
+}
+
+async fn write_sketches(tx: &mut TenantTx, merged: Vec<Value>) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE metric_days d SET sketch = n.sketch
+         FROM jsonb_populate_recordset(NULL::metric_days, $2) AS n
+         WHERE d.tenant = $1 AND d.app = n.app AND d.version = n.version AND d.dimension = n.dimension AND d.day = n.day
+           AND d.value = n.value AND d.metric = n.metric",
+        tenant,
+        Value::Array(merged)
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Returns the columns of a row's key, without its tenant.
+fn key_columns((app, version, dimension, day, value, metric): &RowKey) -> Value {
+    json!({
+        "app": app,
+        "version": version,
+        "dimension": dimension,
+        "day": day.to_string(),
+        "value": value,
+        "metric": metric,
+    })
+}

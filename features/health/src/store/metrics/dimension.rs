@@ -1,0 +1,115 @@
+//! The dimensions of a metric, by which its values are counted in addition to the total.
+
+use super::versions::CountedPayload;
+use super::{MOST_VALUES, OTHER};
+use std::collections::{BTreeMap, BTreeSet};
+use time::Date;
+use unslide_signals::event::GatewayEvent;
+use unslide_store::{Result, TenantTx};
+use utoipa::ToSchema;
+
+unslide_model::words! {
+    /// A dimension that a metric is counted by.
+    #[derive(PartialOrd, Ord, ToSchema)]
+    #[schema(rename_all = "snake_case")]
+    pub enum MetricDimension {
+        /// The host of a request.
+        Host = "host",
+        /// The device model.
+        Model = "model",
+        /// The operating system and its version.
+        OsVersion = "os_version",
+    }
+}
+
+/// App, version, dimension and day.
+type DimensionKey = (String, String, MetricDimension, Date);
+
+/// Values that have rows of their own.
+#[derive(Default)]
+pub(super) struct KnownValues(BTreeMap<DimensionKey, BTreeSet<String>>);
+
+impl KnownValues {
+    /// Returns the value that a payload counts for: [`OTHER`] once a version has as many values as can be
+    /// listed.
+    pub(super) fn counted_as(
+        &mut self,
+        counted: &CountedPayload<'_>,
+        dimension: MetricDimension,
+        value: &str,
+    ) -> String {
+        let known = self.0.entry(key(counted, dimension)).or_default();
+        if !known.contains(value) {
+            if known.len() >= MOST_VALUES {
+                return OTHER.to_owned();
+            }
+            known.insert(value.to_owned());
+        }
+        value.to_owned()
+    }
+}
+
+fn key(counted: &CountedPayload<'_>, dimension: MetricDimension) -> DimensionKey {
+    (counted.app.clone(), counted.version.clone(), dimension, counted.payload.day())
+}
+
+/// Returns the device and the system that a payload names.
+pub(super) fn made_on<'p>(
+    counted: &CountedPayload<'p>,
+) -> impl Iterator<Item = (MetricDimension, &'p str)> + use<'p> {
+    let payload = counted.payload;
+    let named = [(MetricDimension::Model, &payload.device), (MetricDimension::OsVersion, &payload.os)];
+    named.into_iter().filter_map(|(dimension, value)| Some((dimension, value.as_deref()?)))
+}
+
+/// Reads the values that already have rows of the payloads' versions, in the dimensions of the payloads.
+pub(super) async fn known_values(tx: &mut TenantTx, counted: &[CountedPayload<'_>]) -> Result<KnownValues> {
+    let mut keys = BTreeSet::new();
+    for one in counted {
+        let host = (!one.payload.requests.is_empty()).then_some(MetricDimension::Host);
+        let dimensions = host.into_iter().chain(made_on(one).map(|(dimension, _)| dimension));
+        keys.extend(dimensions.map(|dimension| key(one, dimension)));
+    }
+    let apps: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
+    let versions: Vec<String> = keys.iter().map(|key| key.1.clone()).collect();
+    let dimensions: Vec<String> = keys.iter().map(|key| key.2.to_string()).collect();
+    let days: Vec<Date> = keys.iter().map(|key| key.3).collect();
+    let keys: Vec<DimensionKey> = keys.into_iter().collect();
+    let (connection, tenant, _) = tx.parts();
+    // Goes from one value to the next by the table's key, past the metrics of each.
+    let rows = sqlx::query!(
+        r#"WITH RECURSIVE found AS (
+               SELECT k.place, k.app, k.version, k.dimension, k.day, v.value
+               FROM unnest($2::text[], $3::text[], $4::text[], $5::date[]) WITH ORDINALITY
+                    AS k (app, version, dimension, day, place)
+               CROSS JOIN LATERAL (
+                   SELECT d.value FROM metric_days d
+                   WHERE d.tenant = $1 AND d.app = k.app AND d.version = k.version AND d.dimension = k.dimension
+                     AND d.day = k.day
+                   ORDER BY d.value LIMIT 1) v
+               UNION ALL
+               SELECT f.place, f.app, f.version, f.dimension, f.day, v.value
+               FROM found f
+               CROSS JOIN LATERAL (
+                   SELECT d.value FROM metric_days d
+                   WHERE d.tenant = $1 AND d.app = f.app AND d.version = f.version AND d.dimension = f.dimension
+                     AND d.day = f.day AND d.value > f.value
+                   ORDER BY d.value LIMIT 1) v)
+           SELECT place AS "place!", value AS "value!" FROM found WHERE value <> $6"#,
+        tenant,
+        &apps,
+        &versions,
+        &dimensions,
+        &days,
+        OTHER
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut known = KnownValues::default();
+    for row in rows {
+        let place = usize::try_from(row.place - 1).ok();
+        let Some(key) = place.and_then(|place| keys.get(place)) else { continue };
+        known.0.entry(key.clone()).or_default().insert(row.value);
+    }
+    Ok(known)
+}

@@ -1,0 +1,137 @@
+//! Metric payloads of apps: each is counted once, however often it comes, in the same transaction, by app,
+//! version, day and metric, and of these by host, device model and OS version.
+
+mod days;
+mod dimension;
+mod versions;
+
+pub use days::read_sketch;
+pub use dimension::MetricDimension;
+pub use versions::{MOST_VERSIONS, MOST_VERSIONS_OF_TENANT};
+
+use days::PayloadSums;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use time::Date;
+use unslide_signals::event::{EventArrival, GatewayEvent};
+use unslide_signals::metrics::MetricPayload;
+use unslide_store::app_signals::{self, AppSignal, SignalDecision, SignalDrops};
+use unslide_store::gateway_events::{EventOutcome, is_too_old};
+use unslide_store::sql::json_time;
+use unslide_store::{Result, TenantTx};
+
+/// Hosts of one app, version and day that are counted separately, and as many device models and OS versions;
+/// later ones count as [`OTHER`].
+pub const MOST_VALUES: usize = 200;
+/// The values beyond [`MOST_VALUES`], and the versions beyond [`MOST_VERSIONS`].
+pub const OTHER: &str = "(other)";
+
+/// A metric payload that came from the topic.
+pub type MetricArrival = EventArrival<MetricPayload>;
+
+/// App, id and day: what a payload is found by.
+type PayloadKey = (String, String, Date);
+
+/// Stores a tenant's metric payloads in the order of their offsets, and returns the outcome of each.
+/// Partitions of the days have to exist (see [`unslide_store::partitions`]); payloads before the day `keep_from` are
+/// not stored.
+///
+/// Rows are locked in one order everywhere: payloads by their keys, then counts by theirs.
+pub async fn store(
+    tx: &mut TenantTx,
+    arrivals: &[&MetricArrival],
+    keep_from: Date,
+) -> Result<Vec<EventOutcome>> {
+    let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
+    let mut first: BTreeMap<PayloadKey, usize> = BTreeMap::new();
+    for (place, arrival) in arrivals.iter().enumerate() {
+        let (payload, day) = (&arrival.event, arrival.event.day());
+        if is_too_old(&arrival.event, arrival.received_at, keep_from) {
+            outcomes[place] = EventOutcome::Expired;
+        } else {
+            first.entry((payload.app.clone(), payload.id.clone(), day)).or_insert(place);
+        }
+    }
+    if first.is_empty() {
+        return Ok(outcomes);
+    }
+    let (weights, drops) = weigh(tx, arrivals, &mut first, &mut outcomes).await?;
+    let candidates: Vec<&MetricArrival> = first.values().map(|place| arrivals[*place]).collect();
+    let new = insert_new(tx, &candidates).await?;
+    let mut kept = Vec::new();
+    for (key, place) in &first {
+        if new.contains(key) {
+            outcomes[*place] = EventOutcome::New;
+            kept.push((arrivals[*place], weights.get(place).copied().unwrap_or_default()));
+        }
+    }
+    let counted = versions::admit(tx, &kept).await?;
+    let known = dimension::known_values(tx, &counted).await?;
+    let mut sums = PayloadSums::new(known);
+    counted.iter().for_each(|payload| sums.add(payload));
+    days::add(tx, &sums.finish()).await?;
+    app_signals::count_dropped(tx, &drops).await?;
+    Ok(outcomes)
+}
+
+/// Returns the weight of each payload's observations, by its index. Removes and counts the payloads that are
+/// not kept.
+async fn weigh(
+    tx: &mut TenantTx,
+    arrivals: &[&MetricArrival],
+    first: &mut BTreeMap<PayloadKey, usize>,
+    outcomes: &mut [EventOutcome],
+) -> Result<(BTreeMap<usize, u64>, SignalDrops)> {
+    let apps: BTreeSet<&str> = first.values().map(|place| arrivals[*place].event.app.as_str()).collect();
+    let signals = app_signals::of_apps(tx, &apps).await?;
+    let (mut weights, mut drops) = (BTreeMap::new(), SignalDrops::new());
+    first.retain(|(app, id, _), place| {
+        let payload = &arrivals[*place].event;
+        let id = payload.session.as_ref().unwrap_or(id);
+        outcomes[*place] = match signals.of(app).decide(AppSignal::Metrics, id, payload.weight) {
+            SignalDecision::Kept(weight) => {
+                weights.insert(*place, weight);
+                return true;
+            }
+            SignalDecision::SwitchedOff => EventOutcome::SwitchedOff,
+            SignalDecision::SampledOut => EventOutcome::SampledOut,
+        };
+        *drops.entry((app.clone(), AppSignal::Metrics)).or_default() += 1;
+        false
+    });
+    Ok((weights, drops))
+}
+
+/// Inserts the payloads that are not there yet, in the order of their keys, and returns their keys.
+async fn insert_new(tx: &mut TenantTx, arrivals: &[&MetricArrival]) -> Result<BTreeSet<PayloadKey>> {
+    let rows = arrivals.iter().map(|arrival| {
+        let payload = &arrival.event;
+        json!({
+            "app": payload.app,
+            "payload_id": payload.id,
+            "day": payload.day().to_string(),
+            "version": payload.version,
+            "build": payload.build,
+            "os": payload.os,
+            "device": payload.device,
+            "session_id": payload.session,
+            "measured_at": json_time(payload.measured_at),
+            "received_at": json_time(arrival.received_at),
+        })
+    });
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "INSERT INTO metric_payloads (tenant, app, payload_id, day, version, build, os, device, session_id, measured_at,
+                                      received_at)
+         SELECT $1, n.app, n.payload_id, n.day, n.version, n.build, n.os, n.device, n.session_id, n.measured_at,
+                n.received_at
+         FROM jsonb_populate_recordset(NULL::metric_payloads, $2) AS n
+         ON CONFLICT (tenant, app, payload_id, day) DO NOTHING
+         RETURNING app, payload_id, day",
+        tenant,
+        rows.collect::<Value>()
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.app, row.payload_id, row.day)).collect())
+}

@@ -1,0 +1,10 @@
+//! The statements: sessions, metric payloads, and figures that are made of both.
+
+mod apps;
+pub mod figures;
+mod hooks;
+pub mod metrics;
+pub mod sessions;
+
+pub use apps::measured_apps;
+pub use hooks::HOOK;

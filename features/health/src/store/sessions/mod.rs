@@ -1,0 +1,320 @@
+//! Sessions of apps: each is stored once, however often its events come. The same transaction counts them by
+//! app, version and day.
+
+mod days;
+mod end;
+mod event;
+mod learned_limits;
+mod termination;
+
+pub use days::{read_sketch, sketch_hash};
+pub use event::{MAX_EVENT_BYTES, SessionEvent};
+pub use termination::TerminationEvidence;
+pub use unslide_model::ended::EndReason;
+
+use days::{CountedSession, DayDelta};
+use end::SessionEnd;
+use learned_limits::LearnedLimits;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use time::Date;
+use unslide_signals::event::{EventArrival, GatewayEvent};
+use unslide_store::app_signals::{
+    self, AppSignal, SignalDecision, SignalDrops, SignalSettings, WHOLE, WeightRounder,
+};
+use unslide_store::gateway_events::{EventOutcome, is_too_old};
+use unslide_store::queries::session::SessionJudgement;
+use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, json_bytes, json_time};
+use unslide_store::{Result, TenantTx};
+
+/// A session event that came from the topic.
+pub type SessionArrival = EventArrival<SessionEvent>;
+
+/// App, id and day: what a session is found by.
+type SessionKey = (String, String, Date);
+/// Half a SHA-256.
+type Hash = [u8; 16];
+
+/// The facts of one session from the events of a batch.
+struct Told<'a> {
+    first: &'a SessionArrival,
+    /// Which event of the batch was the first.
+    place: usize,
+    /// Which one had the last facts of the end.
+    completing: usize,
+    end: SessionEnd,
+    /// The session's weight; `None` if it is not kept, unless it was before.
+    weight: Option<i32>,
+    /// True if it also represents sessions that were not sent or not kept.
+    is_sampled: bool,
+}
+
+/// Stores a tenant's session events in the order of their offsets, and returns the outcome of each.
+/// Partitions of the days have to exist (see [`unslide_store::partitions`]); sessions that began before the day
+/// `keep_from` are not stored.
+///
+/// Rows are locked in one order everywhere: sessions by their keys, then counts by theirs.
+pub async fn store(
+    tx: &mut TenantTx,
+    arrivals: &[&SessionArrival],
+    keep_from: Date,
+) -> Result<Vec<EventOutcome>> {
+    let limits = LearnedLimits::read(tx, arrivals).await?;
+    let mut outcomes = vec![EventOutcome::Duplicate; arrivals.len()];
+    let mut told: BTreeMap<SessionKey, Told<'_>> = BTreeMap::new();
+    for (place, arrival) in arrivals.iter().copied().enumerate() {
+        let (event, day) = (&arrival.event, arrival.event.day());
+        if is_too_old(&arrival.event, arrival.received_at, keep_from) {
+            outcomes[place] = EventOutcome::Expired;
+            continue;
+        }
+        let end = SessionEnd::from_event(event, limits.for_session(arrival));
+        match told.get_mut(&(event.app.clone(), event.id.clone(), day)) {
+            Some(known) => {
+                let completed = known.end.clone().completed(end);
+                if completed != known.end {
+                    known.completing = place;
+                }
+                known.end = completed;
+            }
+            None => {
+                let key = (event.app.clone(), event.id.clone(), day);
+                let new = Told {
+                    first: arrival,
+                    place,
+                    completing: place,
+                    end,
+                    weight: Some(1),
+                    is_sampled: false,
+                };
+                told.insert(key, new);
+            }
+        }
+    }
+    if told.is_empty() {
+        return Ok(outcomes);
+    }
+    weigh(tx, &mut told, &mut outcomes).await?;
+    let mut deltas = BTreeMap::new();
+    insert_new(tx, &mut told, &mut outcomes, &mut deltas).await?;
+    complete_known(tx, &told, &mut outcomes, &mut deltas).await?;
+    days::add(tx, &deltas).await?;
+    app_signals::count_dropped(tx, &dropped(arrivals, &outcomes)).await?;
+    Ok(outcomes)
+}
+
+/// Sets the weight of each session, and the outcome of those that are not kept.
+async fn weigh(
+    tx: &mut TenantTx,
+    told: &mut BTreeMap<SessionKey, Told<'_>>,
+    outcomes: &mut [EventOutcome],
+) -> Result<()> {
+    let apps: BTreeSet<&str> = told.keys().map(|key| key.0.as_str()).collect();
+    let signals = app_signals::of_apps(tx, &apps).await?;
+    let mut rounder = WeightRounder::default();
+    for ((app, id, _), told) in told.iter_mut() {
+        let event = &told.first.event;
+        let settings = signals.of(app);
+        // Sessions that were counted before are no sample.
+        let settings = match event.sessions {
+            Some(_) if settings.sessions > 0 => SignalSettings::default(),
+            _ => settings,
+        };
+        let decided = settings.decide(AppSignal::Sessions, id, event.weight());
+        told.weight = match decided {
+            SignalDecision::Kept(weight) => {
+                told.is_sampled = weight > WHOLE;
+                Some(i32::try_from(rounder.round(weight, id)).unwrap_or(i32::MAX))
+            }
+            SignalDecision::SwitchedOff => {
+                outcomes[told.place] = EventOutcome::SwitchedOff;
+                None
+            }
+            SignalDecision::SampledOut => {
+                outcomes[told.place] = EventOutcome::SampledOut;
+                None
+            }
+        };
+    }
+    Ok(())
+}
+
+/// Counts the sessions that were not kept, by app.
+fn dropped(arrivals: &[&SessionArrival], outcomes: &[EventOutcome]) -> SignalDrops {
+    let mut drops = SignalDrops::new();
+    for (arrival, outcome) in arrivals.iter().zip(outcomes) {
+        if matches!(outcome, EventOutcome::SwitchedOff | EventOutcome::SampledOut) {
+            *drops.entry((arrival.event.app.clone(), AppSignal::Sessions)).or_default() += 1;
+        }
+    }
+    drops
+}
+
+fn hash(text: &str) -> Hash {
+    let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+    let mut half = [0; 16];
+    half.copy_from_slice(&digest[..16]);
+    half
+}
+
+/// Inserts the sessions that do not exist yet, and leaves the existing ones in `told`.
+async fn insert_new(
+    tx: &mut TenantTx,
+    told: &mut BTreeMap<SessionKey, Told<'_>>,
+    outcomes: &mut [EventOutcome],
+    deltas: &mut BTreeMap<days::DayKey, DayDelta>,
+) -> Result<()> {
+    let rows = told.iter().filter_map(|(key, told)| Some(new_row(key, told, told.weight?)));
+    for (app, id, day) in insert(tx, rows.collect()).await? {
+        let Some(new) = told.remove(&(app.clone(), id, day)) else { continue };
+        outcomes[new.completing] = EventOutcome::Completed;
+        outcomes[new.place] = EventOutcome::New;
+        let event = &new.first.event;
+        let delta = deltas.entry((app, event.version.clone(), day)).or_default();
+        if let Some(installation) = &event.installation {
+            let (installation, user) = (hash(installation), event.user.as_deref().map(hash));
+            let weight = new.weight.unwrap_or(1).into();
+            let user = user.as_ref().map(<[u8; 16]>::as_slice);
+            let session = CountedSession { installation: &installation, user, weight };
+            delta.begun(session, new.is_sampled);
+            delta.ended(session, &SessionEnd::default(), &new.end);
+        } else {
+            delta.counted(event.sessions.unwrap_or(0).into(), event.crashed.unwrap_or(0).into());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the row of a session as JSON, without its tenant.
+fn new_row((app, id, day): &SessionKey, told: &Told<'_>, weight: i32) -> Value {
+    let (event, end) = (&told.first.event, &told.end);
+    json!({
+        "app": app,
+        "session_id": id,
+        "day": day.to_string(),
+        "version": event.version,
+        "installation": event.installation.as_deref().map(|id| json_bytes(&hash(id))),
+        "user_hash": event.user.as_deref().map(|user| json_bytes(&hash(user))),
+        "os": event.os,
+        "device": event.device,
+        "started_at": json_time(event.started_at),
+        "ended_at": end.at.map(json_time),
+        "end_reason": end.reason.map(EndReason::as_str),
+        "foreground": end.foreground,
+        "received_at": json_time(told.first.received_at),
+        "counted": event.sessions,
+        "counted_crashed": event.sessions.map(|_| event.crashed.unwrap_or(0)),
+        "weight": weight,
+        "judgement": end.judgement,
+        "memory_limit": end.memory_limit,
+    })
+}
+
+/// Returns the keys of the sessions that were not there.
+async fn insert(tx: &mut TenantTx, rows: Value) -> Result<Vec<SessionKey>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device, started_at,
+                                 ended_at, end_reason, foreground, received_at, counted, counted_crashed, weight,
+                                 judgement, memory_limit)
+           SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device, n.started_at,
+                  n.ended_at, n.end_reason, n.foreground, n.received_at, n.counted, n.counted_crashed, n.weight,
+                  n.judgement, n.memory_limit
+           FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
+           ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
+           ON CONFLICT (tenant, app, session_id, day) DO NOTHING
+           RETURNING app, session_id, day"#,
+        tenant,
+        rows
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.app, row.session_id, row.day)).collect())
+}
+
+/// Adds the ends that sessions which were there did not have yet.
+async fn complete_known(
+    tx: &mut TenantTx,
+    told: &BTreeMap<SessionKey, Told<'_>>,
+    outcomes: &mut [EventOutcome],
+    deltas: &mut BTreeMap<days::DayKey, DayDelta>,
+) -> Result<()> {
+    let ending: Vec<&SessionKey> =
+        told.iter().filter(|(_, told)| !told.end.is_open()).map(|(key, _)| key).collect();
+    if ending.is_empty() {
+        return Ok(());
+    }
+    let apps: Vec<String> = ending.iter().map(|key| key.0.clone()).collect();
+    let ids: Vec<String> = ending.iter().map(|key| key.1.clone()).collect();
+    let dates: Vec<Date> = ending.iter().map(|key| key.2).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation AS "installation!", s.user_hash, s.ended_at, s.foreground,
+                  s.weight, s.end_reason AS "end_reason!: Nullable<EndReasonColumn>",
+                  s.judgement AS "judgement!: Nullable<JsonColumn<SessionJudgement>>", s.memory_limit
+           FROM unnest($2::text[], $3::text[], $4::date[]) AS k (app, session_id, day)
+           JOIN sessions s ON s.tenant = $1 AND s.app = k.app AND s.session_id = k.session_id AND s.day = k.day
+           WHERE s.installation IS NOT NULL
+           ORDER BY s.app COLLATE "C", s.session_id COLLATE "C", s.day FOR UPDATE OF s"#,
+        tenant,
+        &apps,
+        &ids,
+        &dates
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut changed = Vec::new();
+    for row in rows {
+        let key = (row.app, row.session_id, row.day);
+        let Some(told) = told.get(&key) else { continue };
+        let known = SessionEnd {
+            at: row.ended_at,
+            reason: row.end_reason.into(),
+            foreground: row.foreground,
+            judgement: row.judgement.into(),
+            memory_limit: row.memory_limit,
+        };
+        let end = known.clone().completed(told.end.clone());
+        if end == known {
+            continue;
+        }
+        outcomes[told.completing] = EventOutcome::Completed;
+        // Of the version, the installation and the user that the session was counted for.
+        let delta = deltas.entry((key.0.clone(), row.version, key.2)).or_default();
+        let (user, weight) = (row.user_hash.as_deref(), row.weight.into());
+        delta.ended(CountedSession { installation: &row.installation, user, weight }, &known, &end);
+        changed.push((key, end));
+    }
+    write_ends(tx, &changed).await
+}
+
+async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> Result<()> {
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let rows = changed.iter().map(|((app, id, day), end)| {
+        json!({
+            "app": app,
+            "session_id": id,
+            "day": day.to_string(),
+            "ended_at": end.at.map(json_time),
+            "end_reason": end.reason.map(EndReason::as_str),
+            "foreground": end.foreground,
+            "judgement": end.judgement,
+            "memory_limit": end.memory_limit,
+        })
+    });
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE sessions s SET ended_at = n.ended_at, end_reason = n.end_reason, foreground = n.foreground,
+                judgement = n.judgement, memory_limit = n.memory_limit
+         FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
+         WHERE s.tenant = $1 AND s.app = n.app AND s.session_id = n.session_id AND s.day = n.day",
+        tenant,
+        rows.collect::<Value>()
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

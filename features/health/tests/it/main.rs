@@ -1,0 +1,13 @@
+//! Sessions and metric payloads on real servers: their rows and figures, and the way from Kafka to them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod database;
+mod indexed_metrics;
+mod indexed_sessions;
+mod metrics;
+mod sampling;
+mod sessions;
+mod statements;
+mod timeline;
+mod world;

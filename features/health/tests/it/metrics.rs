@@ -1,0 +1,287 @@
+//! Metric payloads: counted once, whatever comes how often, and compared by version.
+
+use crate::database::{APP, database, dump, payload, store_payloads_for};
+use serde_json::{Value, json};
+use time::{Date, Duration};
+use unslide_harness::database::{TestDatabase, acme, start, umbrella};
+use unslide_health::store::figures::comparison::ChangeVerdict;
+use unslide_health::store::figures::metric_breakdown::{self, DimensionFigures};
+use unslide_health::store::figures::signals::{self, SignalFigure};
+use unslide_health::store::metrics::{MOST_VALUES, MOST_VERSIONS, MetricArrival, MetricDimension, OTHER};
+use unslide_model::TenantId;
+use unslide_signals::metrics::MetricName;
+use unslide_store::expire_features;
+use unslide_store::gateway_events::EventOutcome;
+
+fn period() -> (Date, Date) {
+    ((start() - Duration::days(13)).date(), (start() + Duration::DAY).date())
+}
+
+fn figure<'s>(signals: &'s [SignalFigure], signal: &str, statistic: &str) -> &'s SignalFigure {
+    let found = signals.iter().find(|one| one.signal == signal && one.statistic == statistic);
+    found.unwrap_or_else(|| panic!("{signal} {statistic} in {signals:?}"))
+}
+
+/// Proves: replay
+#[tokio::test]
+async fn a_payload_counts_once_however_often_it_comes() {
+    use EventOutcome::{Duplicate, Expired, New};
+    let database = database().await;
+    let first = payload("m1", 0, &json!({}));
+    assert_eq!(
+        store_payloads_for(&database, &acme(), &[first.clone(), first.clone()]).await,
+        [New, Duplicate]
+    );
+    let before = dump(&database).await;
+    let later =
+        payload("m1", 0, &json!({"measurements": [{"name": "launch_time", "unit": "ms", "value": 9000}]}));
+    assert_eq!(store_payloads_for(&database, &acme(), &[later, first]).await, [Duplicate; 2]);
+    assert_eq!(dump(&database).await, before);
+    let old = [payload("m2", 31, &json!({})), payload("m3", 100, &json!({}))];
+    assert_eq!(store_payloads_for(&database, &acme(), &old).await, [Expired; 2]);
+    assert_eq!(dump(&database).await, before);
+    assert_eq!(
+        store_payloads_for(&database, &acme(), &[payload("m1", 1, &json!({}))]).await,
+        [New],
+        "of another day"
+    );
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let hosts = signals::compare_hosts(&mut tx, APP, Some("1.0"), period()).await.unwrap().hosts;
+    assert_eq!((hosts.len(), hosts[0].host.as_str(), hosts[0].requests), (1, "api.example.com", 2.0));
+    assert_eq!(expire_features(&mut tx, Date::MAX, 1).await.unwrap(), 1);
+    assert_eq!(expire_features(&mut tx, Date::MAX, 10).await.unwrap(), 1);
+    assert_eq!(
+        signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions.len(),
+        1,
+        "counts stay"
+    );
+}
+
+#[tokio::test]
+async fn versions_are_compared_with_the_one_before() {
+    let database = database().await;
+    let mut arrivals = Vec::new();
+    for (version, launch, failed) in [("1.9", 800, 0), ("1.10", 1_600, 3), ("2.0", 1_602, 3)] {
+        for n in 0..400 {
+            let spread = launch + n % 100;
+            arrivals.push(payload(
+                &format!("{version}-{n}"),
+                n % 3,
+                &json!({"version": version,
+                "measurements": [{"name": "launch_time", "unit": "ms", "value": spread}],
+                "requests": [{"host": "api.example.com", "total": 100, "failed": n % 10 < failed}]}),
+            ));
+        }
+    }
+    // Those beyond a bound are no version, wherever they stand.
+    arrivals.push(payload("others", 0, &json!({"version": OTHER})));
+    arrivals.push(payload("word", 0, &json!({"version": "beta"})));
+    store_payloads_for(&database, &acme(), &arrivals).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions;
+    let order: Vec<_> =
+        found.iter().map(|one| (one.version.as_str(), one.version_before.as_deref())).collect();
+    assert_eq!(
+        order,
+        [("2.0", Some("1.10")), ("1.10", Some("1.9")), ("1.9", Some("beta")), (OTHER, None), ("beta", None)]
+    );
+    let changes = |place: usize| {
+        let signals = &found[place].signals;
+        [("launch_time", "p50"), ("launch_time", "p95"), ("request_failures", "share")]
+            .map(|(signal, statistic)| figure(signals, signal, statistic).change)
+    };
+    assert_eq!(changes(0), [Some(ChangeVerdict::WithinNoise); 3]);
+    assert_eq!(changes(1), [Some(ChangeVerdict::Worse); 3]);
+    assert_eq!(changes(4), [None; 3]);
+    let median = figure(&found[1].signals, "launch_time", "p50");
+    assert!((median.value / 1_650.0 - 1.0).abs() < 0.02, "{median:?}");
+    assert!((median.before.unwrap() / 850.0 - 1.0).abs() < 0.02, "{median:?}");
+    assert_eq!((median.unit, median.observations), ("ms", 400.0));
+    assert_eq!(figure(&found[1].signals, "request_failures", "share").value, 0.3);
+}
+
+#[tokio::test]
+async fn what_was_sampled_counts_as_many_as_it_stands_for() {
+    let database = database().await;
+    store_payloads_for(
+        &database,
+        &acme(),
+        &[payload("m1", 0, &json!({"sampled": 0.1})), payload("m2", 0, &json!({}))],
+    )
+    .await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let hosts = signals::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
+    assert_eq!((hosts[0].requests, hosts[0].estimated), (11.0, true));
+    let versions = signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions;
+    assert!(figure(&versions[0].signals, "launch_time", "p50").estimated);
+    assert_eq!(
+        database.number("SELECT squares::bigint FROM metric_days WHERE metric = 'launch_time'").await,
+        101
+    );
+    store_payloads_for(&database, &acme(), &[payload("m3", 0, &json!({"version": "0.9"}))]).await;
+    let versions = signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions;
+    assert!(!figure(&versions[1].signals, "launch_time", "p50").estimated);
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn hosts_beyond_a_bound_count_together() {
+    let database = database().await;
+    let many = |from: usize, to: usize| {
+        let requests: Vec<Value> =
+            (from..to).map(|n| json!({"host": format!("h{n}.example.com"), "total": 5})).collect();
+        json!({ "requests": requests })
+    };
+    let tens = |tens: std::ops::Range<usize>| -> Vec<_> {
+        tens.map(|ten| payload(&format!("m{ten}"), 0, &many(10 * ten, 10 * ten + 10))).collect()
+    };
+    let half = MOST_VALUES / 20;
+    store_payloads_for(&database, &acme(), &tens(0..half)).await;
+    store_payloads_for(&database, &acme(), &tens(half..4 * half)).await;
+    let hosts = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'host'";
+    assert_eq!(database.number(hosts).await, i64::try_from(MOST_VALUES).unwrap() + 1);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = signals::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
+    assert_eq!(found.len(), signals::MOST_HOSTS);
+    assert_eq!((found[0].host.as_str(), found[0].requests), (OTHER, 200.0));
+    // One payload alone makes fewer.
+    let mut one = many(0, 30);
+    one["version"] = "9.9".into();
+    store_payloads_for(&database, &acme(), &[payload("one", 0, &one)]).await;
+    let hosts = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'host' AND version = '9.9'";
+    assert_eq!(database.number(hosts).await, 21);
+}
+
+/// A metric of version 1.0 by a dimension.
+async fn broken_down(
+    database: &TestDatabase,
+    of: &TenantId,
+    metric: MetricName,
+    by: MetricDimension,
+) -> Vec<DimensionFigures> {
+    let mut tx = database.store.tenant(of).await.unwrap();
+    metric_breakdown::break_down(&mut tx, APP, "1.0", metric, by, period()).await.unwrap()
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn a_metric_of_a_version_is_broken_down_by_device_system_and_host() {
+    use MetricDimension::{Host, Model, OsVersion};
+    let database = database().await;
+    let mut arrivals = Vec::new();
+    for n in 0..30 {
+        let (device, launch) = if n < 20 { ("iPhone16,1", 500) } else { ("iPhone12,8", 2_000) };
+        let more = json!({"device": device, "os": format!("iOS 26.{}", n % 2),
+            "measurements": [{"name": "launch_time", "unit": "ms", "value": launch}],
+            "requests": [{"host": "api.example.com", "total": 100, "failed": n >= 25}]});
+        arrivals.push(payload(&format!("m{n}"), n % 3, &more));
+    }
+    let other = payload("other", 0, &json!({"version": "2.0", "device": "iPad14,1"}));
+    arrivals.extend([payload("unnamed", 0, &json!({})), other]);
+    store_payloads_for(&database, &acme(), &arrivals).await;
+    let stored = dump(&database).await;
+    store_payloads_for(&database, &acme(), &arrivals).await;
+    assert_eq!(dump(&database).await, stored);
+    let launches = broken_down(&database, &acme(), MetricName::LaunchTime, Model).await;
+    let named: Vec<_> = launches.iter().map(|one| (one.value.as_str(), one.observations)).collect();
+    assert_eq!(named, [("iPhone16,1", 20.0), ("iPhone12,8", 10.0)]);
+    for (figures, expected) in launches.iter().zip([500.0, 2_000.0]) {
+        for value in [figures.p5, figures.p50, figures.p95] {
+            assert!((value.unwrap() / expected - 1.0).abs() < 0.011, "{figures:?}");
+        }
+        assert_eq!(figures.failed, None);
+    }
+    let requests = broken_down(&database, &acme(), MetricName::Requests, Model).await;
+    let failed: Vec<_> = requests.iter().map(|one| (one.failed, one.p50)).collect();
+    assert_eq!(failed, [(Some(0.0), None), (Some(0.5), None)]);
+    let systems = broken_down(&database, &acme(), MetricName::LaunchTime, OsVersion).await;
+    let named: Vec<_> = systems.iter().map(|one| (one.value.as_str(), one.observations)).collect();
+    assert_eq!(named, [("iOS 26.0", 15.0), ("iOS 26.1", 15.0)]);
+    let hosts = broken_down(&database, &acme(), MetricName::RequestTotal, Host).await;
+    assert_eq!((hosts.len(), hosts[0].observations), (1, 31.0), "also of what names no device");
+    assert_eq!(broken_down(&database, &umbrella(), MetricName::LaunchTime, Model).await, []);
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn device_models_beyond_a_bound_count_together() {
+    let database = database().await;
+    let named = |n: usize| payload(&format!("m{n}"), 0, &json!({"device": format!("Mac{n:03}")}));
+    let all: Vec<MetricArrival> = (0..MOST_VALUES + 20).map(named).collect();
+    for part in all.chunks(MOST_VALUES - 10) {
+        store_payloads_for(&database, &acme(), part).await;
+    }
+    let again = payload("again", 0, &json!({"device": "Mac000"}));
+    store_payloads_for(&database, &acme(), &[again]).await;
+    let models = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'model'";
+    assert_eq!(database.number(models).await, i64::try_from(MOST_VALUES).unwrap() + 1);
+    let found = broken_down(&database, &acme(), MetricName::LaunchTime, MetricDimension::Model).await;
+    assert_eq!(found.len(), MOST_VALUES);
+    assert_eq!((found[0].value.as_str(), found[0].observations), (OTHER, 20.0));
+    assert_eq!((found[1].value.as_str(), found[1].observations), ("Mac000", 2.0));
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn versions_beyond_a_bound_count_together() {
+    let database = database().await;
+    let named =
+        |version: usize| payload(&format!("m{version}"), 0, &json!({"version": format!("1.{version}")}));
+    let versions = "SELECT count(DISTINCT version) FROM metric_days";
+    let all: Vec<MetricArrival> = (0..MOST_VERSIONS + 20).map(named).collect();
+    for part in all.chunks(MOST_VERSIONS - 10) {
+        store_payloads_for(&database, &acme(), part).await;
+    }
+    let bound = i64::try_from(MOST_VERSIONS).unwrap() + 1;
+    assert_eq!(database.number(versions).await, bound);
+    let together = "SELECT sum(observations)::bigint FROM metric_days WHERE version = '(other)' AND metric = 'launch_time'";
+    assert_eq!(database.number(together).await, 20);
+    // A version that is known is counted by itself, and another app and day have their own.
+    let known = payload("again", 0, &json!({"version": "1.0"}));
+    let bank = payload("bank", 0, &json!({"app": "com.acme.bank"}));
+    store_payloads_for(&database, &acme(), &[known, bank, payload("before", 1, &json!({"version": "new"}))])
+        .await;
+    assert_eq!(database.number(together).await, 20);
+    assert_eq!(database.number(versions).await, bound + 1);
+}
+
+#[tokio::test]
+async fn totals_are_compared_for_each_hour_that_the_app_ran() {
+    let database = database().await;
+    let of = |id: &str, hours: u32, hangs: u32| {
+        let cpu = json!({"name": "cpu_time", "unit": "min", "value": 6 * hours});
+        let hung =
+            json!({"name": "hang_time", "unit": "s", "histogram": [{"from": 1, "to": 3, "count": hangs}]});
+        let on = json!({"name": "foreground_time", "unit": "h", "value": hours});
+        payload(id, 0, &json!({ "measurements": [cpu, hung, on] }))
+    };
+    store_payloads_for(&database, &acme(), &[of("m1", 1, 0), of("m2", 4, 8), of("m3", 10, 20)]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions;
+    let near = |signal: &str, statistic: &str, value: f64| {
+        let figure = figure(&found[0].signals, signal, statistic);
+        assert!((figure.value / value - 1.0).abs() < 0.01, "{figure:?}");
+    };
+    for statistic in ["p50", "p95"] {
+        near("cpu_time_per_hour", statistic, 360_000.0);
+        near("hang_rate", statistic, 2.0);
+    }
+    near("cpu_time", "p50", 24.0 * 60_000.0);
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn metrics_of_tenants_are_apart() {
+    let database = database().await;
+    let other = umbrella();
+    let payload = payload("m1", 0, &json!({}));
+    assert_eq!(
+        store_payloads_for(&database, &acme(), std::slice::from_ref(&payload)).await,
+        [EventOutcome::New]
+    );
+    let mut tx = database.store.tenant(&other).await.unwrap();
+    assert_eq!(signals::compare_versions(&mut tx, APP, period()).await.unwrap().versions, []);
+    assert_eq!(signals::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts, []);
+    drop(tx);
+    assert_eq!(store_payloads_for(&database, &other, &[payload]).await, [EventOutcome::New]);
+}

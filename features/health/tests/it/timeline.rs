@@ -1,0 +1,56 @@
+//! The timeline of a session, with its reports.
+
+use crate::database::{APP, database, event, payload, store_payloads, store_sessions};
+use serde_json::json;
+use time::Duration;
+use unslide_harness::database::{acme, arrival, start, umbrella};
+use unslide_health::store::sessions::EndReason;
+use unslide_model::ContentHash;
+use unslide_store::Uuid;
+use unslide_store::queries::session::{self, TimelinePage};
+use unslide_store::reports::Arrival;
+
+#[tokio::test]
+async fn a_session_has_its_signals_in_the_order_of_time() {
+    let database = database().await;
+    let run = Uuid::from_bytes([7; 16]).to_string();
+    store_sessions(&database, &[event(&run, "i1", 0, Some(EndReason::Crashed))]).await;
+    let mut hang = arrival(1);
+    hang.facts.run_id = Some(Uuid::from_bytes([7; 16]));
+    hang.facts.device_time = Some(start() + Duration::seconds(5));
+    hang.facts.kind = "hang".to_owned();
+    // Another report under the same id.
+    let variant = Arrival { content_hash: ContentHash([9; 32]), ..hang.clone() };
+    database.store(&[hang]).await;
+    database.store(&[variant]).await;
+    store_payloads(&database, &[payload("m1", 0, &json!({ "session": run }))]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let whole = TimelinePage { app: APP, session: &run, after: None, limit: 10 };
+    let found = session::timeline(&mut tx, whole).await.unwrap();
+    let kinds: Vec<_> =
+        found.iter().map(|event| (&*event.kind, event.detail.as_deref(), event.variant)).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("metrics", None, 0),
+            ("started", None, 0),
+            ("report", Some("hang"), 0),
+            ("report", Some("hang"), 1),
+            ("ended", Some("crashed"), 0)
+        ]
+    );
+    let (mut paged, mut after) = (Vec::new(), None::<(_, String, String, u32)>);
+    loop {
+        let place = after.as_ref().map(|(at, kind, id, variant)| (*at, kind.as_str(), id.as_str(), *variant));
+        let page = TimelinePage { after: place, limit: 1, ..whole };
+        let page = session::timeline(&mut tx, page).await.unwrap();
+        let Some(last) = page.into_iter().next() else { break };
+        after = Some((last.at, last.kind.clone().into_owned(), last.id.clone(), last.variant));
+        paged.push(last);
+    }
+    assert_eq!(paged, found);
+    assert_eq!(session::timeline(&mut tx, TimelinePage { app: "other", ..whole }).await.unwrap(), []);
+    drop(tx);
+    let mut tx = database.store.tenant(&umbrella()).await.unwrap();
+    assert_eq!(session::timeline(&mut tx, whole).await.unwrap(), []);
+}

@@ -1,0 +1,87 @@
+//! Extension of the indexer by features.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use time::{Date, OffsetDateTime};
+use unslide_proto::topics::TopicNames;
+use unslide_signals::event::{EventArrival, EventError, GatewayEvent};
+use unslide_store::gateway_events::EventOutcome;
+use unslide_store::{HookFuture, StoreHook, TenantTx};
+
+/// Everything that one feature adds to the indexer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IndexerFeature {
+    /// The topics that the feature stores.
+    pub topics: &'static [EventTopic],
+}
+
+/// Everything that features add to an indexer.
+#[derive(Clone, Debug, Default)]
+pub struct IndexerFeatures {
+    /// Their hooks, in the order in which they run.
+    pub hooks: Vec<StoreHook>,
+    /// Their additions to the indexer's own work.
+    pub features: Vec<IndexerFeature>,
+}
+
+/// A topic of events that gateways write. The indexer checks the sender of a record and finds its tenant before
+/// the feature reads the value.
+#[derive(Clone, Copy, Debug)]
+pub struct EventTopic {
+    /// The kind of its records, in metrics and in readiness checks. No other topic may have the same.
+    pub kind: &'static str,
+    /// Returns the topic's name.
+    pub name: fn(&TopicNames) -> &str,
+    /// Reads a value that arrived at this time: [`TopicEvent::read`] with the type of the event.
+    pub read: fn(&[u8], OffsetDateTime) -> Result<TopicEvent, EventError>,
+    /// Stable reason that is noted for a value which cannot be read.
+    pub unreadable_reason: &'static str,
+    /// Stores a tenant's events in the order of their offsets, in the transaction of a batch, and returns the
+    /// outcome of each. Events of a day before the given one have expired.
+    pub store: StoreEvents,
+}
+
+/// See [`EventTopic::store`].
+pub type StoreEvents =
+    for<'t> fn(&'t mut TenantTx, &'t [&'t TopicEvent], Date) -> HookFuture<'t, Vec<EventOutcome>>;
+
+/// An event of a topic, with the time of its arrival. Only its feature knows the type. Cheap to clone.
+#[derive(Clone)]
+pub struct TopicEvent {
+    arrival: Arc<dyn Any + Send + Sync>,
+    /// The day that the event counts for, for the tables of that day; `None` if it arrived too late to count.
+    day: Option<Date>,
+}
+
+impl fmt::Debug for TopicEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TopicEvent").field("day", &self.day).finish_non_exhaustive()
+    }
+}
+
+impl TopicEvent {
+    /// Reads an event that arrived at this time.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are no such event.
+    pub fn read<E: GatewayEvent + Sync>(
+        json: &[u8],
+        received_at: OffsetDateTime,
+    ) -> Result<TopicEvent, EventError> {
+        let arrival = EventArrival { event: E::read_at(json, received_at)?, received_at };
+        let day = (!arrival.is_late()).then(|| arrival.event.day());
+        Ok(TopicEvent { arrival: Arc::new(arrival), day })
+    }
+
+    /// Returns the event and its arrival, or `None` if it is of another type.
+    #[must_use]
+    pub fn arrival<E: GatewayEvent + Sync>(&self) -> Option<&EventArrival<E>> {
+        self.arrival.downcast_ref()
+    }
+
+    /// Returns the day that needs tables for the event.
+    pub(crate) fn day(&self) -> Option<Date> {
+        self.day
+    }
+}
