@@ -34,7 +34,7 @@ pub use hooks::{
     Announcement, ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, StoreHook, StoredReport,
     StoredReports, SymbolPosition, announce, expire_features, feature_files, wake_features,
 };
-pub use kafka::{dead_letters, deferred, outbox, positions, quarantine};
+pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbols::{objects, partial, slots, uploads, usage};

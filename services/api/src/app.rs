@@ -10,8 +10,8 @@ use crate::limits::answers;
 use crate::list_tables::tables;
 use crate::openapi;
 use crate::operations::{
-    apps, audit_log, dead_letters, grouping_rules, groups, keys, metrics, quarantine, reports, reprocess,
-    sessions, symbols, tenants,
+    apps, audit_log, dead_letters, grouping_rules, groups, keys, metrics, reports, reprocess, sessions,
+    symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
@@ -85,7 +85,6 @@ pub fn document(features: &[ApiFeature]) -> OpenApi {
         keys::routes(),
         audit_log::routes(),
         dead_letters::routes(),
-        quarantine::routes(),
     ] {
         document.merge(routes.into_openapi());
     }
@@ -113,8 +112,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(groups::routes())
         .merge(keys::routes())
         .merge(audit_log::routes())
-        .merge(dead_letters::routes())
-        .merge(quarantine::routes());
+        .merge(dead_letters::routes());
     for feature in &api.features {
         answering = answering.merge(feature.operations.clone());
     }

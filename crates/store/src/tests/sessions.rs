@@ -1,6 +1,7 @@
 //! Sessions: stored once, counted once, whatever comes in which order.
 
 use crate::gateway_events::{self, EventOutcome};
+use crate::partitions;
 use crate::queries::health::{self, HealthFigures, memory_limits};
 use crate::queries::session::{self, SessionEventKind, TimelinePage};
 use crate::sessions::{
@@ -8,10 +9,9 @@ use crate::sessions::{
     sketch, sketched,
 };
 use crate::tests::database::{Database, acme, arrival, start, tenant_id};
-use crate::{partitions, positions};
 use sqlx::Row;
 use std::collections::BTreeMap;
-use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use time::{Date, Duration, UtcOffset};
 use unslide_model::ended::{Confidence, EndRule, EvidenceKind};
 use unslide_model::{DistinctSketch, TenantId};
 
@@ -491,22 +491,4 @@ async fn a_period_of_many_versions_is_read_to_its_end() {
     let now = figures(&database, &acme()).await;
     assert_eq!(now.sessions, 450);
     assert!(now.installations.abs_diff(450) < 30, "{}", now.installations);
-}
-
-#[tokio::test]
-async fn unreadable_records_are_forgotten_with_their_topic() {
-    let database = Database::new().await;
-    let mut tx = database.store.batch().await.unwrap();
-    let record = positions::UnreadableRecord {
-        topic: "crash.sessions".into(),
-        partition: 0,
-        offset: 1,
-        reason: "bad_session".into(),
-        detail: String::new(),
-    };
-    assert_eq!(positions::unreadable(&mut tx, &[record]).await.unwrap().len(), 1);
-    tx.commit().await.unwrap();
-    let now: OffsetDateTime = start();
-    assert_eq!(positions::purge_unreadable(&database.store, now).await.unwrap(), 0);
-    assert_eq!(positions::purge_unreadable(&database.store, now + Duration::SECOND).await.unwrap(), 1);
 }

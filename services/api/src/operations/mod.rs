@@ -8,7 +8,6 @@ pub mod groups;
 pub mod keys;
 pub mod metrics;
 pub mod prelude;
-pub mod quarantine;
 pub mod reports;
 pub mod reprocess;
 pub mod sessions;

@@ -216,7 +216,6 @@ impl World {
             "metric_days",
             "symbol_slots",
             "outbox",
-            "unreadable_records",
             "dead_letters",
         ] {
             let query = AssertSqlSafe(format!("SELECT t::text FROM {table} t ORDER BY 1"));

@@ -5,7 +5,6 @@ pub mod dead_letter;
 pub mod doctor;
 pub mod groups;
 pub mod listing;
-pub mod quarantine;
 pub mod reports;
 pub mod reprocess;
 pub mod symbols;

@@ -8,7 +8,6 @@ use time::Date;
 use unslide_model::TenantId;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::{BatchTx, StoreError, TenantTx, metrics, retention, sessions, tenants};
-use unslide_stream::RecordRef;
 
 /// Decides which of a tenant's session events and metric payloads are kept.
 enum EventsKept {
@@ -28,7 +27,7 @@ impl BatchWriter {
         tx: &mut BatchTx,
         tenant: &TenantId,
         events: &[(&'i Item, &ReadSession)],
-        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        unreadable: &mut Vec<(&'i Item, Unreadable)>,
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
         let tx = tx.enter(tenant).await?;
@@ -49,7 +48,7 @@ impl BatchWriter {
         tx: &mut BatchTx,
         tenant: &TenantId,
         payloads: &[(&'i Item, &ReadMetrics)],
-        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        unreadable: &mut Vec<(&'i Item, Unreadable)>,
         tally: &mut Tally,
     ) -> Result<(), StoreError> {
         let tx = tx.enter(tenant).await?;
@@ -70,7 +69,7 @@ impl BatchWriter {
         tx: &mut TenantTx,
         tenant: &TenantId,
         events: &[(&'i Item, &E)],
-        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        unreadable: &mut Vec<(&'i Item, Unreadable)>,
     ) -> Result<EventsKept, StoreError> {
         let reason = match tenants::standing(tx).await? {
             None => "unknown_tenant",
@@ -83,7 +82,7 @@ impl BatchWriter {
             }
         };
         let refused = || Unreadable { reason, detail: tenant.to_string() };
-        unreadable.extend(events.iter().map(|(item, _)| (&item.at, refused())));
+        unreadable.extend(events.iter().map(|(item, _)| (*item, refused())));
         Ok(EventsKept::Nothing)
     }
 }
