@@ -218,10 +218,6 @@ async fn no_partition_is_a_way_in() {
 /// without their data, and a reason.
 const ACROSS_TENANTS: &[(&str, &str)] = &[
     (
-        "unslide_access_stamps",
-        "processes of the api remember keys and tenants of all: a number for each id that the caller knows",
-    ),
-    (
         "unslide_alert_confirmations_due",
         "the api asks recipients of mail of all tenants to confirm: slugs and addresses only",
     ),
@@ -262,8 +258,8 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_jobs_take", "builders take work of any tenant"),
     ("unslide_key_may_make", "an operator's key makes keys of other tenants: whether it is in force"),
     (
-        "unslide_key_principal",
-        "a key arrives before its tenant is known: one row by an exact prefix, with the secret's hash",
+        "unslide_key_principals",
+        "a key arrives before its tenant is known: a row for each exact prefix, with the secret's hash",
     ),
     ("unslide_objects_undeleted", "a figure: objects that could not be deleted"),
     ("unslide_outbox_aside", "a figure: messages that cannot be sent"),
